@@ -1,0 +1,3 @@
+"""devlint finds device-placement bugs in PyTorch code."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,79 @@
+"""What the linter reports: findings with their notes, and the edits that mend them.
+
+Lines and columns count from 1, and columns count characters (not bytes). A span's end is exclusive: the column
+after its last character.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+Confidence = Literal["certain", "likely"]
+Safety = Literal["safe", "unsafe"]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Span:
+    """A stretch of source text."""
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Note:
+    """A secondary place of a finding, such as one step of a trail."""
+
+    message: str
+    path: str
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Edit:
+    """One replacement of text; an empty span inserts."""
+
+    span: Span
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """A proposed change.
+
+    `safe` keeps the program's meaning but for the bug itself; `unsafe` may change more.
+    """
+
+    title: str
+    safety: Safety
+    edits: tuple[Edit, ...]
+    # Modules that the edited text needs, as the statement to add where isort would, say "import torch".
+    imports: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A report at a span of one file.
+
+    `path` is the path as the user gave it, with forward slashes.
+    """
+
+    code: str
+    name: str
+    message: str
+    path: str
+    span: Span
+    confidence: Confidence = "certain"
+    notes: tuple[Note, ...] = ()
+    # What to write instead, in one line, for findings without a fix as well.
+    hint: str | None = None
+    fix: Fix | None = field(default=None, compare=False)
+
+    @property
+    def sort_key(self) -> tuple[str, int, int, str]:
+        """Reading order: by file, then by place, then by code."""
+        return (self.path, self.span.line, self.span.column, self.code)
