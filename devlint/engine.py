@@ -1,0 +1,195 @@
+"""One source to its findings: screen, model, rules, suppressions."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from devlint.files import Source
+from devlint.findings import Finding, Fix, Note, Span
+from devlint.rule import Registry, Rule, UnreadableFile
+from devlint.screen import suspicious, trigger_lines
+from devlint.settings import Settings
+from devlint.suppressions import read_suppressions
+
+if TYPE_CHECKING:
+    from devlint.facts import Facts, Piece
+    from devlint.placement.model import PlacementModel
+    from devlint.placement.project import Project
+    from devlint.placement.units import Unit
+    from devlint.rule import Report
+    from devlint.textmap import TextMap
+
+
+class Linter:
+    """Lints sources under one set of settings; what it reads of the project it keeps for the next source."""
+
+    def __init__(self, settings: Settings, registry: Registry) -> None:
+        self.settings = settings
+        self.registry = registry
+        self._project: Project | None = None
+
+    def check(self, source: Source) -> list[Finding]:
+        """The findings of a source after selection, suppressions and confidence, in reading order.
+
+        A source that isn't valid Python has one finding, DEV000.
+        """
+        path = source.path or self.settings.root / source.display
+        enabled = self.settings.codes_for(path, self.registry)
+        suppressions = read_suppressions(source.text)
+        if suppressions.skip_file:
+            return []
+        rules = [rule for rule in self.registry.rules() if rule.code in enabled]
+        try:
+            found = list(self._findings(source, path, rules))
+        except _InvalidSourceError as error:
+            return [error.finding] if UnreadableFile.code in enabled else []
+        found = suppressions.apply(found, path=source.display, enabled=enabled, registry=self.registry)
+        if self.settings.confidence == "certain":
+            found = [f for f in found if f.confidence == "certain"]
+        return sorted(found, key=lambda f: f.sort_key)
+
+    def project(self) -> Project:
+        """The project that imports are followed in."""
+        if self._project is None:
+            from devlint.placement.project import Project
+
+            self._project = Project(self.settings.src)
+        return self._project
+
+    def _findings(self, source: Source, path: Path, rules: list[type[Rule]]) -> Iterator[Finding]:
+        # Files without a trigger aren't even parsed: that is most of a clean run's time, and other tools tell of syntax.
+        raw = source.text.encode("utf-8", "surrogatepass")
+        triggered = [rule for rule in rules if suspicious(raw, [rule])]
+        if triggered:
+            yield from _Inspection(self, source, path, _parse(source), triggered).findings()
+
+    def hints(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        return self.settings.loader_names, self.settings.hot_functions
+
+
+class _InvalidSourceError(Exception):
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(finding.message)
+        self.finding = finding
+
+
+def _parse(source: Source) -> ast.Module:
+    from devlint.placement.project import parse
+
+    try:
+        return parse(source.text)
+    except SyntaxError as error:
+        line, column = error.lineno or 1, max(error.offset or 1, 1)
+        message = f"isn't valid Python: {error.msg}"
+    except ValueError as error:
+        line, column, message = 1, 1, f"isn't valid Python: {error}"
+    except (RecursionError, MemoryError):
+        line, column, message = 1, 1, "is nested too deeply for Python's parser"
+    raise _InvalidSourceError(Finding(UnreadableFile.code, UnreadableFile.name, message, source.display, Span(line, column, line, column)))
+
+
+class _Inspection:
+    """One file under the rules whose triggers it bears."""
+
+    def __init__(self, linter: Linter, source: Source, path: Path, tree: ast.Module, rules: list[type[Rule]]) -> None:
+        from devlint.placement.analysis import Hints
+        from devlint.placement.model import build
+        from devlint.textmap import TextMap
+
+        self._display = source.display
+        self._path = path
+        self._rules = rules
+        self._text: TextMap = TextMap(source.text)
+        self._model: PlacementModel = build(path, source.text, tree, linter.project(), Hints(*linter.hints()))
+        self._pieces: dict[Unit, Piece | None] = {}
+
+    def findings(self) -> Iterator[Finding]:
+        from devlint.placement.units import units_at
+
+        for rule in self._rules:
+            if rule.event:
+                self._model.ensure_all()
+                lines = sorted({node.lineno for node in self._model.missing})
+            else:
+                lines = trigger_lines(self._text.text, rule, self._text.starts)
+            for unit in units_at(self._model.source, lines):
+                self._model.ensure(unit.scope)
+                if not rule.only_hot or self._model.hot_loop(unit.node) is not None:
+                    yield from self._judge(rule(), unit)
+
+    def _piece(self, unit: Unit) -> Piece | None:
+        """The unit parsed by LibCST, once for all rules; None where LibCST can't (newer syntax than it knows)."""
+        if unit not in self._pieces:
+            from libcst import ParserSyntaxError
+
+            from devlint.facts import Piece
+
+            try:
+                self._pieces[unit] = Piece(unit, self._text)
+            except ParserSyntaxError:
+                self._pieces[unit] = None
+        return self._pieces[unit]
+
+    def _judge(self, rule: Rule, unit: Unit) -> Iterator[Finding]:
+        import libcst.matchers as m
+
+        from devlint.facts import Facts
+
+        piece = self._piece(unit)
+        if piece is None:
+            return
+        facts = Facts(self._model, piece, self._text, self._display)
+        for node in m.findall(piece.module, rule.shape()):
+            for report in rule.judge(node, facts):
+                yield self._finding(rule, report, piece, facts)
+
+    def _finding(self, rule: Rule, report: Report, piece: Piece, facts: Facts) -> Finding:
+        return Finding(
+            rule.code,
+            rule.name,
+            report.message,
+            self._display,
+            piece.span_of(report.node),
+            report.confidence,
+            tuple(self._shown(note) for note in report.notes),
+            report.hint,
+            self._fix(report, piece),
+        )
+
+    def _shown(self, note: Note) -> Note:
+        """A note with its path as the user would write it."""
+        if note.path == str(self._path):
+            return Note(note.message, self._display, note.line, note.column)
+        shown = Path(note.path)
+        if shown.is_relative_to(Path.cwd()):
+            shown = shown.relative_to(Path.cwd())
+        return Note(note.message, shown.as_posix(), note.line, note.column)
+
+    def _fix(self, report: Report, piece: Piece) -> Fix | None:
+        from devlint.findings import Edit
+        from devlint.textmap import minimal_edit
+
+        change = report.change
+        if change is None:
+            return None
+        edits = list(change.edits)
+        if change.replacements:
+            start, end, code = minimal_edit(piece.code, piece.rendered(change.replacements))
+            base = self._text.offset(piece.span.line, piece.span.column)
+            edits.append(Edit(Span(*self._text.position(base + start), *self._text.position(base + end)), code))
+        return Fix(change.title, change.safety, tuple(sorted(edits)), change.imports)
+
+
+def apply_edits(text: str, fixes: Iterable[Fix]) -> str:
+    """A text with the edits of fixes that don't overlap."""
+    from devlint.textmap import TextMap
+
+    lines = TextMap(text)
+    edits = sorted((e for fix in fixes for e in fix.edits), reverse=True)
+    for edit in edits:
+        start, end = lines.offset(edit.span.line, edit.span.column), lines.offset(edit.span.end_line, edit.span.end_column)
+        text = text[:start] + edit.text + text[end:]
+    return text

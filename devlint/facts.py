@@ -1,0 +1,165 @@
+"""What a rule can ask about the LibCST nodes in front of it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from devlint.findings import Edit, Note, Span
+from devlint.knowledge import canonical
+from devlint.lazy import cst
+from devlint.placement.analysis import Missing
+from devlint.placement.devices import is_device_name
+from devlint.placement.loops import HotLoop
+from devlint.placement.model import PlacementModel
+from devlint.placement.sources import dotted
+from devlint.placement.units import Unit
+from devlint.placement.values import UNKNOWN, Kind, Sort, Step, Value
+
+if TYPE_CHECKING:
+    from libcst.metadata import CodeRange
+
+    from devlint.textmap import TextMap
+
+
+class Piece:
+    """A unit, parsed by LibCST, with the way back to the file's lines and to the `ast`."""
+
+    def __init__(self, unit: Unit, text: TextMap) -> None:
+        from libcst.metadata import MetadataWrapper, PositionProvider
+
+        self.unit = unit
+        self.span = text.span_of(unit.node)
+        self.code = text.slice(self.span)
+        # A header may run over lines that only its statement's own brackets allow.
+        self._wrapped = not unit.is_statement
+        code = f"({self.code})" if self._wrapped else self.code
+        self.module = cst.parse_module(code)
+        self._column = self.span.column - 1 - (1 if self._wrapped else 0)
+        wrapper = MetadataWrapper(self.module, unsafe_skip_copy=True)
+        self.positions: dict[cst.CSTNode, CodeRange] = dict(wrapper.resolve(PositionProvider))  # type: ignore[arg-type]
+        self._nodes: dict[Span, ast.expr] = {}
+        for node in ast.walk(unit.node):
+            if isinstance(node, ast.expr):
+                self._nodes[text.span_of(node)] = node
+
+    def span_of(self, node: cst.CSTNode) -> Span:
+        """Where a LibCST node stands in the file."""
+        place = self.positions[node]
+        start, end = place.start, place.end
+        return Span(
+            self.span.line + start.line - 1,
+            start.column + 1 + (self._column if start.line == 1 else 0),
+            self.span.line + end.line - 1,
+            end.column + 1 + (self._column if end.line == 1 else 0),
+        )
+
+    def ast_of(self, node: cst.CSTNode) -> ast.expr | None:
+        """The `ast` expression that a LibCST expression is."""
+        if isinstance(node, cst.Arg):
+            node = node.value
+        return self._nodes.get(self.span_of(node)) if node in self.positions else None
+
+    def rendered(self, replacements: Iterable[tuple[cst.CSTNode, cst.CSTNode]]) -> str:
+        """The piece's code with nodes replaced."""
+        tree: cst.CSTNode = self.module
+        for old, new in replacements:
+            changed = tree.deep_replace(old, new)
+            assert isinstance(changed, cst.CSTNode)
+            tree = changed
+        assert isinstance(tree, cst.Module)
+        return tree.code[1:-1] if self._wrapped else tree.code
+
+
+class Facts:
+    """The model's answers for the nodes of one piece of one file."""
+
+    def __init__(self, model: PlacementModel, piece: Piece, text: TextMap, path: str) -> None:
+        self.model = model
+        self.text = text
+        self.path = path
+        self._piece = piece
+
+    def node(self, node: cst.CSTNode) -> ast.expr | None:
+        """The `ast` expression that a LibCST expression is."""
+        return self._piece.ast_of(node)
+
+    @property
+    def statement(self) -> ast.stmt:
+        """The statement that the piece is or belongs to."""
+        return self._piece.unit.statement
+
+    def value(self, node: cst.CSTNode) -> Value:
+        """Kind, place and trail of an expression."""
+        found = self._piece.ast_of(node)
+        return self.model.value(found) if found is not None else UNKNOWN
+
+    def qualified(self, node: cst.CSTNode) -> str | None:
+        """The documented name of what an expression refers to, such as `torch.load`; None when it isn't a reference."""
+        found = self._piece.ast_of(node)
+        if found is None:
+            return None
+        value = self.model.resolved(found)
+        return canonical(value.name) if value.kind is Kind.REFERENCE else None
+
+    def hot_loop(self, node: cst.CSTNode) -> HotLoop | None:
+        """The hot loop that runs an expression each pass."""
+        found = self._piece.ast_of(node)
+        return self.model.hot_loop(found) if found is not None else None
+
+    def on_accelerator(self, node: cst.CSTNode) -> tuple[Value, bool] | None:
+        """(the value, likely) where an expression may be a tensor on an accelerator; None where it isn't known to be.
+
+        A device that the program is told (`args.device`, a parameter `device`) counts as an accelerator, likely.
+        """
+        for _, option in self.value(node).alternatives():
+            if option.kind not in (Kind.TENSOR, Kind.PARAMETER, Kind.BATCH, Kind.UNKNOWN):
+                continue
+            if option.place.off_host:
+                return option, option.likely or option.kind is not Kind.TENSOR
+            if option.place.sort is Sort.SAME and is_device_name(ast.parse(option.place.name, mode="eval").body):
+                return option, True
+        return None
+
+    def missing(self, node: cst.CSTNode) -> Missing | None:
+        """What the model says of an attribute that a wrapper hasn't got."""
+        found = self._piece.ast_of(node)
+        return self.model.missing.get(found) if isinstance(found, ast.Attribute) else None
+
+    def notes(self, trail: Iterable[Step], subject: str = "") -> tuple[Note, ...]:
+        """A trail as notes; `subject` is what to call the value."""
+        prefix = f"`{subject}` was " if subject else ""
+        return tuple(Note(f"{prefix}{s.message}", s.path, s.line, s.column + 1) for s in trail)
+
+    def note(self, message: str, node: ast.stmt | ast.expr) -> Note:
+        """A note at a node of this file."""
+        span = self.text.span_of(node)
+        return Note(message, self.model.source.path, span.line, span.column)
+
+    def replaced(self, node: ast.stmt | ast.expr, code: str) -> Edit:
+        """An edit that puts other code in a node's place."""
+        return Edit(self.text.span_of(node), code)
+
+    def inserted_after(self, statement: ast.stmt, code: str) -> Edit:
+        """An edit that adds one line of code after a statement, as deep as the statement stands."""
+        line = statement.end_lineno or statement.lineno
+        column = len(self.text.line(line)) + 1
+        start = self.text.span_of(statement)
+        indent = self.text.line(start.line)[: start.column - 1]
+        return Edit(Span(line, column, line, column), f"{self.text.newline}{indent}{code}")
+
+    def code_of(self, node: ast.AST) -> str:
+        """An `ast` node's source text."""
+        assert isinstance(node, (ast.expr, ast.stmt))
+        return self.text.slice(self.text.span_of(node))
+
+    def name_of(self, node: cst.CSTNode) -> str:
+        """A node's source text, for messages: whitespace folded, long ones cut."""
+        text = " ".join(cst.Module([]).code_for_node(node).split())
+        return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def plain_name(node: ast.expr) -> str | None:
+    """`a.b.c` as text, None for anything but names and attributes."""
+    return dotted(node)

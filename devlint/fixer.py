@@ -1,0 +1,181 @@
+"""Applies fixes: in passes, without overlaps, and only where the result checks.
+
+A pass takes as many fixes as don't overlap, applies them together, and lints the result. When that result doesn't
+parse, or holds findings that weren't there, or still holds what was to be fixed, the first fix is tried alone; if its
+result doesn't check either, it is withheld and reported as DEV003. Nothing outside an edit changes.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from devlint.engine import Linter, apply_edits
+from devlint.files import Source
+from devlint.findings import Edit, Finding, Fix, Span
+from devlint.rule import UnreadableFile, WithheldFix
+from devlint.textmap import TextMap
+
+# Fixes that wait for their neighbours get their turn in a later pass; this many passes settle any real file.
+MAX_PASSES = 50
+
+# How a finding is known again after an edit elsewhere has shifted it: its code and the text of its line.
+_Identity = tuple[str, str]
+
+
+@dataclass
+class FixOutcome:
+    """What fixing a source came to. `remaining` are the findings of the new source, DEV003 ones included."""
+
+    source: Source
+    applied: list[Finding]
+    remaining: list[Finding]
+
+
+def fix(source: Source, linter: Linter, *, unsafe: bool) -> FixOutcome:
+    """Applies the safe fixes of a source's findings, and the unsafe ones where asked to."""
+    findings = linter.check(source)
+    applied: list[Finding] = []
+    withheld: Counter[_Identity] = Counter()
+    for _ in range(MAX_PASSES):
+        chosen = _without_overlap(f for f in _waiting(source, findings, withheld) if _allowed(f, unsafe))
+        if not chosen:
+            break
+        attempt = _attempt(source, findings, chosen, linter)
+        if attempt is None:
+            # One of them spoils the others: the first alone, so that the rest can go on.
+            attempt, chosen = _attempt(source, findings, chosen[:1], linter), chosen[:1]
+        if attempt is None:
+            withheld[_identity(source, chosen[0])] += 1
+            continue
+        source, findings = attempt
+        applied += chosen
+    return FixOutcome(source, applied, _with_withheld(source, findings, withheld, linter))
+
+
+def _allowed(finding: Finding, unsafe: bool) -> bool:
+    return finding.fix is not None and (unsafe or finding.fix.safety == "safe")
+
+
+def _identity(source: Source, finding: Finding) -> _Identity:
+    """A finding by its code and the line that it is on, which edits elsewhere don't change."""
+    return finding.code, source.lines[finding.span.line - 1].strip() if finding.span.line <= len(source.lines) else ""
+
+
+def _waiting(source: Source, findings: Iterable[Finding], withheld: Counter[_Identity]) -> list[Finding]:
+    """The findings whose fix wasn't withheld."""
+    passed = Counter(withheld)
+    waiting = []
+    for finding in findings:
+        key = _identity(source, finding)
+        if passed[key] and finding.fix is not None:
+            passed[key] -= 1
+        else:
+            waiting.append(finding)
+    return waiting
+
+
+def _without_overlap(findings: Iterable[Finding]) -> list[Finding]:
+    """As many of the findings as have edits apart from each other, first come first."""
+    taken: list[Edit] = []
+    chosen = []
+    for finding in findings:
+        assert finding.fix is not None
+        if not any(_overlap(edit.span, other.span) for edit in finding.fix.edits for other in taken):
+            taken += finding.fix.edits
+            chosen.append(finding)
+    return chosen
+
+
+def _overlap(a: Span, b: Span) -> bool:
+    """Whether two edits touch; two at one point do, since their order would matter."""
+    return (a.line, a.column) <= (b.end_line, b.end_column) and (b.line, b.column) <= (a.end_line, a.end_column)
+
+
+def _attempt(source: Source, findings: list[Finding], chosen: list[Finding], linter: Linter) -> tuple[Source, list[Finding]] | None:
+    """(new source, its findings) with the chosen fixes applied; None where the result doesn't check."""
+    fixes = [f.fix for f in chosen if f.fix is not None]
+    text = _with_imports(apply_edits(source.text, fixes), [i for fix in fixes for i in fix.imports])
+    if text == source.text:
+        return None
+    changed = source.with_text(text)
+    after = linter.check(changed)
+    if any(f.code == UnreadableFile.code for f in after):
+        return None
+    had, has = Counter(f.code for f in findings), Counter(f.code for f in after)
+    gone = Counter(f.code for f in chosen)
+    # Nothing new, and each of the fixed findings is gone.
+    if any(has[code] > had[code] - gone[code] for code in has):
+        return None
+    return changed, after
+
+
+def _with_withheld(source: Source, findings: list[Finding], withheld: Counter[_Identity], linter: Linter) -> list[Finding]:
+    """The findings, and DEV003 beside each one whose fix didn't check."""
+    if not withheld or WithheldFix.code not in linter.settings.codes_for(source.path or linter.settings.root / source.display, linter.registry):
+        return findings
+    left = Counter(withheld)
+    extra = []
+    for finding in findings:
+        key = _identity(source, finding)
+        if left[key] and finding.fix is not None:
+            left[key] -= 1
+            message = f"the fix for {finding.code} was withheld: its result didn't check; mend this one by hand"
+            extra.append(Finding(WithheldFix.code, WithheldFix.name, message, finding.path, finding.span))
+    return sorted([*findings, *extra], key=lambda f: f.sort_key)
+
+
+def _with_imports(text: str, imports: Iterable[str]) -> str:
+    """The text with import statements added where isort would put them, those that it has left out."""
+    for statement in dict.fromkeys(imports):
+        try:
+            tree = ast.parse(text)
+        except SyntaxError:
+            return text
+        wanted = ast.dump(ast.parse(statement).body[0])
+        if any(ast.dump(node) == wanted for node in tree.body):
+            continue
+        text = apply_edits(text, [Fix("", "safe", (_import_edit(text, tree, statement),))])
+    return text
+
+
+def _import_edit(text: str, tree: ast.Module, statement: str) -> Edit:
+    """Where a new import goes: before the first of the top-level imports that sorts after it, else after the last."""
+    lines = TextMap(text)
+    block = _import_block(tree)
+    for node in block:
+        if not _is_future(node) and _sort_key(ast.unparse(node)) > _sort_key(statement):
+            return Edit(Span(node.lineno, 1, node.lineno, 1), f"{statement}{lines.newline}")
+    if block:
+        line = block[-1].end_lineno or block[-1].lineno
+        return Edit(Span(line, len(lines.line(line)) + 1, line, len(lines.line(line)) + 1), f"{lines.newline}{statement}")
+    # No imports: after the docstring, or before everything but the comments at the top.
+    first = tree.body[0] if tree.body else None
+    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
+        line = first.end_lineno or 1
+        return Edit(Span(line, len(lines.line(line)) + 1, line, len(lines.line(line)) + 1), f"{lines.newline}{lines.newline}{statement}")
+    line = first.lineno if first is not None else 1
+    return Edit(Span(line, 1, line, 1), f"{statement}{lines.newline}{lines.newline}")
+
+
+def _import_block(tree: ast.Module) -> list[ast.stmt]:
+    """The imports at the top of a module."""
+    found: list[ast.stmt] = []
+    for node in tree.body:
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            found.append(node)
+        elif found:
+            break
+    return found
+
+
+def _is_future(node: ast.stmt) -> bool:
+    return isinstance(node, ast.ImportFrom) and node.module == "__future__"
+
+
+def _sort_key(statement: str) -> tuple[bool, str]:
+    """isort's order within a section: `import x` before `from x import y`, then by name."""
+    words = statement.split()
+    return words[0] == "from", words[1].lower()

@@ -1,0 +1,64 @@
+"""Facts about torch and its ecosystem, as data.
+
+`torch.json` is generated from an installed torch by tools/generate_knowledge.py; `ecosystem.py` holds by hand what
+can't be introspected.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+from devlint.knowledge import ecosystem
+
+WRAPPERS_ALIASES = ecosystem.ALIASES
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """What is known of torch's names.
+
+    Return kinds are `tensor`, `tensors` (a tuple of them), `batch` (tensors in some structure), `scalar`, `ndarray`,
+    `device` and `other`.
+    """
+
+    torch: str
+    functions: dict[str, str]
+    factories: frozenset[str]
+    tensor_methods: dict[str, str]
+    tensor_attributes: dict[str, str]
+    modules: frozenset[str]
+    module_attributes: frozenset[str]
+    wrappers: dict[str, frozenset[str]]
+    optimizers: frozenset[str]
+    optimizer_attributes: frozenset[str]
+    schedulers: frozenset[str]
+    loaders: frozenset[str]
+
+
+@cache
+def torch_knowledge() -> Knowledge:
+    """The facts, read once for a process."""
+    raw = json.loads(resources.files(__package__).joinpath("torch.json").read_text(encoding="utf-8"))
+    sets = ("factories", "modules", "module_attributes", "optimizers", "optimizer_attributes", "schedulers", "loaders")
+    raw |= {key: frozenset(raw[key]) for key in sets}
+    raw["wrappers"] = {name: frozenset(attributes) for name, attributes in raw["wrappers"].items()}
+    raw["modules"] |= ecosystem.MODULE_CLASSES
+    raw["loaders"] |= ecosystem.LOADERS
+    return Knowledge(**raw)
+
+
+@cache
+def canonical(name: str) -> str:
+    """The name under which torch documents something that can be imported from several places.
+
+    `torch.nn.modules.linear.Linear` is `torch.nn.Linear`, `torch.Tensor.cuda` stays.
+    """
+    if name in ecosystem.ALIASES:
+        return ecosystem.ALIASES[name]
+    for prefix, public in ecosystem.PRIVATE_PREFIXES:
+        if name.startswith(prefix):
+            return public + name.rsplit(".", 1)[1]
+    return name

@@ -1,0 +1,112 @@
+"""Hand-written facts: what can't be introspected from torch, and what is known of the libraries around it."""
+
+from __future__ import annotations
+
+# Other names of one thing.
+ALIASES = {
+    "torch.nn.parallel.DataParallel": "torch.nn.DataParallel",
+    "torch.nn.parallel.data_parallel.DataParallel": "torch.nn.DataParallel",
+    "torch.nn.parallel.distributed.DistributedDataParallel": "torch.nn.parallel.DistributedDataParallel",
+    "torch.nn.modules.module.Module": "torch.nn.Module",
+    "torch.nn.parameter.Parameter": "torch.nn.Parameter",
+    "torch.serialization.load": "torch.load",
+    "torch.utils.data.dataloader.DataLoader": "torch.utils.data.DataLoader",
+    "torch._tensor.Tensor": "torch.Tensor",
+    "torch.autograd.Variable": "torch.autograd.Variable",
+    "torch.autograd.variable.Variable": "torch.autograd.Variable",
+    "typing_extensions.Annotated": "typing.Annotated",
+}
+PRIVATE_PREFIXES = (
+    ("torch.nn.modules.", "torch.nn."),
+    ("torch.optim.adam.", "torch.optim."),
+    ("torch.optim.adamw.", "torch.optim."),
+    ("torch.optim.sgd.", "torch.optim."),
+    ("torch.optim.optimizer.", "torch.optim."),
+)
+
+# Types of tensors that annotations name.
+TENSOR_TYPES = frozenset(
+    {"torch.Tensor", "torch.FloatTensor", "torch.LongTensor", "torch.BoolTensor", "torch.IntTensor", "torch.HalfTensor",
+     "torch.DoubleTensor", "torch.ByteTensor", "torch.ShortTensor", "torch.BFloat16Tensor"}
+)  # fmt: skip
+
+# Classes of other libraries that are torch.nn.Module and don't change what `.to` does.
+MODULE_CLASSES = frozenset(
+    {
+        "torch.nn.Module",
+        "torch.jit.ScriptModule",
+        "lightning.LightningModule",
+        "lightning.pytorch.LightningModule",
+        "pytorch_lightning.LightningModule",
+        "pytorch_lightning.core.lightning.LightningModule",
+        "transformers.PreTrainedModel",
+        "transformers.modeling_utils.PreTrainedModel",
+        "diffusers.ModelMixin",
+        "torchmetrics.Metric",
+        "torchmetrics.metric.Metric",
+    }
+)
+# Calls of other libraries that give a torch.nn.Module, by the start of their qualified name.
+MODULE_FACTORIES = (
+    "torchvision.models.",
+    "timm.create_model",
+    "timm.models.create_model",
+    "torch.hub.load",
+    "segmentation_models_pytorch.",
+)
+# `X.from_pretrained(...)` of these packages gives a module, unless the class is one of the exceptions.
+PRETRAINED_PACKAGES = ("transformers.AutoModel", "transformers.modeling_auto.AutoModel")
+
+LOADERS = frozenset(
+    {
+        "torch_geometric.loader.DataLoader",
+        "torch_geometric.data.DataLoader",
+        "torchdata.stateful_dataloader.StatefulDataLoader",
+        "monai.data.DataLoader",
+        "monai.data.ThreadDataLoader",
+        "dgl.dataloading.DataLoader",
+        "dgl.dataloading.GraphDataLoader",
+    }
+)
+# Calls that iterate what they are given, unchanged for our purposes: (name -> index of the iterable).
+PASSING_ITERATORS = frozenset(
+    {"tqdm", "tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "tqdm.trange", "tqdm.std.tqdm", "tqdm.autonotebook.tqdm",
+     "iter", "reversed", "sorted", "itertools.islice", "itertools.chain", "itertools.cycle", "rich.progress.track",
+     "fastprogress.progress_bar", "fastprogress.fastprogress.progress_bar", "alive_progress.alive_it"}
+)  # fmt: skip
+
+# Names that people give to loaders. A value of unknown kind under such a name is a loader, likely.
+LOADER_NAMES = (
+    "*loader", "*_dl", "*dataloader", "*data_loader", "*dataloader_*", "*loader_train", "*loader_val", "*loader_eval", "*loader_test",
+    "train_iter", "test_iter", "valid_iter", "val_iter", "data_iter", "*Loader",
+)  # fmt: skip
+
+# Names that people give to a device, or to the number of one.
+DEVICE_NAMES = frozenset(
+    {"device", "dev", "cuda_device", "gpu", "gpu_id", "gpu_idx", "local_rank", "torch_device", "execution_device", "_device",
+     "rank", "cuda_id", "device_id", "target_device", "compute_device", "main_device", "device_"}
+)  # fmt: skip
+
+# Frameworks whose objects move in place, or whose `.to` isn't a tensor's: a file that imports one of them may hand
+# out batches whose parts aren't plain tensors.
+OWN_BATCH_TYPES = ("torch_geometric", "dgl", "transformers", "tensordict", "torchtext", "detectron2", "mmengine", "mmcv", "mmdet")
+
+# Evidence by use. A name on which one of these is called, and which nothing else says anything about, is such a thing.
+# Left out on purpose: what ndarrays, data frames, images and containers have too.
+TENSOR_EVIDENCE = frozenset(
+    {"unsqueeze", "unsqueeze_", "permute", "contiguous", "detach", "detach_", "masked_fill", "masked_fill_", "requires_grad_",
+     "expand_as", "view_as", "scatter_", "scatter_add_", "index_select", "index_copy_", "index_add_", "type_as", "masked_select",
+     "new_zeros", "new_ones", "new_tensor", "new_full", "new_empty", "softmax", "log_softmax", "sigmoid", "backward", "retain_grad",
+     "clamp_", "logsumexp", "bmm", "matmul", "addmm", "repeat_interleave", "record_stream", "is_floating_point", "topk", "data_ptr"}
+)  # fmt: skip
+# As calls: `x.size()` and `x.dim()` (an ndarray's `size` isn't callable).
+TENSOR_CALL_EVIDENCE = frozenset({"size", "dim", "numel"})
+# As attributes that are only read.
+TENSOR_READ_EVIDENCE = frozenset({"grad", "grad_fn", "is_cuda", "is_leaf", "requires_grad"})
+MODULE_EVIDENCE = frozenset(
+    {"parameters", "named_parameters", "named_modules", "named_children", "named_buffers", "register_buffer", "register_forward_hook"}
+)
+OPTIMIZER_EVIDENCE = frozenset({"param_groups", "add_param_group"})
+
+# Modules that don't make a loop a step by being called in it.
+CHEAP_MODULES = frozenset({"torch.nn.ReLU", "torch.nn.Sigmoid", "torch.nn.Softmax", "torch.nn.Identity", "torch.nn.Dropout", "torch.nn.GELU"})

@@ -1,0 +1,30 @@
+"""LibCST, loaded at its first use: a run that finds nothing suspect never pays for it.
+
+Rule modules write `from devlint.lazy import cst, m` and use both as if imported.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import libcst as cst
+    import libcst.matchers as m
+else:
+
+    class _LazyModule:
+        """Stands for a module until one of its names is asked for."""
+
+        def __init__(self, name: str) -> None:
+            self.__name = name
+
+        def __getattr__(self, attribute: str) -> Any:
+            value = getattr(import_module(self.__name), attribute)
+            setattr(self, attribute, value)
+            return value
+
+    cst = _LazyModule("libcst")
+    m = _LazyModule("libcst.matchers")
+
+__all__ = ["cst", "m"]

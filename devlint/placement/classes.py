@@ -1,0 +1,99 @@
+"""Classes of the project: bases, methods, and what their objects hold."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from devlint.placement.sources import FunctionModel, SourceModule, dotted, flat_statements, own_nodes
+
+CONSTRUCTORS = ("__init__", "setup", "__post_init__", "build")
+
+
+@dataclass(eq=False)
+class ClassModel:
+    """A class definition; identity is the definition. Bases are resolved by the analysis that made it."""
+
+    node: ast.ClassDef
+    source: SourceModule
+    bases: tuple[ClassModel | str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.node.name
+
+    @cached_property
+    def methods(self) -> dict[str, FunctionModel]:
+        """The methods that the class itself defines; the last definition of a name counts."""
+        found = (s for s in flat_statements(self.node.body) if isinstance(s, (ast.FunctionDef, ast.AsyncFunctionDef)))
+        return {f.name: self.source.function(f, self.node) for f in found}
+
+    @cached_property
+    def lineage(self) -> list[ClassModel | str]:
+        """The class and its ancestors, nearest first; outside classes as qualified names."""
+        found: dict[ClassModel | str, None] = {self: None}
+        for base in self.bases:
+            found.update(dict.fromkeys(base.lineage if isinstance(base, ClassModel) else [base]))
+        return list(found)
+
+    @property
+    def outside_bases(self) -> list[str]:
+        """Qualified names of ancestors that aren't in the project; "" for one that couldn't be told."""
+        return [b for b in self.lineage if isinstance(b, str)]
+
+    def method(self, name: str) -> FunctionModel | None:
+        """A method by name, inherited ones too."""
+        for cls in self.lineage:
+            if isinstance(cls, ClassModel) and name in cls.methods:
+                return cls.methods[name]
+        return None
+
+    def project_lineage(self) -> Iterator[ClassModel]:
+        return (c for c in self.lineage if isinstance(c, ClassModel))
+
+    @cached_property
+    def class_level(self) -> dict[str, ast.stmt]:
+        """Names assigned or annotated in the class body."""
+        found: dict[str, ast.stmt] = {}
+        for statement in flat_statements(self.node.body):
+            match statement:
+                case ast.Assign(targets=targets):
+                    found.update({t.id: statement for t in targets if isinstance(t, ast.Name)})
+                case ast.AnnAssign(target=ast.Name(id=name)):
+                    found[name] = statement
+        return found
+
+    @cached_property
+    def assigned_in(self) -> dict[str, list[FunctionModel]]:
+        """Attribute -> the methods of this class that assign `self.<attribute>`."""
+        found: dict[str, list[FunctionModel]] = {}
+        for function in self.methods.values():
+            for name in _attributes_assigned(function):
+                if function not in found.setdefault(name, []):
+                    found[name].append(function)
+        return found
+
+    def writers(self, attribute: str) -> list[FunctionModel]:
+        """The methods along the lineage that assign an attribute, constructors first."""
+        found = [f for c in self.project_lineage() for f in c.assigned_in.get(attribute, ())]
+        return sorted(found, key=lambda f: CONSTRUCTORS.index(f.name) if f.name in CONSTRUCTORS else len(CONSTRUCTORS))
+
+    def defines(self, name: str) -> bool:
+        """Whether the class or an ancestor in the project has a member of that name."""
+        return any(name in c.methods or name in c.class_level or name in c.assigned_in for c in self.project_lineage())
+
+    @property
+    def is_dataclass(self) -> bool:
+        names = [dotted(d.func if isinstance(d, ast.Call) else d) or "" for d in self.node.decorator_list]
+        return any(n.endswith("dataclass") for n in names)
+
+
+def _attributes_assigned(function: FunctionModel) -> Iterator[str]:
+    for node in own_nodes(function.node):
+        match node:
+            case ast.Attribute(value=ast.Name(id="self"), attr=attr, ctx=ast.Store()):
+                yield attr
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr="register_buffer" | "register_parameter" | "add_module"), args=[ast.Constant(value=str() as name), *_]):
+                yield name

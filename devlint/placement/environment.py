@@ -1,0 +1,112 @@
+"""What holds at one point of a program: values by access path, and the conditions that are known to hold.
+
+An access path is a name with constant attributes and keys: `model`, `self.net`, `batch['image']`.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field, replace
+
+from devlint.placement.values import NO_GUARDS, UNKNOWN, Guard, Guards, Kind, Place, Step, Value, compatible, either, join
+
+
+def access_path(node: ast.expr) -> str | None:
+    """The access path that an expression spells, or None."""
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=value, attr=attr):
+            base = access_path(value)
+            return f"{base}.{attr}" if base else None
+        case ast.Subscript(value=value, slice=ast.Constant(value=str() | int() as key)):
+            base = access_path(value)
+            return f"{base}[{key!r}]" if base else None
+    return None
+
+
+def is_under(path: str, base: str) -> bool:
+    """Whether `path` names a part of `base`."""
+    return path.startswith(base) and path[len(base) : len(base) + 1] in (".", "[")
+
+
+@dataclass
+class Environment:
+    """The state along one path."""
+
+    values: dict[str, Value] = field(default_factory=dict)
+    guards: Guards = NO_GUARDS
+    # Where each name that a guard may speak of was last bound.
+    bound_at: dict[str, int] = field(default_factory=dict)
+    # The path has ended: return, raise, break or continue.
+    dead: bool = False
+
+    def copy(self) -> Environment:
+        return Environment(dict(self.values), self.guards, dict(self.bound_at), self.dead)
+
+    def get(self, path: str) -> Value | None:
+        """The value at a path, less the alternatives that the guards rule out."""
+        value = self.values.get(path)
+        if value is None or value.kind is not Kind.EITHER or not self.guards:
+            return value
+        open_options = [(g, v) for g, v in value.options if compatible(g, self.guards)]
+        return value if len(open_options) == len(value.options) else either(open_options)
+
+    def bind(self, path: str, value: Value, line: int) -> None:
+        """Sets a path; what was known of its parts, and conditions on it, are forgotten."""
+        if any(is_under(p, path) for p in self.values):
+            self.values = {p: v for p, v in self.values.items() if not is_under(p, path)}
+        self.values[path] = value
+        self.bound_at[path.split(".", 1)[0].split("[", 1)[0]] = line
+
+    def forget(self, path: str) -> None:
+        self.values = {p: v for p, v in self.values.items() if p != path and not is_under(p, path)}
+
+    def move_site(self, site: str, place: Place, step: Step | None, *, likely: bool) -> None:
+        """An object that changes in place was moved: every path that holds it sees it."""
+        if site:
+            self.values = {p: _moved(v, site, place, step, likely) for p, v in self.values.items()}
+
+    def condition(self, test: ast.expr) -> str:
+        """A condition's text, made distinct by where its names were bound."""
+        names = sorted({n.id for n in ast.walk(test) if isinstance(n, ast.Name)})
+        bound = ",".join(str(self.bound_at.get(n, 0)) for n in names)
+        return f"{ast.unparse(test)}@{bound}"
+
+    def assume(self, condition: str, outcome: bool) -> None:
+        """Continues under a condition's outcome; an outcome that contradicts the path ends it."""
+        if Guard(condition, not outcome) in self.guards:
+            self.dead = True
+        self.guards |= {Guard(condition, outcome)}
+
+
+def _moved(value: Value, site: str, place: Place, step: Step | None, likely: bool) -> Value:
+    if value.site == site:
+        return value.at(place, step, likely=likely)
+    if value.kind is Kind.EITHER and any(v.site == site for _, v in value.options):
+        return either((g, _moved(v, site, place, step, likely)) for g, v in value.options)
+    if value.inner is not None and value.kind is Kind.WRAPPER and value.inner.site == site:
+        return replace(value.at(place, step, likely=likely), inner=_moved(value.inner, site, place, step, likely))
+    return value
+
+
+def merge(a: Environment, b: Environment) -> Environment:
+    """The state where two paths meet."""
+    if a.dead:
+        return b
+    if b.dead:
+        return a
+    when_a, when_b = a.guards - b.guards, b.guards - a.guards
+    values = dict(a.values)
+    for path, value in b.values.items():
+        mine = values.get(path)
+        if mine is None:
+            # Bound on one path only. A plain name must have been bound to be used; a part falls back to unknown.
+            values[path] = value if "." not in path and "[" not in path else join(UNKNOWN, value, when_a, when_b)
+        elif mine is not value:
+            values[path] = join(mine, value, when_a, when_b)
+    for path in a.values.keys() - b.values.keys():
+        if "." in path or "[" in path:
+            values[path] = join(values[path], UNKNOWN, when_a, when_b)
+    bound = {n: (line if b.bound_at.get(n, line) == line else -1) for n, line in a.bound_at.items()}
+    return Environment(values, a.guards & b.guards, {**b.bound_at, **bound})

@@ -1,0 +1,416 @@
+"""Evaluates expressions: what kind of thing each is, and where."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from devlint.knowledge import torch_knowledge
+from devlint.placement import narrowing
+from devlint.placement.environment import access_path, merge
+from devlint.placement.values import (
+    HOST,
+    NOWHERE,
+    SCALAR,
+    UNKNOWN,
+    Kind,
+    Place,
+    Sort,
+    Value,
+    constant,
+    either,
+    element_of,
+    join,
+    join_all,
+    mapping,
+    mapping_of,
+    reference,
+    same_as,
+    sequence,
+    sequence_of,
+)
+
+if TYPE_CHECKING:
+    from devlint.placement.interpreter import Frame
+
+
+def evaluate(frame: Frame, node: ast.expr) -> Value:
+    """The value of an expression at the frame's point; recorded where the frame records."""
+    handler = EXPRESSIONS.get(type(node))
+    value = handler(frame, node) if handler is not None else UNKNOWN
+    if frame.record is not None:
+        frame.record[node] = value
+    return value
+
+
+def _constant(frame: Frame, node: ast.Constant) -> Value:
+    return constant(node.value)
+
+
+def _name(frame: Frame, node: ast.Name) -> Value:
+    return frame.lookup(node.id)
+
+
+def _attribute(frame: Frame, node: ast.Attribute) -> Value:
+    base = evaluate(frame, node.value)
+    path = access_path(node)
+    known = frame.env.get(path) if path else None
+    if known is not None:
+        return known
+    frame.analysis.note_attribute(frame, base, node)
+    if base.kind is Kind.EITHER:
+        return either((guards, attribute(frame, option, node)) for guards, option in base.options)
+    return attribute(frame, base, node)
+
+
+def attribute(frame: Frame, base: Value, node: ast.Attribute) -> Value:
+    """What `base.<attr>` is, methods aside (a call looks at those itself)."""
+    name = node.attr
+    match base.kind:
+        case Kind.TENSOR | Kind.PARAMETER:
+            return _tensor_attribute(base, name, node)
+        case Kind.NDARRAY:
+            return SCALAR if name in ("shape", "ndim", "size", "dtype") else replace(base)
+        case Kind.BATCH:
+            if name == "device":
+                return Value(Kind.DEVICE, place=_place_or_same(base, node.value))
+            return replace(base, likely=True)
+        case Kind.REFERENCE:
+            return frame.analysis.resolve(reference(f"{base.name}.{name}"), frame.source)
+        case Kind.DEVICE:
+            # `device.type` serves as a device string.
+            return base if name == "type" else SCALAR
+        case Kind.WRAPPER:
+            return _wrapper_attribute(frame, base, node)
+        case Kind.MODULE | Kind.OBJECT:
+            if name == "device" and not (base.cls is not None and base.cls.defines("device")):
+                return Value(Kind.DEVICE, place=base.place if base.place.off_host else same_as(ast.unparse(node)), likely=True)
+            return frame.analysis.attribute_of(base, name, node)
+        case Kind.CLASS:
+            return frame.analysis.class_attribute(base, name)
+        case Kind.LOADER:
+            return UNKNOWN
+        case Kind.UNKNOWN:
+            if name == "device":
+                return Value(Kind.DEVICE, place=_place_or_same(base, node.value))
+            # A part of something computed from tensors, such as `outputs.loss`.
+            return replace(UNKNOWN, place=base.place, likely=True, trail=base.trail) if base.place.sort is not Sort.UNKNOWN else UNKNOWN
+    return UNKNOWN
+
+
+def _place_or_same(base: Value, node: ast.expr) -> Place:
+    if base.place.sort is not Sort.UNKNOWN:
+        return base.place
+    return same_as(ast.unparse(node))
+
+
+def _tensor_attribute(base: Value, name: str, node: ast.Attribute) -> Value:
+    kind = torch_knowledge().tensor_attributes.get(name)
+    if kind == "tensor":
+        return Value(Kind.TENSOR, base.place, likely=base.likely, trail=base.trail)
+    if kind == "device":
+        return Value(Kind.DEVICE, place=_place_or_same(base, node.value))
+    return SCALAR if kind == "scalar" else UNKNOWN
+
+
+def _wrapper_attribute(frame: Frame, base: Value, node: ast.Attribute) -> Value:
+    inner = base.inner or UNKNOWN
+    if node.attr == "module":
+        return inner.at(base.place) if inner.is_module and base.place.sort is not Sort.UNKNOWN else inner
+    return UNKNOWN
+
+
+def _subscript(frame: Frame, node: ast.Subscript) -> Value:
+    base = evaluate(frame, node.value)
+    index = evaluate(frame, node.slice)
+    path = access_path(node)
+    known = frame.env.get(path) if path else None
+    if known is not None:
+        return known
+    if base.kind is Kind.EITHER:
+        return either((guards, subscript(option, index)) for guards, option in base.options)
+    return subscript(base, index)
+
+
+def subscript(base: Value, index: Value) -> Value:
+    """What `base[index]` is."""
+    match base.kind:
+        case Kind.TENSOR | Kind.PARAMETER:
+            return Value(Kind.TENSOR, base.place, likely=base.likely, trail=base.trail)
+        case Kind.BATCH | Kind.NDARRAY:
+            return base
+        case Kind.SEQUENCE if base.elements is not None and index.kind is Kind.CONSTANT and isinstance(index.constant, int):
+            position = index.constant
+            return base.elements[position] if -len(base.elements) <= position < len(base.elements) else UNKNOWN
+        case Kind.SEQUENCE if index.name == "<slice>":
+            return sequence_of(element_of(base))
+        case Kind.MAPPING if base.keys is not None and base.elements is not None and index.kind is Kind.CONSTANT:
+            if index.constant in base.keys:
+                return base.elements[base.keys.index(str(index.constant))]
+            return UNKNOWN
+        case Kind.SEQUENCE | Kind.MAPPING:
+            return element_of(base)
+        case Kind.MODULE:
+            # nn.Sequential and nn.ModuleList.
+            return element_of(base) if base.each is not None or base.elements is not None else UNKNOWN
+        case Kind.UNKNOWN if base.place.sort is not Sort.UNKNOWN:
+            return replace(UNKNOWN, place=base.place, likely=True, trail=base.trail)
+        case Kind.REFERENCE:
+            return base
+    return UNKNOWN
+
+
+def combined(values: list[Value]) -> tuple[Place, tuple, bool]:  # type: ignore[type-arg]
+    """(place, trail, likely) of what is computed from these values: off the host if one of them is."""
+    best: Value | None = None
+    order = {Sort.ACCELERATOR: 4, Sort.PREFERRED: 4, Sort.SAME: 3, Sort.UNKNOWN: 2, Sort.HOST: 1}
+    for value in values:
+        for leaf in leaves(value):
+            if leaf.kind not in _PLACED:
+                continue
+            if leaf.kind is Kind.UNKNOWN and leaf.place.sort is Sort.UNKNOWN and best is not None:
+                continue
+            if best is None or order[leaf.place.sort] > order[best.place.sort]:
+                best = leaf
+    if best is None:
+        return NOWHERE, (), False
+    return best.place, best.trail, best.likely
+
+
+_PLACED = {Kind.TENSOR, Kind.PARAMETER, Kind.BATCH, Kind.UNKNOWN}
+
+
+def leaves(value: Value) -> list[Value]:
+    """The tensors and the like in a value, containers looked into."""
+    found: list[Value] = []
+    for _, option in value.alternatives():
+        if option.kind in (Kind.SEQUENCE, Kind.MAPPING):
+            for part in option.elements or ((option.each,) if option.each else ()):
+                found.extend(leaves(part))
+        else:
+            found.append(option)
+    return found
+
+
+def _binary(frame: Frame, node: ast.BinOp) -> Value:
+    left, right = evaluate(frame, node.left), evaluate(frame, node.right)
+    return arithmetic(left, right, node.op)
+
+
+def arithmetic(left: Value, right: Value, op: ast.operator | None = None) -> Value:
+    """The result of an operator: a tensor where either side is one."""
+    if left.kind is Kind.EITHER:
+        return either((g, arithmetic(option, right, op)) for g, option in left.options)
+    if right.kind is Kind.EITHER:
+        return either((g, arithmetic(left, option, op)) for g, option in right.options)
+    kinds = (left.kind, right.kind)
+    if left.is_tensor or right.is_tensor:
+        place, trail, likely = combined([v for v in (left, right) if v.kind in (Kind.TENSOR, Kind.PARAMETER, Kind.BATCH)])
+        return Value(Kind.TENSOR, place, likely=likely, trail=trail)
+    if Kind.BATCH in kinds:
+        place, trail, _ = combined([left, right])
+        return Value(Kind.TENSOR, place, likely=True, trail=trail)
+    if Kind.NDARRAY in kinds:
+        return Value(Kind.NDARRAY, HOST)
+    plain = (Kind.SCALAR, Kind.CONSTANT)
+    if left.kind in plain and right.kind in plain:
+        return SCALAR
+    if isinstance(op, ast.Mod) and left.kind is Kind.CONSTANT and isinstance(left.constant, str):
+        return SCALAR
+    if Kind.SEQUENCE in kinds and isinstance(op, (ast.Add, ast.Mult)):
+        parts = [element_of(v) for v in (left, right) if v.kind is Kind.SEQUENCE]
+        return sequence_of(join_all(parts))
+    place, trail, _ = combined([left, right])
+    return replace(UNKNOWN, place=place, likely=True, trail=trail)
+
+
+def _unary(frame: Frame, node: ast.UnaryOp) -> Value:
+    value = evaluate(frame, node.operand)
+    if isinstance(node.op, ast.Not):
+        return SCALAR
+    return constant(-value.constant) if isinstance(node.op, ast.USub) and isinstance(value.constant, (int, float)) else arithmetic(value, SCALAR)
+
+
+def _boolean(frame: Frame, node: ast.BoolOp) -> Value:
+    values = []
+    before = frame.env
+    for part in node.values:
+        values.append(evaluate(frame, part))
+        # What follows `a and` holds under a. The assumption is for this expression alone.
+        frame.env = frame.env.copy()
+        narrowing.assume(frame, frame.env, part, isinstance(node.op, ast.And))
+        frame.env.dead = False
+    frame.env = before
+    if isinstance(node.op, ast.Or) and len(values) == 2:
+        # `x or default`: a None on the left never comes through.
+        first = [(g, v) for g, v in values[0].alternatives() if not (v.kind is Kind.CONSTANT and not v.constant)]
+        return either([*first, *values[1].alternatives()])
+    return join_all(values)
+
+
+def _compare(frame: Frame, node: ast.Compare) -> Value:
+    values = [evaluate(frame, node.left), *(evaluate(frame, c) for c in node.comparators)]
+    if any(isinstance(op, (ast.Is, ast.IsNot, ast.In, ast.NotIn)) for op in node.ops):
+        return SCALAR
+    result = values[0]
+    for value in values[1:]:
+        result = arithmetic(result, value)
+    tensorish = [v for v in leaves(result) if v.kind in (Kind.TENSOR, Kind.NDARRAY)]
+    return result if tensorish else replace(result, kind=Kind.UNKNOWN) if result.kind is Kind.UNKNOWN and result.place.sort is not Sort.UNKNOWN else SCALAR
+
+
+def _conditional(frame: Frame, node: ast.IfExp) -> Value:
+    evaluate(frame, node.test)
+    before = frame.env
+    taken, skipped = before.copy(), before.copy()
+    narrowing.assume(frame, taken, node.test, True)
+    narrowing.assume(frame, skipped, node.test, False)
+    frame.env = taken
+    first = evaluate(frame, node.body)
+    frame.env = skipped
+    second = evaluate(frame, node.orelse)
+    when_first, when_second = taken.guards - before.guards, skipped.guards - before.guards
+    taken.guards = skipped.guards = before.guards
+    taken.dead = skipped.dead = False
+    frame.env = merge(taken, skipped)
+    frame.env.dead = before.dead
+    return join(first, second, when_first, when_second)
+
+
+def _tuple(frame: Frame, node: ast.Tuple | ast.List) -> Value:
+    if any(isinstance(e, ast.Starred) for e in node.elts):
+        parts = [evaluate(frame, e.value if isinstance(e, ast.Starred) else e) for e in node.elts]
+        each = [frame.analysis.iterate(p) if isinstance(e, ast.Starred) else p for p, e in zip(parts, node.elts, strict=True)]
+        return sequence_of(join_all(each))
+    return sequence(evaluate(frame, e) for e in node.elts)
+
+
+def _set(frame: Frame, node: ast.Set) -> Value:
+    return sequence_of(join_all(evaluate(frame, e) for e in node.elts))
+
+
+def _dict(frame: Frame, node: ast.Dict) -> Value:
+    values = [evaluate(frame, v) for v in node.values]
+    for key in node.keys:
+        if key is not None:
+            evaluate(frame, key)
+    keys = [k.value if isinstance(k, ast.Constant) and isinstance(k.value, str) else None for k in node.keys]
+    if all(k is not None for k in keys):
+        return mapping([k for k in keys if k is not None], values)
+    return mapping_of(join_all(element_of(v) if k is None else v for k, v in zip(node.keys, values, strict=True)))
+
+
+def _comprehension(frame: Frame, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> Value:
+    before = frame.env
+    frame.env = before.copy()
+    for generator in node.generators:
+        iterable = evaluate(frame, generator.iter)
+        frame.bind(generator.target, frame.analysis.iterate(iterable), node)
+        for test in generator.ifs:
+            evaluate(frame, test)
+            narrowing.assume(frame, frame.env, test, True)
+            frame.env.dead = False
+    if isinstance(node, ast.DictComp):
+        evaluate(frame, node.key)
+        result = mapping_of(evaluate(frame, node.value))
+    else:
+        result = sequence_of(evaluate(frame, node.elt))
+    frame.env = before
+    return result
+
+
+def _lambda(frame: Frame, node: ast.Lambda) -> Value:
+    before = frame.env
+    frame.env = before.copy()
+    for argument in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]:
+        frame.env.bind(argument.arg, UNKNOWN, node.lineno)
+    evaluate(frame, node.body)
+    frame.env = before
+    return Value(Kind.FUNCTION)
+
+
+def _named(frame: Frame, node: ast.NamedExpr) -> Value:
+    value = evaluate(frame, node.value)
+    frame.bind(node.target, value, node)
+    return value
+
+
+def _await(frame: Frame, node: ast.Await) -> Value:
+    return evaluate(frame, node.value)
+
+
+def _starred(frame: Frame, node: ast.Starred) -> Value:
+    return evaluate(frame, node.value)
+
+
+def _slice(frame: Frame, node: ast.Slice) -> Value:
+    for part in (node.lower, node.upper, node.step):
+        if part is not None:
+            evaluate(frame, part)
+    return Value(Kind.SCALAR, name="<slice>")
+
+
+def _text(frame: Frame, node: ast.JoinedStr) -> Value:
+    """An f-string; `f"cuda:{i}"` still names an accelerator."""
+    for part in node.values:
+        evaluate(frame, part)
+    first = node.values[0] if node.values else None
+    if isinstance(first, ast.Constant) and str(first.value).startswith("cuda"):
+        return constant("cuda")
+    return SCALAR
+
+
+def _formatted(frame: Frame, node: ast.FormattedValue) -> Value:
+    evaluate(frame, node.value)
+    if node.format_spec is not None:
+        evaluate(frame, node.format_spec)
+    return SCALAR
+
+
+def _yield(frame: Frame, node: ast.Yield) -> Value:
+    frame.yields.append(evaluate(frame, node.value) if node.value is not None else UNKNOWN)
+    return UNKNOWN
+
+
+def _yield_from(frame: Frame, node: ast.YieldFrom) -> Value:
+    frame.yields.append(frame.analysis.iterate(evaluate(frame, node.value)))
+    return UNKNOWN
+
+
+def _call(frame: Frame, node: ast.Call) -> Value:
+    from devlint.placement.calls import call
+
+    return call(frame, node)
+
+
+EXPRESSIONS: dict[type, Callable[..., Value]] = {
+    ast.Constant: _constant,
+    ast.Name: _name,
+    ast.Attribute: _attribute,
+    ast.Subscript: _subscript,
+    ast.BinOp: _binary,
+    ast.UnaryOp: _unary,
+    ast.BoolOp: _boolean,
+    ast.Compare: _compare,
+    ast.IfExp: _conditional,
+    ast.Tuple: _tuple,
+    ast.List: _tuple,
+    ast.Set: _set,
+    ast.Dict: _dict,
+    ast.ListComp: _comprehension,
+    ast.SetComp: _comprehension,
+    ast.GeneratorExp: _comprehension,
+    ast.DictComp: _comprehension,
+    ast.Lambda: _lambda,
+    ast.NamedExpr: _named,
+    ast.Await: _await,
+    ast.Starred: _starred,
+    ast.Slice: _slice,
+    ast.JoinedStr: _text,
+    ast.FormattedValue: _formatted,
+    ast.Yield: _yield,
+    ast.YieldFrom: _yield_from,
+    ast.Call: _call,
+}

@@ -1,0 +1,355 @@
+"""Walks the statements of one scope and keeps the environment along them."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from devlint.placement import narrowing
+from devlint.placement.environment import Environment, access_path, merge
+from devlint.placement.expressions import evaluate
+from devlint.placement.sources import FunctionModel, FunctionNode, SourceModule
+from devlint.placement.values import EMPTY, NO_GUARDS, UNKNOWN, Guards, Kind, Value, element_of, either, reference, sequence_of
+
+if TYPE_CHECKING:
+    from devlint.placement.analysis import Analysis
+    from devlint.placement.classes import ClassModel
+
+# Loops settle in two or three passes; more would only widen what is unknown already.
+MAX_PASSES = 3
+
+
+@dataclass
+class Frame:
+    """One run over a scope: a module's top level or a function's body, with given arguments."""
+
+    analysis: Analysis
+    source: SourceModule
+    function: FunctionModel | None = None
+    cls: ClassModel | None = None
+    closure: Frame | None = None
+    env: Environment = field(default_factory=Environment)
+    depth: int = 0
+    # Values by expression, for the scopes that rules ask about.
+    record: dict[ast.expr, Value] | None = None
+    returns: list[tuple[Guards, Value]] = field(default_factory=list)
+    yields: list[Value] = field(default_factory=list)
+    final: Environment | None = None
+    _breaks: list[list[Environment]] = field(default_factory=list)
+    _continues: list[list[Environment]] = field(default_factory=list)
+
+    # -- names ---------------------------------------------------------------------------------------------------
+
+    def lookup(self, name: str) -> Value:
+        """The value of a plain name, as Python's scopes resolve it."""
+        value = self.env.get(name)
+        if value is not None:
+            return value
+        if self.function is None or name not in self.function.local_names:
+            outer = self.closure
+            while outer is not None:
+                found = (outer.final or outer.env).get(name)
+                if found is not None:
+                    return found
+                outer = outer.closure
+            if self.function is not None:
+                return self.analysis.global_value(self.source, name)
+        return reference(f"builtins.{name}") if name in BUILTINS else UNKNOWN
+
+    def bind(self, target: ast.expr, value: Value, node: ast.AST) -> None:
+        """Assigns a value to a target."""
+        match target:
+            case ast.Name(id=name):
+                value = self.analysis.by_evidence(self, name, value)
+                self.env.bind(name, value, target.lineno)
+                if self.record is not None:
+                    self.record[target] = value
+            case ast.Attribute() | ast.Subscript():
+                evaluate(self, target.value)
+                path = access_path(target)
+                if path is not None:
+                    self.env.bind(path, value, target.lineno)
+                elif isinstance(target, ast.Subscript):
+                    evaluate(self, target.slice)
+                    self._widen(target.value, value)
+            case ast.Tuple(elts=elts) | ast.List(elts=elts):
+                self._unpack(elts, value, node)
+            case ast.Starred(value=inner):
+                self.bind(inner, value, node)
+
+    def _widen(self, container: ast.expr, value: Value) -> None:
+        """`d[k] = v` with a key that isn't known: any element may be `v` now."""
+        path = access_path(container)
+        known = self.env.get(path) if path else None
+        if path and known is not None and known.kind in (Kind.MAPPING, Kind.SEQUENCE):
+            joined = either([(NO_GUARDS, element_of(known)), (NO_GUARDS, value)]) if element_of(known) is not EMPTY else value
+            self.env.values[path] = Value(known.kind, each=joined, depth=joined.depth + 1) if joined.depth < 5 else Value(known.kind, each=UNKNOWN)
+
+    def _unpack(self, targets: list[ast.expr], value: Value, node: ast.AST) -> None:
+        count = len(targets)
+        starred = next((i for i, t in enumerate(targets) if isinstance(t, ast.Starred)), None)
+        if value.kind is Kind.SEQUENCE and value.elements is not None and (starred is not None or len(value.elements) == count):
+            elements = list(value.elements)
+            if starred is not None:
+                after = count - starred - 1
+                middle = elements[starred : len(elements) - after]
+                elements = [*elements[:starred], sequence_of(element_of(Value(Kind.SEQUENCE, elements=tuple(middle)))), *elements[len(elements) - after :]]
+            if len(elements) == count:
+                for target, element in zip(targets, elements, strict=True):
+                    self.bind(target, element, node)
+                return
+        each = self.analysis.iterate(value)
+        for i, target in enumerate(targets):
+            self.bind(target, sequence_of(each) if i == starred else each, node)
+
+    # -- statements ----------------------------------------------------------------------------------------------
+
+    def run(self, body: list[ast.stmt]) -> None:
+        """Walks a scope from its first statement, and keeps the state at its end."""
+        self.block(body)
+        ends = [self.env, *self._ended] if not self.env.dead else self._ended
+        state = self.env
+        for end in ends:
+            state = merge(state, end)
+        self.final = state
+
+    @property
+    def _ended(self) -> list[Environment]:
+        return self._return_states
+
+    _return_states: list[Environment] = field(default_factory=list)
+
+    def block(self, body: list[ast.stmt]) -> None:
+        for statement in body:
+            if self.env.dead:
+                return
+            self.analysis.spend()
+            handler = STATEMENTS.get(type(statement))
+            if handler is not None:
+                handler(self, statement)
+
+    def branch(self, env: Environment, body: list[ast.stmt]) -> Environment:
+        """The state after a block that starts in `env`."""
+        self.env = env
+        if not env.dead:
+            self.block(body)
+        return self.env
+
+    def _expr(self, node: ast.Expr) -> None:
+        evaluate(self, node.value)
+
+    def _assign(self, node: ast.Assign) -> None:
+        value = evaluate(self, node.value)
+        for target in node.targets:
+            self.bind(target, value, node)
+
+    def _ann_assign(self, node: ast.AnnAssign) -> None:
+        declared = self.analysis.annotated(self, node.annotation)
+        if node.value is None:
+            if declared.kind is not Kind.UNKNOWN:
+                self.bind(node.target, declared, node)
+            return
+        value = evaluate(self, node.value)
+        self.bind(node.target, declared if value.kind is Kind.UNKNOWN and declared.kind is not Kind.UNKNOWN else value, node)
+
+    def _aug_assign(self, node: ast.AugAssign) -> None:
+        load = _as_load(node.target)
+        combined = ast.copy_location(ast.BinOp(load, node.op, node.value), node)
+        self.bind(node.target, evaluate(self, combined), node)
+
+    def _if(self, node: ast.If) -> None:
+        evaluate(self, node.test)
+        before = self.env
+        taken, skipped = before.copy(), before.copy()
+        narrowing.assume(self, taken, node.test, True)
+        narrowing.assume(self, skipped, node.test, False)
+        taken = self.branch(taken, node.body)
+        skipped = self.branch(skipped, node.orelse)
+        self.env = merge(taken, skipped)
+
+    def _for(self, node: ast.For | ast.AsyncFor) -> None:
+        iterable = evaluate(self, node.iter)
+        self._loop(node, self.analysis.iterate(iterable), None)
+
+    def _while(self, node: ast.While) -> None:
+        self._loop(node, None, node.test)
+
+    def _loop(self, node: ast.For | ast.AsyncFor | ast.While, element: Value | None, test: ast.expr | None) -> None:
+        state = self.env
+        breaks: list[Environment] = []
+        for _ in range(MAX_PASSES):
+            self._breaks.append([])
+            self._continues.append([])
+            env = state.copy()
+            self.env = env
+            if test is not None:
+                evaluate(self, test)
+                narrowing.assume(self, env, test, True)
+            if element is not None and not isinstance(node, ast.While):
+                self.bind(node.target, element, node)
+            after = self.branch(self.env, node.body)
+            for other in self._continues.pop():
+                after = merge(after, other)
+            breaks = self._breaks.pop()
+            joined = merge(state, after)
+            if joined.values == state.values:
+                break
+            state = joined
+        self.env = state
+        # `while True` ends by `break` alone.
+        if isinstance(test, ast.Constant) and test.value:
+            self.env.dead = True
+        if node.orelse and not self.env.dead:
+            self.branch(self.env, node.orelse)
+        for other in breaks:
+            self.env = merge(self.env, other)
+
+    def _try(self, node: ast.Try) -> None:
+        before = self.env.copy()
+        after = self.branch(self.env, node.body)
+        ends = []
+        entry = merge(before, after.copy()) if not after.dead else before
+        for handler in node.handlers:
+            env = entry.copy()
+            env.dead = False
+            if handler.name:
+                env.bind(handler.name, UNKNOWN, handler.lineno)
+            ends.append(self.branch(env, handler.body))
+        state = self.branch(after, node.orelse) if node.orelse else after
+        for end in ends:
+            state = merge(state, end)
+        self.env = state
+        if node.finalbody:
+            was_dead = self.env.dead
+            self.env.dead = False
+            self.block(node.finalbody)
+            self.env.dead = self.env.dead or was_dead
+
+    def _with(self, node: ast.With | ast.AsyncWith) -> None:
+        for item in node.items:
+            value = evaluate(self, item.context_expr)
+            if item.optional_vars is not None:
+                self.bind(item.optional_vars, self.analysis.entered(value), node)
+        self.block(node.body)
+
+    def _match(self, node: ast.Match) -> None:
+        evaluate(self, node.subject)
+        before = self.env
+        ends = []
+        for case in node.cases:
+            env = before.copy()
+            for name in _captured(case.pattern):
+                env.bind(name, UNKNOWN, node.lineno)
+            if case.guard is not None:
+                self.env = env
+                evaluate(self, case.guard)
+            ends.append(self.branch(env, case.body))
+        state = before
+        for end in ends:
+            state = merge(state, end)
+        self.env = state
+
+    def _return(self, node: ast.Return) -> None:
+        value = evaluate(self, node.value) if node.value is not None else UNKNOWN
+        self.returns.append((self.env.guards, value))
+        self._return_states.append(self.env.copy())
+        self.env.dead = True
+
+    def _end(self, node: ast.stmt) -> None:
+        if isinstance(node, ast.Raise) and node.exc is not None:
+            evaluate(self, node.exc)
+        waiting = {ast.Break: self._breaks, ast.Continue: self._continues}.get(type(node))
+        if waiting:
+            waiting[-1].append(self.env.copy())
+        self.env.dead = True
+
+    def _assert(self, node: ast.Assert) -> None:
+        evaluate(self, node.test)
+        narrowing.assume(self, self.env, node.test, True)
+
+    def _delete(self, node: ast.Delete) -> None:
+        for target in node.targets:
+            path = access_path(target)
+            if path:
+                self.env.forget(path)
+
+    def _import(self, node: ast.Import) -> None:
+        for alias in node.names:
+            name = alias.asname or alias.name.split(".")[0]
+            self.env.bind(name, reference(alias.name if alias.asname else name), node.lineno)
+
+    def _import_from(self, node: ast.ImportFrom) -> None:
+        module = self.source.absolute(node)
+        for alias in node.names:
+            if alias.name != "*":
+                self.env.bind(alias.asname or alias.name, reference(f"{module}.{alias.name}"), node.lineno)
+
+    def _function(self, node: FunctionNode) -> None:
+        for default in [*node.args.defaults, *(d for d in node.args.kw_defaults if d is not None), *node.decorator_list]:
+            evaluate(self, default)
+        model = self.source.function(node, None, self.function)
+        self.analysis.closures[model] = self
+        self.env.bind(node.name, Value(Kind.FUNCTION, function=model), node.lineno)
+
+    def _class(self, node: ast.ClassDef) -> None:
+        for base in node.bases:
+            evaluate(self, base)
+        self.env.bind(node.name, self.analysis.class_value(self.source, node), node.lineno)
+
+    def _global(self, node: ast.stmt) -> None:
+        pass
+
+
+def _as_load(target: ast.expr) -> ast.expr:
+    """The same target, read instead of written."""
+    match target:
+        case ast.Name(id=name):
+            node: ast.expr = ast.Name(name, ast.Load())
+        case ast.Attribute(value=value, attr=attr):
+            node = ast.Attribute(value, attr, ast.Load())
+        case ast.Subscript(value=value, slice=index):
+            node = ast.Subscript(value, index, ast.Load())
+        case _:
+            return target
+    return ast.copy_location(node, target)
+
+
+def _captured(pattern: ast.pattern) -> list[str]:
+    found = []
+    for node in ast.walk(pattern):
+        if isinstance(node, (ast.MatchAs, ast.MatchStar)) and node.name:
+            found.append(node.name)
+        elif isinstance(node, ast.MatchMapping) and node.rest:
+            found.append(node.rest)
+    return found
+
+
+STATEMENTS = {
+    ast.Expr: Frame._expr,
+    ast.Assign: Frame._assign,
+    ast.AnnAssign: Frame._ann_assign,
+    ast.AugAssign: Frame._aug_assign,
+    ast.If: Frame._if,
+    ast.For: Frame._for,
+    ast.AsyncFor: Frame._for,
+    ast.While: Frame._while,
+    ast.Try: Frame._try,
+    ast.TryStar: Frame._try,
+    ast.With: Frame._with,
+    ast.AsyncWith: Frame._with,
+    ast.Match: Frame._match,
+    ast.Return: Frame._return,
+    ast.Raise: Frame._end,
+    ast.Break: Frame._end,
+    ast.Continue: Frame._end,
+    ast.Assert: Frame._assert,
+    ast.Delete: Frame._delete,
+    ast.Import: Frame._import,
+    ast.ImportFrom: Frame._import_from,
+    ast.FunctionDef: Frame._function,
+    ast.AsyncFunctionDef: Frame._function,
+    ast.ClassDef: Frame._class,
+}
+
+BUILTINS = frozenset(dir(__import__("builtins")))

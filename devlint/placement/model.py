@@ -1,0 +1,140 @@
+"""The placement model of one file: runs the scopes that rules ask about, and answers for their expressions."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from devlint.knowledge import ecosystem
+from devlint.placement.analysis import Analysis, Hints, Missing, OutOfBudgetError
+from devlint.placement.interpreter import Frame
+from devlint.placement.loops import HotLoop, Loops
+from devlint.placement.project import Project
+from devlint.placement.sources import FunctionModel, FunctionNode, SourceModule, own_nodes
+from devlint.placement.units import all_functions, units_at
+from devlint.placement.values import UNKNOWN, Step, Value
+
+# Callers are looked at this many deep before a function itself.
+MAX_CALLER_CHAIN = 4
+# A function called from more places than this has no one story.
+MAX_CALL_SITES = 40
+
+
+class PlacementModel:
+    """Kinds and places in one file. Scopes are run when they are first asked about."""
+
+    def __init__(self, source: SourceModule, project: Project, hints: Hints | None = None) -> None:
+        hints = hints or Hints()
+        self.source = source
+        self.loader_names = (*ecosystem.LOADER_NAMES, *hints.loader_names)
+        self._analysis = Analysis(source, project, hints)
+        self._record: dict[ast.expr, Value] = {}
+        self._frames: dict[FunctionModel | None, Frame | None] = {}
+        self._parents: dict[ast.AST, ast.AST] | None = None
+        self._loops = Loops(self, hints.hot_functions)
+
+    # -- running scopes --------------------------------------------------------------------------------------------
+
+    def ensure(self, scope: FunctionModel | None, chain: int = 0) -> Frame | None:
+        """Runs a scope (None: the module's top level) once, its callers in this file before it."""
+        if scope in self._frames:
+            return self._frames[scope]
+        self._frames[scope] = None
+        if scope is None:
+            frame = self._analysis.module_frame(self.source, self._record)
+            self._frames[None] = frame
+            return frame
+        self.ensure(None)
+        closure = self.ensure(scope.parent, chain) if scope.parent is not None else None
+        if chain < MAX_CALLER_CHAIN:
+            for caller in self._calling_scopes(scope):
+                self.ensure(caller, chain + 1)
+        self._frames[scope] = self._run(scope, closure)
+        return self._frames[scope]
+
+    def _run(self, scope: FunctionModel, closure: Frame | None) -> Frame | None:
+        cls = self._analysis.class_model(self.source, scope.cls) if scope.cls is not None else None
+        frame = Frame(self._analysis, self.source, scope, cls, closure, record=self._record)
+        try:
+            frame.env.values.update(self._analysis.parameters(scope, cls, frame))
+            frame.run(scope.node.body)
+        except (OutOfBudgetError, RecursionError):
+            pass
+        return frame
+
+    def _calling_scopes(self, scope: FunctionModel) -> list[FunctionModel | None]:
+        """The scopes of this file that may call a function, going by its name (a constructor: its class's)."""
+        name = scope.cls.name if scope.cls is not None and scope.name == "__init__" else scope.name
+        if scope.name.startswith("__") and scope.name != "__init__":
+            return []
+        lines = sorted({self.source.text.count("\n", 0, m.start()) + 1 for m in re.finditer(rf"\b{re.escape(name)}\s*\(", self.source.text)})
+        if scope.node.lineno in lines:
+            lines.remove(scope.node.lineno)
+        if not lines or len(lines) > MAX_CALL_SITES:
+            return []
+        return list(dict.fromkeys(u.scope for u in units_at(self.source, lines) if u.scope is not scope))
+
+    def ensure_all(self) -> None:
+        """Runs every scope of the file."""
+        self.ensure(None)
+        for function in all_functions(self.source):
+            self.ensure(function)
+
+    # -- answers ---------------------------------------------------------------------------------------------------
+
+    def value(self, node: ast.AST) -> Value:
+        """What is known of an expression in a scope that was run."""
+        return self._record.get(node, UNKNOWN) if isinstance(node, ast.expr) else UNKNOWN
+
+    def resolved(self, node: ast.AST) -> Value:
+        """The same, with a reference followed into the project."""
+        return self._analysis.resolve(self.value(node), self.source)
+
+    @property
+    def missing(self) -> dict[ast.Attribute, Missing]:
+        """Attributes read from wrappers that haven't got them, in the scopes that were run."""
+        return self._analysis.missing
+
+    def hot_loop(self, node: ast.AST) -> HotLoop | None:
+        """The hot loop that runs a node each pass."""
+        return self._loops.around(node)
+
+    def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
+        """The nodes around a node, innermost first."""
+        if self._parents is None:
+            self._parents = {child: parent for parent in ast.walk(self.source.tree) for child in ast.iter_child_nodes(parent)}
+        parent = self._parents.get(node)
+        while parent is not None:
+            yield parent
+            parent = self._parents.get(parent)
+
+    def enclosing_scope(self, node: ast.AST) -> FunctionNode | ast.Module:
+        """The function that a node runs in, or the module."""
+        for parent in self.ancestors(node):
+            if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                return parent
+        return self.source.tree
+
+    def assigned_values(self, name: ast.Name) -> Iterator[ast.expr]:
+        """The expressions that the scope around a name assigns to it."""
+        for node in own_nodes(self.enclosing_scope(name)):
+            if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name.id for t in node.targets):
+                yield node.value
+
+    def callers(self, function: FunctionNode) -> list[tuple[Step, ast.Call]]:
+        """The calls of a function that were seen in this file."""
+        model = self.source.function(function)
+        self.ensure(model)
+        return [(Step(f"`{function.name}` is called each step", self.source.path, node.lineno, node.col_offset), node) for node in self._analysis.call_nodes.get(model, ())]
+
+    @property
+    def packages(self) -> frozenset[str]:
+        """The packages that the file imports, by their first name."""
+        return self.source.imported_packages
+
+
+def build(path: Path, text: str, tree: ast.Module, project: Project, hints: Hints | None = None) -> PlacementModel:
+    """The model of a text that was parsed already."""
+    return PlacementModel(project.module(path, text, tree), project, hints)

@@ -1,0 +1,115 @@
+"""What a condition says of the values that it speaks of, when it holds and when it doesn't."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from devlint.placement.environment import Environment, access_path
+from devlint.placement.expressions import evaluate
+from devlint.placement.values import Kind, Value, either
+
+if TYPE_CHECKING:
+    from devlint.placement.interpreter import Frame
+
+
+def assume(frame: Frame, env: Environment, test: ast.expr, outcome: bool) -> None:
+    """Continues in `env` as after `test` came out as `outcome`."""
+    match test:
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            assume(frame, env, operand, not outcome)
+            return
+        case ast.BoolOp(op=op, values=values):
+            # All parts hold after `and`, none after a failed `or`; otherwise only the whole is known.
+            if isinstance(op, ast.And) == outcome:
+                for part in values:
+                    assume(frame, env, part, outcome)
+                return
+        case ast.NamedExpr(target=target):
+            assume(frame, env, target, outcome)
+            return
+        case ast.Constant(value=value):
+            if bool(value) != outcome:
+                env.dead = True
+            return
+    condition, outcome_of_text = _normalised(env, test, outcome)
+    env.assume(condition, outcome_of_text)
+    _narrow(frame, env, test, outcome)
+
+
+def _normalised(env: Environment, test: ast.expr, outcome: bool) -> tuple[str, bool]:
+    """`x is not None` and `x is None` are one condition with two outcomes; so are `!=` and `==`, `not in` and `in`."""
+    opposite = {ast.IsNot: ast.Is, ast.NotEq: ast.Eq, ast.NotIn: ast.In}
+    if isinstance(test, ast.Compare) and len(test.ops) == 1 and type(test.ops[0]) in opposite:
+        positive = ast.Compare(test.left, [opposite[type(test.ops[0])]()], test.comparators)
+        return env.condition(positive), not outcome
+    return env.condition(test), outcome
+
+
+def _narrow(frame: Frame, env: Environment, test: ast.expr, outcome: bool) -> None:
+    """Drops the alternatives of a value that the condition rules out."""
+    match test:
+        case ast.Call(func=ast.Name(id="isinstance"), args=[subject, types]):
+            names = _type_names(frame, types)
+            if names is not None:
+                _keep(env, subject, lambda v: _is_instance(v, names), outcome)
+        case ast.Call(func=ast.Name(id="hasattr"), args=[subject, ast.Constant(value="module")]):
+            _keep(env, subject, lambda v: _has_module(v), outcome)
+        case ast.Compare(left=left, ops=[ast.Is() | ast.IsNot() as op], comparators=[ast.Constant(value=None)]):
+            _keep(env, left, _is_none, outcome == isinstance(op, ast.Is))
+        case ast.Compare(left=ast.Call(func=ast.Name(id="type"), args=[subject]), ops=[ast.Is() | ast.Eq() as op], comparators=[types]):
+            names = _type_names(frame, types)
+            if names is not None:
+                _keep(env, subject, lambda v: _is_instance(v, names), outcome)
+        case ast.Name() | ast.Attribute():
+            _keep(env, test, lambda v: False if _is_none(v) else None, outcome)
+
+
+def _keep(env: Environment, subject: ast.expr, judge: object, outcome: bool) -> None:
+    path = access_path(subject)
+    value = env.get(path) if path else None
+    if path is None or value is None:
+        return
+    kept = [(g, v) for g, v in value.alternatives() if judge(v) in (outcome, None)]  # type: ignore[operator]
+    if not kept:
+        # The model says that it can't be: then the code knows more than the model.
+        env.values[path] = Value(Kind.UNKNOWN)
+    elif len(kept) < len(list(value.alternatives())):
+        env.values[path] = either(kept)
+
+
+def _type_names(frame: Frame, types: ast.expr) -> set[str] | None:
+    elements = types.elts if isinstance(types, ast.Tuple) else [types]
+    values = [evaluate(frame, e) for e in elements]
+    if not all(v.kind in (Kind.REFERENCE, Kind.CLASS) for v in values):
+        return None
+    return {frame.analysis.type_name(v) for v in values}
+
+
+def _is_instance(value: Value, names: set[str]) -> bool | None:
+    """True, False, or None where it isn't known."""
+    match value.kind:
+        case Kind.WRAPPER:
+            return value.name in names or "torch.nn.Module" in names
+        case Kind.TENSOR | Kind.PARAMETER:
+            return "torch.Tensor" in names if value.kind is Kind.TENSOR else None
+        case Kind.MODULE:
+            return None if value.cls is not None or not value.name else (value.name in names or "torch.nn.Module" in names)
+        case Kind.CONSTANT if value.constant is None:
+            return False
+    return None
+
+
+def _has_module(value: Value) -> bool | None:
+    """`hasattr(x, "module")`: wrappers have it, modules of the project only where their class defines it."""
+    if value.kind is Kind.WRAPPER:
+        return True
+    if value.kind is Kind.MODULE and value.cls is not None and not value.cls.defines("module"):
+        return False
+    return None
+
+
+def _is_none(value: Value) -> bool | None:
+    if value.kind is Kind.CONSTANT:
+        return value.constant is None
+    return None if value.kind is Kind.UNKNOWN else False

@@ -1,0 +1,129 @@
+"""The project around a file: finds and parses what it imports, on demand, without running any of it."""
+
+from __future__ import annotations
+
+import ast
+import gc
+import io
+import tokenize
+import warnings
+from collections import OrderedDict
+from collections.abc import Iterable
+from pathlib import Path
+
+from devlint.placement.sources import SourceModule
+
+# Parsed modules kept per process; a large package would fill the memory otherwise.
+MAX_MODULES = 96
+# Larger modules are generated tables; what they define is left unknown.
+MAX_MODULE_BYTES = 1_500_000
+
+
+def parse(text: str) -> ast.Module:
+    """The tree of a source text, without the warnings that Python gives on old escapes.
+
+    Raises SyntaxError (ValueError for null bytes, RecursionError or MemoryError for absurd nesting).
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(text)
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+class Project:
+    """Resolves dotted names to parsed modules under the import roots."""
+
+    def __init__(self, roots: Iterable[Path] = ()) -> None:
+        self.roots = [Path(r).resolve() for r in roots]
+        self._modules: OrderedDict[Path, SourceModule | None] = OrderedDict()
+        self._places: dict[tuple[str, str], Path | None] = {}
+        self._bytes: dict[tuple[Path, bytes], bool] = {}
+        self._packages: dict[Path, tuple[Path, str]] = {}
+
+    def name_of(self, path: Path) -> tuple[Path, str]:
+        """(import root, dotted name) of a file, by the packages that it stands in."""
+        folder = path.parent
+        known = self._packages.get(folder)
+        if known is None:
+            parts: list[str] = []
+            root = folder
+            while (root / "__init__.py").is_file() and root.parent != root:
+                parts.append(root.name)
+                root = root.parent
+            known = self._packages[folder] = (root, ".".join(reversed(parts)))
+        root, package = known
+        if not package:
+            # Namespace packages: the nearest settings root above tells the name.
+            for base in self.roots:
+                if folder != base and folder.is_relative_to(base):
+                    package, root = ".".join(folder.relative_to(base).parts), base
+                    break
+        if path.stem == "__init__":
+            return root, package
+        return root, f"{package}.{path.stem}" if package else path.stem
+
+    def find(self, name: str, asking: Path) -> SourceModule | None:
+        """The parsed module of that dotted name as `asking` would import it, or None outside the project."""
+        location = self.locate(name, asking)
+        return self.load(location) if location else None
+
+    def locate(self, name: str, asking: Path) -> Path | None:
+        """The file of that dotted name, or None."""
+        root, _ = self.name_of(asking)
+        key = (name, str(root if root != asking.parent else asking.parent))
+        if key not in self._places:
+            self._places[key] = self._search(name, [root, asking.parent, *self.roots])
+        return self._places[key]
+
+    def _search(self, name: str, roots: Iterable[Path]) -> Path | None:
+        relative = name.replace(".", "/")
+        for root in dict.fromkeys(roots):
+            first = root / name.split(".", 1)[0]
+            if not first.is_dir() and not first.with_suffix(".py").is_file():
+                continue
+            for candidate in (root / f"{relative}.py", root / relative / "__init__.py"):
+                if candidate.is_file():
+                    return candidate
+        return None
+
+    def load(self, path: Path) -> SourceModule | None:
+        """The parsed module at a path; None when it can't be read or parsed."""
+        if path in self._modules:
+            self._modules.move_to_end(path)
+            return self._modules[path]
+        module = self._read(path)
+        self._modules[path] = module
+        while len(self._modules) > MAX_MODULES:
+            self._modules.popitem(last=False)
+        return module
+
+    def _read(self, path: Path) -> SourceModule | None:
+        try:
+            raw = path.read_bytes()
+            if len(raw) > MAX_MODULE_BYTES:
+                return None
+            encoding, _ = tokenize.detect_encoding(io.BytesIO(raw).readline)
+            text = raw.decode(encoding)
+            return self.module(path, text, parse(text))
+        except (OSError, SyntaxError, ValueError, LookupError, RecursionError, MemoryError):
+            return None
+
+    def module(self, path: Path, text: str, tree: ast.Module) -> SourceModule:
+        """The model of a text that was read and parsed elsewhere."""
+        _, name = self.name_of(path)
+        return SourceModule(str(path), text, tree, name, path.stem == "__init__")
+
+    def mentions(self, path: Path, word: bytes) -> bool:
+        """Whether a file holds a word; False when it can't be read."""
+        key = (path, word)
+        if key not in self._bytes:
+            try:
+                self._bytes[key] = word in path.read_bytes()
+            except OSError:
+                self._bytes[key] = False
+        return self._bytes[key]

@@ -1,0 +1,195 @@
+"""One parsed module: its tree, its top-level bindings, and where things stand in it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+Scope = ast.Module | FunctionNode
+
+
+@dataclass(eq=False)
+class FunctionModel:
+    """A function or method of a module that was parsed; identity is the definition."""
+
+    node: FunctionNode
+    source: SourceModule
+    cls: ast.ClassDef | None = None
+    parent: FunctionModel | None = None
+
+    @property
+    def name(self) -> str:
+        return self.node.name
+
+    @cached_property
+    def parameters(self) -> list[ast.arg]:
+        """All parameters that take one argument each, in order."""
+        arguments = self.node.args
+        return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+
+    @cached_property
+    def decorators(self) -> list[str]:
+        """The dotted names of the decorators, calls by what they call."""
+        targets = (d.func if isinstance(d, ast.Call) else d for d in self.node.decorator_list)
+        return [dotted(t) or "" for t in targets]
+
+    @property
+    def is_static(self) -> bool:
+        return "staticmethod" in self.decorators
+
+    @property
+    def is_property(self) -> bool:
+        return any(d == "property" or d.endswith(("cached_property", ".getter")) for d in self.decorators)
+
+    @cached_property
+    def is_generator(self) -> bool:
+        return any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in own_nodes(self.node))
+
+    @cached_property
+    def local_names(self) -> frozenset[str]:
+        """Names that the function binds itself, parameters included."""
+        names = {a.arg for a in self.parameters}
+        names |= {a.arg for a in (self.node.args.vararg, self.node.args.kwarg) if a}
+        outer: set[str] = set()
+        for node in own_nodes(self.node):
+            match node:
+                case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
+                    names.add(name)
+                case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                    names.add(name)
+                case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
+                    names |= {(a.asname or a.name).split(".")[0] for a in aliases}
+                case ast.Global(names=more) | ast.Nonlocal(names=more):
+                    outer |= set(more)
+                case ast.ExceptHandler(name=str() as name):
+                    names.add(name)
+        return frozenset(names - outer)
+
+
+@dataclass(eq=False)
+class SourceModule:
+    """A module's source, parsed."""
+
+    path: str
+    text: str
+    tree: ast.Module
+    # Its dotted name, where it is part of a package or stands at an import root; "" otherwise.
+    name: str = ""
+    is_package: bool = False
+    _functions: dict[ast.AST, FunctionModel] = field(default_factory=dict)
+
+    @cached_property
+    def bindings(self) -> dict[str, list[ast.stmt]]:
+        """Top-level names and the statements that bind them, `if`, `try` and `with` looked into."""
+        found: dict[str, list[ast.stmt]] = {}
+        for statement in flat_statements(self.tree.body):
+            for name in bound_names(statement):
+                found.setdefault(name, []).append(statement)
+        return found
+
+    @cached_property
+    def star_imports(self) -> list[ast.ImportFrom]:
+        return [s for s in flat_statements(self.tree.body) if isinstance(s, ast.ImportFrom) and s.names[0].name == "*"]
+
+    def function(self, node: FunctionNode, cls: ast.ClassDef | None = None, parent: FunctionModel | None = None) -> FunctionModel:
+        """The model of a definition in this module, the same one each time."""
+        known = self._functions.get(node)
+        if known is None:
+            known = self._functions[node] = FunctionModel(node, self, cls, parent)
+        return known
+
+    def absolute(self, statement: ast.ImportFrom) -> str:
+        """The dotted name of the module that a `from ... import` names."""
+        if not statement.level:
+            return statement.module or ""
+        parts = self.name.split(".") if self.name else []
+        up = statement.level - (1 if self.is_package else 0)
+        base = parts[: len(parts) - up] if up else parts
+        return ".".join([*base, *([statement.module] if statement.module else [])])
+
+    @cached_property
+    def imported_packages(self) -> frozenset[str]:
+        """The first parts of everything that the module imports anywhere."""
+        names = set()
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Import):
+                names |= {a.name.split(".")[0] for a in node.names}
+            elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+                names.add(node.module.split(".")[0])
+        return frozenset(names)
+
+
+def dotted(node: ast.expr) -> str | None:
+    """`a.b.c` as text, or None where the expression isn't a plain chain of names."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    if not isinstance(node, ast.Name):
+        return None
+    return ".".join([node.id, *reversed(parts)])
+
+
+def flat_statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a scope, blocks looked into, definitions not."""
+    for statement in body:
+        yield statement
+        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            continue
+        for block in blocks_of(statement):
+            yield from flat_statements(block)
+
+
+def blocks_of(statement: ast.stmt) -> list[list[ast.stmt]]:
+    """The statement lists inside a compound statement."""
+    blocks = [getattr(statement, name) for name in ("body", "orelse", "finalbody") if getattr(statement, name, None)]
+    blocks += [handler.body for handler in getattr(statement, "handlers", ())]
+    blocks += [case.body for case in getattr(statement, "cases", ())]
+    return blocks
+
+
+def bound_names(statement: ast.stmt) -> Iterator[str]:
+    """The names that one statement (not its blocks) binds."""
+    match statement:
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            yield name
+        case ast.Import(names=aliases):
+            yield from ((a.asname or a.name).split(".")[0] for a in aliases)
+        case ast.ImportFrom(names=aliases):
+            yield from (a.asname or a.name for a in aliases if a.name != "*")
+        case ast.Assign(targets=targets):
+            for target in targets:
+                yield from target_names(target)
+        case ast.AnnAssign(target=target, value=ast.expr()) | ast.AugAssign(target=target):
+            yield from target_names(target)
+        case ast.For(target=target) | ast.AsyncFor(target=target):
+            yield from target_names(target)
+        case ast.With(items=items) | ast.AsyncWith(items=items):
+            for item in items:
+                if item.optional_vars is not None:
+                    yield from target_names(item.optional_vars)
+
+
+def target_names(target: ast.expr) -> Iterator[str]:
+    """The plain names in an assignment's target."""
+    match target:
+        case ast.Name(id=name):
+            yield name
+        case ast.Tuple(elts=elts) | ast.List(elts=elts):
+            for element in elts:
+                yield from target_names(element)
+        case ast.Starred(value=value):
+            yield from target_names(value)
+
+
+def own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a scope, nested definitions named but not entered."""
+    stack = list(ast.iter_child_nodes(scope))
+    while stack:
+        node = stack.pop()
+        yield node
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+            stack.extend(ast.iter_child_nodes(node))

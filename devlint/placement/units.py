@@ -1,0 +1,95 @@
+"""Where the lines that bear a trigger stand: the smallest statements and headers around them."""
+
+from __future__ import annotations
+
+import ast
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from devlint.placement.sources import FunctionModel, SourceModule, blocks_of
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A piece of source that is looked at by itself: a simple statement, or an expression in a compound one's header."""
+
+    node: ast.stmt | ast.expr
+    # The statement that it is or belongs to.
+    statement: ast.stmt
+    # The function that it runs in; None at a module's top level.
+    scope: FunctionModel | None
+
+    @property
+    def is_statement(self) -> bool:
+        return isinstance(self.node, ast.stmt)
+
+
+def units_at(source: SourceModule, lines: Sequence[int]) -> Iterator[Unit]:
+    """The units that touch one of the given lines (sorted)."""
+    yield from _in_block(source, source.tree.body, lines, None, None)
+
+
+def all_functions(source: SourceModule) -> Iterator[FunctionModel]:
+    """Every function and method of a module, outer ones first."""
+
+    def walk(body: list[ast.stmt], cls: ast.ClassDef | None, parent: FunctionModel | None) -> Iterator[FunctionModel]:
+        for statement in body:
+            if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                model = source.function(statement, cls, parent)
+                yield model
+                yield from walk(statement.body, None, model)
+            elif isinstance(statement, ast.ClassDef):
+                yield from walk(statement.body, statement, parent)
+            else:
+                for block in blocks_of(statement):
+                    yield from walk(block, cls, parent)
+
+    yield from walk(source.tree.body, None, None)
+
+
+def _touches(lines: Sequence[int], start: int, end: int) -> bool:
+    position = bisect_left(lines, start)
+    return position < len(lines) and lines[position] <= end
+
+
+def _in_block(source: SourceModule, body: list[ast.stmt], lines: Sequence[int], scope: FunctionModel | None, cls: ast.ClassDef | None) -> Iterator[Unit]:
+    for statement in body:
+        decorators = getattr(statement, "decorator_list", None)
+        start = min([statement.lineno, *(d.lineno for d in decorators)]) if decorators else statement.lineno
+        if not _touches(lines, start, statement.end_lineno or statement.lineno):
+            continue
+        blocks = blocks_of(statement)
+        if not blocks:
+            yield Unit(statement, statement, scope)
+            continue
+        for header in _headers(statement):
+            if _touches(lines, header.lineno, header.end_lineno or header.lineno):
+                yield Unit(header, statement, scope)
+        inner_scope, inner_cls = scope, cls
+        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            inner_scope, inner_cls = source.function(statement, cls, scope), None
+        elif isinstance(statement, ast.ClassDef):
+            inner_cls = statement
+        for block in blocks:
+            yield from _in_block(source, block, lines, inner_scope, inner_cls)
+
+
+def _headers(statement: ast.stmt) -> list[ast.expr]:
+    """The expressions of a compound statement outside its blocks."""
+    match statement:
+        case ast.If(test=test) | ast.While(test=test):
+            return [test]
+        case ast.For(iter=iterated) | ast.AsyncFor(iter=iterated):
+            return [iterated]
+        case ast.With(items=items) | ast.AsyncWith(items=items):
+            return [i.context_expr for i in items]
+        case ast.FunctionDef(args=arguments) | ast.AsyncFunctionDef(args=arguments):
+            return [*statement.decorator_list, *arguments.defaults, *(d for d in arguments.kw_defaults if d is not None)]
+        case ast.ClassDef(bases=bases, keywords=keywords):
+            return [*statement.decorator_list, *bases, *(k.value for k in keywords)]
+        case ast.Match(subject=subject, cases=cases):
+            return [subject, *(c.guard for c in cases if c.guard is not None)]
+        case ast.Try(handlers=handlers) | ast.TryStar(handlers=handlers):
+            return [h.type for h in handlers if h.type is not None]
+    return []

@@ -1,0 +1,281 @@
+"""What the placement model says of a value: its kind, its place, and the trail that led there.
+
+Values are immutable. `Either` holds the alternatives that the paths to a point leave open, each with the guards
+(conditions and their outcome) under which it is the one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from devlint.placement.classes import ClassModel
+    from devlint.placement.sources import FunctionModel, SourceModule
+
+# More alternatives than these say nothing that a reader could use.
+MAX_ALTERNATIVES = 6
+# A trail keeps its newest steps.
+MAX_TRAIL = 8
+# Element-wise knowledge of a container stops here.
+MAX_ELEMENTS = 64
+# Values nested deeper than this (lists of lists built in a loop) are cut to unknown.
+MAX_NESTING = 6
+
+
+class Kind(Enum):
+    """What a value is. The upper ones are the words of the design; the lower ones are how Python gets there."""
+
+    TENSOR = "tensor"
+    PARAMETER = "parameter"
+    MODULE = "module"
+    WRAPPER = "wrapper"
+    OPTIMIZER = "optimizer"
+    SCHEDULER = "scheduler"
+    LOADER = "loader"
+    BATCH = "batch"
+    DEVICE = "device"
+    STATE_DICT = "state dict"
+    NDARRAY = "ndarray"
+    SCALAR = "scalar"
+    UNKNOWN = "unknown"
+
+    CONSTANT = "constant"
+    SEQUENCE = "sequence"
+    MAPPING = "mapping"
+    OBJECT = "object"
+    CLASS = "class"
+    FUNCTION = "function"
+    REFERENCE = "reference"
+    EITHER = "either"
+
+
+class Sort(Enum):
+    """The sorts of place."""
+
+    HOST = "host"
+    ACCELERATOR = "accelerator"
+    PREFERRED = "accelerator if there is one"
+    SAME = "same as"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a value is. `name` is `cuda:1` for an accelerator, and the source text of what it follows for SAME."""
+
+    sort: Sort
+    name: str = ""
+
+    def __str__(self) -> str:
+        match self.sort:
+            case Sort.HOST:
+                return "cpu"
+            case Sort.ACCELERATOR:
+                return self.name
+            case Sort.PREFERRED:
+                return f"{self.name or 'the accelerator'} if there is one"
+            case Sort.SAME:
+                return f"the device of `{self.name}`"
+        return "unknown"
+
+    @property
+    def off_host(self) -> bool:
+        """Whether this is an accelerator wherever the program finds one."""
+        return self.sort in (Sort.ACCELERATOR, Sort.PREFERRED)
+
+
+HOST = Place(Sort.HOST, "cpu")
+NOWHERE = Place(Sort.UNKNOWN)
+PREFERRED = Place(Sort.PREFERRED, "")
+
+
+def accelerator(name: str) -> Place:
+    """The place of a device string such as `cuda:1`."""
+    return Place(Sort.ACCELERATOR, name)
+
+
+def same_as(text: str) -> Place:
+    """The place that `text` (a device expression, or a tensor) has."""
+    return Place(Sort.SAME, text)
+
+
+class Step(NamedTuple):
+    """One step of a trail: what happened to the value, and where."""
+
+    message: str
+    path: str
+    line: int
+    column: int
+
+
+class Guard(NamedTuple):
+    """A condition, by its text, and its outcome."""
+
+    condition: str
+    outcome: bool
+
+
+Guards = frozenset[Guard]
+NO_GUARDS: Guards = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One abstract value.
+
+    `name` is the qualified name of a reference or of an outside class; the other fields hold what the kind calls for.
+    `likely` says that an inference by use or by name took part.
+    """
+
+    kind: Kind
+    place: Place = NOWHERE
+    name: str = ""
+    likely: bool = False
+    constant: object = None
+    cls: ClassModel | None = None
+    function: FunctionModel | None = None
+    source: SourceModule | None = None
+    # What a wrapper wraps, or the object that a method is bound to.
+    inner: Value | None = None
+    elements: tuple[Value, ...] | None = None
+    keys: tuple[str, ...] | None = None
+    # What iterating or subscripting gives where the elements aren't known one by one.
+    each: Value | None = None
+    options: tuple[tuple[Guards, Value], ...] = ()
+    # Identity of an object that changes in place: where it was made.
+    site: str = ""
+    trail: tuple[Step, ...] = field(default=(), compare=False)
+    # How deep containers stand in one another.
+    depth: int = field(default=0, compare=False)
+
+    def alternatives(self) -> Iterator[tuple[Guards, Value]]:
+        """The values that this may be, each with its guards."""
+        if self.kind is Kind.EITHER:
+            yield from self.options
+        else:
+            yield NO_GUARDS, self
+
+    def stepped(self, step: Step) -> Value:
+        """This value with one more step on its trail."""
+        if step in self.trail:
+            return self
+        return replace(self, trail=(*self.trail, step)[-MAX_TRAIL:])
+
+    def at(self, place: Place, step: Step | None = None, *, likely: bool = False) -> Value:
+        """This value at another place."""
+        moved = replace(self, place=place, likely=self.likely or likely)
+        return moved.stepped(step) if step else moved
+
+    @property
+    def is_tensor(self) -> bool:
+        return self.kind in (Kind.TENSOR, Kind.PARAMETER)
+
+    @property
+    def is_module(self) -> bool:
+        return self.kind in (Kind.MODULE, Kind.WRAPPER)
+
+
+UNKNOWN = Value(Kind.UNKNOWN)
+SCALAR = Value(Kind.SCALAR)
+NONE = Value(Kind.CONSTANT, constant=None, name="None")
+
+
+def constant(value: object) -> Value:
+    """A literal."""
+    return NONE if value is None else Value(Kind.CONSTANT, constant=value, name=type(value).__name__)
+
+
+def reference(name: str) -> Value:
+    """Something outside the project, by its qualified name."""
+    return Value(Kind.REFERENCE, name=name)
+
+
+def sequence(elements: Iterable[Value]) -> Value:
+    """A tuple or list whose elements are known."""
+    known = tuple(elements)
+    if len(known) > MAX_ELEMENTS:
+        return Value(Kind.SEQUENCE, each=UNKNOWN)
+    depth = 1 + max((e.depth for e in known), default=0)
+    return Value(Kind.SEQUENCE, elements=known, depth=depth) if depth <= MAX_NESTING else Value(Kind.SEQUENCE, each=UNKNOWN)
+
+
+def sequence_of(each: Value) -> Value:
+    """A list of values that are alike."""
+    return Value(Kind.SEQUENCE, each=each, depth=each.depth + 1) if each.depth < MAX_NESTING else Value(Kind.SEQUENCE, each=UNKNOWN)
+
+
+def mapping(keys: Iterable[str], values: Iterable[Value]) -> Value:
+    """A dict with constant keys."""
+    known = tuple(values)
+    depth = 1 + max((v.depth for v in known), default=0)
+    if len(known) > MAX_ELEMENTS or depth > MAX_NESTING:
+        return Value(Kind.MAPPING, each=UNKNOWN)
+    return Value(Kind.MAPPING, keys=tuple(keys), elements=known, depth=depth)
+
+
+def mapping_of(each: Value) -> Value:
+    """A dict whose keys aren't known and whose values are alike."""
+    return Value(Kind.MAPPING, each=each, depth=each.depth + 1) if each.depth < MAX_NESTING else Value(Kind.MAPPING, each=UNKNOWN)
+
+
+def compatible(a: Guards, b: Guards) -> bool:
+    """Whether two sets of guards can hold on one path."""
+    return not any(Guard(g.condition, not g.outcome) in b for g in a)
+
+
+def either(options: Iterable[tuple[Guards, Value]]) -> Value:
+    """The value that is one of several, the same ones folded together."""
+    folded: dict[Value, tuple[Guards, Value]] = {}
+    for guards, option in options:
+        for more, leaf in option.alternatives():
+            together = guards | more
+            if not compatible(guards, more):
+                continue
+            known = folded.get(leaf)
+            # Seen on two paths: only what both paths have in common still guards it.
+            folded[leaf] = (known[0] & together, known[1]) if known else (together, leaf)
+    found = list(folded.values())
+    if not found:
+        return UNKNOWN
+    if len(found) == 1:
+        return found[0][1]
+    if len(found) > MAX_ALTERNATIVES:
+        return UNKNOWN
+    return Value(Kind.EITHER, options=tuple(found), depth=max(option.depth for _, option in found))
+
+
+def join(a: Value, b: Value, when_a: Guards = NO_GUARDS, when_b: Guards = NO_GUARDS) -> Value:
+    """What is known where two paths meet."""
+    if a is b or b is EMPTY or a == b:
+        return a
+    if a is EMPTY:
+        return b
+    if a.kind is b.kind is Kind.SEQUENCE and (a.elements is None or b.elements is None or len(a.elements) != len(b.elements)):
+        return sequence_of(join(element_of(a), element_of(b)))
+    if a.kind is b.kind is Kind.SCALAR or {a.kind, b.kind} == {Kind.SCALAR, Kind.CONSTANT}:
+        return SCALAR
+    return either([(when_a, a), (when_b, b)])
+
+
+def join_all(values: Iterable[Value]) -> Value:
+    """The join of all of them; unknown for none."""
+    result: Value | None = None
+    for value in values:
+        result = value if result is None else join(result, value)
+    return result if result is not None else UNKNOWN
+
+
+def element_of(value: Value) -> Value:
+    """What any one element of a container is."""
+    if value.each is not None:
+        return value.each
+    if value.elements:
+        return join_all(value.elements)
+    return EMPTY if value.kind in (Kind.SEQUENCE, Kind.MAPPING) else UNKNOWN
+
+
+# The element of an empty list: nothing yet, whatever is appended decides.
+EMPTY = Value(Kind.UNKNOWN, name="<empty>")

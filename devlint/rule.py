@@ -1,0 +1,201 @@
+"""What a rule is, and the registry of those that are installed.
+
+A rule is a class in a module of a rule pack. It names the text that must appear for it to have anything to say
+(`trigger`), the LibCST shape that it looks at, and judges each match with the facts of the placement model. Its
+docstring is its documentation.
+"""
+
+from __future__ import annotations
+
+import inspect
+import pkgutil
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module, metadata
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from devlint.findings import Confidence, Edit, Note, Safety
+
+if TYPE_CHECKING:
+    import libcst as cst
+    import libcst.matchers as m
+
+    from devlint.facts import Facts
+
+ENTRY_POINTS = "devlint.rules"
+
+
+@dataclass(frozen=True)
+class Change:
+    """A rule's proposal: LibCST nodes of the matched piece replaced, and further edits elsewhere in the file."""
+
+    title: str
+    safety: Safety
+    replacements: tuple[tuple[cst.CSTNode, cst.CSTNode], ...] = ()
+    edits: tuple[Edit, ...] = ()
+    imports: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a rule says of one node."""
+
+    node: cst.CSTNode
+    message: str
+    confidence: Confidence = "certain"
+    notes: tuple[Note, ...] = ()
+    hint: str | None = None
+    change: Change | None = None
+
+
+class Rule:
+    """Base of all rules. A subclass sets the class attributes, and overrides `shape` and `judge`.
+
+    `trigger` is a regular expression: where it matches nothing in a file, the file is never parsed for this rule, and
+    only the statements on lines that it matches are looked at. `event` names what the placement model reports by
+    itself ("missing-attribute"): then the whole file is modelled when the trigger matches it or a module it imports.
+    """
+
+    code: ClassVar[str]
+    name: ClassVar[str]
+    trigger: ClassVar[str]
+    event: ClassVar[Literal["", "missing-attribute"]] = ""
+    # Names that this expression captures are triggers too: other names for what the rule is about.
+    alias: ClassVar[str] = ""
+    # The rule has nothing to say outside of hot loops.
+    only_hot: ClassVar[bool] = False
+    # On unless the user says otherwise; opt-in rules are selected by code, by name or by ALL.
+    default: ClassVar[bool] = True
+    # What its fixes are: "S" safe, "U" unsafe, "S/U" either, "-" none.
+    fix: ClassVar[str] = "-"
+
+    def shape(self) -> m.BaseMatcherNode:
+        """The LibCST matcher for the nodes to judge."""
+        raise NotImplementedError
+
+    def judge(self, node: Any, facts: Facts) -> Iterator[Report]:
+        """Reports on a node that has the shape; `node` is of the shape's type."""
+        raise NotImplementedError
+
+    @classmethod
+    def summary(cls) -> str:
+        """The first line of the documentation."""
+        return inspect.cleandoc(cls.__doc__ or "").split("\n", 1)[0]
+
+    @classmethod
+    def page(cls) -> str:
+        """The documentation as Markdown."""
+        return f"# {cls.name} ({cls.code})\n\n{inspect.cleandoc(cls.__doc__ or '')}\n"
+
+
+class MetaRule(Rule):
+    """A code about the run itself; the engine reports it, not a matcher."""
+
+    trigger = r"(?!)"
+
+
+class UnreadableFile(MetaRule):
+    """A file that can't be read or parsed.
+
+    ## What it does
+    Reports a file that doesn't exist, can't be decoded, or isn't valid Python. The other files are still linted, and
+    the exit code is 2.
+
+    ## Why is this bad
+    Nothing in such a file is checked.
+    """
+
+    code = "DEV000"
+    name = "unreadable-file"
+
+
+class UnusedSuppression(MetaRule):
+    """A suppression that suppresses nothing.
+
+    ## What it does
+    Reports `# noqa: DEV...` and `# devlint: ignore[DEV...]` comments where no such finding is. A bare `# noqa` may be
+    there for other tools and is left alone.
+
+    ## Why is this bad
+    It would hide the next bug on that line.
+
+    ## Fix safety
+    Safe: only the comment, or the one code in it, is removed.
+    """
+
+    code = "DEV001"
+    name = "unused-suppression"
+    fix = "S"
+
+
+class UnknownCode(MetaRule):
+    """An unknown code in a suppression.
+
+    ## What it does
+    Reports a code in a suppression comment that no installed rule has, and names the nearest one that exists.
+
+    ## Why is this bad
+    The comment does nothing, and whoever wrote it thinks that it does.
+    """
+
+    code = "DEV002"
+    name = "unknown-code"
+
+
+class WithheldFix(MetaRule):
+    """A fix that was withheld because its result didn't check.
+
+    ## What it does
+    With `--fix`, each changed file is parsed and linted again. A fix whose result doesn't parse, still holds the
+    finding or brings a new one is taken back, and reported here.
+
+    ## Why is this bad
+    The bug is still there, and needs a person.
+    """
+
+    code = "DEV003"
+    name = "withheld-fix"
+
+
+META_RULES: tuple[type[Rule], ...] = (UnreadableFile, UnusedSuppression, UnknownCode, WithheldFix)
+
+
+class Registry:
+    """The rules at hand, by code."""
+
+    def __init__(self, rules: Iterable[type[Rule]]) -> None:
+        self._rules = {rule.code: rule for rule in sorted(rules, key=lambda r: r.code)}
+        self._by_name = {rule.name: rule for rule in self._rules.values()}
+
+    def rules(self) -> list[type[Rule]]:
+        return list(self._rules.values())
+
+    def find(self, code_or_name: str) -> type[Rule] | None:
+        """A rule by its code (any case) or its name."""
+        return self._rules.get(code_or_name.upper()) or self._by_name.get(code_or_name.lower())
+
+
+@cache
+def load_registry() -> Registry:
+    """The meta codes and the rules of every pack that is installed under the entry-point group `devlint.rules`."""
+    found: dict[str, type[Rule]] = {rule.code: rule for rule in META_RULES}
+    for entry in metadata.entry_points(group=ENTRY_POINTS):
+        for rule in rules_in(entry.load()):
+            found[rule.code] = rule
+    return Registry(found.values())
+
+
+def rules_in(pack: ModuleType) -> Iterator[type[Rule]]:
+    """The rules that a pack defines, in whichever of its modules."""
+    modules = [pack]
+    for info in pkgutil.walk_packages(getattr(pack, "__path__", ()), f"{pack.__name__}."):
+        modules.append(import_module(info.name))
+    for module in modules:
+        for value in vars(module).values():
+            if inspect.isclass(value) and issubclass(value, Rule) and value.__module__ == module.__name__ and "code" in vars(value):
+                if not re.fullmatch(r"[A-Z]+\d{3,4}", value.code):
+                    raise ValueError(f"{module.__name__}.{value.__name__}: code {value.code!r} isn't letters and three or four digits")
+                yield value

@@ -1,0 +1,39 @@
+"""Whether a file could hold a finding at all, told from its bytes before anything is parsed."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable
+from functools import cache
+
+from devlint.rule import Rule
+
+# Every rule is about torch; a file that never says the word has no tensors to speak of.
+TORCH = b"torch"
+
+
+@cache
+def _pattern(triggers: frozenset[str]) -> re.Pattern[bytes]:
+    return re.compile(b"|".join(sorted(b"(?:" + t.encode() + b")" for t in triggers)))
+
+
+def suspicious(raw: bytes, rules: Iterable[type[Rule]]) -> bool:
+    """Whether some rule's trigger stands in a file that is about torch."""
+    triggers = frozenset(rule.trigger for rule in rules)
+    return TORCH in raw and bool(triggers) and _pattern(triggers).search(raw) is not None
+
+
+def trigger_lines(text: str, rule: type[Rule], line_starts: list[int]) -> list[int]:
+    """The lines (from 1) that bear a rule's trigger, or a name that stands for it."""
+    offsets = [match.start() for match in _compiled(rule.trigger).finditer(text)]
+    if rule.alias:
+        names = {name for match in _compiled(rule.alias).finditer(text) for name in match.groups() if name}
+        if names:
+            offsets += [match.start() for match in re.finditer(rf"\b(?:{'|'.join(sorted(names))})\b", text)]
+    return sorted({bisect_right(line_starts, offset) for offset in offsets})
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)

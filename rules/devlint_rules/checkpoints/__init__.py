@@ -1,0 +1,1 @@
+"""DEV3: checkpoints."""

@@ -1,0 +1,1 @@
+"""DEV5: hot loops."""

@@ -1,0 +1,146 @@
+"""DEV501: reading one number from the accelerator at each step."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from devlint.facts import Facts
+from devlint.findings import Edit
+from devlint.lazy import cst, m
+from devlint.placement.loops import HotLoop
+from devlint.rule import Change, Report, Rule
+from devlint_rules.hot_loops import stalls
+
+READERS = ("item", "tolist")
+CONVERSIONS = {"builtins.float": "float", "builtins.int": "int"}
+
+
+class ItemInHotLoop(Rule):
+    """A tensor's value read by the host at each step.
+
+    ## What it does
+    Flags `.item()`, `.tolist()`, `float(t)` and `int(t)` on an accelerator tensor at each pass of a hot loop: one that
+    iterates a loader, or calls a module, `.backward()` or `optimizer.step()`. Reads under a step guard
+    (`if step % 100 == 0:`), on the last pass, in an exception handler or after the loop are left alone.
+
+    ## Why is this bad
+    The host runs ahead of the accelerator and queues its work. To read a value it must wait until all of that is
+    done, and the accelerator then waits for the host to queue more: one stall at each step.
+
+    ## Example
+    ```python
+    import torch
+    from torch import nn
+
+    device = torch.device("cuda")
+    model = nn.Linear(4, 1).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loader = torch.utils.data.DataLoader(torch.ones(8, 4), batch_size=2)
+    total = 0.0
+    for batch in loader:
+        loss = model(batch.to(device)).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        total += loss.item()
+    print(total / len(loader))
+    ```
+
+    ## Use instead
+    ```python
+    import torch
+    from torch import nn
+
+    device = torch.device("cuda")
+    model = nn.Linear(4, 1).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loader = torch.utils.data.DataLoader(torch.ones(8, 4), batch_size=2)
+    total = 0.0
+    for batch in loader:
+        loss = model(batch.to(device)).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        total += loss.detach()
+    total = float(total)
+    print(total / len(loader))
+    ```
+
+    ## Fix safety
+    Unsafe: the running total, or the list, holds tensors until the loop is over, and the sum is made in the tensor's
+    precision. Offered where the value is added to a number, or appended to a list, that starts right before the loop.
+
+    ## References
+    - [Performance Tuning Guide: avoid unnecessary CPU-GPU synchronization](https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html)
+    - [dmlc/dgl 5302](https://github.com/dmlc/dgl/issues/5302)
+    """
+
+    code = "DEV501"
+    name = "item-in-hot-loop"
+    trigger = r"\.\s*(?:item|tolist)\s*\(|\b(?:float|int)\s*\("
+    only_hot = True
+    fix = "U"
+
+    def shape(self) -> m.BaseMatcherNode:
+        return m.OneOf(
+            m.Call(func=m.Attribute(attr=m.OneOf(*(m.Name(n) for n in READERS))), args=[]),
+            m.Call(func=m.OneOf(m.Name("float"), m.Name("int")), args=[m.Arg(star="", keyword=None)]),
+        )
+
+    def judge(self, node: cst.Call, facts: Facts) -> Iterator[Report]:
+        tensor = _tensor_read(node, facts)
+        known = facts.on_accelerator(tensor) if tensor is not None else None
+        hot = facts.hot_loop(node)
+        if tensor is None or known is None or hot is None:
+            return
+        value, likely = known
+        if isinstance(node.func, cst.Name) and not value.is_tensor:
+            return
+        yield Report(
+            node,
+            f"`{facts.name_of(node)}` makes the host wait for {stalls.place_of(value)} at each step",
+            "likely" if likely or hot.likely else "certain",
+            notes=stalls.loop_notes(hot, value, facts.name_of(tensor), facts),
+            hint="keep a detached tensor and read it once after the loop, or only on steps that log",
+            change=_collected(node, tensor, hot, facts),
+        )
+
+
+def _tensor_read(node: cst.Call, facts: Facts) -> cst.BaseExpression | None:
+    if isinstance(node.func, cst.Attribute):
+        return node.func.value
+    return node.args[0].value if facts.qualified(node.func) in CONVERSIONS else None
+
+
+def _collected(node: cst.Call, tensor: cst.BaseExpression, hot: HotLoop, facts: Facts) -> Change | None:
+    """The value accumulated as a tensor, and read after the loop."""
+    found, loop = facts.node(node), stalls.statement_loop(hot)
+    if found is None or loop is None or not isinstance(node.func, (cst.Attribute, cst.Name)):
+        return None
+    reading = _read_after(found, loop, facts)
+    if reading is None:
+        return None
+    return Change("accumulate the detached tensor, read it after the loop", "unsafe", ((node, stalls.detached(tensor, found, facts)),), (reading,))
+
+
+def _read_after(read: ast.expr, loop: ast.stmt, facts: Facts) -> Edit | None:
+    """The line after the loop that turns what was collected into numbers."""
+    match facts.statement:
+        case ast.AugAssign(target=ast.Name(id=name), op=ast.Add()):
+            start = stalls.initialised_before(loop, name, facts)
+            if isinstance(start, ast.Constant) and isinstance(start.value, (int, float)) and len(stalls.uses_in(loop, name)) == 1:
+                return facts.inserted_after(loop, f"{name} = {type(start.value).__name__ if _is_whole(read, facts) else 'float'}({name})")
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append"), args=[ast.expr() as appended])) if appended is read:
+            start = stalls.initialised_before(loop, name, facts)
+            if isinstance(start, ast.List) and not start.elts and len(stalls.uses_in(loop, name)) == 1:
+                element = name.removesuffix("es") if name.endswith("sses") else name.removesuffix("s") if name.endswith("s") else "value"
+                convert = f"{element}.tolist()" if isinstance(read, ast.Call) and isinstance(read.func, ast.Attribute) and read.func.attr == "tolist" else f"{element}.item()"
+                return facts.inserted_after(loop, f"{name} = [{convert} for {element} in {name}]")
+    return None
+
+
+def _is_whole(read: ast.expr, facts: Facts) -> bool:
+    """`int(t)`, or a count that starts from a whole number: `correct += (a == b).sum().item()`."""
+    text = ast.unparse(read)
+    return text.startswith("int(") or ("==" in text and ".sum()" in text)

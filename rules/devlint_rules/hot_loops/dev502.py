@@ -1,0 +1,168 @@
+"""DEV502: copying tensors to the host at each step."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from devlint.facts import Facts
+from devlint.lazy import cst, m
+from devlint.placement.loops import HotLoop
+from devlint.placement.sources import own_nodes
+from devlint.placement.values import HOST, Kind
+from devlint.rule import Change, Report, Rule
+from devlint_rules.hot_loops import stalls
+
+# Functions that make one tensor, or one array, of a list.
+JOINERS = {"cat", "concat", "concatenate", "stack", "vstack", "hstack"}
+
+
+class HostCopyInHotLoop(Rule):
+    """Tensors copied to the host at each step.
+
+    ## What it does
+    Flags `.cpu()`, `.to("cpu")` and `.numpy()` on an accelerator tensor at each pass of a hot loop. Copies under a step
+    guard, on the last pass, in an exception handler or after the loop are left alone. Where an evaluation hands each
+    batch to something on the host, only a measurement can tell whether it matters: such findings are `likely`.
+
+    ## Why is this bad
+    A copy to the host waits until the accelerator has done all that was queued before it, and the accelerator then
+    waits for the host: one stall, and one small transfer, at each step.
+
+    ## Example
+    ```python
+    import torch
+    from torch import nn
+
+    device = torch.device("cuda")
+    model = nn.Linear(4, 2).to(device)
+    loader = torch.utils.data.DataLoader(torch.ones(8, 4), batch_size=2)
+    outputs = []
+    with torch.no_grad():
+        for batch in loader:
+            output = model(batch.to(device))
+            outputs.append(output.cpu())
+    result = torch.cat(outputs)
+    ```
+
+    ## Use instead
+    ```python
+    import torch
+    from torch import nn
+
+    device = torch.device("cuda")
+    model = nn.Linear(4, 2).to(device)
+    loader = torch.utils.data.DataLoader(torch.ones(8, 4), batch_size=2)
+    outputs = []
+    with torch.no_grad():
+        for batch in loader:
+            output = model(batch.to(device))
+            outputs.append(output)
+    result = torch.cat(outputs).cpu()
+    ```
+
+    ## Fix safety
+    Unsafe: what is collected stays in the accelerator's memory until the loop is over. Offered where the copies are
+    appended to a list that starts right before the loop and is joined once after it.
+
+    ## References
+    - [Performance Tuning Guide: avoid unnecessary CPU-GPU synchronization](https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html)
+    """
+
+    code = "DEV502"
+    name = "host-copy-in-hot-loop"
+    trigger = r"\.\s*(?:cpu|numpy|to)\s*\("
+    only_hot = True
+    fix = "U"
+
+    def shape(self) -> m.BaseMatcherNode:
+        return m.Call(func=m.Attribute(attr=m.OneOf(m.Name("cpu"), m.Name("numpy"), m.Name("to"))))
+
+    def judge(self, node: cst.Call, facts: Facts) -> Iterator[Report]:
+        func = cst.ensure_type(node.func, cst.Attribute)
+        known = facts.on_accelerator(func.value)
+        hot = facts.hot_loop(node)
+        if known is None or hot is None or not _goes_to_host(node, func, facts):
+            return
+        value, likely = known
+        found = facts.node(node)
+        assert found is not None
+        likely = likely or hot.likely or not _is_appended(found, facts) or stalls.under_no_grad(found, facts)
+        yield Report(
+            node,
+            f"`{facts.name_of(node)}` copies to the host at each step, and waits for {stalls.place_of(value)} each time",
+            "likely" if likely else "certain",
+            notes=stalls.loop_notes(hot, value, facts.name_of(func.value), facts),
+            hint="collect on the device and copy once after the loop",
+            change=_collected(found, func.value, hot, facts),
+        )
+
+
+def _goes_to_host(node: cst.Call, func: cst.Attribute, facts: Facts) -> bool:
+    if func.attr.value != "to":
+        return True
+    results = [v for _, v in facts.value(node).alternatives()]
+    return bool(results) and all(v.kind is not Kind.UNKNOWN or v.place == HOST for v in results) and all(v.place == HOST for v in results)
+
+
+def _is_appended(found: ast.expr, facts: Facts) -> bool:
+    return _appended_to(found, facts) is not None
+
+
+def _appended_to(found: ast.expr, facts: Facts) -> tuple[str, ast.expr] | None:
+    """(list, what is appended) where the copy, or the array made of it, is all that a statement appends."""
+    match facts.statement:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append"), args=[appended])):
+            if appended is found or (isinstance(appended, ast.Call) and isinstance(appended.func, ast.Attribute) and appended.func.attr == "numpy" and appended.func.value is found):
+                return name, appended
+    return None
+
+
+def _collected(found: ast.expr, tensor: cst.BaseExpression, hot: HotLoop, facts: Facts) -> Change | None:
+    """Appended where it is, joined after the loop, copied once."""
+    target, loop = _appended_to(found, facts), stalls.statement_loop(hot)
+    if target is None or loop is None:
+        return None
+    name, appended = target
+    start = stalls.initialised_before(loop, name, facts)
+    joined = _joined_after(loop, name, facts)
+    if joined is None or not (isinstance(start, ast.List) and not start.elts) or len(stalls.uses_in(loop, name)) != 1:
+        return None
+    as_array = appended is not found
+    qualified = facts.model.resolved(joined.func).name
+    if as_array != qualified.startswith("numpy."):
+        return None
+    joiner = f"torch.{_torch_joiner(qualified)}" if as_array else facts.code_of(joined.func)
+    if as_array and "torch" not in facts.model.source.bindings:
+        return None
+    arguments = ", ".join([facts.code_of(a) for a in joined.args] + [f"{k.arg}={facts.code_of(k.value)}" for k in joined.keywords])
+    kept = facts.code_of(_node_of(tensor, facts))
+    if not stalls.under_no_grad(found, facts) and not kept.endswith(".detach()"):
+        kept = f"{kept}.detach()"
+    whole = f"{joiner}({arguments.replace('axis=', 'dim=') if as_array else arguments}).cpu()" + (".numpy()" if as_array else "")
+    return Change("collect on the device, copy once after the loop", "unsafe", edits=(facts.replaced(appended, kept), facts.replaced(joined, whole)))
+
+
+def _node_of(tensor: cst.BaseExpression, facts: Facts) -> ast.expr:
+    node = facts.node(tensor)
+    assert node is not None
+    return node
+
+
+def _torch_joiner(qualified: str) -> str:
+    name = qualified.rsplit(".", 1)[-1]
+    return "cat" if name in ("concatenate", "concat") else name
+
+
+def _joined_after(loop: ast.stmt, name: str, facts: Facts) -> ast.Call | None:
+    """The one use of the list after the loop, where that joins it."""
+    scope = facts.model.enclosing_scope(loop)
+    inside = set(ast.walk(loop))
+    uses = [n for n in own_nodes(scope) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load) and n not in inside]
+    if len(uses) != 1:
+        return None
+    parent = next(facts.model.ancestors(uses[0]), None)
+    if isinstance(parent, ast.Call) and isinstance(parent.func, ast.Attribute) and parent.func.attr in JOINERS and parent.args[:1] == [uses[0]]:
+        qualified = facts.model.resolved(parent.func).name
+        return parent if qualified.startswith(("torch.", "numpy.")) else None
+    return None

@@ -1,0 +1,77 @@
+"""What the rules about stalls in hot loops share: how a finding is told, and how a value is collected instead."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from devlint.facts import Facts
+from devlint.findings import Note
+from devlint.lazy import cst
+from devlint.placement.loops import HotLoop
+from devlint.placement.sources import own_nodes
+from devlint.placement.values import Value
+
+
+def loop_notes(hot: HotLoop, value: Value, subject: str, facts: Facts) -> tuple[Note, ...]:
+    """The trail of the value, then the loop that makes the code hot and the calls that lead from it."""
+    path = facts.model.source.path
+    loop = Note(f"hot: each pass {hot.reason}" if hot.node is not None or hot.path else f"hot: {hot.reason}", path, hot.line, hot.column + 1)
+    return (*facts.notes(value.trail, subject), loop, *facts.notes(hot.path))
+
+
+def place_of(value: Value) -> str:
+    """What to call the accelerator in a message."""
+    return str(value.place) if value.place.off_host and value.place.name else "the accelerator"
+
+
+def statement_loop(hot: HotLoop) -> ast.For | ast.AsyncFor | ast.While | None:
+    """The loop, where it is a statement that something can be added after."""
+    return None if hot.node is None or isinstance(hot.node, ast.comprehension) else hot.node
+
+
+def initialised_before(loop: ast.stmt, name: str, facts: Facts) -> ast.expr | None:
+    """The expression that a statement right before a loop, in its own block, gives a name."""
+    block = next((b for b in _blocks(next(facts.model.ancestors(loop), None)) if loop in b), [])
+    found = None
+    for statement in block[: block.index(loop)] if loop in block else []:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store):
+                found = statement
+    match found:
+        case ast.Assign(targets=targets, value=value) if all(isinstance(t, ast.Name) for t in targets):
+            return value
+        case ast.AnnAssign(value=ast.expr() as value):
+            return value
+        case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)) if len(names) == len(values):
+            return next((v for n, v in zip(names, values, strict=True) if isinstance(n, ast.Name) and n.id == name), None)
+    return None
+
+
+def _blocks(parent: ast.AST | None) -> Iterator[list[ast.stmt]]:
+    for name in ("body", "orelse", "finalbody"):
+        block = getattr(parent, name, None)
+        if isinstance(block, list):
+            yield block
+
+
+def uses_in(loop: ast.AST, name: str) -> list[ast.Name]:
+    """Each use of a name in a loop, the place where it is bound included."""
+    return [n for n in own_nodes(loop) if isinstance(n, ast.Name) and n.id == name]
+
+
+def under_no_grad(node: ast.AST, facts: Facts) -> bool:
+    """Whether no graph is built around a node: `with torch.no_grad():`, `@torch.inference_mode()`."""
+    for parent in facts.model.ancestors(node):
+        contexts = [i.context_expr for i in parent.items] if isinstance(parent, (ast.With, ast.AsyncWith)) else []
+        contexts += parent.decorator_list if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)) else []
+        if any("no_grad" in (text := ast.unparse(c)) or "inference_mode" in text for c in contexts):
+            return True
+    return False
+
+
+def detached(tensor: cst.BaseExpression, node: ast.AST, facts: Facts) -> cst.BaseExpression:
+    """The tensor without its graph, where it may have one."""
+    if under_no_grad(node, facts) or (isinstance(tensor, cst.Call) and isinstance(tensor.func, cst.Attribute) and tensor.func.attr.value == "detach"):
+        return tensor
+    return cst.Call(cst.Attribute(tensor, cst.Name("detach")))

@@ -1,0 +1,1 @@
+"""DEV1: moves whose result or effect is lost."""

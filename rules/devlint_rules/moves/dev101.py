@@ -1,0 +1,154 @@
+"""DEV101: a tensor's move whose result is dropped."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from devlint.facts import Facts, plain_name
+from devlint.knowledge.ecosystem import OWN_BATCH_TYPES
+from devlint.lazy import cst, m
+from devlint.placement.values import Kind, Value
+from devlint.rule import Change, Report, Rule
+
+MOVES = ("to", "cuda", "cpu", "xpu", "mps", "hpu", "npu")
+
+
+class DiscardedMove(Rule):
+    """A tensor's move whose result is dropped.
+
+    ## What it does
+    Flags `tensor.to(...)`, `.cuda()`, `.cpu()` and their like where nothing takes the result.
+
+    ## Why is this bad
+    `nn.Module.to` moves a module in place. `Tensor.to` doesn't: it returns a moved copy and leaves the tensor where it
+    is. The program runs on, and crashes later, far from here, where the tensor meets one on the other device.
+
+    ## Example
+    ```python
+    import torch
+
+    device = torch.device("cuda")
+    x = torch.ones(3)
+    x.to(device)
+    y = x + torch.ones(3, device=device)
+    ```
+
+    ## Use instead
+    ```python
+    import torch
+
+    device = torch.device("cuda")
+    x = torch.ones(3)
+    x = x.to(device)
+    y = x + torch.ones(3, device=device)
+    ```
+
+    ## Fix safety
+    Safe: the result is assigned to what was moved, when that is a name, an attribute or a subscript.
+
+    ## References
+    - [torch.Tensor.to](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.to.html)
+    - [torch.nn.Module.to](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.to)
+    """
+
+    code = "DEV101"
+    name = "discarded-move"
+    trigger = r"\.\s*(?:to|cuda|cpu|xpu|mps|hpu|npu)\s*\("
+    fix = "S"
+
+    def shape(self) -> m.BaseMatcherNode:
+        return m.Expr(value=m.Call(func=m.Attribute(attr=m.OneOf(*(m.Name(n) for n in MOVES)))))
+
+    def judge(self, node: cst.Expr, facts: Facts) -> Iterator[Report]:
+        call = cst.ensure_type(node.value, cst.Call)
+        moved = cst.ensure_type(call.func, cst.Attribute).value
+        likely = _tensor_moved(moved, facts)
+        if likely is None:
+            return
+        subject = facts.name_of(_root(moved))
+        yield Report(
+            call,
+            f"`{facts.name_of(call)}` returns a moved copy and leaves `{subject}` where it is; the result is dropped",
+            "likely" if likely else "certain",
+            notes=facts.notes(facts.value(moved).trail, subject),
+            hint=f"assign it: `{subject} = {facts.name_of(call)}`",
+            change=_assignment(node, call, moved, facts),
+        )
+
+
+def _tensor_moved(moved: cst.BaseExpression, facts: Facts) -> bool | None:
+    """Whether it is only likely a tensor; None when it may be something that moves in place."""
+    likely = False
+    for _, option in facts.value(moved).alternatives():
+        if option.is_tensor:
+            likely = likely or option.likely
+        elif _part_of_batch(moved, option, facts):
+            likely = True
+        else:
+            return None
+    return likely
+
+
+def _part_of_batch(moved: cst.BaseExpression, value: Value, facts: Facts) -> bool:
+    """A part of a loader's batch is a tensor, likely; the batch itself may be an object with a `.to` of its own."""
+    if value.kind is not Kind.BATCH or facts.model.packages & set(OWN_BATCH_TYPES):
+        return False
+    if m.matches(moved, m.Subscript()):
+        return True
+    node = facts.node(moved)
+    return isinstance(node, ast.Name) and any(_unpacks(loop, node.id) for loop in facts.model.ancestors(node))
+
+
+def _unpacks(loop: ast.AST, name: str) -> bool:
+    """`for images, labels in loader:` gives a name one part of each batch."""
+    return isinstance(loop, ast.For) and any(isinstance(t, ast.Tuple) and any(isinstance(e, ast.Name) and e.id == name for e in t.elts) for t in ast.walk(loop.target))
+
+
+def _root(moved: cst.BaseExpression) -> cst.BaseExpression:
+    """What a chain of moves started from."""
+    while m.matches(moved, m.Call(func=m.Attribute(attr=m.OneOf(*(m.Name(n) for n in MOVES))))):
+        moved = cst.ensure_type(cst.ensure_type(moved, cst.Call).func, cst.Attribute).value
+    return moved
+
+
+def _assignment(statement: cst.Expr, call: cst.Call, moved: cst.BaseExpression, facts: Facts) -> Change | None:
+    root = _root(moved)
+    node = facts.node(root)
+    if node is None or not _assignable(node, facts):
+        return None
+    target = cst.ensure_type(root.deep_clone(), cst.BaseAssignTargetExpression)  # type: ignore[type-abstract]
+    assigned = cst.Assign(targets=[cst.AssignTarget(target)], value=call, semicolon=statement.semicolon)
+    return Change(f"assign the result to `{facts.name_of(root)}`", "safe", ((statement, assigned),))
+
+
+def _assignable(node: ast.expr, facts: Facts) -> bool:
+    match node:
+        case ast.Name(id=name):
+            return _is_local(node, facts) and not _is_spent_target(node, name, facts)
+        case ast.Attribute(value=owner, attr=attr):
+            value = facts.model.value(node)
+            if value.kind is Kind.PARAMETER and value.name != "buffer":
+                # Assigning a tensor over a parameter raises TypeError.
+                return False
+            if facts.model.value(owner).is_tensor and attr not in ("data", "grad"):
+                return False
+            return plain_name(node) is not None
+        case ast.Subscript(value=owner, slice=index):
+            return plain_name(owner) is not None and isinstance(index, (ast.Constant, ast.Name)) and not facts.model.value(owner).is_tensor
+    return False
+
+
+def _is_local(node: ast.Name, facts: Facts) -> bool:
+    """Assigning a name of an outer scope would make it another, local one."""
+    scope = facts.model.enclosing_scope(node)
+    return isinstance(scope, ast.Module) or node.id in facts.model.source.function(scope).local_names
+
+
+def _is_spent_target(node: ast.Name, name: str, facts: Facts) -> bool:
+    """The target of a loop that doesn't use it afterwards: `for t in tensors: t.to(device)` wants a new list."""
+    for loop in facts.model.ancestors(node):
+        if isinstance(loop, (ast.For, ast.AsyncFor)) and any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(loop.target)):
+            later = (n for statement in loop.body for n in ast.walk(statement) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load))
+            return not any((n.lineno, n.col_offset) > (node.lineno, node.col_offset) for n in later)
+    return False

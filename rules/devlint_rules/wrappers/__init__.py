@@ -1,0 +1,1 @@
+"""DEV4: parallel wrappers."""
