@@ -34,8 +34,8 @@ class Linter:
         try:
             ast.parse(source.text)
         except SyntaxError as error:
-            line = error.lineno or 1
-            return [Finding("DEV000", "unreadable-file", error.msg, path, Span(line, 1, line, 1))]
+            at = error.lineno or 1
+            return [Finding("DEV000", "unreadable-file", error.msg, path, Span(at, 1, at, 1))]
         found = []
         for number, line in enumerate(source.lines, 1):
             if m := re.match(r"\s*((\w+)\.to\(.*\))", line):
