@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -110,7 +109,8 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
     def likeness(option: str) -> tuple[float, int]:
         ratio = difflib.SequenceMatcher(None, word.lower(), option.lower()).ratio()
-        return ratio, len(os.path.commonprefix([word.lower(), option.lower()]))
+        same_start = next((at for at, pair in enumerate(zip(word, option, strict=False)) if len(set(pair)) > 1), 99)
+        return ratio, same_start
 
     best = max(known, key=likeness, default="")
     return f"; did you mean '{best}'?" if best and likeness(best)[0] >= 0.5 else ""
