@@ -202,11 +202,12 @@ class _Run:
     def run_files(self) -> int:
         """Lints the paths; returns the exit code."""
         from devlint.batch import run_all
+        from devlint.reports import counted
 
         targets = self._targets()
         if not targets and not self.failed:
             self.warn("warning", f"no Python files found under {', '.join(self.options.paths or ('.',))}")
-        self.say(f"{len(targets)} files")
+        self.say(counted(len(targets), "file"))
         with _progress(len(targets), enabled=sys.stderr.isatty() and not self.options.quiet) as progress:
             results = list(run_all(targets, self.plan, self.registry, jobs=self.options.jobs, progress=progress))
         self.say(f"took {time.monotonic() - self.started:.2f} s")

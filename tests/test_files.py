@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import stat
 from pathlib import Path
 
@@ -152,7 +151,7 @@ def test_mode_and_links_survive_a_write(tmp_path):
     assert link.is_symlink()
     assert real.read_text() == "y\n"
     assert stat.S_IMODE(real.stat().st_mode) == 0o751
-    assert sorted(os.listdir(tmp_path)) == ["link.py", "real.py"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["link.py", "real.py"]
 
 
 def test_a_failed_write_leaves_the_file(tmp_path):
@@ -164,4 +163,4 @@ def test_a_failed_write_leaves_the_file(tmp_path):
     assert file.read_bytes() == b"# coding: latin-1\nx = 1\n"
     with pytest.raises(FileError, match="can't be written"):
         write_source(Source(tmp_path / "gone" / "f.py", "f.py", "x"))
-    assert os.listdir(tmp_path) == ["f.py"]
+    assert [file.name for file in tmp_path.iterdir()] == ["f.py"]

@@ -104,7 +104,9 @@ def test_json():
     notes = (Note("made here", "g.py", 1, 5),)
     results = [FileResult("f.py", (finding(Span(2, 3, 2, 4), notes=notes), finding(Span(3, 1, 3, 2), safety=None)))]
     first, second = standard_json.loads(json.render(results))
-    assert list(first) == ("code name message path line column end_line end_column confidence notes fix".split())
+    assert list(first) == (
+        ["code", "name", "message", "path", "line", "column", "end_line", "end_column", "confidence", "notes", "fix"]
+    )
     assert first == {
         "code": "DEV101",
         "name": "discarded-move",
