@@ -1,0 +1,297 @@
+"""Text in and text out: which files are linted, how they are read, and how they are written back byte for byte."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import dataclasses
+import os
+import re
+import stat
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from devlint.patterns import is_valid, verdict
+from devlint.settings import Settings
+
+if TYPE_CHECKING:
+    from devlint.notebooks import Notebook
+
+SUFFIXES = (".py", ".pyi", ".ipynb")
+
+# Folders that hold other people's code, or none; never entered unless named.
+USUAL_EXCLUDES = frozenset(
+    {
+        ".bzr", ".direnv", ".eggs", ".git", ".hg", ".hypothesis", ".idea", ".ipynb_checkpoints", ".mypy_cache", ".nox",
+        ".pants.d", ".pyenv", ".pytest_cache", ".pytype", ".ruff_cache", ".svn", ".tox", ".venv", ".vscode",
+        "__pycache__", "__pypackages__", "_build", "buck-out", "build", "dist", "node_modules", "site-packages", "venv",
+    }
+)  # fmt: skip
+
+# Where Python's own parser ends a line; str.splitlines ends it at form feeds and other characters as well.
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+
+
+class FileError(Exception):
+    """A file that can't be read or written; the text is one line without the file's name."""
+
+
+@dataclass
+class Source:
+    """The text of one file, or of a notebook's code cells joined, and what is needed to write it back.
+
+    `display` is the path as the user gave it, with forward slashes. `text` has the line ends of the file and no byte
+    order mark.
+    """
+
+    path: Path | None
+    display: str
+    text: str
+    encoding: str = "utf-8"
+    bom: bytes = b""
+    notebook: Notebook | None = None
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The lines with their ends, split where Python's parser splits."""
+        return split_lines(self.text)
+
+    def with_text(self, text: str) -> Source:
+        """The same file with other text."""
+        return dataclasses.replace(self, text=text)
+
+    def to_bytes(self) -> bytes:
+        """The whole file as it stands, or would stand, on the disk; raises FileError when it can't be written so."""
+        text = self.text if self.notebook is None else self.notebook.with_code(self.text)
+        try:
+            return self.bom + text.encode(self.encoding)
+        except UnicodeEncodeError as error:
+            character = error.object[error.start]
+            raise FileError(f"the fixed text holds {character!r}, which {self.encoding} can't write") from None
+
+
+def split_lines(text: str) -> list[str]:
+    r"""`text` cut after each `\n`, `\r\n` and `\r`, and nowhere else."""
+    return _LINE.findall(text)
+
+
+def read_source(path: Path, display: str) -> Source:
+    """Reads a Python file or notebook; raises FileError."""
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise FileError(f"can't be read: {error.strerror or error}") from None
+    return source_from_bytes(raw, path, display)
+
+
+def source_from_bytes(raw: bytes, path: Path | None, display: str) -> Source:
+    """The source that `raw` holds; raises FileError."""
+    bom = codecs.BOM_UTF8 if raw.startswith(codecs.BOM_UTF8) else b""
+    body = raw.removeprefix(bom)
+    if display.endswith(".ipynb"):
+        from devlint.notebooks import read_notebook
+
+        notebook, code = read_notebook(_decode(body, "utf-8"))
+        return Source(path, display, code, "utf-8", bom, notebook)
+    encoding = _encoding_of(body, bom)
+    return Source(path, display, _decode(body, encoding), encoding, bom)
+
+
+def _encoding_of(body: bytes, bom: bytes) -> str:
+    """The encoding by PEP 263: what a comment in the first two lines says, else UTF-8."""
+    if b"coding" not in body[:1000]:
+        return "utf-8"
+    import io
+    import tokenize
+
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(bom + body).readline)
+    except SyntaxError as error:
+        raise FileError(f"can't be decoded: {error}; mend its coding comment") from None
+    return encoding.removesuffix("-sig") if encoding.startswith("utf-8") else encoding
+
+
+def _decode(body: bytes, encoding: str) -> str:
+    try:
+        text = body.decode(encoding)
+    except UnicodeDecodeError as error:
+        line = body.count(b"\n", 0, error.start) + 1
+        advice = "save it as UTF-8, or name its encoding in a coding comment (PEP 263)"
+        raise FileError(f"line {line} isn't valid {encoding}: {error.reason}; {advice}") from None
+    # Some codecs read two spellings of one text: a file in such a one couldn't be given back unchanged.
+    if encoding not in ("utf-8", "ascii") and text.encode(encoding, "replace") != body:
+        raise FileError(f"its {encoding} text can't be written back unchanged; save it as UTF-8")
+    return text
+
+
+def write_source(source: Source) -> None:
+    """Puts a source in its file's place, whole or not at all; raises FileError.
+
+    The mode bits stay, and a symbolic link stays one: the file that it points to is replaced.
+    """
+    if source.path is None:
+        raise ValueError("a source without a path can't be written")
+    data = source.to_bytes()
+    real = os.path.realpath(source.path)
+    temporary: str | None = None
+    try:
+        before = os.stat(real)  # noqa: PTH116
+        if not os.access(real, os.W_OK):
+            raise FileError("can't be written: it is read-only")
+        handle, temporary = tempfile.mkstemp(prefix=".devlint-", dir=os.path.dirname(real))  # noqa: PTH120
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        with contextlib.suppress(OSError, AttributeError):
+            os.chown(temporary, before.st_uid, before.st_gid)
+        os.chmod(temporary, stat.S_IMODE(before.st_mode))  # noqa: PTH101
+        os.replace(temporary, real)  # noqa: PTH105
+        temporary = None
+    except OSError as error:
+        raise FileError(f"can't be written: {error.strerror or error}") from None
+    finally:
+        if temporary is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)  # noqa: PTH108
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A file to lint, and the settings that hold for it."""
+
+    path: Path
+    display: str
+    settings: Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A path of the command line that can't be linted, and why, in one line."""
+
+    display: str
+    reason: str
+
+
+def discover(
+    paths: Iterable[Path], settings_for: Callable[[Path], Settings], *, force_exclude: bool = False
+) -> Iterator[Target | Missing]:
+    """The files under `paths`, each once, folders in the order of their names.
+
+    `settings_for` gives the settings of a folder. A file that is named itself is linted whatever its suffix and
+    whatever excludes it, unless `force_exclude`. In folders, .gitignore files are obeyed, links to folders aren't
+    followed, and a link to a file counts only when the file isn't met by itself.
+    """
+    seen: set[str] = set()
+    links: list[Target] = []
+    for path in paths:
+        display = path.as_posix()
+        if not path.exists():
+            yield Missing(display, "no such file or folder")
+            continue
+        absolute = Path(os.path.abspath(path))  # noqa: PTH100 - resolving would follow links
+        if path.is_dir():
+            found = _walk(absolute, display, settings_for, force_exclude)
+        else:
+            settings = settings_for(absolute.parent)
+            found = iter(() if force_exclude and is_excluded(absolute, settings) else ((absolute, display, settings),))
+        for file, shown, settings in found:
+            if file.is_symlink() and path.is_dir():
+                links.append(Target(file, shown, settings))
+            elif _first_time(file, seen):
+                yield Target(file, shown, settings)
+    yield from (link for link in links if link.path.is_file() and _first_time(link.path, seen))
+
+
+def _first_time(path: Path, seen: set[str]) -> bool:
+    real = os.path.realpath(path)
+    if real in seen:
+        return False
+    seen.add(real)
+    return True
+
+
+def is_excluded(path: Path, settings: Settings) -> bool:
+    """Whether a path, or a folder above it up to the settings' root, is excluded; for --force-exclude."""
+    for part in (path, *path.parents):
+        if part == settings.root:
+            return False
+        folder = part != path or part.is_dir()
+        if (folder and part.name in USUAL_EXCLUDES) or settings.excludes(part, folder=folder):
+            return True
+    return False
+
+
+_Found = tuple[Path, str, Settings]
+
+
+def _walk(top: Path, display: str, settings_for: Callable[[Path], Settings], force_exclude: bool) -> Iterator[_Found]:
+    """The files with a suffix of ours under one folder, with their display paths and settings."""
+    settings = settings_for(top)
+    if force_exclude and is_excluded(top, settings):
+        return
+    prefix = "" if display == "." else display.rstrip("/") + "/"
+    yield from _walk_folder(top, prefix, settings, _ignores_above(top), settings_for)
+
+
+# A .gitignore's folder and its lines, the nearest one first.
+_Ignores = tuple[tuple[Path, tuple[str, ...]], ...]
+
+
+def _walk_folder(
+    folder: Path, prefix: str, settings: Settings, ignores: _Ignores, settings_for: Callable[[Path], Settings]
+) -> Iterator[_Found]:
+    try:
+        with os.scandir(folder) as listing:
+            entries = sorted(listing, key=lambda entry: entry.name)
+    except OSError:
+        return
+    names = {entry.name for entry in entries}
+    if not names.isdisjoint(("devlint.toml", "pyproject.toml")):
+        settings = settings_for(folder)
+    if ".gitignore" in names:
+        ignores = ((folder, _lines_of(folder / ".gitignore")), *ignores)
+    for entry in entries:
+        is_folder = entry.is_dir(follow_symlinks=False)
+        if is_folder and (entry.name in USUAL_EXCLUDES or os.path.exists(os.path.join(entry.path, "pyvenv.cfg"))):  # noqa: PTH110, PTH118
+            continue
+        if not is_folder and not (entry.name.endswith(SUFFIXES) and entry.is_file()):
+            continue
+        if settings.excludes(entry.path, folder=is_folder) or _ignored(entry.path, ignores, is_folder):
+            continue
+        if is_folder:
+            yield from _walk_folder(Path(entry.path), f"{prefix}{entry.name}/", settings, ignores, settings_for)
+        else:
+            yield Path(entry.path), prefix + entry.name, settings
+
+
+def _ignored(path: str, ignores: _Ignores, folder: bool) -> bool:
+    for root, lines in ignores:
+        said = verdict(lines, root, path, folder=folder)
+        if said is not None:
+            return said
+    return False
+
+
+def _ignores_above(top: Path) -> _Ignores:
+    """The .gitignore files of the folders above `top`, up to the root of its git repository; none outside of one."""
+    found: list[tuple[Path, tuple[str, ...]]] = []
+    for parent in (top, *top.parents):
+        if parent != top:
+            found.append((parent, _lines_of(parent / ".gitignore")))
+        if (parent / ".git").exists():
+            found.append((parent, _lines_of(parent / ".git" / "info" / "exclude")))
+            return tuple((folder, lines) for folder, lines in found if lines)
+    return ()
+
+
+def _lines_of(file: Path) -> tuple[str, ...]:
+    """The patterns of a .gitignore file; those that aren't valid count for nothing, as in git."""
+    try:
+        text = file.read_text("utf-8", "replace")
+    except OSError:
+        return ()
+    lines = tuple(line for line in text.splitlines() if line.strip() and not line.startswith("#"))
+    return lines if is_valid(lines) else tuple(line for line in lines if is_valid((line,)))

@@ -1,0 +1,75 @@
+"""One module per output format, and what they share: the results of a run and where a finding stands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from devlint.files import Source
+from devlint.findings import Finding
+
+OutputFormat = Literal["text", "concise", "json"]
+
+
+@dataclass(frozen=True, slots=True)
+class FileResult:
+    """What one file came to.
+
+    `source` is the text that the findings speak of; None when there was nothing to show or it couldn't be read.
+    """
+
+    display: str
+    findings: tuple[Finding, ...] = ()
+    source: Source | None = None
+    # How many findings were fixed, or would be with --diff.
+    fixed: int = 0
+    diff: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place as the user sees it: in a notebook, the line counts from the cell's start."""
+
+    cell: int | None
+    line: int
+    column: int
+
+
+def place_of(source: Source | None, line: int, column: int) -> Place:
+    """The place of a line and column of a source's text."""
+    if source is None or source.notebook is None:
+        return Place(None, line, column)
+    cell, cell_line = source.notebook.locate(line)
+    return Place(cell, cell_line, column)
+
+
+def spell_place(path: str, place: Place) -> str:
+    """`path:line:column`, with the cell of a notebook."""
+    cell = "" if place.cell is None else f"cell {place.cell}:"
+    return f"{path}:{cell}{place.line}:{place.column}"
+
+
+def counted(number: int, thing: str) -> str:
+    """`1 error`, `2 errors`."""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def summary(results: Sequence[FileResult], *, unsafe_fixes: bool) -> str:
+    """The closing line: how much was found, and what mends it."""
+    findings = [finding for result in results for finding in result.findings]
+    fixed = sum(result.fixed for result in results)
+    if not findings and not fixed:
+        return "All checks passed!"
+    files = sum(1 for result in results if result.findings or result.fixed)
+    found = f"Found {counted(len(findings) + fixed, 'error')} in {counted(files, 'file')}"
+    safe = sum(1 for f in findings if f.fix and (unsafe_fixes or f.fix.safety == "safe"))
+    unsafe = sum(1 for f in findings if f.fix) - safe
+    parts = []
+    if safe:
+        parts.append(f"{safe} fixable with --fix{' --unsafe-fixes' * unsafe_fixes}")
+    if unsafe:
+        parts.append(f"{unsafe} {'more ' if safe else 'fixable '}with --unsafe-fixes")
+    if fixed:
+        parts.insert(0, f"{fixed} fixed, {len(findings)} remaining")
+    return found + (f" ({', '.join(parts)})" if parts else "")

@@ -1,0 +1,25 @@
+"""The concise report: one line for each finding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from devlint.reports import FileResult, place_of, spell_place, summary
+
+
+def render(results: Sequence[FileResult], *, unsafe_fixes: bool, quiet: bool = False) -> str:
+    """The whole report, with colours; click drops them where they aren't wanted. `quiet` leaves out the summary."""
+    lines = []
+    for result in results:
+        for finding in result.findings:
+            place = place_of(result.source, finding.span.line, finding.span.column)
+            where = click.style(spell_place(finding.path, place), bold=True)
+            fixable = finding.fix is not None and (unsafe_fixes or finding.fix.safety == "safe")
+            lines.append(
+                f"{where}: {click.style(finding.code, fg='red', bold=True)} {'[*] ' * fixable}{finding.message}"
+            )
+    if not quiet:
+        lines.append(summary(results, unsafe_fixes=unsafe_fixes))
+    return "".join(line + "\n" for line in lines)

@@ -1,0 +1,56 @@
+"""The JSON report: an array of findings, with lines and columns from 1 and columns in characters.
+
+A finding in a notebook has a `cell`, and its lines count from the cell's start.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from devlint.files import Source
+from devlint.findings import Edit, Finding, Note, Span
+from devlint.reports import FileResult, place_of
+
+
+def render(results: Sequence[FileResult]) -> str:
+    """The whole report."""
+    findings = [_finding(finding, result.source) for result in results for finding in result.findings]
+    return json.dumps(findings, indent=2) + "\n"
+
+
+def _finding(finding: Finding, source: Source | None) -> dict[str, Any]:
+    fix = finding.fix and {
+        "title": finding.fix.title,
+        "safety": finding.fix.safety,
+        "edits": [_edit(edit, source) for edit in finding.fix.edits],
+    }
+    return {
+        "code": finding.code,
+        "name": finding.name,
+        "message": finding.message,
+        "path": finding.path,
+        **_span(finding.span, source),
+        "confidence": finding.confidence,
+        "notes": [_note(note, finding, source) for note in finding.notes],
+        "fix": fix,
+    }
+
+
+def _span(span: Span, source: Source | None) -> dict[str, int]:
+    start, end = place_of(source, span.line, span.column), place_of(source, span.end_line, span.end_column)
+    ends = {"line": start.line, "column": start.column, "end_line": end.line, "end_column": end.column}
+    return ends if start.cell is None else {"cell": start.cell, **ends}
+
+
+def _edit(edit: Edit, source: Source | None) -> dict[str, Any]:
+    return {**_span(edit.span, source), "text": edit.text}
+
+
+def _note(note: Note, finding: Finding, source: Source | None) -> dict[str, Any]:
+    place = place_of(source if note.path == finding.path else None, note.line, note.column)
+    where = {"line": place.line, "column": place.column}
+    if place.cell is not None:
+        where = {"cell": place.cell, **where}
+    return {"message": note.message, "path": note.path, **where}

@@ -1,0 +1,255 @@
+"""What the user wants: `[tool.devlint]` of pyproject.toml or devlint.toml, with the command line laid over it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from devlint.findings import Confidence
+from devlint.patterns import is_valid, verdict
+
+if TYPE_CHECKING:
+    from devlint.rule import Registry, Rule
+
+# Reported whatever is selected, unless ignored: the run itself went wrong.
+ALWAYS_REPORTED = frozenset({"DEV000", "DEV003"})
+
+_PROJECT_MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg")
+
+
+class SettingsError(Exception):
+    """Settings that can't be used; the text is one line that says where, what, and what to write instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """One layer of choices: rules taken and left, by code, prefix of a code, name, or `ALL`.
+
+    `select` starts anew, whatever the layer below says; the others change what that one chose. The more specific
+    selector wins, and `ignore` wins a tie. A prefix takes the rules that are on by default; a rule that is opt-in
+    needs its code or name, or `ALL`.
+    """
+
+    select: tuple[str, ...] | None = None
+    ignore: tuple[str, ...] = ()
+    extend_select: tuple[str, ...] = ()
+
+    def decide(self, rule: type[Rule], before: bool) -> bool:
+        """Whether `rule` runs after this layer, given what the layer below said."""
+        chosen = max((_rank(s, rule, opt_in=False) for s in (*(self.select or ()), *self.extend_select)), default=-1)
+        ignored = max((_rank(s, rule, opt_in=True) for s in self.ignore), default=-1)
+        if chosen < 0 and ignored < 0:
+            return before and (self.select is None or rule.code in ALWAYS_REPORTED)
+        return chosen > ignored or (ignored < 0 and rule.code in ALWAYS_REPORTED)
+
+
+def _rank(selector: str, rule: type[Rule], *, opt_in: bool) -> int:
+    """How specifically a selector names a rule; -1 when it doesn't. `opt_in`: a prefix speaks of opt-in rules too."""
+    if selector == "ALL":
+        return 0
+    if selector in (rule.code, rule.name):
+        return 100
+    if rule.code.startswith(selector) and (rule.default or opt_in):
+        return len(selector)
+    return -1
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All settings of the files under one root. Paths are absolute."""
+
+    root: Path
+    origin: Path | None = None
+    select: tuple[str, ...] | None = None
+    ignore: tuple[str, ...] = ()
+    extend_select: tuple[str, ...] = ()
+    per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    exclude: tuple[str, ...] = ()
+    # Folders that absolute imports start from.
+    src: tuple[Path, ...] = ()
+    # The least confidence that is reported.
+    confidence: Confidence = "likely"
+    # fnmatch patterns, added to the built-in hints: names of loaders, and of functions that run once per batch.
+    loader_names: tuple[str, ...] = ()
+    hot_functions: tuple[str, ...] = ()
+    # What the command line selects on top of the above.
+    overrides: Selection = Selection()
+
+    def selects(self, rule: type[Rule]) -> bool:
+        """Whether `rule` runs, on files that no per-file ignore speaks of."""
+        chosen = Selection(self.select, self.ignore, self.extend_select).decide(rule, rule.default)
+        return self.overrides.decide(rule, chosen)
+
+    def codes_for(self, path: Path, registry: Registry) -> frozenset[str]:
+        """The codes that are reported for the file at `path`."""
+        codes = _selected(self, registry)
+        for pattern, selectors in self.per_file_ignores:
+            if verdict((pattern,), self.root, path):
+                dropped = {r.code for r in registry.rules() if any(_rank(s, r, opt_in=True) >= 0 for s in selectors)}
+                codes -= dropped
+        return codes
+
+    def excludes(self, path: str | Path, *, folder: bool = False) -> bool:
+        """Whether the `exclude` patterns speak of `path` itself (not of a folder above it)."""
+        return bool(verdict(self.exclude, self.root, path, folder=folder))
+
+
+@lru_cache(maxsize=64)
+def _selected(settings: Settings, registry: Registry) -> frozenset[str]:
+    return frozenset(rule.code for rule in registry.rules() if settings.selects(rule))
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """`; did you mean '...'?` for the known word nearest to `word`, or an empty string."""
+    import difflib
+
+    def likeness(option: str) -> tuple[float, int]:
+        ratio = difflib.SequenceMatcher(None, word.lower(), option.lower()).ratio()
+        same_start = next((at for at, pair in enumerate(zip(word, option, strict=False)) if len(set(pair)) > 1), 99)
+        return ratio, same_start
+
+    best = max(known, key=likeness, default="")
+    return f"; did you mean '{best}'?" if best and likeness(best)[0] >= 0.5 else ""
+
+
+def check_selectors(selectors: Iterable[str], registry: Registry, where: str) -> tuple[str, ...]:
+    """The selectors as they came; raises SettingsError for one that names no rule. `where` begins its message."""
+    checked = tuple(selectors)
+    rules = registry.rules()
+    for selector in checked:
+        if selector == "ALL" or any(_rank(selector, rule, opt_in=True) >= 0 for rule in rules if selector):
+            continue
+        known = [word for rule in rules for word in (rule.code, rule.name)]
+        raise SettingsError(f"{where}: no rule is called '{selector}'{nearest(selector, known)}")
+    return checked
+
+
+def load_settings(start: Path, *, config: Path | None, isolated: bool, registry: Registry) -> Settings:
+    """The settings for files in the folder `start` (or for the file `start`).
+
+    They stand in `config` if given, else in the nearest folder upwards with a devlint.toml or a pyproject.toml that
+    has a `[tool.devlint]` table; `isolated` looks for neither. Raises SettingsError.
+    """
+    start = start.absolute()
+    folder = start if start.is_dir() else start.parent
+    if config is not None:
+        if not config.is_file():
+            raise SettingsError(f"{config}: no such settings file; check --config")
+        table = _table_of(config)
+        if table is None:
+            raise SettingsError(f"{config}: has no [tool.devlint] table; add it, or drop --config")
+        return _settings_from(table, config.absolute(), registry)
+    if not isolated:
+        for parent in (folder, *folder.parents):
+            for name in ("devlint.toml", "pyproject.toml"):
+                table = _table_of(parent / name)
+                if table is not None:
+                    return _settings_from(table, parent / name, registry)
+    root = _project_root(folder)
+    return Settings(root=root, src=_default_src(root))
+
+
+def _project_root(folder: Path) -> Path:
+    """The nearest folder upwards that looks like a project's root, else `folder`."""
+    for parent in (folder, *folder.parents):
+        if any((parent / mark).exists() for mark in _PROJECT_MARKS):
+            return parent
+    return folder
+
+
+def _default_src(root: Path) -> tuple[Path, ...]:
+    return (root, root / "src")
+
+
+@lru_cache(maxsize=256)
+def _table_of(file: Path) -> dict[str, Any] | None:
+    """devlint's own table in a TOML file; None when the file or the table isn't there."""
+    try:
+        raw = file.read_bytes()
+    except OSError:
+        return None
+    if file.name == "pyproject.toml" and b"devlint" not in raw:
+        return None
+    import tomllib
+
+    try:
+        document = tomllib.loads(raw.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{file}: not valid TOML: {error}") from None
+    if file.name != "pyproject.toml":
+        return document
+    tool = document.get("tool", {})
+    table = tool.get("devlint") if isinstance(tool, dict) else None
+    if table is not None and not isinstance(table, dict):
+        raise SettingsError(f"{file}: tool.devlint must be a table")
+    return table
+
+
+_Shape = Literal["strings", "codes", "globs", "confidence", "codes by glob", "folders"]
+
+# Each key of the table: the shape of its value. The field of Settings has the same name with underscores.
+_KEYS: Mapping[str, _Shape] = {
+    "select": "codes",
+    "ignore": "codes",
+    "extend-select": "codes",
+    "per-file-ignores": "codes by glob",
+    "exclude": "globs",
+    "src": "folders",
+    "confidence": "confidence",
+    "loader-names": "strings",
+    "hot-functions": "strings",
+}
+
+
+def _settings_from(table: Mapping[str, Any], origin: Path, registry: Registry) -> Settings:
+    values: dict[str, Any] = {}
+    for key, value in table.items():
+        if key not in _KEYS:
+            raise SettingsError(f"{origin}: unknown key '{key}'{nearest(key, _KEYS)}")
+        where = f"{origin}: {key}"
+        values[key.replace("-", "_")] = _read_value(value, _KEYS[key], where, origin.parent, registry)
+    settings = Settings(root=origin.parent, origin=origin, src=_default_src(origin.parent))
+    return dataclasses.replace(settings, **values)
+
+
+def _read_value(value: object, shape: _Shape, where: str, root: Path, registry: Registry) -> object:
+    """The value of one key in the form that Settings keeps it in; raises SettingsError."""
+    if shape == "confidence":
+        known = get_args(Confidence)
+        if value not in known:
+            hint = nearest(value, known) if isinstance(value, str) else ""
+            raise SettingsError(f"{where}: must be one of {', '.join(map(repr, known))}, not {value!r}{hint}")
+        return value
+    if shape == "codes by glob":
+        if not isinstance(value, dict):
+            raise SettingsError(f"{where}: must be a table from a path pattern to a list of codes")
+        _globs(tuple(value), where)
+        return tuple(
+            (pattern, check_selectors(_strings(codes, f"{where}.'{pattern}'"), registry, f"{where}.'{pattern}'"))
+            for pattern, codes in value.items()
+        )
+    strings = _strings(value, where)
+    if shape == "codes":
+        return check_selectors(strings, registry, where)
+    if shape == "globs":
+        return _globs(strings, where)
+    if shape == "folders":
+        return tuple(root / folder for folder in strings)
+    return strings
+
+
+def _strings(value: object, where: str) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise SettingsError(f'{where}: must be a list of strings, such as {where.split()[-1]} = ["..."]')
+    return tuple(value)
+
+
+def _globs(patterns: tuple[str, ...], where: str) -> tuple[str, ...]:
+    for pattern in patterns:
+        if not is_valid((pattern,)):
+            raise SettingsError(f"{where}: '{pattern}' is no path pattern; write it as in a .gitignore file")
+    return patterns

@@ -1,0 +1,395 @@
+"""The command line, run as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from devlint import __version__
+
+BAD = 'import torch\n\nx = torch.ones(3)\nx.to("cuda")\n'
+FIXED = BAD.replace("x.to(", "x = x.to(")
+UNSAFE = 'import torch\n\nstate = torch.load("a.pt")\nprint(state)\n'
+CLEAN = "import torch\n\nx = torch.ones(3)\n"
+
+
+def devlint(*arguments: str, stdin: bytes | str = "", env: dict[str, str] | None = None) -> subprocess.CompletedProcess:
+    """Runs `devlint` in the current folder; output as text, line ends as they are."""
+    done = subprocess.run(
+        [sys.executable, "-m", "devlint", *arguments],
+        input=stdin.encode() if isinstance(stdin, str) else stdin,
+        capture_output=True,
+        env={**os.environ, "NO_COLOR": "", "PYTHONIOENCODING": "utf-8", **(env or {})},
+        timeout=120,
+        check=False,
+    )
+    done.stdout, done.stderr = done.stdout.decode(), done.stderr.decode()
+    return done
+
+
+def found(*arguments: str, **more: object) -> list[tuple[str, str]]:
+    """Path and code of all findings."""
+    done = devlint(*arguments, "--output-format", "json", **more)
+    return [(entry["path"], entry["code"]) for entry in json.loads(done.stdout)]
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write(name: str, text: str) -> Path:
+    file = Path(name)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, newline="")
+    return file
+
+
+def test_version_and_help():
+    assert devlint("--version").stdout == f"devlint {__version__}\n"
+    assert "check" in devlint("--help").stdout
+    assert "--unsafe-fixes" in devlint("check", "--help").stdout
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["clean.py"], ["clean.py", "--output-format", "json"]])
+def test_start_up_stays_lean(arguments):
+    write("clean.py", CLEAN)
+    script = (
+        "import sys\nfrom devlint.cli import main\n"
+        f"sys.argv = ['devlint', *{arguments!r}]\n"
+        "try:\n    main()\nfinally:\n"
+        "    heavy = {'libcst', 'rich', 'asyncio', 'multiprocessing', 'torch', 'pathspec'} & set(sys.modules)\n"
+        "    print('HEAVY', sorted(heavy), file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stderr.splitlines()[-1] == "HEAVY []"
+
+
+def test_exit_codes_and_the_default_command():
+    write("src/clean.py", CLEAN)
+    assert devlint("src").returncode == 0
+    assert devlint("src").stdout == "All checks passed!\n"
+    write("src/bad.py", BAD)
+    for arguments in (["src"], ["check", "src"], ["src/bad.py"], []):
+        done = devlint(*arguments)
+        assert (done.returncode, done.stderr) == (1, "")
+        assert "src/bad.py:4:1: DEV101 [discarded-move]" in done.stdout
+        assert '4 | x.to("cuda")' in done.stdout
+    assert devlint("src", "--exit-zero").returncode == 0
+
+
+def test_a_file_that_cannot_be_parsed_does_not_stop_the_others():
+    write("broken.py", "import torch\nx = torch.ones(3).to(\n")
+    write("bytes.py", "").write_bytes(b"import torch  # \xff\n")
+    write("bad.py", BAD)
+    assert set(found()) == {("bad.py", "DEV101"), ("broken.py", "DEV000"), ("bytes.py", "DEV000")}
+    assert devlint().returncode == 2
+    assert devlint("--exit-zero", "broken.py").returncode == 2
+
+
+def test_missing_paths_and_no_files():
+    write("bad.py", BAD)
+    done = devlint("nope", "bad.py", "gone.py")
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [
+        "error: nope: no such file or folder",
+        "error: gone.py: no such file or folder",
+    ]
+    assert "bad.py:4:1" in done.stdout
+    Path("empty").mkdir()
+    done = devlint("empty")
+    assert done.returncode == 0
+    assert done.stderr == "warning: no Python files found under empty\n"
+
+
+def test_misuse():
+    for arguments, message in (
+        (["--select", "DEV111"], "error: --select: no rule is called 'DEV111'; did you mean 'DEV101'?"),
+        (["--ignore", "DEV1,nonsense"], "error: --ignore: no rule is called 'nonsense'"),
+        (["--exclude", "!"], "error: --exclude: '!' is no path pattern; write it as in a .gitignore file"),
+        (["--config", "x.toml"], "error: x.toml: no such settings file; check --config"),
+        (["rule", "DEV1010"], "error: no rule is called 'DEV1010'; did you mean 'DEV101'?"),
+    ):
+        done = devlint(*arguments)
+        assert done.returncode == 2
+        assert done.stderr.startswith(message)
+        assert done.stderr.count("\n") == 1
+    for arguments in (["--jobs", "0"], ["--nonsense"], ["--output-format", "xml"], ["-", "a.py"]):
+        done = devlint(*arguments)
+        assert done.returncode == 2
+        assert "Traceback" not in done.stderr
+
+
+def test_settings_and_the_command_line_over_them():
+    write("bad.py", BAD)
+    write("load.py", UNSAFE)
+    write("pyproject.toml", '[tool.devlint]\nselect = ["DEV1"]\nexclude = ["skipped"]\n')
+    write("skipped/bad.py", BAD)
+    assert found() == [("bad.py", "DEV101")]
+    assert found("--select", "DEV301") == [("load.py", "DEV301")]
+    assert found("--extend-select", "DEV3") == [("bad.py", "DEV101"), ("load.py", "DEV301")]
+    assert found("--ignore", "discarded-move") == []
+    assert ("skipped/bad.py", "DEV101") in found("--isolated")
+    assert found("skipped/bad.py") == [("skipped/bad.py", "DEV101")]
+    assert found("skipped/bad.py", "--force-exclude") == []
+    assert found("--exclude", "bad.py") == []
+    write("other.toml", 'select = ["load-without-map-location"]')
+    assert ("load.py", "DEV301") in found("--config", "other.toml")
+    write("pyproject.toml", "[tool.devlint]\nslect = []\n")
+    done = devlint()
+    assert done.returncode == 2
+    assert done.stderr.endswith("pyproject.toml: unknown key 'slect'; did you mean 'select'?\n")
+
+
+def test_exclude_counts_from_the_current_folder(project, monkeypatch):
+    write("pyproject.toml", "[tool.devlint]\n")
+    write("a/b/x.py", BAD)
+    write("a/y.py", BAD)
+    monkeypatch.chdir(project / "a")
+    assert found("--exclude", "b/x.py") == [("y.py", "DEV101")]
+
+
+def test_each_project_has_its_own_settings():
+    write("one/pyproject.toml", '[tool.devlint]\nignore = ["DEV101"]\n')
+    write("one/x.py", BAD)
+    write("two/x.py", BAD)
+    assert found() == [("two/x.py", "DEV101")]
+
+
+def test_confidence_is_passed_on():
+    write("bad.py", BAD)
+    assert found("--confidence", "certain") == [("bad.py", "DEV101")]
+
+
+def test_fix_writes_and_a_second_run_changes_nothing():
+    write("bad.py", BAD.replace("\n", "\r\n"))
+    done = devlint("--fix")
+    assert done.returncode == 0
+    assert done.stdout == "Found 1 error in 1 file (1 fixed, 0 remaining)\n"
+    assert Path("bad.py").read_bytes() == FIXED.replace("\n", "\r\n").encode()
+    before = Path("bad.py").stat()
+    assert devlint("--fix").stdout == "All checks passed!\n"
+    assert Path("bad.py").stat() == before
+
+
+def test_unsafe_fixes_wait_for_their_option():
+    write("load.py", UNSAFE)
+    assert devlint("--fix").returncode == 1
+    assert Path("load.py").read_text() == UNSAFE
+    assert devlint("--fix", "--unsafe-fixes").returncode == 0
+    assert "map_location" in Path("load.py").read_text()
+
+
+def test_a_file_that_cannot_be_written():
+    write("bad.py", BAD)
+    if os.geteuid() == 0:
+        pytest.skip("root may write any file")
+    Path("bad.py").chmod(0o444)
+    done = devlint("--fix", "bad.py")
+    assert done.returncode == 2
+    assert "can't be written: it is read-only" in done.stdout
+
+
+def test_diff():
+    write("bad.py", BAD.rstrip("\n"))
+    done = devlint("--diff")
+    assert done.returncode == 1
+    assert done.stdout == (
+        "--- bad.py\n+++ bad.py\n@@ -1,4 +1,4 @@\n import torch\n \n x = torch.ones(3)\n"
+        '-x.to("cuda")\n\\ No newline at end of file\n+x = x.to("cuda")\n\\ No newline at end of file\n'
+    )
+    assert done.stderr == "Would fix 1 error\n"
+    assert Path("bad.py").read_text() == BAD.rstrip("\n")
+    write("bad.py", CLEAN)
+    done = devlint("--diff")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "No fixes to show\n")
+
+
+def test_stdin():
+    done = devlint("-", stdin=BAD)
+    assert done.returncode == 1
+    assert done.stdout.startswith("-:4:1: DEV101")
+    assert found("-", "--stdin-filename", "src/x.py", stdin=BAD) == [("src/x.py", "DEV101")]
+    write("pyproject.toml", '[tool.devlint]\nexclude = ["gen"]\n[tool.devlint.per-file-ignores]\n"t/*" = ["DEV1"]\n')
+    assert found("-", "--stdin-filename", "t/x.py", stdin=BAD) == []
+    assert found("-", "--stdin-filename", "gen/x.py", "--force-exclude", stdin=BAD) == []
+    done = devlint("-", stdin=b"\xff")
+    assert done.returncode == 2
+
+
+def test_stdin_fix_prints_the_fixed_text_alone():
+    done = devlint("-", "--fix", stdin=BAD.replace("\n", "\r\n"))
+    assert done.returncode == 0
+    assert done.stdout == FIXED.replace("\n", "\r\n")
+    assert "1 fixed" in done.stderr
+    done = devlint("-", "--fix", stdin="x = (\n")
+    assert (done.returncode, done.stdout) == (2, "x = (\n")
+    done = devlint("-", "--diff", stdin=BAD)
+    assert done.returncode == 1
+    assert '+x = x.to("cuda")\n' in done.stdout
+
+
+def test_notebooks_are_linted_and_fixed():
+    cells = [{"cell_type": "code", "metadata": {}, "source": ["%matplotlib inline\n", *BAD.splitlines(keepends=True)]}]
+    text = json.dumps({"cells": cells, "metadata": {}}, indent=1)
+    write("n.ipynb", text)
+    (entry,) = json.loads(devlint("--output-format", "json").stdout)
+    assert (entry["path"], entry["cell"], entry["line"], entry["column"]) == ("n.ipynb", 1, 5, 1)
+    assert "n.ipynb:cell 1:5:1: DEV101" in devlint().stdout
+    assert '+    "x = x.to(\\"cuda\\")\\n"' in devlint("--diff").stdout
+    assert devlint("--fix").returncode == 0
+    assert Path("n.ipynb").read_text() == text.replace("x.to(", "x = x.to(")
+
+
+def test_suppressions():
+    write("bad.py", BAD.replace('")', '")  # devlint: ignore[DEV101] in place by C++'))
+    assert found() == []
+    write("unused.py", "import torch\n\nx = torch.ones(3)  # noqa: DEV101\n")
+    assert found() == [("unused.py", "DEV001")]
+    assert devlint("--fix").returncode == 0
+    assert Path("unused.py").read_text() == CLEAN
+
+
+def test_output_file_and_statistics():
+    write("bad.py", BAD)
+    done = devlint("--output-format", "concise", "--output-file", "out.txt", "--color", "auto")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert Path("out.txt").read_text().startswith("bad.py:4:1: DEV101 [*] ")
+    done = devlint("--output-file", "no/such/folder.txt")
+    assert done.returncode == 2
+    assert done.stderr == "error: --output-file no/such/folder.txt: can't be written: No such file or directory\n"
+    assert devlint("--statistics").stdout == "1  DEV101  [*] discarded-move\n"
+    (entry,) = json.loads(devlint("--statistics", "--output-format", "json").stdout)
+    assert entry == {"code": "DEV101", "name": "discarded-move", "count": 1, "fixable": 1}
+
+
+def test_quiet_and_verbose():
+    write("clean.py", CLEAN)
+    assert devlint("-q").stdout == ""
+    assert devlint("-q", "--output-format", "json").stdout == "[]\n"
+    done = devlint("-v")
+    assert "the defaults" in done.stderr
+    assert "1 files" not in done.stderr
+    assert "1 file\n" in done.stderr
+    write("bad.py", BAD)
+    assert "Found" not in devlint("-q").stdout
+
+
+def test_color():
+    write("bad.py", BAD)
+    assert "\x1b[" not in devlint().stdout
+    assert "\x1b[" in devlint("--color", "always").stdout
+    assert "\x1b[" in devlint(env={"FORCE_COLOR": "1"}).stdout
+    assert "\x1b[" not in devlint(env={"FORCE_COLOR": "1", "NO_COLOR": "1"}).stdout
+    assert "\x1b[" not in devlint("--color", "never", env={"FORCE_COLOR": "1"}).stdout
+
+
+def test_rules_and_pages():
+    table = devlint("rules").stdout.splitlines()
+    assert table[0].split() == ["code", "name", "default", "fix", "what", "it", "finds"]
+    assert [line.split()[:3] for line in table if line.startswith("DEV101")] == [["DEV101", "discarded-move", "on"]]
+    page = devlint("rule", "DEV101").stdout
+    assert page == devlint("rule", "discarded-move").stdout
+    assert "## What it does" in page
+    assert "\x1b[" in devlint("rule", "DEV101", env={"FORCE_COLOR": "1"}).stdout
+    assert "DEV101" in devlint("rules", env={"FORCE_COLOR": "1"}).stdout
+
+
+def test_several_processes_keep_the_order():
+    for number in range(30):
+        write(f"m{number:02}.py", BAD if number % 3 else CLEAN)
+    write("broken.py", "x = (\n")
+    alone, together = (devlint("--output-format", "concise", "--jobs", jobs) for jobs in ("1", "3"))
+    assert alone.stdout == together.stdout
+    assert alone.stdout.count("DEV101") == 20
+    assert devlint("--fix", "--jobs", "3").returncode == 2
+    assert found() == [("broken.py", "DEV000")]
+
+
+# A linter that fails in its own ways, run through the whole program.
+_HARNESS = """
+import os, sys, time
+import devlint.batch as batch
+from devlint.cli import main
+
+class Troubled(batch.Linter):
+    def check(self, source):
+        if source.display == "raises.py":
+            raise ZeroDivisionError("oh")
+        if source.display == "dies.py":
+            os._exit(9)
+        if source.display.startswith("slow"):
+            print("BUSY", file=sys.stderr, flush=True)
+            time.sleep(60)
+        return super().check(source)
+
+batch.Linter = Troubled
+main()
+"""
+_linux_only = pytest.mark.skipif(sys.platform != "linux", reason="the harness relies on fork")
+
+
+@_linux_only
+@pytest.mark.parametrize(
+    ("names", "jobs"), [(["raises.py"], "1"), (["raises.py"], "2"), (["raises.py", "dies.py"], "2")]
+)
+def test_a_crash_in_one_file_leaves_the_others(names, jobs):
+    for name in ("bad.py", "last.py", *names):
+        write(name, BAD)
+    done = subprocess.run(
+        [sys.executable, "-c", _HARNESS, "--jobs", jobs, "--output-format", "json"], capture_output=True, check=False
+    )
+    assert done.returncode == 2
+    entries = json.loads(done.stdout)
+    assert {entry["path"]: entry["code"] for entry in entries} == {
+        "bad.py": "DEV101",
+        "last.py": "DEV101",
+        **dict.fromkeys(names, "DEV000"),
+    }
+    assert all("internal error, please report" in entry["message"] for entry in entries if entry["code"] == "DEV000")
+
+
+@_linux_only
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_ctrl_c(jobs):
+    for number in range(4):
+        write(f"slow{number}.py", BAD)
+    process = subprocess.Popen(
+        [sys.executable, "-c", _HARNESS, "--jobs", jobs],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        process_group=0,
+    )
+    assert process.stderr is not None
+    assert process.stderr.readline() == "BUSY\n"
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert [line for line in errors.splitlines() if line not in ("BUSY", "")] == ["interrupted"]
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        try:
+            os.killpg(process.pid, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.05)
+    pytest.fail("processes are left behind")
+
+
+def test_a_reader_that_goes_away():
+    for number in range(300):
+        write(f"m{number}.py", BAD)
+    done = subprocess.run(
+        f"{sys.executable} -m devlint | head -1", shell=True, capture_output=True, text=True, check=True
+    )
+    assert "DEV101" in done.stdout
+    assert done.stderr == ""

@@ -1,0 +1,131 @@
+"""Notebooks as code and back."""
+
+from __future__ import annotations
+
+import ast
+import json
+from pathlib import Path
+
+import pytest
+
+from devlint.files import FileError, Source, read_source, write_source
+from devlint.findings import Span
+
+NOTEBOOK = r"""{
+ "cells": [
+  {"cell_type": "markdown", "metadata": {}, "source": ["# Training"]},
+  {
+   "cell_type": "code",
+   "execution_count": 3,  "metadata": {"é": "\u00e9"},
+   "outputs": [{"text": "kept   as is"}],
+   "source": [
+    "%matplotlib inline\n",
+    "import torch\n",
+    "x = torch.ones(3)  # \u00e9\n",
+    "if x is not None:\n",
+    "    !ls \\\n",
+    "       -l\n",
+    "files = !ls\n",
+    "z = ('a %s'\n",
+    "  % 3)\n",
+    "torch?\n",
+    "s = '''\n",
+    "%no magic\n",
+    "'''\n",
+    "x.to('cpu')"
+   ]
+  },
+  {"cell_type": "code", "source": "%%bash\nls", "metadata": {}},
+  {"cell_type": "code", "source": [], "metadata": {}},
+  {"cell_type": "code", "source": "%%time\nx.to('\u00e9')\n", "metadata": {}}
+ ],
+ "metadata": {"kernelspec": {"language": "python"}},
+ "nbformat": 4
+}
+"""
+
+
+def open_notebook(folder: Path, text: str = NOTEBOOK) -> Source:
+    file = folder / "n.ipynb"
+    file.write_bytes(text.encode())
+    return read_source(file, "n.ipynb")
+
+
+def cells(text: str) -> list[str]:
+    return ["".join(cell["source"]) for cell in json.loads(text)["cells"]]
+
+
+def test_code_is_python_and_goes_back_unchanged(tmp_path):
+    source = open_notebook(tmp_path)
+    ast.parse(source.text)
+    assert "%no magic" in source.text
+    assert "  % 3)" in source.text
+    assert "!ls" not in source.text
+    assert "bash" not in source.text
+    assert source.to_bytes() == NOTEBOOK.encode()
+
+
+def test_lines_are_located_in_their_cells(tmp_path):
+    source = open_notebook(tmp_path)
+    assert source.notebook is not None
+
+    def where(text: str) -> tuple[int, int]:
+        return source.notebook.locate(next(n for n, line in enumerate(source.lines, 1) if text in line))
+
+    assert where("import torch") == (2, 2)
+    assert where("x.to('cpu')") == (2, 14)
+    assert where("x.to('é')") == (5, 2)
+
+
+def test_only_the_edited_lines_change(tmp_path):
+    source = open_notebook(tmp_path)
+    write_source(source.with_text(source.text.replace("x.to('cpu')", "x = x.to('cpu')")))
+    assert (tmp_path / "n.ipynb").read_bytes() == NOTEBOOK.replace("x.to('cpu')", "x = x.to('cpu')").encode()
+
+
+def test_added_and_removed_lines(tmp_path):
+    source = open_notebook(tmp_path)
+    edited = "import os\n" + source.text.replace("x.to('cpu')\n", "").replace("x.to('é')", "x = 1\ny = 2")
+    text = source.with_text(edited).to_bytes().decode()
+    before, after = cells(NOTEBOOK), cells(text)
+    assert after[1] == "import os\n" + before[1].removesuffix("\nx.to('cpu')")
+    assert after[4] == "%%time\nx = 1\ny = 2\n"
+    assert [after[0], *after[2:4]] == [before[0], *before[2:4]]
+    assert '"execution_count": 3,  "metadata": {"é": "\\u00e9"},' in text
+    assert '   "source": [\n    "import os\\n",\n    "%matplotlib inline\\n",\n' in text
+
+
+def test_an_edit_may_not_cross_cells(tmp_path):
+    source = open_notebook(tmp_path)
+    assert source.notebook is not None
+    markers = [n for n, line in enumerate(source.lines, 1) if line.startswith("# %% devlint cell")]
+    second = markers[1]
+    can_edit = source.notebook.can_edit
+    assert can_edit(Span(second + 1, 1, second + 2, 1))
+    assert can_edit(Span(second - 1, 3, second, 1))
+    assert can_edit(Span(1, 1, 1, 1))
+    assert not can_edit(Span(second - 1, 3, second + 1, 2))
+    assert not can_edit(Span(second, 3, second, 4))
+    with pytest.raises(FileError, match="cross the cells"):
+        source.with_text("".join(source.lines[: second - 1] + source.lines[second:])).to_bytes()
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"cells": 3}', '{"cells": [{}]}', '{"cells": [1]}', "\ufeff"])
+def test_what_is_no_notebook(tmp_path, text):
+    with pytest.raises(FileError, match="isn't a Jupyter notebook"):
+        open_notebook(tmp_path, text)
+
+
+def test_other_languages_and_no_cells(tmp_path):
+    assert open_notebook(tmp_path, NOTEBOOK.replace('"python"', '"julia"')).text == ""
+    empty = open_notebook(tmp_path, '{"cells": [ ], "metadata": {}}')
+    assert empty.text == ""
+    assert empty.to_bytes() == b'{"cells": [ ], "metadata": {}}'
+
+
+def test_bom_and_windows_line_ends_survive(tmp_path):
+    raw = b"\xef\xbb\xbf" + NOTEBOOK.replace("\n", "\r\n").encode()
+    (tmp_path / "n.ipynb").write_bytes(raw)
+    source = read_source(tmp_path / "n.ipynb", "n.ipynb")
+    edited = source.with_text(source.text.replace("x.to('cpu')", "x = x.to('cpu')"))
+    assert edited.to_bytes() == raw.replace(b"x.to('cpu')", b"x = x.to('cpu')")

@@ -1,0 +1,161 @@
+"""The output formats, character for character."""
+
+from __future__ import annotations
+
+import json as standard_json
+from pathlib import Path
+
+import click
+import pytest
+
+from devlint.files import Source, read_source
+from devlint.findings import Edit, Finding, Fix, Note, Span
+from devlint.reports import FileResult, concise, json, summary, text
+
+
+def finding(span: Span, *, path: str = "f.py", safety: str | None = "safe", **more: object) -> Finding:
+    fix = Fix("assign the result", safety, (Edit(Span(span.line, 1, span.line, 1), "x = "),)) if safety else None
+    return Finding("DEV101", "discarded-move", "the move is dropped", path, span, fix=fix, **more)
+
+
+def shown(source_text: str, *findings: Finding, unsafe_fixes: bool = False) -> str:
+    result = FileResult("f.py", findings, Source(None, "f.py", source_text))
+    return click.unstyle(text.render([result], unsafe_fixes=unsafe_fixes))
+
+
+def test_text_with_notes_hint_and_fix(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("data.py").write_text("\n" * 99 + "    y = torch.ones(3)\n")
+    notes = (Note("made here", "f.py", 1, 5), Note("moved here", "data.py", 100, 9), Note("gone", "none.py", 3, 1))
+    found = finding(Span(2, 1, 2, 8), confidence="likely", notes=notes, hint="tensors don't move in place")
+    assert shown("x = torch.ones(3)\nx.to(d)\n", found) == (
+        "f.py:2:1: DEV101 [discarded-move] the move is dropped (likely)\n"
+        "    |\n"
+        "  2 | x.to(d)\n"
+        "    | ^^^^^^^\n"
+        "note: made here (f.py:1:5)\n"
+        "  1 | x = torch.ones(3)\n"
+        "note: moved here (data.py:100:9)\n"
+        "100 |     y = torch.ones(3)\n"
+        "note: gone (none.py:3:1)\n"
+        "help: tensors don't move in place\n"
+        "help: assign the result ([*] fixable with --fix)\n"
+        "\n"
+        "Found 1 error in 1 file (1 fixable with --fix)\n"
+    )
+
+
+def test_an_unsafe_fix_names_its_option():
+    found = finding(Span(1, 1, 1, 2), safety="unsafe")
+    assert "help: assign the result (fixable with --fix --unsafe-fixes)\n" in shown("x\n", found)
+    assert "help: assign the result ([*] fixable with --fix)\n" in shown("x\n", found, unsafe_fixes=True)
+
+
+@pytest.mark.parametrize(
+    ("line", "span", "expected"),
+    [
+        ("\tx.to(d)", (2, 9), ["1 |     x.to(d)", "  |     ^^^^^^^"]),
+        ("a\tx", (3, 4), ["1 | a   x", "  |     ^"]),
+        ("f('日本', x)", (9, 10), ["1 | f('日本', x)", "  |           ^"]),
+        ("f('日本')", (3, 7), ["1 | f('日本')", "  |   ^^^^^^"]),
+        ("e\u0301 = x", (6, 7), ["1 | e\u0301 = x", "  |     ^"]),
+        ("x\x1b[31m", (1, 2), ["1 | x␛[31m", "  | ^"]),
+        ("x", (2, 2), ["1 | x", "  |  ^"]),
+    ],
+)
+def test_carets_stand_below_their_text(line, span, expected):
+    lines = shown(line + "\n", finding(Span(1, span[0], 1, span[1]))).splitlines()
+    assert lines[2:4] == expected
+
+
+def test_spans_of_several_lines():
+    lines = shown("f(\n    x,\n)\n", finding(Span(1, 1, 3, 2))).splitlines()
+    assert lines[2:8] == ["1 | f(", "  | ^^", "2 |     x,", "  |     ^^", "3 | )", "  | ^"]
+    many = "f(\n" + "    x,\n" * 20 + ")\n"
+    lines = shown(many, finding(Span(1, 1, 22, 2))).splitlines()
+    assert [line.split("|")[0].strip() for line in lines[2:9]] == ["1", "", "2", "", "...", "22", ""]
+
+
+def test_long_lines_are_cut():
+    long = "a" * 500 + "x.to(d)" + "b" * 500
+    lines = shown(long, finding(Span(1, 501, 1, 508))).splitlines()
+    assert len(lines[2]) < 180
+    start = lines[3].index("^")
+    assert lines[2][start : start + 7] == "x.to(d)"
+    assert lines[3].count("^") == 7
+
+
+def test_a_file_that_could_not_be_read():
+    failed = Finding("DEV000", "unreadable-file", "can't be read", "gone.py", Span(1, 1, 1, 1))
+    report = text.render([FileResult("gone.py", (failed,))], unsafe_fixes=False)
+    assert click.unstyle(report).splitlines()[0] == "gone.py:1:1: DEV000 [unreadable-file] can't be read"
+
+
+def test_concise():
+    results = [FileResult("f.py", (finding(Span(2, 3, 2, 4)), finding(Span(3, 1, 3, 2), safety="unsafe")))]
+    assert click.unstyle(concise.render(results, unsafe_fixes=False)) == (
+        "f.py:2:3: DEV101 [*] the move is dropped\n"
+        "f.py:3:1: DEV101 the move is dropped\n"
+        "Found 2 errors in 1 file (1 fixable with --fix, 1 more with --unsafe-fixes)\n"
+    )
+
+
+def test_json():
+    notes = (Note("made here", "g.py", 1, 5),)
+    results = [FileResult("f.py", (finding(Span(2, 3, 2, 4), notes=notes), finding(Span(3, 1, 3, 2), safety=None)))]
+    first, second = standard_json.loads(json.render(results))
+    assert list(first) == (
+        ["code", "name", "message", "path", "line", "column", "end_line", "end_column", "confidence", "notes", "fix"]
+    )
+    assert first == {
+        "code": "DEV101",
+        "name": "discarded-move",
+        "message": "the move is dropped",
+        "path": "f.py",
+        "line": 2,
+        "column": 3,
+        "end_line": 2,
+        "end_column": 4,
+        "confidence": "certain",
+        "notes": [{"message": "made here", "path": "g.py", "line": 1, "column": 5}],
+        "fix": {
+            "title": "assign the result",
+            "safety": "safe",
+            "edits": [{"line": 2, "column": 1, "end_line": 2, "end_column": 1, "text": "x = "}],
+        },
+    }
+    assert second["fix"] is None
+    assert json.render([]) == "[]\n"
+
+
+def test_notebook_places(tmp_path):
+    cells = [{"cell_type": "markdown", "source": "#"}, {"cell_type": "code", "source": "x = 1\nx.to(d)"}]
+    file = tmp_path / "n.ipynb"
+    file.write_text(standard_json.dumps({"cells": cells}))
+    source = read_source(file, "n.ipynb")
+    line = source.lines.index("x.to(d)\n") + 1
+    found = finding(Span(line, 1, line, 8), path="n.ipynb", notes=(Note("made", "n.ipynb", line - 1, 1),))
+    results = [FileResult("n.ipynb", (found,), source)]
+    report = click.unstyle(text.render(results, unsafe_fixes=False))
+    assert report.startswith("n.ipynb:cell 2:2:1: DEV101")
+    assert "2 | x.to(d)" in report
+    assert "note: made (n.ipynb:cell 2:1:1)\n1 | x = 1" in report
+    (entry,) = standard_json.loads(json.render(results))
+    assert (entry["cell"], entry["line"], entry["notes"][0]["cell"], entry["fix"]["edits"][0]["cell"]) == (2, 2, 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("safeties", "fixed", "unsafe_fixes", "line"),
+    [
+        ([], 0, False, "All checks passed!"),
+        ([None], 0, False, "Found 1 error in 1 file"),
+        (["safe", "unsafe", "unsafe"], 0, False, "Found 3 errors in 1 file (1 fixable with --fix, 2 more with --unsafe-fixes)"),
+        (["unsafe"], 0, False, "Found 1 error in 1 file (1 fixable with --unsafe-fixes)"),
+        (["safe", "unsafe"], 0, True, "Found 2 errors in 1 file (2 fixable with --fix --unsafe-fixes)"),
+        ([], 2, False, "Found 2 errors in 1 file (2 fixed, 0 remaining)"),
+        ([None], 2, False, "Found 3 errors in 1 file (2 fixed, 1 remaining)"),
+    ],
+)  # fmt: skip
+def test_summary(safeties, fixed, unsafe_fixes, line):
+    findings = tuple(finding(Span(1, 1, 1, 2), safety=safety) for safety in safeties)
+    assert summary([FileResult("f.py", findings, fixed=fixed)], unsafe_fixes=unsafe_fixes) == line
