@@ -127,10 +127,9 @@ class Facts:
         found = self._piece.ast_of(node)
         return self.model.missing.get(found) if isinstance(found, ast.Attribute) else None
 
-    def notes(self, trail: Iterable[Step], subject: str = "") -> tuple[Note, ...]:
-        """A trail as notes; `subject` is what to call the value."""
-        prefix = f"`{subject}` was " if subject else ""
-        return tuple(Note(f"{prefix}{s.message}", s.path, s.line, s.column + 1) for s in trail)
+    def notes(self, trail: Iterable[Step]) -> tuple[Note, ...]:
+        """A trail as notes."""
+        return tuple(Note(s.message, s.path, s.line, s.column + 1) for s in trail)
 
     def note(self, message: str, node: ast.stmt | ast.expr) -> Note:
         """A note at a node of this file."""

@@ -166,6 +166,8 @@ def _forward(request: Call, module: Value) -> Value:
     place, trail, likely = combined(request.everything)
     if module.place.sort is not Sort.UNKNOWN and not (module.place == HOST and place.sort is not Sort.HOST):
         place, trail, likely = module.place, module.trail, module.likely
+    if place.off_host:
+        trail = (*trail, request.step(f"computed there by `{request.text}`"))
     outside = Value(Kind.BATCH, place, likely=True, trail=trail)
     if forward is not None:
         result = request.frame.analysis.call_function(request, forward, inner)

@@ -64,13 +64,13 @@ class LoadWithoutMapLocation(Rule):
             return
         straight = _goes_into_load_state_dict(facts.node(node), facts) if not first else False
         device = _device_in_scope(node, facts)
-        hint = 'add `map_location="cpu"`' + (f", or `map_location={device}` to load straight to it" if device else "")
+        hints = [f"`map_location={device}` loads straight to it"] if device else []
         if "torch.distributed" in facts.text.text:
-            hint += "; in a distributed program, the device of the rank"
+            hints.append("in a distributed program, each rank wants its own device")
         yield Report(
             node,
             f"`{facts.name_of(node.func)}` without `map_location` restores tensors to the device that they were saved from, and fails where that device is missing",
-            hint=hint,
+            hint="; ".join(hints) or None,
             change=Change('add `map_location="cpu"`', "safe" if straight else "unsafe", ((node, _with_map_location(node)),)),
         )
 

@@ -97,13 +97,14 @@ class ItemInHotLoop(Rule):
         value, likely = known
         if isinstance(node.func, cst.Name) and not value.is_tensor:
             return
+        change = _collected(node, tensor, hot, facts)
         yield Report(
             node,
             f"`{facts.name_of(node)}` makes the host wait for {stalls.place_of(value)} at each step",
             "likely" if likely or hot.likely else "certain",
-            notes=stalls.loop_notes(hot, value, facts.name_of(tensor), facts),
-            hint="keep a detached tensor and read it once after the loop, or only on steps that log",
-            change=_collected(node, tensor, hot, facts),
+            notes=stalls.loop_notes(hot, value, facts),
+            hint=None if change else "keep a detached tensor and read it once after the loop, or only on steps that log",
+            change=change,
         )
 
 

@@ -88,13 +88,14 @@ class HostCopyInHotLoop(Rule):
         found = facts.node(node)
         assert found is not None
         likely = likely or hot.likely or not _is_appended(found, facts) or stalls.under_no_grad(found, facts)
+        change = _collected(found, func.value, hot, facts)
         yield Report(
             node,
             f"`{facts.name_of(node)}` copies to the host at each step, and waits for {stalls.place_of(value)} each time",
             "likely" if likely else "certain",
-            notes=stalls.loop_notes(hot, value, facts.name_of(func.value), facts),
-            hint="collect on the device and copy once after the loop",
-            change=_collected(found, func.value, hot, facts),
+            notes=stalls.loop_notes(hot, value, facts),
+            hint=None if change else "collect on the device and copy once after the loop",
+            change=change,
         )
 
 

@@ -13,11 +13,11 @@ from devlint.placement.sources import own_nodes
 from devlint.placement.values import Value
 
 
-def loop_notes(hot: HotLoop, value: Value, subject: str, facts: Facts) -> tuple[Note, ...]:
+def loop_notes(hot: HotLoop, value: Value, facts: Facts) -> tuple[Note, ...]:
     """The trail of the value, then the loop that makes the code hot and the calls that lead from it."""
     path = facts.model.source.path
     loop = Note(f"hot: each pass {hot.reason}" if hot.node is not None or hot.path else f"hot: {hot.reason}", path, hot.line, hot.column + 1)
-    return (*facts.notes(value.trail, subject), loop, *facts.notes(hot.path))
+    return (*facts.notes(value.trail), loop, *facts.notes(hot.path))
 
 
 def place_of(value: Value) -> str:

@@ -67,13 +67,14 @@ class DiscardedMove(Rule):
         if likely is None:
             return
         subject = facts.name_of(_root(moved))
+        change = _assignment(node, call, moved, facts)
         yield Report(
             call,
             f"`{facts.name_of(call)}` returns a moved copy and leaves `{subject}` where it is; the result is dropped",
             "likely" if likely else "certain",
-            notes=facts.notes(facts.value(moved).trail, subject),
-            hint=f"assign it: `{subject} = {facts.name_of(call)}`",
-            change=_assignment(node, call, moved, facts),
+            notes=facts.notes(facts.value(moved).trail),
+            hint=None if change else "use the result, or build what holds it anew from moved tensors",
+            change=change,
         )
 
 

@@ -98,8 +98,7 @@ class MissingModuleAttribute(Rule):
             node,
             f"{when} has no attribute `{node.attr.value}`: AttributeError when it is reached",
             "likely" if missing.wrapper.likely else "certain",
-            notes=facts.notes(missing.wrapper.trail, subject),
-            hint=f"the wrapped model is `{subject}.module`",
+            notes=facts.notes(missing.wrapper.trail),
             change=_unwrapped(node, missing, facts),
         )
 
@@ -131,9 +130,9 @@ def _asks(test: ast.expr, attribute: str) -> bool:
 def _unwrapped(node: cst.Attribute, missing: Missing, facts: Facts) -> Change:
     owner = node.value
     if not missing.sometimes:
-        return Change("insert `.module`", "safe", ((node, node.with_changes(value=cst.Attribute(owner, cst.Name("module")))),))
+        return Change("insert `.module`: the wrapped model is there", "safe", ((node, node.with_changes(value=cst.Attribute(owner, cst.Name("module")))),))
     unwrapped = cst.Call(
         cst.Name("getattr"),
         [cst.Arg(owner), cst.Arg(cst.SimpleString('"module"')), cst.Arg(owner.deep_clone())],
     )
-    return Change("unwrap the model first", "safe", ((node, node.with_changes(value=unwrapped)),))
+    return Change("unwrap it first: the wrapped model is its `.module`", "safe", ((node, node.with_changes(value=unwrapped)),))
