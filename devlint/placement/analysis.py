@@ -5,16 +5,16 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from devlint.knowledge import canonical, ecosystem, torch_knowledge
 from devlint.placement.classes import ClassModel
-from devlint.placement.devices import is_device_name
+from devlint.placement.devices import is_device_name, parse_device
 from devlint.placement.environment import access_path
-from devlint.placement.evidence import evidence_in
 from devlint.placement.interpreter import Frame
 from devlint.placement.project import Project
 from devlint.placement.sources import FunctionModel, SourceModule
@@ -68,6 +68,19 @@ class Effects(NamedTuple):
     attributes: tuple[tuple[str, Value], ...]
 
 
+@dataclass
+class Memory:
+    """What was worked out already. One belongs to the file at hand; another is kept for the project's other modules."""
+
+    module_frames: dict[SourceModule, Frame | None] = field(default_factory=dict)
+    globals: dict[tuple[SourceModule, str], Value] = field(default_factory=dict)
+    resolved: dict[tuple[str, str], Value] = field(default_factory=dict)
+    classes: dict[ast.ClassDef, ClassModel] = field(default_factory=dict)
+    calls: dict[object, tuple[Value, Effects]] = field(default_factory=dict)
+    written: dict[FunctionModel, dict[str, Value]] = field(default_factory=dict)
+    outside: dict[str, bool] = field(default_factory=dict)
+
+
 @dataclass(frozen=True)
 class Hints:
     """Names that the user's settings add to the built-in ones."""
@@ -90,19 +103,19 @@ class Analysis:
         self._loader_names = (*ecosystem.LOADER_NAMES, *hints.loader_names)
         self._steps = 0
         self._running: set[object] = set()
-        self._module_frames: dict[SourceModule, Frame | None] = {}
-        self._globals: dict[tuple[SourceModule, str], Value] = {}
-        self._resolved: dict[tuple[str, str], Value] = {}
-        self._classes: dict[ast.ClassDef, ClassModel] = {}
-        self._calls: dict[object, tuple[Value, Effects]] = {}
-        self._written: dict[FunctionModel, dict[str, Value]] = {}
-        self._outside_roots: dict[str, bool] = {}
+        # Counts what was cut short: by depth, by recursion, by a top level that is still being walked.
+        self._cuts = 0
+        self._own = Memory()
+        self._shared: Memory = project.memory
 
     def spend(self) -> None:
         """Counts one statement. Raises OutOfBudgetError."""
         self._steps += 1
         if self._steps > BUDGET:
             raise OutOfBudgetError
+
+    def _memory(self, source: SourceModule) -> Memory:
+        return self._own if source is self.source else self._shared
 
     # -- names of other modules ------------------------------------------------------------------------------------
 
@@ -111,10 +124,15 @@ class Analysis:
         if value.kind is not Kind.REFERENCE:
             return value
         key = (value.name, asking.path)
-        if key not in self._resolved:
-            self._resolved[key] = value
-            self._resolved[key] = self._follow(value, asking)
-        return self._resolved[key]
+        resolved = self._memory(asking).resolved
+        if key not in resolved:
+            resolved[key] = value
+            cuts = self._cuts
+            found = resolved[key] = self._follow(value, asking)
+            if cuts != self._cuts:
+                del resolved[key]
+            return found
+        return resolved[key]
 
     def _follow(self, value: Value, asking: SourceModule) -> Value:
         parts = value.name.split(".")
@@ -137,12 +155,13 @@ class Analysis:
 
     def _is_outside(self, first: str, asking: SourceModule) -> bool:
         key = f"{asking.path}:{first}"
-        if key not in self._outside_roots:
+        outside = self._shared.outside
+        if key not in outside:
             path = Path(asking.path)
             root, _ = self.project.name_of(path)
             bases = {root, path.parent, *self.project.roots}
-            self._outside_roots[key] = not any((b / first).is_dir() or (b / f"{first}.py").is_file() for b in bases)
-        return self._outside_roots[key]
+            outside[key] = not any((b / first).is_dir() or (b / f"{first}.py").is_file() for b in bases)
+        return outside[key]
 
     def _member(self, value: Value, name: str) -> Value:
         match value.kind:
@@ -155,13 +174,16 @@ class Analysis:
     def global_value(self, source: SourceModule, name: str) -> Value:
         """The value of a module's top-level name, as it is once the module has run."""
         key = (source, name)
-        known = self._globals.get(key)
+        known_globals = self._memory(source).globals
+        known = known_globals.get(key)
         if known is None:
-            self._globals[key] = UNKNOWN
-            known = self._globals[key] = self._global(source, name)
-            if source in self._running:
+            known_globals[key] = UNKNOWN
+            cuts = self._cuts
+            known = known_globals[key] = self._global(source, name)
+            if source in self._running or cuts != self._cuts:
                 # Asked for while the module's own top level is being walked: not the last word.
-                del self._globals[key]
+                self._cuts += 1
+                del known_globals[key]
         return known
 
     def _global(self, source: SourceModule, name: str) -> Value:
@@ -196,18 +218,23 @@ class Analysis:
 
     def module_frame(self, source: SourceModule, record: dict[ast.expr, Value] | None = None) -> Frame | None:
         """The run over a module's top level; None while it is under way or when it got too long."""
-        if source not in self._module_frames:
-            self._module_frames[source] = None
+        frames = self._memory(source).module_frames
+        if source not in frames:
+            if source in self._running:
+                self._cuts += 1
+                return None
             frame = Frame(self, source, record=record)
             self._running.add(source)
             try:
                 frame.run(source.tree.body)
-                self._module_frames[source] = frame
             except (OutOfBudgetError, RecursionError):
-                self._module_frames[source] = None
+                self._cuts += 1
+                frames[source] = None
+                return None
             finally:
                 self._running.discard(source)
-        return self._module_frames[source]
+            frames[source] = frame
+        return frames[source]
 
     # -- evidence and annotations --------------------------------------------------------------------------------
 
@@ -215,8 +242,7 @@ class Analysis:
         """A value of unknown kind, taken for what its use or its name makes it."""
         if value.kind is not Kind.UNKNOWN or value is EMPTY:
             return value
-        scope = frame.function.node if frame.function else frame.source.tree
-        kind = evidence_in(scope).get(name)
+        kind = (frame.function or frame.source).evidence.get(name)
         if kind is not None:
             return replace(value, kind=kind, likely=True)
         if value.place.sort is Sort.UNKNOWN and any(fnmatchcase(name, p) for p in self._loader_names):
@@ -339,9 +365,10 @@ class Analysis:
 
     def class_model(self, source: SourceModule, node: ast.ClassDef) -> ClassModel:
         """The model of a class definition, bases resolved."""
-        model = self._classes.get(node)
+        classes = self._memory(source).classes
+        model = classes.get(node)
         if model is None:
-            model = self._classes[node] = ClassModel(node, source)
+            model = classes[node] = ClassModel(node, source)
             frame = Frame(self, source)
             bases: list[ClassModel | str] = []
             for base in node.bases:
@@ -469,17 +496,19 @@ class Analysis:
         return join_all(real)
 
     def _attributes_after(self, function: FunctionModel, cls: ClassModel) -> dict[str, Value]:
-        if function not in self._written:
-            self._written[function] = {}
+        written = self._memory(function.source).written
+        if function not in written:
             if function in self._running:
+                self._cuts += 1
                 return {}
+            written[function] = {}
             frame = self._method_frame(function, cls)
             if frame is not None:
                 final = frame.final or frame.env
                 self_name = function.parameters[0].arg if function.parameters else "self"
                 prefix = f"{self_name}."
-                self._written[function] = {p.removeprefix(prefix): v for p, v in final.values.items() if p.startswith(prefix) and "[" not in p and "." not in p.removeprefix(prefix)}
-        return self._written[function]
+                written[function] = {p.removeprefix(prefix): v for p, v in final.values.items() if p.startswith(prefix) and "[" not in p and "." not in p.removeprefix(prefix)}
+        return written[function]
 
     def _method_frame(self, function: FunctionModel, cls: ClassModel) -> Frame | None:
         frame = Frame(self, function.source, function, cls, depth=1)
@@ -564,21 +593,36 @@ class Analysis:
         return bound
 
     def _run(self, function: FunctionModel, bound: dict[str, Value], depth: int) -> tuple[Value, Effects]:
+        calls = self._memory(function.source).calls
+        trails = {name: _first_trail(value) for name, value in bound.items()}
+        bound = {name: _plain(value).retraced(lambda trail, name=name: (Step(name, ARGUMENT, 0, 0),) if trail else ()) for name, value in bound.items()}
+        value, effects = self._run_plain(function, bound, depth, calls)
+        if not any(trails.values()):
+            return value, effects
+        back = partial(_expanded, trails=trails)
+        return value.retraced(back), Effects(effects.moves, tuple((name, attribute.retraced(back)) for name, attribute in effects.attributes))
+
+    def _run_plain(self, function: FunctionModel, bound: dict[str, Value], depth: int, calls: dict[object, tuple[Value, Effects]]) -> tuple[Value, Effects]:
+        """The same for arguments whose trails are marks; a caller puts its own in their place."""
         nothing = (UNKNOWN, Effects((), ()))
-        if depth > MAX_DEPTH:
-            return nothing
-        key = (function, tuple(sorted(bound.items(), key=lambda item: item[0])))
-        if key in self._calls:
-            return self._calls[key]
-        if function in self._running:
+        key = (function, tuple(sorted(bound.items(), key=_name_of_item)))
+        known = calls.get(key) or self._own.calls.get(key)
+        if known is not None:
+            return known
+        if depth > MAX_DEPTH or function in self._running:
+            self._cuts += 1
             return nothing
         self._running.add(function)
+        cuts = self._cuts
         try:
-            result = self._calls[key] = self._interpret(function, bound, depth)
+            result = self._interpret(function, bound, depth)
         except RecursionError:
+            self._cuts += 1
             result = nothing
         finally:
             self._running.discard(function)
+        # What was cut short holds for this file's walk alone: another order of files mustn't give other findings.
+        (calls if cuts == self._cuts else self._own.calls)[key] = result
         return result
 
     def _interpret(self, function: FunctionModel, bound: dict[str, Value], depth: int) -> tuple[Value, Effects]:
@@ -612,7 +656,8 @@ class Analysis:
         for name, before in entry.items():
             after = final.get(name)
             if after is not None and before.site and after.site == before.site and after.place != before.place:
-                moves.append((before.site, after.place, after.trail[-1] if after.trail else None, after.likely))
+                step = after.trail[-1] if after.trail and after.trail[-1].path != ARGUMENT else None
+                moves.append((before.site, after.place, step, after.likely))
         attributes: list[tuple[str, Value]] = []
         if function.cls is not None and function.parameters and not function.is_static:
             prefix = f"{function.parameters[0].arg}."
@@ -635,13 +680,14 @@ class Analysis:
         constructor = cls.method("__init__")
         if constructor is None:
             return replace(made, keys=tuple(request.keywords), elements=tuple(request.keywords.values())) if request.keywords else made
-        bound = self._bind(request, constructor, made)
+        # One identity for all constructor runs, so that calls from several places are looked at once.
+        bound = self._bind(request, constructor, replace(made, site="self" if made.is_module else "", trail=()))
         if request.frame.record is not None:
             self.call_log[constructor].append(bound)
         _, effects = self._run(constructor, bound, request.frame.depth + 1)
         own = [(name, value) for name, value in effects.attributes if "." not in name and "[" not in name]
         for site, place, moved, likely in effects.moves:
-            if site == made.site:
+            if site == "self":
                 made = made.at(place, moved, likely=likely)
         if not own or len(own) > 64 or any(v.depth > 3 for _, v in own):
             return made
@@ -659,6 +705,38 @@ class Analysis:
                 self.missing[node] = Missing(option, len(options) > 1)
                 return
         self.missing.pop(node, None)
+
+
+# The path of a step that stands for an argument's own trail.
+ARGUMENT = "<argument>"
+
+
+def _first_trail(value: Value) -> tuple[Step, ...]:
+    """The trail of a value, or of the first of its parts that has one."""
+    if value.trail:
+        return value.trail
+    parts = [*(value.elements or ()), *((value.each,) if value.each is not None else ()), *(option for _, option in value.options), *((value.inner,) if value.inner is not None else ())]
+    return next((trail for part in parts if (trail := _first_trail(part))), ())
+
+
+def _expanded(trail: tuple[Step, ...], trails: dict[str, tuple[Step, ...]]) -> tuple[Step, ...]:
+    """A trail with its marks replaced by the trails of the arguments."""
+    if not any(step.path == ARGUMENT for step in trail):
+        return trail
+    return tuple(real for step in trail for real in (trails.get(step.message, ()) if step.path == ARGUMENT else (step,)))
+
+
+def _name_of_item(item: tuple[str, Value]) -> str:
+    return item[0]
+
+
+def _plain(value: Value) -> Value:
+    """An argument with what can't matter left out, so that calls that differ in it alone are looked at once."""
+    if value.kind is Kind.CONSTANT:
+        literal = value.constant
+        if (isinstance(literal, str) and parse_device(literal) is None) or (isinstance(literal, (int, float, bytes, complex)) and not isinstance(literal, bool) and literal not in range(16)):
+            return SCALAR
+    return value
 
 
 def default_nodes(function: FunctionModel) -> dict[str, ast.expr]:

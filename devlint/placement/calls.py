@@ -104,10 +104,14 @@ def call(frame: Frame, node: ast.Call) -> Value:
     for extra in [*(a.value for a in node.args if isinstance(a, ast.Starred)), *(k.value for k in node.keywords if k.arg is None)]:
         evaluate(frame, extra)
     if callee is not None:
+        if callee.kind is not Kind.EITHER:
+            return _call_value(request, callee)
         return either((g, _call_value(request, c)) for g, c in callee.alternatives())
     assert isinstance(node.func, ast.Attribute)
     assert receiver is not None
     name = node.func.attr
+    if receiver.kind is not Kind.EITHER:
+        return method(request, receiver, name)
     return either((g, method(request, r, name)) for g, r in receiver.alternatives())
 
 

@@ -69,15 +69,26 @@ class Environment:
 
     def condition(self, test: ast.expr) -> str:
         """A condition's text, made distinct by where its names were bound."""
-        names = sorted({n.id for n in ast.walk(test) if isinstance(n, ast.Name)})
-        bound = ",".join(str(self.bound_at.get(n, 0)) for n in names)
-        return f"{ast.unparse(test)}@{bound}"
+        text, names = _spelt(test)
+        bound = ",".join([str(self.bound_at.get(n, 0)) for n in names])
+        return f"{text}@{bound}"
 
     def assume(self, condition: str, outcome: bool) -> None:
         """Continues under a condition's outcome; an outcome that contradicts the path ends it."""
         if Guard(condition, not outcome) in self.guards:
             self.dead = True
         self.guards |= {Guard(condition, outcome)}
+
+
+def _spelt(test: ast.expr) -> tuple[str, list[str]]:
+    """A condition's text and the names in it; kept on the node, for loops and callees come here again and again."""
+    known = getattr(test, "devlint_spelt", None)
+    if known is None:
+        names = sorted({n.id for n in ast.walk(test) if isinstance(n, ast.Name)})
+        known = ast.unparse(test), names
+        test.devlint_spelt = known  # type: ignore[attr-defined]
+    result: tuple[str, list[str]] = known
+    return result
 
 
 def _moved(value: Value, site: str, place: Place, step: Step | None, likely: bool) -> Value:

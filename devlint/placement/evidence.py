@@ -4,29 +4,21 @@ from __future__ import annotations
 
 import ast
 from collections import Counter, defaultdict
-from weakref import WeakKeyDictionary
+from collections.abc import Iterable
 
 from devlint.knowledge import ecosystem
-from devlint.placement.sources import Scope, own_nodes
 from devlint.placement.values import Kind
 
-_CACHE: WeakKeyDictionary[ast.AST, dict[str, Kind]] = WeakKeyDictionary()
 
-
-def evidence_in(scope: Scope) -> dict[str, Kind]:
+def evidence_in(scope: ast.Module | ast.FunctionDef | ast.AsyncFunctionDef, nodes: Iterable[ast.AST]) -> dict[str, Kind]:
     """Name -> kind, for names that the scope binds once at most and uses as only one kind of thing can be used."""
-    known = _CACHE.get(scope)
-    if known is None:
-        known = _CACHE[scope] = _collect(scope)
-    return known
-
-
-def _collect(scope: Scope) -> dict[str, Kind]:
     methods: dict[str, set[str]] = defaultdict(set)
     reads: dict[str, set[str]] = defaultdict(set)
     called: set[str] = set()
     stores: Counter[str] = Counter()
-    for node in own_nodes(scope):
+    for node in nodes:
+        if type(node) not in _TELLING:
+            continue
         match node:
             case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=attr), args=args):
                 # `accelerator.backward(loss)` is somebody else's backward.
@@ -52,6 +44,9 @@ def _collect(scope: Scope) -> dict[str, Kind]:
         if kind is not None:
             found[name] = kind
     return found
+
+
+_TELLING = (ast.Call, ast.Attribute, ast.Assign, ast.Name)
 
 
 def _judge(methods: set[str], reads: set[str], called: bool) -> Kind | None:

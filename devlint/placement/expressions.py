@@ -179,7 +179,7 @@ def combined(values: list[Value]) -> tuple[Place, tuple, bool]:  # type: ignore[
     return best.place, best.trail, best.likely
 
 
-_PLACED = {Kind.TENSOR, Kind.PARAMETER, Kind.BATCH, Kind.UNKNOWN}
+_PLACED = (Kind.TENSOR, Kind.PARAMETER, Kind.BATCH, Kind.UNKNOWN)
 
 
 def leaves(value: Value) -> list[Value]:

@@ -48,6 +48,7 @@ class Loops:
         self._model = model
         self._hot_functions = (*STEP_FUNCTIONS, *hot_functions)
         self._judged: dict[ast.AST, HotLoop | None] = {}
+        self._asked: set[str] = set()
 
     def around(self, node: ast.AST, depth: int = 0) -> HotLoop | None:
         """The hot loop that runs a node each pass; None where there is none, or where a guard makes it cold."""
@@ -239,8 +240,13 @@ class Loops:
             case ast.Name(id=name) | ast.Attribute(attr=name):
                 if _OCCASIONAL.search(name):
                     return True
-        if isinstance(test, ast.Name):
-            return any(self.is_step_guard(v) or _counts(v) for v in self._model.assigned_values(test))
+        if isinstance(test, ast.Name) and test.id not in self._asked:
+            # A flag may be computed from itself.
+            self._asked.add(test.id)
+            try:
+                return any(self.is_step_guard(v) or _counts(v) for v in self._model.assigned_values(test))
+            finally:
+                self._asked.discard(test.id)
         return False
 
     # -- callers ---------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -69,7 +70,8 @@ class PlacementModel:
         name = scope.cls.name if scope.cls is not None and scope.name == "__init__" else scope.name
         if scope.name.startswith("__") and scope.name != "__init__":
             return []
-        lines = sorted({self.source.text.count("\n", 0, m.start()) + 1 for m in re.finditer(rf"\b{re.escape(name)}\s*\(", self.source.text)})
+        starts = self.source.line_starts
+        lines = sorted({bisect_right(starts, match.start()) for match in re.finditer(rf"\b{re.escape(name)}\s*\(", self.source.text)})
         if scope.node.lineno in lines:
             lines.remove(scope.node.lineno)
         if not lines or len(lines) > MAX_CALL_SITES:

@@ -39,11 +39,15 @@ def assume(frame: Frame, env: Environment, test: ast.expr, outcome: bool) -> Non
 
 def _normalised(env: Environment, test: ast.expr, outcome: bool) -> tuple[str, bool]:
     """`x is not None` and `x is None` are one condition with two outcomes; so are `!=` and `==`, `not in` and `in`."""
-    opposite = {ast.IsNot: ast.Is, ast.NotEq: ast.Eq, ast.NotIn: ast.In}
-    if isinstance(test, ast.Compare) and len(test.ops) == 1 and type(test.ops[0]) in opposite:
-        positive = ast.Compare(test.left, [opposite[type(test.ops[0])]()], test.comparators)
+    if isinstance(test, ast.Compare) and len(test.ops) == 1 and type(test.ops[0]) in _OPPOSITE:
+        positive = getattr(test, "devlint_positive", None)
+        if positive is None:
+            positive = test.devlint_positive = ast.Compare(test.left, [_OPPOSITE[type(test.ops[0])]()], test.comparators)  # type: ignore[attr-defined]
         return env.condition(positive), not outcome
     return env.condition(test), outcome
+
+
+_OPPOSITE: dict[type, type[ast.cmpop]] = {ast.IsNot: ast.Is, ast.NotEq: ast.Eq, ast.NotIn: ast.In}
 
 
 def _narrow(frame: Frame, env: Environment, test: ast.expr, outcome: bool) -> None:

@@ -7,14 +7,17 @@ import gc
 import io
 import tokenize
 import warnings
-from collections import OrderedDict
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from devlint.placement.sources import SourceModule
 
+if TYPE_CHECKING:
+    from devlint.placement.analysis import Memory
+
 # Parsed modules kept per process; a large package would fill the memory otherwise.
-MAX_MODULES = 96
+MAX_MODULES = 400
 # Larger modules are generated tables; what they define is left unknown.
 MAX_MODULE_BYTES = 1_500_000
 
@@ -40,10 +43,11 @@ class Project:
 
     def __init__(self, roots: Iterable[Path] = ()) -> None:
         self.roots = [Path(r).resolve() for r in roots]
-        self._modules: OrderedDict[Path, SourceModule | None] = OrderedDict()
+        self._modules: dict[Path, SourceModule | None] = {}
         self._places: dict[tuple[str, str], Path | None] = {}
         self._bytes: dict[tuple[Path, bytes], bool] = {}
         self._packages: dict[Path, tuple[Path, str]] = {}
+        self._memory: Memory | None = None
 
     def name_of(self, path: Path) -> tuple[Path, str]:
         """(import root, dotted name) of a file, by the packages that it stands in."""
@@ -66,6 +70,15 @@ class Project:
         if path.stem == "__init__":
             return root, package
         return root, f"{package}.{path.stem}" if package else path.stem
+
+    @property
+    def memory(self) -> Memory:
+        """What analyses of the project's modules have worked out so far."""
+        if self._memory is None:
+            from devlint.placement.analysis import Memory
+
+            self._memory = Memory()
+        return self._memory
 
     def find(self, name: str, asking: Path) -> SourceModule | None:
         """The parsed module of that dotted name as `asking` would import it, or None outside the project."""
@@ -94,12 +107,13 @@ class Project:
     def load(self, path: Path) -> SourceModule | None:
         """The parsed module at a path; None when it can't be read or parsed."""
         if path in self._modules:
-            self._modules.move_to_end(path)
             return self._modules[path]
         module = self._read(path)
         self._modules[path] = module
-        while len(self._modules) > MAX_MODULES:
-            self._modules.popitem(last=False)
+        if len(self._modules) > MAX_MODULES:
+            # All at once: what was worked out of one module refers to others.
+            self._modules.clear()
+            self._memory = None
         return module
 
     def _read(self, path: Path) -> SourceModule | None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from devlint.placement.evidence import evidence_in
+from devlint.placement.values import Kind
+
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
-Scope = ast.Module | FunctionNode
 
 
 @dataclass(eq=False)
@@ -45,8 +48,18 @@ class FunctionModel:
         return any(d == "property" or d.endswith(("cached_property", ".getter")) for d in self.decorators)
 
     @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """The nodes of the function, nested definitions named but not entered."""
+        return list(own_nodes(self.node))
+
+    @cached_property
+    def evidence(self) -> dict[str, Kind]:
+        """What the function's use of names says of them."""
+        return evidence_in(self.node, self.nodes)
+
+    @cached_property
     def is_generator(self) -> bool:
-        return any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in own_nodes(self.node))
+        return any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in self.nodes)
 
     @cached_property
     def local_names(self) -> frozenset[str]:
@@ -54,19 +67,24 @@ class FunctionModel:
         names = {a.arg for a in self.parameters}
         names |= {a.arg for a in (self.node.args.vararg, self.node.args.kwarg) if a}
         outer: set[str] = set()
-        for node in own_nodes(self.node):
-            match node:
-                case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
-                    names.add(name)
-                case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-                    names.add(name)
-                case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
-                    names |= {(a.asname or a.name).split(".")[0] for a in aliases}
-                case ast.Global(names=more) | ast.Nonlocal(names=more):
-                    outer |= set(more)
-                case ast.ExceptHandler(name=str() as name):
-                    names.add(name)
+        for node in self.nodes:
+            # By type first: most nodes bind nothing, and patterns try each case in turn.
+            kind = type(node)
+            if kind is ast.Name:
+                if not isinstance(node.ctx, ast.Load):  # type: ignore[attr-defined]
+                    names.add(node.id)  # type: ignore[attr-defined]
+            elif kind in _BINDERS:
+                match node:
+                    case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
+                        names |= {(a.asname or a.name).split(".")[0] for a in aliases}
+                    case ast.Global(names=more) | ast.Nonlocal(names=more):
+                        outer |= set(more)
+                    case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name) | ast.ExceptHandler(name=str() as name):
+                        names.add(name)
         return frozenset(names - outer)
+
+
+_BINDERS = frozenset({ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler})
 
 
 @dataclass(eq=False)
@@ -89,6 +107,16 @@ class SourceModule:
             for name in bound_names(statement):
                 found.setdefault(name, []).append(statement)
         return found
+
+    @cached_property
+    def evidence(self) -> dict[str, Kind]:
+        """What the top level's use of names says of them."""
+        return evidence_in(self.tree, own_nodes(self.tree))
+
+    @cached_property
+    def line_starts(self) -> list[int]:
+        """The offset of each line's first character."""
+        return [0, *(match.end() for match in re.finditer(r"\r\n|\n|\r", self.text))]
 
     @cached_property
     def star_imports(self) -> list[ast.ImportFrom]:

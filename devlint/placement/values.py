@@ -6,7 +6,7 @@ Values are immutable. `Either` holds the alternatives that the paths to a point 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
@@ -51,6 +51,9 @@ class Kind(Enum):
     REFERENCE = "reference"
     EITHER = "either"
 
+    # By identity: members are keys of hot tables, and Enum's own hash is a Python call.
+    __hash__ = object.__hash__
+
 
 class Sort(Enum):
     """The sorts of place."""
@@ -60,6 +63,8 @@ class Sort(Enum):
     PREFERRED = "accelerator if there is one"
     SAME = "same as"
     UNKNOWN = "unknown"
+
+    __hash__ = object.__hash__
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +156,10 @@ class Value:
     # How deep containers stand in one another.
     depth: int = field(default=0, compare=False)
 
+    def __hash__(self) -> int:
+        # Enough to tell most values apart; hashing all that a container holds would cost more than it saves.
+        return hash((self.kind, self.place.sort, self.place.name, self.name, self.site, self.depth))
+
     def alternatives(self) -> Iterator[tuple[Guards, Value]]:
         """The values that this may be, each with its guards."""
         if self.kind is Kind.EITHER:
@@ -176,6 +185,20 @@ class Value:
     @property
     def is_module(self) -> bool:
         return self.kind in (Kind.MODULE, Kind.WRAPPER)
+
+
+    def retraced(self, change: Callable[[tuple[Step, ...]], tuple[Step, ...]]) -> Value:
+        """This value with other trails, those of its parts included."""
+        if not self.depth and self.inner is None and not self.options:
+            return replace(self, trail=change(self.trail)) if self.trail else self
+        return replace(
+            self,
+            trail=change(self.trail),
+            elements=tuple(e.retraced(change) for e in self.elements) if self.elements is not None else None,
+            each=self.each.retraced(change) if self.each is not None and self.each is not self else self.each,
+            inner=self.inner.retraced(change) if self.inner is not None else None,
+            options=tuple((guards, option.retraced(change)) for guards, option in self.options),
+        )
 
 
 UNKNOWN = Value(Kind.UNKNOWN)
