@@ -196,6 +196,7 @@ def test_a_file_that_cannot_be_written():
     done = devlint("--fix", "bad.py")
     assert done.returncode == 2
     assert "can't be written: it is read-only" in done.stdout
+    assert "bad.py:4:1: DEV101" in done.stdout
 
 
 def test_diff():
