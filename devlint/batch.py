@@ -59,7 +59,9 @@ class Worker:
             try:
                 write_source(fixed)
             except FileError as error:
-                return self.failed(target.display, str(error))
+                failed = self.failed(target.display, str(error))
+                findings = (*failed.findings, *self.linter(target.settings).check(source))
+                return FileResult(target.display, findings, source)
         return result
 
     def run_source(self, source: Source, settings: Settings) -> tuple[FileResult, Source]:

@@ -65,6 +65,17 @@ def cli() -> None:
     """Find device-placement bugs in PyTorch code, and fix them."""
 
 
+def _load_rules() -> Registry:
+    """The rules of all installed packs; a pack that can't be imported ends the run."""
+    from devlint.rule import load_registry
+
+    try:
+        return load_registry()
+    except Exception as error:
+        said = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise _Failure(f"a rule pack can't be loaded: {said}; mend or uninstall it") from error
+
+
 @dataclass(frozen=True)
 class _Options:
     """The options of `check`, as click gives them."""
@@ -138,12 +149,11 @@ class _Run:
 
     def __init__(self, options: _Options) -> None:
         from devlint.patterns import is_valid
-        from devlint.rule import load_registry
         from devlint.settings import Selection, SettingsError, check_selectors
 
         self.options = options
         self.started = time.monotonic()
-        self.registry: Registry = load_registry()
+        self.registry = _load_rules()
         self.failed = False
         self._settings: dict[Path, Settings] = {}
         try:
@@ -384,10 +394,9 @@ def _progress(total: int, *, enabled: bool) -> Iterator[Callable[[], None]]:
 @click.argument("rule", metavar="CODE|NAME")
 def rule(rule: str) -> None:
     """Print a rule's page."""
-    from devlint.rule import load_registry
     from devlint.settings import nearest
 
-    registry = load_registry()
+    registry = _load_rules()
     found = registry.find(rule) or registry.find(rule.upper()) or registry.find(rule.lower())
     if found is None:
         known = [word for each in registry.rules() for word in (each.code, each.name)]
@@ -404,10 +413,8 @@ def rule(rule: str) -> None:
 @cli.command(context_settings=_HELP)
 def rules() -> None:
     """List the rules in a table."""
-    from devlint.rule import load_registry
-
     header = ("code", "name", "default", "fix", "what it finds")
-    rows = [(r.code, r.name, "on" if r.default else "opt-in", r.fix, r.summary()) for r in load_registry().rules()]
+    rows = [(r.code, r.name, "on" if r.default else "opt-in", r.fix, r.summary()) for r in _load_rules().rules()]
     if not wants_color(sys.stdout):
         widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
         for row in (header, *rows):

@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from devlint.patterns import is_valid, verdict
+from devlint.patterns import is_valid, verdict, without_those_on
 from devlint.settings import Settings
 
 if TYPE_CHECKING:
@@ -232,6 +232,10 @@ def _walk(top: Path, display: str, settings_for: Callable[[Path], Settings], for
     settings = settings_for(top)
     if force_exclude and is_excluded(top, settings):
         return
+    # What excludes the named folder itself is overruled by the naming.
+    exclude = without_those_on(settings.exclude, settings.root, top)
+    if exclude != settings.exclude:
+        settings = dataclasses.replace(settings, exclude=exclude)
     prefix = "" if display == "." else display.rstrip("/") + "/"
     yield from _walk_folder(top, prefix, settings, _ignores_above(top), settings_for)
 
@@ -283,7 +287,7 @@ def _ignores_above(top: Path) -> _Ignores:
             found.append((parent, _lines_of(parent / ".gitignore")))
         if (parent / ".git").exists():
             found.append((parent, _lines_of(parent / ".git" / "info" / "exclude")))
-            return tuple((folder, lines) for folder, lines in found if lines)
+            return tuple((folder, without_those_on(lines, folder, top)) for folder, lines in found if lines)
     return ()
 
 

@@ -20,8 +20,6 @@ from devlint.findings import Span
 _PYTHON_CELL_MAGICS = frozenset({"capture", "prun", "python", "python3", "time", "timeit"})
 
 _SPACE = re.compile(r"[ \t\r\n]*")
-_MARKER = re.compile(r"^# %% devlint cell (\d+)\n", re.MULTILINE)
-_STAND_IN = re.compile(r"^([ \t]*).*# devlint magic (\d+)$", re.MULTILINE)
 # A line of IPython's own: `%magic`, `!shell`, `?help`, `help?`, and `name = !shell` or `name = %magic`.
 _MAGIC = re.compile(r"[ \t]*(?:[%!?]|[\w.]+\?{1,2}[ \t]*$|(?P<target>[\w.,\[\] \t]+=)[ \t]*[%!](?!=))")
 # What can hide a bracket or begin a string that goes on: for telling where a statement begins.
@@ -49,6 +47,8 @@ class Notebook:
     magics: tuple[str, ...]
     # The first line of each cell in the joined code.
     first_lines: tuple[int, ...]
+    # The word that begins markers; it stands nowhere in the notebook.
+    mark: str
 
     def locate(self, line: int) -> tuple[int, int]:
         """The cell, counted from 1 among all cells of the notebook, and the line in it, of a line of the code."""
@@ -67,15 +67,16 @@ class Notebook:
 
     def with_code(self, code: str) -> str:
         """The notebook's JSON text with the cells of an edited joined code; raises FileError if a marker was lost."""
-        parts = _MARKER.split(code)
+        parts = re.split(rf"^# %% {self.mark} cell (\d+)\n", code, flags=re.MULTILINE)
         if len(parts) > 2:
             # What was put at the very top, such as an import, goes to the first cell.
             parts[2] = parts[0] + parts[2]
         if [int(number) for number in parts[1::2]] != [cell.number for cell in self.cells]:
             raise FileError("a fix would cross the cells of the notebook")
+        stand_in = re.compile(rf"^.*# {self.mark} magic (\d+)$", re.MULTILINE)
         pieces, at = [], 0
         for cell, edited in zip(self.cells, parts[2::2], strict=True):
-            restored = _STAND_IN.sub(lambda match: self.magics[int(match[2])], edited)
+            restored = stand_in.sub(lambda match: self.magics[int(match[1])], edited)
             if not cell.code.endswith("\n"):
                 restored = restored.removesuffix("\n")
             if restored != cell.code:
@@ -91,18 +92,21 @@ def read_notebook(text: str) -> tuple[Notebook, str]:
         cells = list(_code_cells(text)) if _is_python(document) else []
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
         raise FileError(f"isn't a Jupyter notebook of format 4: {error}") from None
+    mark = "devlint"
+    while mark in text:
+        mark += "-"
     magics: list[str] = []
     code, first_lines, kept, line = [], [], [], 1
     for cell in cells:
-        python = _to_python(cell.code, magics)
+        python = _to_python(cell.code, magics, mark)
         if python is None:
             continue
         python += "" if python.endswith("\n") else "\n"
-        code += [f"# %% devlint cell {cell.number}\n", python]
+        code += [f"# %% {mark} cell {cell.number}\n", python]
         kept.append(cell)
         first_lines.append(line + 1)
         line += 1 + len(split_lines(python))
-    return Notebook(text, tuple(kept), tuple(magics), tuple(first_lines)), "".join(code)
+    return Notebook(text, tuple(kept), tuple(magics), tuple(first_lines), mark), "".join(code)
 
 
 def _is_python(document: dict[str, object]) -> bool:
@@ -169,7 +173,7 @@ def _source_literal(before: str, code: str) -> str:
     return opening + between.join(lines) + closing
 
 
-def _to_python(code: str, magics: list[str]) -> str | None:
+def _to_python(code: str, magics: list[str], mark: str) -> str | None:
     """The cell with stand-ins for what isn't Python (added to `magics`); None when none of it is."""
     lines = split_lines(code)
     result: list[str] = []
@@ -187,7 +191,7 @@ def _to_python(code: str, magics: list[str]) -> str | None:
             target = match["target"] if match and not continued else None
             stand_in = f"{target} get_ipython()" if target else "" if continued else "pass"
             indent = "" if continued or target else body[: len(body) - len(body.lstrip())]
-            result.append(f"{indent}{stand_in}  # devlint magic {len(magics)}{line[len(body) :]}")
+            result.append(f"{indent}{stand_in}  # {mark} magic {len(magics)}{line[len(body) :]}")
             magics.append(body)
             continued = body.endswith("\\")
         else:

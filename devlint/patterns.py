@@ -41,3 +41,10 @@ def verdict(lines: tuple[str, ...], root: Path, path: str | Path, *, folder: boo
     if relative.startswith("../"):
         relative = Path(path).name
     return _compiled(lines).check_file(relative + "/" * folder).include
+
+
+def without_those_on(lines: tuple[str, ...], root: Path, folder: Path) -> tuple[str, ...]:
+    """The patterns but for those that take in all of `folder`."""
+    if not verdict(lines, root, folder, folder=True):
+        return lines
+    return tuple(line for line in lines if not verdict((line,), root, folder, folder=True))

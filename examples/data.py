@@ -25,10 +25,11 @@ class Stripes(Dataset):
         image = torch.sin(ramp / 1.5 + 6.28 * self.phases[index])
         return image.unsqueeze(0) + self.noise[index], label
 
-    def class_weights(self) -> torch.Tensor:
-        """A weight for each class: the rarer, the heavier."""
-        counts = torch.bincount(self.labels, minlength=len(CLASSES))
-        return counts.sum() / (len(CLASSES) * counts)
+
+def class_weights(labels: torch.Tensor) -> torch.Tensor:
+    """A weight for each class: the rarer, the heavier."""
+    counts = torch.bincount(labels, minlength=len(CLASSES))
+    return counts.sum() / (len(CLASSES) * counts)
 
 
 def make_loader(size: int, seed: int, *, shuffle: bool) -> DataLoader:

@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from data import CLASSES, make_loader
+from data import CLASSES, class_weights, make_loader
 from model import StripeNet
 
 CHECKPOINT = Path(__file__).with_name("stripes.pt")
@@ -35,7 +35,7 @@ def main():
         model = nn.DataParallel(model)
     print(f"training {model.count_parameters()} parameters on {device}")
 
-    weights = loader.dataset.class_weights()
+    weights = class_weights(loader.dataset.labels)
     weights.to(device)
     criterion = nn.CrossEntropyLoss(weight=weights)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)

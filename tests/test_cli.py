@@ -17,6 +17,8 @@ from devlint import __version__
 BAD = 'import torch\n\nx = torch.ones(3)\nx.to("cuda")\n'
 FIXED = BAD.replace("x.to(", "x = x.to(")
 UNSAFE = 'import torch\n\nstate = torch.load("a.pt")\nprint(state)\n'
+# It names what the rules look for: a file that doesn't is never parsed.
+BROKEN = "import torch\nx = torch.ones(3).to(\n"
 CLEAN = "import torch\n\nx = torch.ones(3)\n"
 
 
@@ -87,7 +89,7 @@ def test_exit_codes_and_the_default_command():
 
 
 def test_a_file_that_cannot_be_parsed_does_not_stop_the_others():
-    write("broken.py", "import torch\nx = torch.ones(3).to(\n")
+    write("broken.py", BROKEN)
     write("bytes.py", "").write_bytes(b"import torch  # \xff\n")
     write("bad.py", BAD)
     assert set(found()) == {("bad.py", "DEV101"), ("broken.py", "DEV000"), ("bytes.py", "DEV000")}
@@ -196,6 +198,7 @@ def test_a_file_that_cannot_be_written():
     done = devlint("--fix", "bad.py")
     assert done.returncode == 2
     assert "can't be written: it is read-only" in done.stdout
+    assert "bad.py:4:1: DEV101" in done.stdout
 
 
 def test_diff():
@@ -230,8 +233,8 @@ def test_stdin_fix_prints_the_fixed_text_alone():
     assert done.returncode == 0
     assert done.stdout == FIXED.replace("\n", "\r\n")
     assert "1 fixed" in done.stderr
-    done = devlint("-", "--fix", stdin="x = (\n")
-    assert (done.returncode, done.stdout) == (2, "x = (\n")
+    done = devlint("-", "--fix", stdin=BROKEN)
+    assert (done.returncode, done.stdout) == (2, BROKEN)
     done = devlint("-", "--diff", stdin=BAD)
     assert done.returncode == 1
     assert '+x = x.to("cuda")\n' in done.stdout
@@ -306,7 +309,7 @@ def test_rules_and_pages():
 def test_several_processes_keep_the_order():
     for number in range(30):
         write(f"m{number:02}.py", BAD if number % 3 else CLEAN)
-    write("broken.py", "x = (\n")
+    write("broken.py", BROKEN)
     alone, together = (devlint("--output-format", "concise", "--jobs", jobs) for jobs in ("1", "3"))
     assert alone.stdout == together.stdout
     assert alone.stdout.count("DEV101") == 20

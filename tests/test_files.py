@@ -53,6 +53,16 @@ def test_exclude_patterns(inside):
     assert found(Path("a/gen/x.py"), exclude=("gen",), root=inside, force_exclude=True) == []
 
 
+def test_a_named_folder_is_entered_though_it_is_excluded(inside):
+    tree(inside, ".git/x", "gen/deep/x.py", "gen/drop.py", "out/y.py")
+    (inside / ".gitignore").write_text("/out\n")
+    assert found(Path("gen"), exclude=("gen", "drop.py"), root=inside) == ["gen/deep/x.py"]
+    assert found(Path("gen/deep"), exclude=("gen",), root=inside) == ["gen/deep/x.py"]
+    assert found(Path("out"), root=inside) == ["out/y.py"]
+    assert found(Path(), exclude=("gen",), root=inside) == []
+    assert found(Path("gen"), exclude=("gen",), root=inside, force_exclude=True) == []
+
+
 def test_gitignore(inside):
     tree(inside, ".git/x", "out/a.py", "sub/keep.py", "sub/drop.py", "sub/deep/drop.py", "top.py", "local.py")
     (inside / ".gitignore").write_text("/out\ndrop.py\n# a comment\n!\n")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import json
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from devlint.files import FileError, Source, read_source, write_source
 from devlint.findings import Span
+from devlint.notebooks import read_notebook
 
 NOTEBOOK = r"""{
  "cells": [
@@ -129,3 +131,38 @@ def test_bom_and_windows_line_ends_survive(tmp_path):
     source = read_source(tmp_path / "n.ipynb", "n.ipynb")
     edited = source.with_text(source.text.replace("x.to('cpu')", "x = x.to('cpu')"))
     assert edited.to_bytes() == raw.replace(b"x.to('cpu')", b"x = x.to('cpu')")
+
+
+def test_cells_that_hold_our_own_markers(tmp_path):
+    ours = NOTEBOOK.replace("import torch", "# %% devlint cell 5").replace("  % 3)", "  % 3)  # devlint magic 0")
+    source = open_notebook(tmp_path, ours)
+    edited = source.with_text(source.text.replace("x.to('cpu')", "x = x.to('cpu')"))
+    assert edited.to_bytes() == source.to_bytes().replace(b"x.to('cpu')", b"x = x.to('cpu')")
+
+
+def test_any_mixture_of_lines_goes_back_unchanged():
+    random = Random(3)
+    lines = ["x = 1\n", "%time y\n", "!ls \\\n", "'''\n", "f(\n", ")\n", "  % 3\n", "if x:\n", "  !ls\n", "z = !ls\n"]
+    lines += [
+        "a?\n",
+        "\n",
+        "é\n",
+        "%%time\n",
+        "%%bash\n",
+        "x = '\\\n",
+        '"\n',
+        "x == !y\n",
+        "x\x0cy\n",
+        "x\u2028\n",
+        "a\r\n",
+    ]
+    for _ in range(1000):
+        cells = []
+        for _ in range(random.randint(0, 4)):
+            code = "".join(random.choices(lines, k=random.randint(0, 6)))
+            code = code.removesuffix("\n") if random.random() < 0.3 else code
+            source = code if random.random() < 0.5 else code.splitlines(keepends=True)
+            cells.append({"cell_type": random.choice(["code", "markdown"]), "source": source})
+        text = json.dumps({"cells": cells}, indent=random.choice([None, 1]), ensure_ascii=random.random() < 0.5)
+        notebook, code = read_notebook(text)
+        assert notebook.with_code(code) == text
