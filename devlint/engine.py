@@ -88,7 +88,9 @@ def _parse(source: Source) -> ast.Module:
         line, column, message = 1, 1, f"isn't valid Python: {error}"
     except (RecursionError, MemoryError):
         line, column, message = 1, 1, "is nested too deeply for Python's parser"
-    raise _InvalidSourceError(Finding(UnreadableFile.code, UnreadableFile.name, message, source.display, Span(line, column, line, column)))
+    raise _InvalidSourceError(
+        Finding(UnreadableFile.code, UnreadableFile.name, message, source.display, Span(line, column, line, column))
+    )
 
 
 class _Inspection:
@@ -190,6 +192,9 @@ def apply_edits(text: str, fixes: Iterable[Fix]) -> str:
     lines = TextMap(text)
     edits = sorted((e for fix in fixes for e in fix.edits), reverse=True)
     for edit in edits:
-        start, end = lines.offset(edit.span.line, edit.span.column), lines.offset(edit.span.end_line, edit.span.end_column)
+        start, end = (
+            lines.offset(edit.span.line, edit.span.column),
+            lines.offset(edit.span.end_line, edit.span.end_column),
+        )
         text = text[:start] + edit.text + text[end:]
     return text

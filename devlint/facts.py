@@ -38,7 +38,7 @@ class Piece:
         self.module = cst.parse_module(code)
         self._column = self.span.column - 1 - (1 if self._wrapped else 0)
         wrapper = MetadataWrapper(self.module, unsafe_skip_copy=True)
-        self.positions: dict[cst.CSTNode, CodeRange] = dict(wrapper.resolve(PositionProvider))  # type: ignore[arg-type]
+        self.positions: dict[cst.CSTNode, CodeRange] = dict(wrapper.resolve(PositionProvider))
         self._nodes: dict[Span, ast.expr] = {}
         for node in ast.walk(unit.node):
             if isinstance(node, ast.expr):

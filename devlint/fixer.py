@@ -94,7 +94,9 @@ def _overlap(a: Span, b: Span) -> bool:
     return (a.line, a.column) <= (b.end_line, b.end_column) and (b.line, b.column) <= (a.end_line, a.end_column)
 
 
-def _attempt(source: Source, findings: list[Finding], chosen: list[Finding], linter: Linter) -> tuple[Source, list[Finding]] | None:
+def _attempt(
+    source: Source, findings: list[Finding], chosen: list[Finding], linter: Linter
+) -> tuple[Source, list[Finding]] | None:
     """(new source, its findings) with the chosen fixes applied; None where the result doesn't check."""
     fixes = [f.fix for f in chosen if f.fix is not None]
     text = _with_imports(apply_edits(source.text, fixes), [i for fix in fixes for i in fix.imports])
@@ -112,9 +114,13 @@ def _attempt(source: Source, findings: list[Finding], chosen: list[Finding], lin
     return changed, after
 
 
-def _with_withheld(source: Source, findings: list[Finding], withheld: Counter[_Identity], linter: Linter) -> list[Finding]:
+def _with_withheld(
+    source: Source, findings: list[Finding], withheld: Counter[_Identity], linter: Linter
+) -> list[Finding]:
     """The findings, and DEV003 beside each one whose fix didn't check."""
-    if not withheld or WithheldFix.code not in linter.settings.codes_for(source.path or linter.settings.root / source.display, linter.registry):
+    if not withheld or WithheldFix.code not in linter.settings.codes_for(
+        source.path or linter.settings.root / source.display, linter.registry
+    ):
         return findings
     left = Counter(withheld)
     extra = []
@@ -150,12 +156,17 @@ def _import_edit(text: str, tree: ast.Module, statement: str) -> Edit:
             return Edit(Span(node.lineno, 1, node.lineno, 1), f"{statement}{lines.newline}")
     if block:
         line = block[-1].end_lineno or block[-1].lineno
-        return Edit(Span(line, len(lines.line(line)) + 1, line, len(lines.line(line)) + 1), f"{lines.newline}{statement}")
+        return Edit(
+            Span(line, len(lines.line(line)) + 1, line, len(lines.line(line)) + 1), f"{lines.newline}{statement}"
+        )
     # No imports: after the docstring, or before everything but the comments at the top.
     first = tree.body[0] if tree.body else None
     if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
         line = first.end_lineno or 1
-        return Edit(Span(line, len(lines.line(line)) + 1, line, len(lines.line(line)) + 1), f"{lines.newline}{lines.newline}{statement}")
+        return Edit(
+            Span(line, len(lines.line(line)) + 1, line, len(lines.line(line)) + 1),
+            f"{lines.newline}{lines.newline}{statement}",
+        )
     line = first.lineno if first is not None else 1
     return Edit(Span(line, 1, line, 1), f"{statement}{lines.newline}{lines.newline}")
 

@@ -195,7 +195,14 @@ def rules_in(pack: ModuleType) -> Iterator[type[Rule]]:
         modules.append(import_module(info.name))
     for module in modules:
         for value in vars(module).values():
-            if inspect.isclass(value) and issubclass(value, Rule) and value.__module__ == module.__name__ and "code" in vars(value):
+            if (
+                inspect.isclass(value)
+                and issubclass(value, Rule)
+                and value.__module__ == module.__name__
+                and "code" in vars(value)
+            ):
                 if not re.fullmatch(r"[A-Z]+\d{3,4}", value.code):
-                    raise ValueError(f"{module.__name__}.{value.__name__}: code {value.code!r} isn't letters and three or four digits")
+                    raise ValueError(
+                        f"{module.__name__}.{value.__name__}: code {value.code!r} isn't letters and three or four digits"
+                    )
                 yield value

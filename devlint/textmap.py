@@ -43,7 +43,12 @@ class TextMap:
     def span_of(self, node: ast.stmt | ast.expr) -> Span:
         """The span of an `ast` node, whose columns count UTF-8 bytes."""
         end_line, end_offset = node.end_lineno or node.lineno, node.end_col_offset or 0
-        return Span(node.lineno, self._characters(node.lineno, node.col_offset), end_line, self._characters(end_line, end_offset))
+        return Span(
+            node.lineno,
+            self._characters(node.lineno, node.col_offset),
+            end_line,
+            self._characters(end_line, end_offset),
+        )
 
     def _characters(self, line: int, byte_column: int) -> int:
         text = self.line(line)

@@ -105,7 +105,9 @@ def _add(cases: list[Case], path: Path, number: int, info: str, text: str) -> No
     for line_number, line in enumerate(text.splitlines(), 1):
         match = _WANT.search(line)
         if match:
-            wanted += [(line_number, word.rstrip("?!"), word[len(word.rstrip("?!")) :]) for word in match["codes"].split()]
+            wanted += [
+                (line_number, word.rstrip("?!"), word[len(word.rstrip("?!")) :]) for word in match["codes"].split()
+            ]
             line = line[: match.start()]
         lines.append(line)
     files.append(File(info or "main.py", "\n".join(lines) + "\n", wanted))

@@ -6,13 +6,13 @@ import dataclasses
 from pathlib import Path
 
 import pytest
+from literate import Case, read_cases
 
 from devlint.engine import Linter
 from devlint.files import read_source
 from devlint.fixer import fix
 from devlint.rule import load_registry
 from devlint.settings import Settings
-from literate import Case, read_cases
 
 DOCUMENTS = sorted((Path(__file__).parent / "cases").glob("*.md"))
 CASES = [case for document in DOCUMENTS for case in read_cases(document)]
@@ -38,7 +38,9 @@ def test_findings(case: Case, tmp_path: Path) -> None:
     linter = linter_for(case, tmp_path)
     for file in case.files:
         found = linter.check(read_source(tmp_path / file.name, file.name))
-        assert [(f.span.line, f.code) for f in found] == [(line, code) for line, code, _ in file.wanted], [f.message for f in found]
+        assert [(f.span.line, f.code) for f in found] == [(line, code) for line, code, _ in file.wanted], [
+            f.message for f in found
+        ]
         marks = {"?": "likely", "!": "certain"}
         for finding, (_, _, mark) in zip(found, file.wanted, strict=True):
             assert finding.confidence == marks.get(mark, finding.confidence), finding.message

@@ -28,15 +28,38 @@ STUBS = Path(torch.__file__).parent / "_C"
 
 # Namespaces of plain tensor functions whose builtins carry no annotations.
 TENSOR_NAMESPACES = {"torch.fft": torch.fft, "torch.linalg": torch.linalg, "torch.special": torch.special}
-SCALARS = {"_int", "_float", "_bool", "_size", "_dtype", "_layout", "int", "float", "bool", "str", "Number", "Size",
-           "Number | _complex", "builtins.bool", "None", "list", "list[_int]", "SymInt", "_complex", "_symint", "builtins.int"}
+SCALARS = {
+    "_int",
+    "_float",
+    "_bool",
+    "_size",
+    "_dtype",
+    "_layout",
+    "int",
+    "float",
+    "bool",
+    "str",
+    "Number",
+    "Size",
+    "Number | _complex",
+    "builtins.bool",
+    "None",
+    "list",
+    "list[_int]",
+    "SymInt",
+    "_complex",
+    "_symint",
+    "builtins.int",
+}
 
 
 def kind_of_annotation(text: str) -> str:
     """One of tensor, tensors (a tuple of them), scalar, ndarray, device, other."""
     if text in {"Tensor", "Self", "torch.Tensor"}:
         return "tensor"
-    if text.startswith(("torch.return_types.", "return_types.")) or ("Tensor" in text and text.startswith(("tuple[", "list[", "tuple", "Tuple"))):
+    if text.startswith(("torch.return_types.", "return_types.")) or (
+        "Tensor" in text and text.startswith(("tuple[", "list[", "tuple", "Tuple"))
+    ):
         return "tensors"
     if text in SCALARS:
         return "scalar"
@@ -79,21 +102,55 @@ def takes_device(body: list[ast.stmt]) -> set[str]:
 
 def torch_functions() -> tuple[dict[str, str], list[str]]:
     stub = ast.parse((STUBS / "_VariableFunctions.pyi").read_text())
-    returns = {f"torch.{n}": k for n, k in stub_returns(stub.body).items() if hasattr(torch, n) and not n.startswith("_")}
+    returns = {
+        f"torch.{n}": k for n, k in stub_returns(stub.body).items() if hasattr(torch, n) and not n.startswith("_")
+    }
     factories = {f"torch.{n}" for n in takes_device(stub.body) if returns.get(f"torch.{n}") == "tensor"}
     # Python-level functions of torch that the stub doesn't hold.
-    returns |= {"torch.einsum": "tensor", "torch.norm": "tensor", "torch.split": "tensors", "torch.chunk": "tensors",
-                "torch.stack": "tensor", "torch.cdist": "tensor", "torch.tensordot": "tensor", "torch.cartesian_prod": "tensor",
-                "torch.block_diag": "tensor", "torch.stft": "tensor", "torch.meshgrid": "tensors", "torch.unique": "batch",
-                "torch.broadcast_tensors": "tensors", "torch.atleast_1d": "batch", "torch.atleast_2d": "batch",
-                "torch.from_numpy": "tensor", "torch.clone": "tensor"}
+    returns |= {
+        "torch.einsum": "tensor",
+        "torch.norm": "tensor",
+        "torch.split": "tensors",
+        "torch.chunk": "tensors",
+        "torch.stack": "tensor",
+        "torch.cdist": "tensor",
+        "torch.tensordot": "tensor",
+        "torch.cartesian_prod": "tensor",
+        "torch.block_diag": "tensor",
+        "torch.stft": "tensor",
+        "torch.meshgrid": "tensors",
+        "torch.unique": "batch",
+        "torch.broadcast_tensors": "tensors",
+        "torch.atleast_1d": "batch",
+        "torch.atleast_2d": "batch",
+        "torch.from_numpy": "tensor",
+        "torch.clone": "tensor",
+    }
     for namespace, module in TENSOR_NAMESPACES.items():
         for name in dir(module):
-            if not name.startswith("_") and name not in {"Tensor", "LinAlgError", "common_args"} and callable(getattr(module, name)):
+            if (
+                not name.startswith("_")
+                and name not in {"Tensor", "LinAlgError", "common_args"}
+                and callable(getattr(module, name))
+            ):
                 returns[f"{namespace}.{name}"] = "batch" if namespace == "torch.linalg" else "tensor"
-    functional = {n: "tensor" for n in vars(F) if n.islower() and not n.startswith("_") and callable(getattr(F, n)) and getattr(getattr(F, n), "__module__", "") in {"torch.nn.functional", "torch._C._nn", "torch._jit_internal", None, "builtins", "torch"}}
-    functional = {n: k for n, k in functional.items() if not n.startswith(("has_torch", "handle_torch", "boolean", "assert", "importlib", "math"))}
-    functional |= {"multi_head_attention_forward": "tensors"} | {n: "tensors" for n in functional if n.endswith("_with_indices")}
+    functional = {
+        n: "tensor"
+        for n in vars(F)
+        if n.islower()
+        and not n.startswith("_")
+        and callable(getattr(F, n))
+        and getattr(getattr(F, n), "__module__", "")
+        in {"torch.nn.functional", "torch._C._nn", "torch._jit_internal", None, "builtins", "torch"}
+    }
+    functional = {
+        n: k
+        for n, k in functional.items()
+        if not n.startswith(("has_torch", "handle_torch", "boolean", "assert", "importlib", "math"))
+    }
+    functional |= {"multi_head_attention_forward": "tensors"} | {
+        n: "tensors" for n in functional if n.endswith("_with_indices")
+    }
     returns |= {f"torch.nn.functional.{n}": k for n, k in functional.items()}
     returns |= {f"torch.nn.init.{n}": "tensor" for n in vars(nn.init) if n.endswith("_") and not n.startswith("_")}
     return returns, sorted(factories | {"torch.tensor", "torch.as_tensor", "torch.from_numpy", "torch.frombuffer"})
@@ -103,9 +160,18 @@ def tensor_class() -> tuple[dict[str, str], dict[str, str]]:
     """(methods -> kind returned, attributes -> kind)."""
     stub = ast.parse((STUBS / "__init__.pyi").read_text())
     base = next(n for n in stub.body if isinstance(n, ast.ClassDef) and n.name == "TensorBase")
-    properties = {n.name for n in base.body if isinstance(n, ast.FunctionDef) and any(isinstance(d, ast.Name) and d.id == "property" for d in n.decorator_list)}
+    properties = {
+        n.name
+        for n in base.body
+        if isinstance(n, ast.FunctionDef)
+        and any(isinstance(d, ast.Name) and d.id == "property" for d in n.decorator_list)
+    }
     methods = {n: k for n, k in stub_returns(base.body).items() if n not in properties and not n.startswith("_")}
-    attributes = {n.target.id: kind_of_annotation(ast.unparse(n.annotation)) for n in base.body if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name) and not n.target.id.startswith("_")}
+    attributes = {
+        n.target.id: kind_of_annotation(ast.unparse(n.annotation))
+        for n in base.body
+        if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name) and not n.target.id.startswith("_")
+    }
     for name in dir(torch.Tensor):
         if not name.startswith("_") and name not in methods and name not in attributes:
             live = inspect.getattr_static(torch.Tensor, name)
@@ -113,16 +179,49 @@ def tensor_class() -> tuple[dict[str, str], dict[str, str]]:
                 methods[name] = "tensor"
             else:
                 attributes[name] = "other"
-    methods |= {"backward": "scalar", "item": "scalar", "tolist": "scalar", "numpy": "ndarray", "split": "tensors", "unique": "batch",
-                "share_memory_": "tensor", "register_hook": "other", "storage": "other", "untyped_storage": "other", "unflatten": "tensor",
-                "is_shared": "scalar", "retain_grad": "scalar", "refine_names": "tensor", "data_ptr": "scalar", "stft": "tensor", "type": "other"}
-    attributes |= {"grad": "tensor", "data": "tensor", "T": "tensor", "mT": "tensor", "H": "tensor", "mH": "tensor", "real": "tensor", "imag": "tensor",
-                   "shape": "scalar", "dtype": "scalar", "device": "device", "ndim": "scalar", "is_cuda": "scalar"}
+    methods |= {
+        "backward": "scalar",
+        "item": "scalar",
+        "tolist": "scalar",
+        "numpy": "ndarray",
+        "split": "tensors",
+        "unique": "batch",
+        "share_memory_": "tensor",
+        "register_hook": "other",
+        "storage": "other",
+        "untyped_storage": "other",
+        "unflatten": "tensor",
+        "is_shared": "scalar",
+        "retain_grad": "scalar",
+        "refine_names": "tensor",
+        "data_ptr": "scalar",
+        "stft": "tensor",
+        "type": "other",
+    }
+    attributes |= {
+        "grad": "tensor",
+        "data": "tensor",
+        "T": "tensor",
+        "mT": "tensor",
+        "H": "tensor",
+        "mH": "tensor",
+        "real": "tensor",
+        "imag": "tensor",
+        "shape": "scalar",
+        "dtype": "scalar",
+        "device": "device",
+        "ndim": "scalar",
+        "is_cuda": "scalar",
+    }
     return dict(sorted(methods.items())), dict(sorted(attributes.items()))
 
 
 def public_classes(module: Any, base: type, prefix: str) -> list[str]:
-    return [f"{prefix}.{n}" for n, c in vars(module).items() if inspect.isclass(c) and issubclass(c, base) and not n.startswith("_")]
+    return [
+        f"{prefix}.{n}"
+        for n, c in vars(module).items()
+        if inspect.isclass(c) and issubclass(c, base) and not n.startswith("_")
+    ]
 
 
 def collect() -> dict[str, Any]:
@@ -141,10 +240,14 @@ def collect() -> dict[str, Any]:
         "tensor_methods": methods,
         "tensor_attributes": attributes,
         "modules": sorted(set(modules) - set(wrappers)),
-        "module_attributes": sorted(set(dir(linear)) - {"weight", "bias", "in_features", "out_features", "__constants__"}),
+        "module_attributes": sorted(
+            set(dir(linear)) - {"weight", "bias", "in_features", "out_features", "__constants__"}
+        ),
         "wrappers": wrappers,
         "optimizers": sorted(public_classes(torch.optim, Optimizer, "torch.optim")),
-        "optimizer_attributes": sorted(n for n in dir(torch.optim.SGD(linear.parameters(), lr=0.1)) if not n.startswith("__")),
+        "optimizer_attributes": sorted(
+            n for n in dir(torch.optim.SGD(linear.parameters(), lr=0.1)) if not n.startswith("__")
+        ),
         "schedulers": sorted(public_classes(lr_scheduler, lr_scheduler.LRScheduler, "torch.optim.lr_scheduler")),
         "loaders": sorted(f"torch.utils.data.{c.__name__}" for c in (DataLoader,)),
     }
@@ -153,8 +256,13 @@ def collect() -> dict[str, Any]:
 def instance_attributes(wrapper: type[nn.Module]) -> set[str]:
     """What an object of a wrapper class has: its class's names, and what its constructor sets on `self`."""
     tree = ast.parse(inspect.getsource(wrapper))
-    assigned = {t.attr for n in ast.walk(tree) if isinstance(n, (ast.Assign, ast.AnnAssign)) for t in (n.targets if isinstance(n, ast.Assign) else [n.target])
-                if isinstance(t, ast.Attribute) and isinstance(t.value, ast.Name) and t.value.id == "self"}
+    assigned = {
+        t.attr
+        for n in ast.walk(tree)
+        if isinstance(n, (ast.Assign, ast.AnnAssign))
+        for t in (n.targets if isinstance(n, ast.Assign) else [n.target])
+        if isinstance(t, ast.Attribute) and isinstance(t.value, ast.Name) and t.value.id == "self"
+    }
     return set(dir(wrapper)) | assigned | set(dir(nn.Module()))
 
 

@@ -89,7 +89,17 @@ DEVICE_NAMES = frozenset(
 
 # Frameworks whose objects move in place, or whose `.to` isn't a tensor's: a file that imports one of them may hand
 # out batches whose parts aren't plain tensors.
-OWN_BATCH_TYPES = ("torch_geometric", "dgl", "transformers", "tensordict", "torchtext", "detectron2", "mmengine", "mmcv", "mmdet")
+OWN_BATCH_TYPES = (
+    "torch_geometric",
+    "dgl",
+    "transformers",
+    "tensordict",
+    "torchtext",
+    "detectron2",
+    "mmengine",
+    "mmcv",
+    "mmdet",
+)
 
 # Evidence by use. A name on which one of these is called, and which nothing else says anything about, is such a thing.
 # Left out on purpose: what ndarrays, data frames, images and containers have too.
@@ -104,9 +114,19 @@ TENSOR_CALL_EVIDENCE = frozenset({"size", "dim", "numel"})
 # As attributes that are only read.
 TENSOR_READ_EVIDENCE = frozenset({"grad", "grad_fn", "is_cuda", "is_leaf", "requires_grad"})
 MODULE_EVIDENCE = frozenset(
-    {"parameters", "named_parameters", "named_modules", "named_children", "named_buffers", "register_buffer", "register_forward_hook"}
+    {
+        "parameters",
+        "named_parameters",
+        "named_modules",
+        "named_children",
+        "named_buffers",
+        "register_buffer",
+        "register_forward_hook",
+    }
 )
 OPTIMIZER_EVIDENCE = frozenset({"param_groups", "add_param_group"})
 
 # Modules that don't make a loop a step by being called in it.
-CHEAP_MODULES = frozenset({"torch.nn.ReLU", "torch.nn.Sigmoid", "torch.nn.Softmax", "torch.nn.Identity", "torch.nn.Dropout", "torch.nn.GELU"})
+CHEAP_MODULES = frozenset(
+    {"torch.nn.ReLU", "torch.nn.Sigmoid", "torch.nn.Softmax", "torch.nn.Identity", "torch.nn.Dropout", "torch.nn.GELU"}
+)

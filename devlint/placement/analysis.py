@@ -199,7 +199,10 @@ class Analysis:
         last = bindings[-1]
         # `try: from x import f` / `except ImportError: f = None`: the import tells more.
         if isinstance(last, ast.Assign) and isinstance(last.value, ast.Constant):
-            last = next((b for b in bindings if isinstance(b, (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef))), last)
+            last = next(
+                (b for b in bindings if isinstance(b, (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef))),
+                last,
+            )
         match last:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 return Value(Kind.FUNCTION, function=source.function(last))
@@ -267,7 +270,9 @@ class Analysis:
                 text = ast.unparse(annotation)
                 first, _, rest = text.partition(".")
                 base = frame.lookup(first)
-                return self._typed(reference(f"{base.name}.{rest}") if base.kind is Kind.REFERENCE else UNKNOWN, owner, frame.source)
+                return self._typed(
+                    reference(f"{base.name}.{rest}") if base.kind is Kind.REFERENCE else UNKNOWN, owner, frame.source
+                )
         return UNKNOWN
 
     def _union(self, frame: Frame, parts: Iterable[ast.expr], owner: str) -> Value:
@@ -293,7 +298,9 @@ class Analysis:
                 return mapping_of(self.annotated(frame, parts[1]))
             case "DataLoader":
                 return Value(Kind.LOADER)
-            case "Float" | "Int" | "Bool" | "Shaped" | "Num" | "Integer" | "Real" if self.annotated(frame, parts[0]).is_tensor:
+            case "Float" | "Int" | "Bool" | "Shaped" | "Num" | "Integer" | "Real" if self.annotated(
+                frame, parts[0]
+            ).is_tensor:
                 # jaxtyping
                 return Value(Kind.TENSOR)
         return UNKNOWN
@@ -397,7 +404,11 @@ class Analysis:
         for base in cls.outside_bases:
             if base in self.knowledge.modules or base.startswith(ecosystem.MODULE_FACTORIES):
                 return True
-        unknown_bases = [b for b in cls.outside_bases if b not in ("builtins.object", "abc.ABC", "typing.Generic", "typing.Protocol", "object")]
+        unknown_bases = [
+            b
+            for b in cls.outside_bases
+            if b not in ("builtins.object", "abc.ABC", "typing.Generic", "typing.Protocol", "object")
+        ]
         return bool(unknown_bases) and cls.method("forward") is not None
 
     def instance_of(self, cls: ClassModel, site: str = "", place: Place = NOWHERE) -> Value:
@@ -507,7 +518,11 @@ class Analysis:
                 final = frame.final or frame.env
                 self_name = function.parameters[0].arg if function.parameters else "self"
                 prefix = f"{self_name}."
-                written[function] = {p.removeprefix(prefix): v for p, v in final.values.items() if p.startswith(prefix) and "[" not in p and "." not in p.removeprefix(prefix)}
+                written[function] = {
+                    p.removeprefix(prefix): v
+                    for p, v in final.values.items()
+                    if p.startswith(prefix) and "[" not in p and "." not in p.removeprefix(prefix)
+                }
         return written[function]
 
     def _method_frame(self, function: FunctionModel, cls: ClassModel) -> Frame | None:
@@ -533,7 +548,11 @@ class Analysis:
             name = argument.arg
             if position == 0 and function.cls is not None and not function.is_static:
                 model = cls or self.class_model(function.source, function.cls)
-                values[name] = Value(Kind.CLASS, cls=model) if "classmethod" in function.decorators else self.instance_of(model, "self")
+                values[name] = (
+                    Value(Kind.CLASS, cls=model)
+                    if "classmethod" in function.decorators
+                    else self.instance_of(model, "self")
+                )
                 continue
             seen = [site[name] for site in sites if name in site]
             value = join_all(seen) if seen and all(v.kind is not Kind.UNKNOWN for v in seen) else UNKNOWN
@@ -595,14 +614,18 @@ class Analysis:
     def _run(self, function: FunctionModel, bound: dict[str, Value], depth: int) -> tuple[Value, Effects]:
         calls = self._memory(function.source).calls
         trails = {name: _first_trail(value) for name, value in bound.items()}
-        bound = {name: _plain(value).retraced(lambda trail, name=name: (Step(name, ARGUMENT, 0, 0),) if trail else ()) for name, value in bound.items()}
+        bound = {name: _plain(value).retraced(partial(_marked, name=name)) for name, value in bound.items()}
         value, effects = self._run_plain(function, bound, depth, calls)
         if not any(trails.values()):
             return value, effects
         back = partial(_expanded, trails=trails)
-        return value.retraced(back), Effects(effects.moves, tuple((name, attribute.retraced(back)) for name, attribute in effects.attributes))
+        return value.retraced(back), Effects(
+            effects.moves, tuple((name, attribute.retraced(back)) for name, attribute in effects.attributes)
+        )
 
-    def _run_plain(self, function: FunctionModel, bound: dict[str, Value], depth: int, calls: dict[object, tuple[Value, Effects]]) -> tuple[Value, Effects]:
+    def _run_plain(
+        self, function: FunctionModel, bound: dict[str, Value], depth: int, calls: dict[object, tuple[Value, Effects]]
+    ) -> tuple[Value, Effects]:
         """The same for arguments whose trails are marks; a caller puts its own in their place."""
         nothing = (UNKNOWN, Effects((), ()))
         key = (function, tuple(sorted(bound.items(), key=_name_of_item)))
@@ -632,10 +655,20 @@ class Analysis:
             value = bound.get(argument.arg)
             if value is None:
                 default = defaults.get(argument.arg)
-                value = constant(default.value) if isinstance(default, ast.Constant) else self.declared(frame, argument, default)
+                value = (
+                    constant(default.value)
+                    if isinstance(default, ast.Constant)
+                    else self.declared(frame, argument, default)
+                )
             elif value.kind is Kind.UNKNOWN:
                 declared = self.declared(frame, argument, None)
-                value = replace(declared, place=value.place) if declared.kind is Kind.TENSOR else declared if declared.kind is not Kind.UNKNOWN else value
+                value = (
+                    replace(declared, place=value.place)
+                    if declared.kind is Kind.TENSOR
+                    else declared
+                    if declared.kind is not Kind.UNKNOWN
+                    else value
+                )
             frame.env.values[argument.arg] = self.by_evidence(frame, argument.arg, value)
         for extra in (function.node.args.vararg, function.node.args.kwarg):
             if extra is not None:
@@ -679,7 +712,11 @@ class Analysis:
             return made
         constructor = cls.method("__init__")
         if constructor is None:
-            return replace(made, keys=tuple(request.keywords), elements=tuple(request.keywords.values())) if request.keywords else made
+            return (
+                replace(made, keys=tuple(request.keywords), elements=tuple(request.keywords.values()))
+                if request.keywords
+                else made
+            )
         # One identity for all constructor runs, so that calls from several places are looked at once.
         bound = self._bind(request, constructor, replace(made, site="self" if made.is_module else "", trail=()))
         if request.frame.record is not None:
@@ -691,7 +728,12 @@ class Analysis:
                 made = made.at(place, moved, likely=likely)
         if not own or len(own) > 64 or any(v.depth > 3 for _, v in own):
             return made
-        return replace(made, keys=tuple(n for n, _ in own), elements=tuple(v for _, v in own), depth=1 + max(v.depth for _, v in own))
+        return replace(
+            made,
+            keys=tuple(n for n, _ in own),
+            elements=tuple(v for _, v in own),
+            depth=1 + max(v.depth for _, v in own),
+        )
 
     # -- events ----------------------------------------------------------------------------------------------------
 
@@ -701,7 +743,9 @@ class Analysis:
             return
         options = [v for _, v in base.alternatives()]
         for option in options:
-            if option.kind is Kind.WRAPPER and node.attr not in self.knowledge.wrappers.get(option.name, frozenset({node.attr})):
+            if option.kind is Kind.WRAPPER and node.attr not in self.knowledge.wrappers.get(
+                option.name, frozenset({node.attr})
+            ):
                 self.missing[node] = Missing(option, len(options) > 1)
                 return
         self.missing.pop(node, None)
@@ -711,11 +755,20 @@ class Analysis:
 ARGUMENT = "<argument>"
 
 
+def _marked(trail: tuple[Step, ...], name: str) -> tuple[Step, ...]:
+    return (Step(name, ARGUMENT, 0, 0),) if trail else ()
+
+
 def _first_trail(value: Value) -> tuple[Step, ...]:
     """The trail of a value, or of the first of its parts that has one."""
     if value.trail:
         return value.trail
-    parts = [*(value.elements or ()), *((value.each,) if value.each is not None else ()), *(option for _, option in value.options), *((value.inner,) if value.inner is not None else ())]
+    parts = [
+        *(value.elements or ()),
+        *((value.each,) if value.each is not None else ()),
+        *(option for _, option in value.options),
+        *((value.inner,) if value.inner is not None else ()),
+    ]
     return next((trail for part in parts if (trail := _first_trail(part))), ())
 
 
@@ -723,7 +776,9 @@ def _expanded(trail: tuple[Step, ...], trails: dict[str, tuple[Step, ...]]) -> t
     """A trail with its marks replaced by the trails of the arguments."""
     if not any(step.path == ARGUMENT for step in trail):
         return trail
-    return tuple(real for step in trail for real in (trails.get(step.message, ()) if step.path == ARGUMENT else (step,)))
+    return tuple(
+        real for step in trail for real in (trails.get(step.message, ()) if step.path == ARGUMENT else (step,))
+    )
 
 
 def _name_of_item(item: tuple[str, Value]) -> str:
@@ -734,7 +789,11 @@ def _plain(value: Value) -> Value:
     """An argument with what can't matter left out, so that calls that differ in it alone are looked at once."""
     if value.kind is Kind.CONSTANT:
         literal = value.constant
-        if (isinstance(literal, str) and parse_device(literal) is None) or (isinstance(literal, (int, float, bytes, complex)) and not isinstance(literal, bool) and literal not in range(16)):
+        if (isinstance(literal, str) and parse_device(literal) is None) or (
+            isinstance(literal, (int, float, bytes, complex))
+            and not isinstance(literal, bool)
+            and literal not in range(16)
+        ):
             return SCALAR
     return value
 
@@ -750,7 +809,12 @@ def default_nodes(function: FunctionModel) -> dict[str, ast.expr]:
 
 def _is_super(node: ast.Call) -> bool:
     func = node.func
-    return isinstance(func, ast.Attribute) and isinstance(func.value, ast.Call) and isinstance(func.value.func, ast.Name) and func.value.func.id == "super"
+    return (
+        isinstance(func, ast.Attribute)
+        and isinstance(func.value, ast.Call)
+        and isinstance(func.value.func, ast.Name)
+        and func.value.func.id == "super"
+    )
 
 
 _BUILTIN_NAMES = frozenset(dir(__import__("builtins")))

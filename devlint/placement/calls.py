@@ -101,7 +101,10 @@ def call(frame: Frame, node: ast.Call) -> Value:
         {k.arg: evaluate(frame, k.value) for k in node.keywords if k.arg is not None},
         any(isinstance(a, ast.Starred) for a in node.args) or any(k.arg is None for k in node.keywords),
     )
-    for extra in [*(a.value for a in node.args if isinstance(a, ast.Starred)), *(k.value for k in node.keywords if k.arg is None)]:
+    for extra in [
+        *(a.value for a in node.args if isinstance(a, ast.Starred)),
+        *(k.value for k in node.keywords if k.arg is None),
+    ]:
         evaluate(frame, extra)
     if callee is not None:
         if callee.kind is not Kind.EITHER:
@@ -128,7 +131,12 @@ def _method_or_attribute(frame: Frame, receiver: Value, func: ast.Attribute) -> 
     elif known is None and receiver.kind in (Kind.MODULE, Kind.OBJECT):
         # A submodule or a stored callable; methods stay with `method`.
         own = frame.analysis.attribute_of(receiver, func.attr, func)
-        known = own if own.kind in (Kind.MODULE, Kind.WRAPPER, Kind.CLASS) or (own.kind is Kind.EITHER and any(v.is_module for _, v in own.options)) else None
+        known = (
+            own
+            if own.kind in (Kind.MODULE, Kind.WRAPPER, Kind.CLASS)
+            or (own.kind is Kind.EITHER and any(v.is_module for _, v in own.options))
+            else None
+        )
     if known is not None and frame.record is not None:
         frame.record[func] = known
     return known
@@ -182,7 +190,16 @@ def _forward(request: Call, module: Value) -> Value:
 
 
 # Modules of torch.nn that return more than a tensor.
-MANY_OUTPUTS = frozenset({"torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN", "torch.nn.LSTMCell", "torch.nn.MultiheadAttention", "torch.nn.Module"})
+MANY_OUTPUTS = frozenset(
+    {
+        "torch.nn.LSTM",
+        "torch.nn.GRU",
+        "torch.nn.RNN",
+        "torch.nn.LSTMCell",
+        "torch.nn.MultiheadAttention",
+        "torch.nn.Module",
+    }
+)
 
 
 def _placed(value: Value, place: Place, trail: tuple[Step, ...], outside: Value) -> Value:
@@ -209,7 +226,12 @@ def moved_place(request: Call, receiver: Value, name: str) -> tuple[Place, bool]
     """Where a move sends its receiver; the receiver's own place when it only changes the type."""
     if name == "to":
         found = request.device(0, "device") or request.device(0, "other")
-        if found is None and request.node.args and request.argument(0) is not None and _may_be_device(request.positional[0]):
+        if (
+            found is None
+            and request.node.args
+            and request.argument(0) is not None
+            and _may_be_device(request.positional[0])
+        ):
             return NOWHERE, True
         return found if found is not None else (receiver.place, receiver.likely)
     if name == "cpu":
@@ -227,7 +249,9 @@ def _tensor_method(request: Call, receiver: Value, name: str) -> Value:
         place, likely = moved_place(request, receiver, name)
         if place == receiver.place:
             return replace(receiver, kind=Kind.TENSOR)
-        return replace(receiver, kind=Kind.TENSOR).at(place, request.step(f"moved to {place} by `{request.text}`"), likely=likely)
+        return replace(receiver, kind=Kind.TENSOR).at(
+            place, request.step(f"moved to {place} by `{request.text}`"), likely=likely
+        )
     if name.startswith("new_"):
         found = request.device(-1)
         return Value(Kind.TENSOR, found[0] if found else receiver.place, trail=receiver.trail)
@@ -242,7 +266,9 @@ def _tensor_method(request: Call, receiver: Value, name: str) -> Value:
         case "tensors":
             return sequence_of(tensor)
         case "batch":
-            return replace(tensor, kind=Kind.BATCH) if name in ("max", "min", "median") and request.everything else tensor
+            return (
+                replace(tensor, kind=Kind.BATCH) if name in ("max", "min", "median") and request.everything else tensor
+            )
         case "scalar":
             return SCALAR
         case "ndarray":
@@ -271,7 +297,21 @@ def _batch_method(request: Call, receiver: Value, name: str) -> Value:
 
 
 # Methods of nn.Module that change it in place and return it.
-SELF_RETURNING = frozenset({"train", "eval", "half", "float", "double", "bfloat16", "requires_grad_", "apply", "share_memory", "type", "to_empty"})
+SELF_RETURNING = frozenset(
+    {
+        "train",
+        "eval",
+        "half",
+        "float",
+        "double",
+        "bfloat16",
+        "requires_grad_",
+        "apply",
+        "share_memory",
+        "type",
+        "to_empty",
+    }
+)
 
 
 def _module_method(request: Call, receiver: Value, name: str) -> Value:
@@ -303,13 +343,22 @@ def _module_method(request: Call, receiver: Value, name: str) -> Value:
         case "parameters" | "buffers":
             return sequence_of(Value(Kind.PARAMETER, receiver.place, likely=receiver.likely, trail=receiver.trail))
         case "named_parameters" | "named_buffers":
-            return sequence_of(sequence([SCALAR, Value(Kind.PARAMETER, receiver.place, likely=receiver.likely, trail=receiver.trail)]))
+            return sequence_of(
+                sequence([SCALAR, Value(Kind.PARAMETER, receiver.place, likely=receiver.likely, trail=receiver.trail)])
+            )
         case "state_dict":
-            return Value(Kind.STATE_DICT, receiver.place, inner=receiver if receiver.kind is Kind.WRAPPER else None, trail=receiver.trail)
+            return Value(
+                Kind.STATE_DICT,
+                receiver.place,
+                inner=receiver if receiver.kind is Kind.WRAPPER else None,
+                trail=receiver.trail,
+            )
         case "modules" | "children":
             return sequence_of(Value(Kind.MODULE, receiver.place, likely=True, trail=receiver.trail))
         case "named_modules" | "named_children":
-            return sequence_of(sequence([SCALAR, Value(Kind.MODULE, receiver.place, likely=True, trail=receiver.trail)]))
+            return sequence_of(
+                sequence([SCALAR, Value(Kind.MODULE, receiver.place, likely=True, trail=receiver.trail)])
+            )
         case "forward":
             return _forward(request, receiver)
         case "register_buffer" | "register_parameter" | "add_module" | "register_module":
@@ -385,7 +434,12 @@ def _mapping_method(request: Call, receiver: Value, name: str) -> Value:
             return sequence_of(SCALAR)
         case "get" | "pop" | "setdefault":
             key = request.argument(0)
-            if receiver.keys is not None and receiver.elements is not None and key is not None and key.constant in receiver.keys:
+            if (
+                receiver.keys is not None
+                and receiver.elements is not None
+                and key is not None
+                and key.constant in receiver.keys
+            ):
                 return receiver.elements[receiver.keys.index(str(key.constant))]
             return element_of(receiver) if receiver.each is not None else UNKNOWN
         case "copy":
@@ -411,11 +465,15 @@ def _unknown_method(request: Call, receiver: Value, name: str) -> Value:
     """The receiver's kind isn't known: a move still says where the result is, a tensor's own method what it is."""
     if name in MOVES and name != "to":
         place, _ = moved_place(request, receiver, name)
-        return replace(UNKNOWN, place=place, likely=True, trail=(request.step(f"moved to {place} by `{request.text}`"),))
+        return replace(
+            UNKNOWN, place=place, likely=True, trail=(request.step(f"moved to {place} by `{request.text}`"),)
+        )
     if name == "to":
         found = request.device(0)
         if found is not None:
-            return replace(UNKNOWN, place=found[0], likely=True, trail=(request.step(f"moved to {found[0]} by `{request.text}`"),))
+            return replace(
+                UNKNOWN, place=found[0], likely=True, trail=(request.step(f"moved to {found[0]} by `{request.text}`"),)
+            )
         return receiver
     if name in ecosystem.TENSOR_EVIDENCE:
         return _tensor_method(request, Value(Kind.TENSOR, receiver.place, likely=True, trail=receiver.trail), name)
@@ -471,7 +529,9 @@ def _outside(request: Call, name: str) -> Value:
             case "tensors":
                 return sequence_of(request.computed(Kind.TENSOR))
             case "batch":
-                return request.computed(Kind.TENSOR if len(request.everything) == 1 or name == "torch.where" else Kind.BATCH)
+                return request.computed(
+                    Kind.TENSOR if len(request.everything) == 1 or name == "torch.where" else Kind.BATCH
+                )
             case "scalar":
                 return SCALAR
         return UNKNOWN
@@ -509,7 +569,11 @@ def _factory(request: Call, name: str) -> Value:
         place, likely = found
     elif request.open_ended:
         place, likely = NOWHERE, True
-    elif name in ("torch.as_tensor", "torch.asarray", "torch.tensor") and request.positional and request.positional[0].kind in (Kind.TENSOR, Kind.UNKNOWN):
+    elif (
+        name in ("torch.as_tensor", "torch.asarray", "torch.tensor")
+        and request.positional
+        and request.positional[0].kind in (Kind.TENSOR, Kind.UNKNOWN)
+    ):
         return replace(request.computed(Kind.TENSOR), likely=True)
     else:
         place, likely = HOST, False
@@ -525,7 +589,13 @@ def _tensor_constructor(request: Call, name: str) -> Value:
 
 
 def _new_module(request: Call, name: str) -> Value:
-    return Value(Kind.MODULE, _module_place(request), name=name, site=site_of(request), trail=(request.step(f"created on cpu by `{request.text}`"),))
+    return Value(
+        Kind.MODULE,
+        _module_place(request),
+        name=name,
+        site=site_of(request),
+        trail=(request.step(f"created on cpu by `{request.text}`"),),
+    )
 
 
 def _module_place(request: Call) -> Place:
@@ -559,7 +629,7 @@ def _wrap(request: Call, name: str) -> Value:
     options = []
     for guards, module in inner.alternatives():
         if module.kind is Kind.UNKNOWN:
-            module = replace(module, kind=Kind.MODULE, likely=True)  # noqa: PLW2901
+            module = replace(module, kind=Kind.MODULE, likely=True)
         wrapped = Value(Kind.WRAPPER, module.place, name=name, inner=module, site=site_of(request), trail=module.trail)
         options.append((guards, wrapped.stepped(step)))
     return either(options)
@@ -606,7 +676,11 @@ def _listed(request: Call) -> Value:
 
 def _dict_call(request: Call) -> Value:
     if request.positional or request.open_ended:
-        return request.positional[0] if request.positional and request.positional[0].kind is Kind.MAPPING else mapping_of(UNKNOWN)
+        return (
+            request.positional[0]
+            if request.positional and request.positional[0].kind is Kind.MAPPING
+            else mapping_of(UNKNOWN)
+        )
     return mapping(request.keywords, request.keywords.values())
 
 
@@ -709,9 +783,33 @@ OUTSIDE: dict[str, Callable[[Call], Value]] = {
     "builtins.next": _next,
     "builtins.getattr": _getattr,
     "builtins.super": _super,
-    "builtins.sum": lambda r: element_of(r.positional[0]) if r.positional and r.positional[0].kind is Kind.SEQUENCE else _unknown_call(r),
+    "builtins.sum": lambda r: (
+        element_of(r.positional[0]) if r.positional and r.positional[0].kind is Kind.SEQUENCE else _unknown_call(r)
+    ),
     "builtins.range": lambda r: sequence_of(SCALAR),
-    **{f"builtins.{n}": _scalar for n in ("len", "int", "float", "str", "bool", "isinstance", "hasattr", "print", "round", "repr", "id", "type", "format", "any", "all", "callable", "open", "input")},
+    **{
+        f"builtins.{n}": _scalar
+        for n in (
+            "len",
+            "int",
+            "float",
+            "str",
+            "bool",
+            "isinstance",
+            "hasattr",
+            "print",
+            "round",
+            "repr",
+            "id",
+            "type",
+            "format",
+            "any",
+            "all",
+            "callable",
+            "open",
+            "input",
+        )
+    },
     "numpy.array": _array,
     "numpy.asarray": _array,
 }

@@ -95,5 +95,10 @@ def _attributes_assigned(function: FunctionModel) -> Iterator[str]:
         match node:
             case ast.Attribute(value=ast.Name(id="self"), attr=attr, ctx=ast.Store()):
                 yield attr
-            case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr="register_buffer" | "register_parameter" | "add_module"), args=[ast.Constant(value=str() as name), *_]):
+            case ast.Call(
+                func=ast.Attribute(
+                    value=ast.Name(id="self"), attr="register_buffer" | "register_parameter" | "add_module"
+                ),
+                args=[ast.Constant(value=str() as name), *_],
+            ):
                 yield name

@@ -8,7 +8,19 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field, replace
 
-from devlint.placement.values import NO_GUARDS, UNKNOWN, Guard, Guards, Kind, Place, Step, Value, compatible, either, join
+from devlint.placement.values import (
+    NO_GUARDS,
+    UNKNOWN,
+    Guard,
+    Guards,
+    Kind,
+    Place,
+    Step,
+    Value,
+    compatible,
+    either,
+    join,
+)
 
 
 def access_path(node: ast.expr) -> str | None:
@@ -86,7 +98,7 @@ def _spelt(test: ast.expr) -> tuple[str, list[str]]:
     if known is None:
         names = sorted({n.id for n in ast.walk(test) if isinstance(n, ast.Name)})
         known = ast.unparse(test), names
-        test.devlint_spelt = known  # type: ignore[attr-defined]
+        setattr(test, "devlint_spelt", known)  # noqa: B010
     result: tuple[str, list[str]] = known
     return result
 

@@ -10,7 +10,9 @@ from devlint.knowledge import ecosystem
 from devlint.placement.values import Kind
 
 
-def evidence_in(scope: ast.Module | ast.FunctionDef | ast.AsyncFunctionDef, nodes: Iterable[ast.AST]) -> dict[str, Kind]:
+def evidence_in(
+    scope: ast.Module | ast.FunctionDef | ast.AsyncFunctionDef, nodes: Iterable[ast.AST]
+) -> dict[str, Kind]:
     """Name -> kind, for names that the scope binds once at most and uses as only one kind of thing can be used."""
     methods: dict[str, set[str]] = defaultdict(set)
     reads: dict[str, set[str]] = defaultdict(set)
@@ -28,7 +30,9 @@ def evidence_in(scope: ast.Module | ast.FunctionDef | ast.AsyncFunctionDef, node
                 called.add(name)
             case ast.Attribute(value=ast.Name(id=name), attr=attr, ctx=ast.Load()):
                 reads[name].add(attr)
-            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=ast.Attribute(value=ast.Name(id=own)))) if own == name:
+            case ast.Assign(
+                targets=[ast.Name(id=name)], value=ast.Call(func=ast.Attribute(value=ast.Name(id=own)))
+            ) if own == name:
                 # `x = x.to(device)` binds the same thing anew.
                 stores[name] -= 1
             case ast.Name(id=name, ctx=ast.Store()):
@@ -52,7 +56,10 @@ _TELLING = (ast.Call, ast.Attribute, ast.Assign, ast.Name)
 def _judge(methods: set[str], reads: set[str], called: bool) -> Kind | None:
     if methods & ecosystem.MODULE_EVIDENCE or (called and methods & {"train", "eval"}):
         return Kind.MODULE
-    if methods & (ecosystem.TENSOR_EVIDENCE | ecosystem.TENSOR_CALL_EVIDENCE) or (reads - methods) & ecosystem.TENSOR_READ_EVIDENCE:
+    if (
+        methods & (ecosystem.TENSOR_EVIDENCE | ecosystem.TENSOR_CALL_EVIDENCE)
+        or (reads - methods) & ecosystem.TENSOR_READ_EVIDENCE
+    ):
         return Kind.TENSOR
     if reads & ecosystem.OPTIMIZER_EVIDENCE or {"step", "zero_grad"} <= methods:
         return Kind.OPTIMIZER

@@ -86,7 +86,9 @@ def attribute(frame: Frame, base: Value, node: ast.Attribute) -> Value:
             return _wrapper_attribute(frame, base, node)
         case Kind.MODULE | Kind.OBJECT:
             if name == "device" and not (base.cls is not None and base.cls.defines("device")):
-                return Value(Kind.DEVICE, place=base.place if base.place.off_host else same_as(ast.unparse(node)), likely=True)
+                return Value(
+                    Kind.DEVICE, place=base.place if base.place.off_host else same_as(ast.unparse(node)), likely=True
+                )
             return frame.analysis.attribute_of(base, name, node)
         case Kind.CLASS:
             return frame.analysis.class_attribute(base, name)
@@ -96,7 +98,11 @@ def attribute(frame: Frame, base: Value, node: ast.Attribute) -> Value:
             if name == "device":
                 return Value(Kind.DEVICE, place=_place_or_same(base, node.value))
             # A part of something computed from tensors, such as `outputs.loss`.
-            return replace(UNKNOWN, place=base.place, likely=True, trail=base.trail) if base.place.sort is not Sort.UNKNOWN else UNKNOWN
+            return (
+                replace(UNKNOWN, place=base.place, likely=True, trail=base.trail)
+                if base.place.sort is not Sort.UNKNOWN
+                else UNKNOWN
+            )
     return UNKNOWN
 
 
@@ -141,7 +147,9 @@ def subscript(base: Value, index: Value) -> Value:
             return Value(Kind.TENSOR, base.place, likely=base.likely, trail=base.trail)
         case Kind.BATCH | Kind.NDARRAY:
             return base
-        case Kind.SEQUENCE if base.elements is not None and index.kind is Kind.CONSTANT and isinstance(index.constant, int):
+        case Kind.SEQUENCE if (
+            base.elements is not None and index.kind is Kind.CONSTANT and isinstance(index.constant, int)
+        ):
             position = index.constant
             return base.elements[position] if -len(base.elements) <= position < len(base.elements) else UNKNOWN
         case Kind.SEQUENCE if index.name == "<slice>":
@@ -207,7 +215,9 @@ def arithmetic(left: Value, right: Value, op: ast.operator | None = None) -> Val
         return either((g, arithmetic(left, option, op)) for g, option in right.options)
     kinds = (left.kind, right.kind)
     if left.is_tensor or right.is_tensor:
-        place, trail, likely = combined([v for v in (left, right) if v.kind in (Kind.TENSOR, Kind.PARAMETER, Kind.BATCH)])
+        place, trail, likely = combined(
+            [v for v in (left, right) if v.kind in (Kind.TENSOR, Kind.PARAMETER, Kind.BATCH)]
+        )
         return Value(Kind.TENSOR, place, likely=likely, trail=trail)
     if Kind.BATCH in kinds:
         place, trail, _ = combined([left, right])
@@ -230,7 +240,11 @@ def _unary(frame: Frame, node: ast.UnaryOp) -> Value:
     value = evaluate(frame, node.operand)
     if isinstance(node.op, ast.Not):
         return SCALAR
-    return constant(-value.constant) if isinstance(node.op, ast.USub) and isinstance(value.constant, (int, float)) else arithmetic(value, SCALAR)
+    return (
+        constant(-value.constant)
+        if isinstance(node.op, ast.USub) and isinstance(value.constant, (int, float))
+        else arithmetic(value, SCALAR)
+    )
 
 
 def _boolean(frame: Frame, node: ast.BoolOp) -> Value:
@@ -258,7 +272,13 @@ def _compare(frame: Frame, node: ast.Compare) -> Value:
     for value in values[1:]:
         result = arithmetic(result, value)
     tensorish = [v for v in leaves(result) if v.kind in (Kind.TENSOR, Kind.NDARRAY)]
-    return result if tensorish else replace(result, kind=Kind.UNKNOWN) if result.kind is Kind.UNKNOWN and result.place.sort is not Sort.UNKNOWN else SCALAR
+    return (
+        result
+        if tensorish
+        else replace(result, kind=Kind.UNKNOWN)
+        if result.kind is Kind.UNKNOWN and result.place.sort is not Sort.UNKNOWN
+        else SCALAR
+    )
 
 
 def _conditional(frame: Frame, node: ast.IfExp) -> Value:
@@ -282,7 +302,10 @@ def _conditional(frame: Frame, node: ast.IfExp) -> Value:
 def _tuple(frame: Frame, node: ast.Tuple | ast.List) -> Value:
     if any(isinstance(e, ast.Starred) for e in node.elts):
         parts = [evaluate(frame, e.value if isinstance(e, ast.Starred) else e) for e in node.elts]
-        each = [frame.analysis.iterate(p) if isinstance(e, ast.Starred) else p for p, e in zip(parts, node.elts, strict=True)]
+        each = [
+            frame.analysis.iterate(p) if isinstance(e, ast.Starred) else p
+            for p, e in zip(parts, node.elts, strict=True)
+        ]
         return sequence_of(join_all(each))
     return sequence(evaluate(frame, e) for e in node.elts)
 

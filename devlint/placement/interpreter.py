@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from devlint.placement import narrowing
 from devlint.placement.environment import Environment, access_path, merge
 from devlint.placement.expressions import evaluate
 from devlint.placement.sources import FunctionModel, FunctionNode, SourceModule
-from devlint.placement.values import EMPTY, NO_GUARDS, UNKNOWN, Guards, Kind, Value, element_of, either, reference, sequence_of
+from devlint.placement.values import (
+    EMPTY,
+    NO_GUARDS,
+    UNKNOWN,
+    Guards,
+    Kind,
+    Value,
+    either,
+    element_of,
+    reference,
+    sequence_of,
+)
 
 if TYPE_CHECKING:
     from devlint.placement.analysis import Analysis
@@ -83,18 +95,34 @@ class Frame:
         path = access_path(container)
         known = self.env.get(path) if path else None
         if path and known is not None and known.kind in (Kind.MAPPING, Kind.SEQUENCE):
-            joined = either([(NO_GUARDS, element_of(known)), (NO_GUARDS, value)]) if element_of(known) is not EMPTY else value
-            self.env.values[path] = Value(known.kind, each=joined, depth=joined.depth + 1) if joined.depth < 5 else Value(known.kind, each=UNKNOWN)
+            joined = (
+                either([(NO_GUARDS, element_of(known)), (NO_GUARDS, value)])
+                if element_of(known) is not EMPTY
+                else value
+            )
+            self.env.values[path] = (
+                Value(known.kind, each=joined, depth=joined.depth + 1)
+                if joined.depth < 5
+                else Value(known.kind, each=UNKNOWN)
+            )
 
     def _unpack(self, targets: list[ast.expr], value: Value, node: ast.AST) -> None:
         count = len(targets)
         starred = next((i for i, t in enumerate(targets) if isinstance(t, ast.Starred)), None)
-        if value.kind is Kind.SEQUENCE and value.elements is not None and (starred is not None or len(value.elements) == count):
+        if (
+            value.kind is Kind.SEQUENCE
+            and value.elements is not None
+            and (starred is not None or len(value.elements) == count)
+        ):
             elements = list(value.elements)
             if starred is not None:
                 after = count - starred - 1
                 middle = elements[starred : len(elements) - after]
-                elements = [*elements[:starred], sequence_of(element_of(Value(Kind.SEQUENCE, elements=tuple(middle)))), *elements[len(elements) - after :]]
+                elements = [
+                    *elements[:starred],
+                    sequence_of(element_of(Value(Kind.SEQUENCE, elements=tuple(middle)))),
+                    *elements[len(elements) - after :],
+                ]
             if len(elements) == count:
                 for target, element in zip(targets, elements, strict=True):
                     self.bind(target, element, node)
@@ -151,7 +179,9 @@ class Frame:
                 self.bind(node.target, declared, node)
             return
         value = evaluate(self, node.value)
-        self.bind(node.target, declared if value.kind is Kind.UNKNOWN and declared.kind is not Kind.UNKNOWN else value, node)
+        self.bind(
+            node.target, declared if value.kind is Kind.UNKNOWN and declared.kind is not Kind.UNKNOWN else value, node
+        )
 
     def _aug_assign(self, node: ast.AugAssign) -> None:
         load = _as_load(node.target)
@@ -286,7 +316,11 @@ class Frame:
                 self.env.bind(alias.asname or alias.name, reference(f"{module}.{alias.name}"), node.lineno)
 
     def _function(self, node: FunctionNode) -> None:
-        for default in [*node.args.defaults, *(d for d in node.args.kw_defaults if d is not None), *node.decorator_list]:
+        for default in [
+            *node.args.defaults,
+            *(d for d in node.args.kw_defaults if d is not None),
+            *node.decorator_list,
+        ]:
             evaluate(self, default)
         model = self.source.function(node, None, self.function)
         self.analysis.closures[model] = self
@@ -325,7 +359,7 @@ def _captured(pattern: ast.pattern) -> list[str]:
     return found
 
 
-STATEMENTS = {
+STATEMENTS: dict[type[ast.stmt], Callable[[Frame, Any], None]] = {
     ast.Expr: Frame._expr,
     ast.Assign: Frame._assign,
     ast.AnnAssign: Frame._ann_assign,

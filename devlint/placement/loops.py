@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 Loop = ast.For | ast.AsyncFor | ast.While | ast.comprehension
 
 # Blocks under such a condition are for people to look at, not for each step.
-_OCCASIONAL = re.compile(r"(^|_|\b)(debug|verbose|profil\w*|visuali[sz]e\w*|plot\w*|log|logging|should_\w+|do_log\w*|print\w*|is_last\w*|last|first|warm\w*)(_|\b|$)", re.IGNORECASE)
+_OCCASIONAL = re.compile(
+    r"(^|_|\b)(debug|verbose|profil\w*|visuali[sz]e\w*|plot\w*|log|logging|should_\w+|do_log\w*|print\w*|is_last\w*|last|first|warm\w*)(_|\b|$)",
+    re.IGNORECASE,
+)
 _ABNORMAL_CALLS = frozenset({"isnan", "isinf", "isfinite", "is_nonzero"})
 # Functions that a framework calls each step.
 STEP_FUNCTIONS = ("training_step", "validation_step", "test_step", "predict_step")
@@ -128,9 +131,13 @@ class Loops:
 
     def _named_like_loader(self, node: ast.expr) -> bool:
         match node:
-            case ast.Call(func=ast.Name(id="enumerate" | "tqdm" | "zip" | "islice" | "iter" | "track"), args=[first, *_]):
+            case ast.Call(
+                func=ast.Name(id="enumerate" | "tqdm" | "zip" | "islice" | "iter" | "track"), args=[first, *_]
+            ):
                 return self._named_like_loader(first)
-            case ast.Call(func=ast.Attribute(attr="tqdm" | "islice" | "track" | "log_every" | "trange"), args=[first, *_]):
+            case ast.Call(
+                func=ast.Attribute(attr="tqdm" | "islice" | "track" | "log_every" | "trange"), args=[first, *_]
+            ):
                 return self._named_like_loader(first)
             case ast.Subscript(value=ast.Name(id=name) | ast.Attribute(attr=name)):
                 return name.lower().endswith(("loaders", "loader", "_dls"))
@@ -140,7 +147,11 @@ class Loops:
 
     def _step_in(self, loop: ast.For | ast.AsyncFor | ast.While) -> str | None:
         """What in the loop's own body makes each pass a step."""
-        targets = {n.id for n in ast.walk(loop.target) if isinstance(n, ast.Name)} if not isinstance(loop, ast.While) else set()
+        targets = (
+            {n.id for n in ast.walk(loop.target) if isinstance(n, ast.Name)}
+            if not isinstance(loop, ast.While)
+            else set()
+        )
         is_epoch = any(t.lower() in ("epoch", "ep", "e", "round", "fold", "trial") for t in targets)
         called = None
         for node in _own_level(loop):
@@ -196,7 +207,13 @@ class Loops:
         for statement in block:
             if statement is child:
                 return False
-            if isinstance(statement, ast.If) and len(statement.body) == 1 and isinstance(statement.body[0], ast.Continue) and not statement.orelse and _counts(statement.test):
+            if (
+                isinstance(statement, ast.If)
+                and len(statement.body) == 1
+                and isinstance(statement.body[0], ast.Continue)
+                and not statement.orelse
+                and _counts(statement.test)
+            ):
                 return True
         return False
 
@@ -216,7 +233,11 @@ class Loops:
                 return True
             case ast.Compare(left=left, ops=[ast.Eq()], comparators=[right]):
                 return self._is_position(left, right) or self._is_position(right, left)
-            case ast.Compare(left=ast.Name(id=name), ops=[ast.Lt() | ast.LtE()], comparators=[ast.Constant() | ast.Name() | ast.Attribute()]):
+            case ast.Compare(
+                left=ast.Name(id=name),
+                ops=[ast.Lt() | ast.LtE()],
+                comparators=[ast.Constant() | ast.Name() | ast.Attribute()],
+            ):
                 # The first few passes.
                 return _is_counter(name)
             case ast.Call():
@@ -232,7 +253,10 @@ class Loops:
         return _is_counter(left.id) or "len(" in ast.unparse(right) or "num_" in ast.unparse(right)
 
     def _is_abnormal(self, test: ast.expr) -> bool:
-        return any(isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.func.attr in _ABNORMAL_CALLS for n in ast.walk(test))
+        return any(
+            isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.func.attr in _ABNORMAL_CALLS
+            for n in ast.walk(test)
+        )
 
     def _is_flag(self, test: ast.expr) -> bool:
         """A flag that was computed from a step count, or is named like one for looking at things."""
@@ -281,7 +305,9 @@ def _own_level(loop: ast.For | ast.AsyncFor | ast.While) -> Iterator[ast.AST]:
     while stack:
         node = stack.pop()
         yield node
-        if not isinstance(node, (ast.For, ast.AsyncFor, ast.While, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+        if not isinstance(
+            node, (ast.For, ast.AsyncFor, ast.While, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+        ):
             stack.extend(ast.iter_child_nodes(node))
 
 
@@ -293,11 +319,36 @@ def _nested(loop: ast.For | ast.AsyncFor | ast.While) -> Iterator[ast.AST]:
 
 def _counts(test: ast.expr) -> bool:
     """A remainder in a condition: `step % n == 0`."""
-    return any(isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mod) and not (isinstance(n.left, ast.Constant) and isinstance(n.left.value, str)) for n in ast.walk(test))
+    return any(
+        isinstance(n, ast.BinOp)
+        and isinstance(n.op, ast.Mod)
+        and not (isinstance(n.left, ast.Constant) and isinstance(n.left.value, str))
+        for n in ast.walk(test)
+    )
 
 
 def _is_counter(name: str) -> bool:
-    return name.lower() in {"i", "j", "idx", "index", "step", "it", "iteration", "batch_idx", "batch_i", "global_step", "n_iter", "iter", "counter", "count", "batch_index", "step_idx", "itr", "bi", "ii"}
+    return name.lower() in {
+        "i",
+        "j",
+        "idx",
+        "index",
+        "step",
+        "it",
+        "iteration",
+        "batch_idx",
+        "batch_i",
+        "global_step",
+        "n_iter",
+        "iter",
+        "counter",
+        "count",
+        "batch_index",
+        "step_idx",
+        "itr",
+        "bi",
+        "ii",
+    }
 
 
 def _ends(block: list[ast.stmt]) -> bool:
@@ -308,4 +359,3 @@ def _ends(block: list[ast.stmt]) -> bool:
 def _leaves(block: list[ast.stmt]) -> bool:
     """The loop's own body always leaves it: there is one pass."""
     return isinstance(block[-1], (ast.Break, ast.Return))
-

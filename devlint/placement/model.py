@@ -71,7 +71,12 @@ class PlacementModel:
         if scope.name.startswith("__") and scope.name != "__init__":
             return []
         starts = self.source.line_starts
-        lines = sorted({bisect_right(starts, match.start()) for match in re.finditer(rf"\b{re.escape(name)}\s*\(", self.source.text)})
+        lines = sorted(
+            {
+                bisect_right(starts, match.start())
+                for match in re.finditer(rf"\b{re.escape(name)}\s*\(", self.source.text)
+            }
+        )
         if scope.node.lineno in lines:
             lines.remove(scope.node.lineno)
         if not lines or len(lines) > MAX_CALL_SITES:
@@ -106,7 +111,9 @@ class PlacementModel:
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
         """The nodes around a node, innermost first."""
         if self._parents is None:
-            self._parents = {child: parent for parent in ast.walk(self.source.tree) for child in ast.iter_child_nodes(parent)}
+            self._parents = {
+                child: parent for parent in ast.walk(self.source.tree) for child in ast.iter_child_nodes(parent)
+            }
         parent = self._parents.get(node)
         while parent is not None:
             yield parent
@@ -129,7 +136,10 @@ class PlacementModel:
         """The calls of a function that were seen in this file."""
         model = self.source.function(function)
         self.ensure(model)
-        return [(Step(f"`{function.name}` is called each step", self.source.path, node.lineno, node.col_offset), node) for node in self._analysis.call_nodes.get(model, ())]
+        return [
+            (Step(f"`{function.name}` is called each step", self.source.path, node.lineno, node.col_offset), node)
+            for node in self._analysis.call_nodes.get(model, ())
+        ]
 
     @property
     def packages(self) -> frozenset[str]:

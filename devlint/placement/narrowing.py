@@ -42,7 +42,9 @@ def _normalised(env: Environment, test: ast.expr, outcome: bool) -> tuple[str, b
     if isinstance(test, ast.Compare) and len(test.ops) == 1 and type(test.ops[0]) in _OPPOSITE:
         positive = getattr(test, "devlint_positive", None)
         if positive is None:
-            positive = test.devlint_positive = ast.Compare(test.left, [_OPPOSITE[type(test.ops[0])]()], test.comparators)  # type: ignore[attr-defined]
+            positive = ast.Compare(test.left, [_OPPOSITE[type(test.ops[0])]()], test.comparators)
+            # Kept on the node: its text is kept there in turn.
+            setattr(test, "devlint_positive", positive)  # noqa: B010
         return env.condition(positive), not outcome
     return env.condition(test), outcome
 
@@ -61,7 +63,11 @@ def _narrow(frame: Frame, env: Environment, test: ast.expr, outcome: bool) -> No
             _keep(env, subject, lambda v: _has_module(v), outcome)
         case ast.Compare(left=left, ops=[ast.Is() | ast.IsNot() as op], comparators=[ast.Constant(value=None)]):
             _keep(env, left, _is_none, outcome == isinstance(op, ast.Is))
-        case ast.Compare(left=ast.Call(func=ast.Name(id="type"), args=[subject]), ops=[ast.Is() | ast.Eq() as op], comparators=[types]):
+        case ast.Compare(
+            left=ast.Call(func=ast.Name(id="type"), args=[subject]),
+            ops=[ast.Is() | ast.Eq() as op],
+            comparators=[types],
+        ):
             names = _type_names(frame, types)
             if names is not None:
                 _keep(env, subject, lambda v: _is_instance(v, names), outcome)
@@ -98,7 +104,9 @@ def _is_instance(value: Value, names: set[str]) -> bool | None:
         case Kind.TENSOR | Kind.PARAMETER:
             return "torch.Tensor" in names if value.kind is Kind.TENSOR else None
         case Kind.MODULE:
-            return None if value.cls is not None or not value.name else (value.name in names or "torch.nn.Module" in names)
+            return (
+                None if value.cls is not None or not value.name else (value.name in names or "torch.nn.Module" in names)
+            )
         case Kind.CONSTANT if value.constant is None:
             return False
     return None

@@ -79,12 +79,28 @@ class FunctionModel:
                         names |= {(a.asname or a.name).split(".")[0] for a in aliases}
                     case ast.Global(names=more) | ast.Nonlocal(names=more):
                         outer |= set(more)
-                    case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name) | ast.ExceptHandler(name=str() as name):
+                    case (
+                        ast.FunctionDef(name=name)
+                        | ast.AsyncFunctionDef(name=name)
+                        | ast.ClassDef(name=name)
+                        | ast.ExceptHandler(name=str() as name)
+                    ):
                         names.add(name)
         return frozenset(names - outer)
 
 
-_BINDERS = frozenset({ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler})
+_BINDERS = frozenset(
+    {
+        ast.Import,
+        ast.ImportFrom,
+        ast.Global,
+        ast.Nonlocal,
+        ast.FunctionDef,
+        ast.AsyncFunctionDef,
+        ast.ClassDef,
+        ast.ExceptHandler,
+    }
+)
 
 
 @dataclass(eq=False)
@@ -122,7 +138,9 @@ class SourceModule:
     def star_imports(self) -> list[ast.ImportFrom]:
         return [s for s in flat_statements(self.tree.body) if isinstance(s, ast.ImportFrom) and s.names[0].name == "*"]
 
-    def function(self, node: FunctionNode, cls: ast.ClassDef | None = None, parent: FunctionModel | None = None) -> FunctionModel:
+    def function(
+        self, node: FunctionNode, cls: ast.ClassDef | None = None, parent: FunctionModel | None = None
+    ) -> FunctionModel:
         """The model of a definition in this module, the same one each time."""
         known = self._functions.get(node)
         if known is None:

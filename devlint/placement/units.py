@@ -53,7 +53,13 @@ def _touches(lines: Sequence[int], start: int, end: int) -> bool:
     return position < len(lines) and lines[position] <= end
 
 
-def _in_block(source: SourceModule, body: list[ast.stmt], lines: Sequence[int], scope: FunctionModel | None, cls: ast.ClassDef | None) -> Iterator[Unit]:
+def _in_block(
+    source: SourceModule,
+    body: list[ast.stmt],
+    lines: Sequence[int],
+    scope: FunctionModel | None,
+    cls: ast.ClassDef | None,
+) -> Iterator[Unit]:
     for statement in body:
         decorators = getattr(statement, "decorator_list", None)
         start = min([statement.lineno, *(d.lineno for d in decorators)]) if decorators else statement.lineno
@@ -85,7 +91,11 @@ def _headers(statement: ast.stmt) -> list[ast.expr]:
         case ast.With(items=items) | ast.AsyncWith(items=items):
             return [i.context_expr for i in items]
         case ast.FunctionDef(args=arguments) | ast.AsyncFunctionDef(args=arguments):
-            return [*statement.decorator_list, *arguments.defaults, *(d for d in arguments.kw_defaults if d is not None)]
+            return [
+                *statement.decorator_list,
+                *arguments.defaults,
+                *(d for d in arguments.kw_defaults if d is not None),
+            ]
         case ast.ClassDef(bases=bases, keywords=keywords):
             return [*statement.decorator_list, *bases, *(k.value for k in keywords)]
         case ast.Match(subject=subject, cases=cases):

@@ -186,7 +186,6 @@ class Value:
     def is_module(self) -> bool:
         return self.kind in (Kind.MODULE, Kind.WRAPPER)
 
-
     def retraced(self, change: Callable[[tuple[Step, ...]], tuple[Step, ...]]) -> Value:
         """This value with other trails, those of its parts included."""
         if not self.depth and self.inner is None and not self.options:
@@ -222,12 +221,20 @@ def sequence(elements: Iterable[Value]) -> Value:
     if len(known) > MAX_ELEMENTS:
         return Value(Kind.SEQUENCE, each=UNKNOWN)
     depth = 1 + max((e.depth for e in known), default=0)
-    return Value(Kind.SEQUENCE, elements=known, depth=depth) if depth <= MAX_NESTING else Value(Kind.SEQUENCE, each=UNKNOWN)
+    return (
+        Value(Kind.SEQUENCE, elements=known, depth=depth)
+        if depth <= MAX_NESTING
+        else Value(Kind.SEQUENCE, each=UNKNOWN)
+    )
 
 
 def sequence_of(each: Value) -> Value:
     """A list of values that are alike."""
-    return Value(Kind.SEQUENCE, each=each, depth=each.depth + 1) if each.depth < MAX_NESTING else Value(Kind.SEQUENCE, each=UNKNOWN)
+    return (
+        Value(Kind.SEQUENCE, each=each, depth=each.depth + 1)
+        if each.depth < MAX_NESTING
+        else Value(Kind.SEQUENCE, each=UNKNOWN)
+    )
 
 
 def mapping(keys: Iterable[str], values: Iterable[Value]) -> Value:
@@ -241,7 +248,11 @@ def mapping(keys: Iterable[str], values: Iterable[Value]) -> Value:
 
 def mapping_of(each: Value) -> Value:
     """A dict whose keys aren't known and whose values are alike."""
-    return Value(Kind.MAPPING, each=each, depth=each.depth + 1) if each.depth < MAX_NESTING else Value(Kind.MAPPING, each=UNKNOWN)
+    return (
+        Value(Kind.MAPPING, each=each, depth=each.depth + 1)
+        if each.depth < MAX_NESTING
+        else Value(Kind.MAPPING, each=UNKNOWN)
+    )
 
 
 def compatible(a: Guards, b: Guards) -> bool:
@@ -276,7 +287,9 @@ def join(a: Value, b: Value, when_a: Guards = NO_GUARDS, when_b: Guards = NO_GUA
         return a
     if a is EMPTY:
         return b
-    if a.kind is b.kind is Kind.SEQUENCE and (a.elements is None or b.elements is None or len(a.elements) != len(b.elements)):
+    if a.kind is b.kind is Kind.SEQUENCE and (
+        a.elements is None or b.elements is None or len(a.elements) != len(b.elements)
+    ):
         return sequence_of(join(element_of(a), element_of(b)))
     if a.kind is b.kind is Kind.SCALAR or {a.kind, b.kind} == {Kind.SCALAR, Kind.CONSTANT}:
         return SCALAR

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from devlint.facts import Facts
 from devlint.lazy import cst, m
@@ -71,7 +71,9 @@ class LoadWithoutMapLocation(Rule):
             node,
             f"`{facts.name_of(node.func)}` without `map_location` restores tensors to the device that they were saved from, and fails where that device is missing",
             hint="; ".join(hints) or None,
-            change=Change('add `map_location="cpu"`', "safe" if straight else "unsafe", ((node, _with_map_location(node)),)),
+            change=Change(
+                'add `map_location="cpu"`', "safe" if straight else "unsafe", ((node, _with_map_location(node)),)
+            ),
         )
 
 
@@ -92,16 +94,22 @@ def _given_later(node: cst.Call, facts: Facts) -> bool:
     if not isinstance(parent, ast.Assign) or not isinstance(parent.targets[0], ast.Name):
         return False
     name = parent.targets[0].id
-    calls = (n for n in ast.walk(facts.model.source.tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == name)
+    calls = (
+        n
+        for n in ast.walk(facts.model.source.tree)
+        if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == name
+    )
     return any(k.arg in ("map_location", None) for call in calls for k in call.keywords)
 
 
-def _is_given(args: list[cst.Arg] | tuple[cst.Arg, ...]) -> bool:
+def _is_given(args: Sequence[cst.Arg]) -> bool:
     positional = [a for a in args if a.keyword is None and not a.star]
-    return len(positional) >= 2 or any(a.star or (a.keyword is not None and a.keyword.value == "map_location") for a in args)
+    return len(positional) >= 2 or any(
+        a.star or (a.keyword is not None and a.keyword.value == "map_location") for a in args
+    )
 
 
-def _reads_own_buffer(args: list[cst.Arg] | tuple[cst.Arg, ...], facts: Facts) -> bool:
+def _reads_own_buffer(args: Sequence[cst.Arg], facts: Facts) -> bool:
     """`torch.load(buffer)` where this program filled the buffer: it comes back to where it was."""
     return bool(args) and any(v.name == "io.BytesIO" for _, v in facts.value(args[0].value).alternatives())
 
@@ -117,9 +125,15 @@ def _with_map_location(node: cst.Call) -> cst.Call:
     *others, last = node.args
     if isinstance(last.comma, cst.Comma):
         # One argument a line: the new one keeps the layout and the trailing comma.
-        between = others[-1].comma if others and isinstance(others[-1].comma, cst.Comma) else cst.Comma(whitespace_after=_line_break(node, last))
+        between = (
+            others[-1].comma
+            if others and isinstance(others[-1].comma, cst.Comma)
+            else cst.Comma(whitespace_after=_line_break(node, last))
+        )
         return node.with_changes(args=[*others, last.with_changes(comma=between), added.with_changes(comma=last.comma)])
-    return node.with_changes(args=[*others, last.with_changes(comma=cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))), added])
+    return node.with_changes(
+        args=[*others, last.with_changes(comma=cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))), added]
+    )
 
 
 def _line_break(node: cst.Call, last: cst.Arg) -> cst.BaseParenthesizableWhitespace:
@@ -165,7 +179,12 @@ def _device_in_scope(node: cst.Call, facts: Facts) -> str | None:
         function = facts.model.source.function(scope)
         if any(a.arg == "device" for a in function.parameters):
             return "device"
-    stores = (n for s in {scope, facts.model.source.tree} for n in own_nodes(s) if isinstance(n, ast.Name) and n.id == "device" and isinstance(n.ctx, ast.Store))
+    stores = (
+        n
+        for s in {scope, facts.model.source.tree}
+        for n in own_nodes(s)
+        if isinstance(n, ast.Name) and n.id == "device" and isinstance(n.ctx, ast.Store)
+    )
     if any(n.lineno < found.lineno for n in stores):
         return "device"
     return None

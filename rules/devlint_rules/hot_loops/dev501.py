@@ -103,7 +103,9 @@ class ItemInHotLoop(Rule):
             f"`{facts.name_of(node)}` makes the host wait for {stalls.place_of(value)} at each step",
             "likely" if likely or hot.likely else "certain",
             notes=stalls.loop_notes(hot, value, facts),
-            hint=None if change else "keep a detached tensor and read it once after the loop, or only on steps that log",
+            hint=None
+            if change
+            else "keep a detached tensor and read it once after the loop, or only on steps that log",
             change=change,
         )
 
@@ -122,7 +124,12 @@ def _collected(node: cst.Call, tensor: cst.BaseExpression, hot: HotLoop, facts: 
     reading = _read_after(found, loop, facts)
     if reading is None:
         return None
-    return Change("accumulate the detached tensor, read it after the loop", "unsafe", ((node, stalls.detached(tensor, found, facts)),), (reading,))
+    return Change(
+        "accumulate the detached tensor, read it after the loop",
+        "unsafe",
+        ((node, stalls.detached(tensor, found, facts)),),
+        (reading,),
+    )
 
 
 def _read_after(read: ast.expr, loop: ast.stmt, facts: Facts) -> Edit | None:
@@ -130,13 +137,33 @@ def _read_after(read: ast.expr, loop: ast.stmt, facts: Facts) -> Edit | None:
     match facts.statement:
         case ast.AugAssign(target=ast.Name(id=name), op=ast.Add()):
             start = stalls.initialised_before(loop, name, facts)
-            if isinstance(start, ast.Constant) and isinstance(start.value, (int, float)) and len(stalls.uses_in(loop, name)) == 1:
-                return facts.inserted_after(loop, f"{name} = {type(start.value).__name__ if _is_whole(read, facts) else 'float'}({name})")
-        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append"), args=[ast.expr() as appended])) if appended is read:
+            if (
+                isinstance(start, ast.Constant)
+                and isinstance(start.value, (int, float))
+                and len(stalls.uses_in(loop, name)) == 1
+            ):
+                return facts.inserted_after(
+                    loop, f"{name} = {type(start.value).__name__ if _is_whole(read, facts) else 'float'}({name})"
+                )
+        case ast.Expr(
+            value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append"), args=[ast.expr() as appended])
+        ) if appended is read:
             start = stalls.initialised_before(loop, name, facts)
             if isinstance(start, ast.List) and not start.elts and len(stalls.uses_in(loop, name)) == 1:
-                element = name.removesuffix("es") if name.endswith("sses") else name.removesuffix("s") if name.endswith("s") else "value"
-                convert = f"{element}.tolist()" if isinstance(read, ast.Call) and isinstance(read.func, ast.Attribute) and read.func.attr == "tolist" else f"{element}.item()"
+                element = (
+                    name.removesuffix("es")
+                    if name.endswith("sses")
+                    else name.removesuffix("s")
+                    if name.endswith("s")
+                    else "value"
+                )
+                convert = (
+                    f"{element}.tolist()"
+                    if isinstance(read, ast.Call)
+                    and isinstance(read.func, ast.Attribute)
+                    and read.func.attr == "tolist"
+                    else f"{element}.item()"
+                )
                 return facts.inserted_after(loop, f"{name} = [{convert} for {element} in {name}]")
     return None
 

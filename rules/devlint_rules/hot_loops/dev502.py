@@ -103,7 +103,11 @@ def _goes_to_host(node: cst.Call, func: cst.Attribute, facts: Facts) -> bool:
     if func.attr.value != "to":
         return True
     results = [v for _, v in facts.value(node).alternatives()]
-    return bool(results) and all(v.kind is not Kind.UNKNOWN or v.place == HOST for v in results) and all(v.place == HOST for v in results)
+    return (
+        bool(results)
+        and all(v.kind is not Kind.UNKNOWN or v.place == HOST for v in results)
+        and all(v.place == HOST for v in results)
+    )
 
 
 def _is_appended(found: ast.expr, facts: Facts) -> bool:
@@ -114,7 +118,12 @@ def _appended_to(found: ast.expr, facts: Facts) -> tuple[str, ast.expr] | None:
     """(list, what is appended) where the copy, or the array made of it, is all that a statement appends."""
     match facts.statement:
         case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append"), args=[appended])):
-            if appended is found or (isinstance(appended, ast.Call) and isinstance(appended.func, ast.Attribute) and appended.func.attr == "numpy" and appended.func.value is found):
+            if appended is found or (
+                isinstance(appended, ast.Call)
+                and isinstance(appended.func, ast.Attribute)
+                and appended.func.attr == "numpy"
+                and appended.func.value is found
+            ):
                 return name, appended
     return None
 
@@ -136,12 +145,20 @@ def _collected(found: ast.expr, tensor: cst.BaseExpression, hot: HotLoop, facts:
     joiner = f"torch.{_torch_joiner(qualified)}" if as_array else facts.code_of(joined.func)
     if as_array and "torch" not in facts.model.source.bindings:
         return None
-    arguments = ", ".join([facts.code_of(a) for a in joined.args] + [f"{k.arg}={facts.code_of(k.value)}" for k in joined.keywords])
+    arguments = ", ".join(
+        [facts.code_of(a) for a in joined.args] + [f"{k.arg}={facts.code_of(k.value)}" for k in joined.keywords]
+    )
     kept = facts.code_of(_node_of(tensor, facts))
     if not stalls.under_no_grad(found, facts) and not kept.endswith(".detach()"):
         kept = f"{kept}.detach()"
-    whole = f"{joiner}({arguments.replace('axis=', 'dim=') if as_array else arguments}).cpu()" + (".numpy()" if as_array else "")
-    return Change("collect on the device, copy once after the loop", "unsafe", edits=(facts.replaced(appended, kept), facts.replaced(joined, whole)))
+    whole = f"{joiner}({arguments.replace('axis=', 'dim=') if as_array else arguments}).cpu()" + (
+        ".numpy()" if as_array else ""
+    )
+    return Change(
+        "collect on the device, copy once after the loop",
+        "unsafe",
+        edits=(facts.replaced(appended, kept), facts.replaced(joined, whole)),
+    )
 
 
 def _node_of(tensor: cst.BaseExpression, facts: Facts) -> ast.expr:
@@ -159,11 +176,20 @@ def _joined_after(loop: ast.stmt, name: str, facts: Facts) -> ast.Call | None:
     """The one use of the list after the loop, where that joins it."""
     scope = facts.model.enclosing_scope(loop)
     inside = set(ast.walk(loop))
-    uses = [n for n in own_nodes(scope) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load) and n not in inside]
+    uses = [
+        n
+        for n in own_nodes(scope)
+        if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load) and n not in inside
+    ]
     if len(uses) != 1:
         return None
     parent = next(facts.model.ancestors(uses[0]), None)
-    if isinstance(parent, ast.Call) and isinstance(parent.func, ast.Attribute) and parent.func.attr in JOINERS and parent.args[:1] == [uses[0]]:
+    if (
+        isinstance(parent, ast.Call)
+        and isinstance(parent.func, ast.Attribute)
+        and parent.func.attr in JOINERS
+        and parent.args[:1] == [uses[0]]
+    ):
         qualified = facts.model.resolved(parent.func).name
         return parent if qualified.startswith(("torch.", "numpy.")) else None
     return None

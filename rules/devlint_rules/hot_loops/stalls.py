@@ -16,7 +16,12 @@ from devlint.placement.values import Value
 def loop_notes(hot: HotLoop, value: Value, facts: Facts) -> tuple[Note, ...]:
     """The trail of the value, then the loop that makes the code hot and the calls that lead from it."""
     path = facts.model.source.path
-    loop = Note(f"hot: each pass {hot.reason}" if hot.node is not None or hot.path else f"hot: {hot.reason}", path, hot.line, hot.column + 1)
+    loop = Note(
+        f"hot: each pass {hot.reason}" if hot.node is not None or hot.path else f"hot: {hot.reason}",
+        path,
+        hot.line,
+        hot.column + 1,
+    )
     return (*facts.notes(value.trail), loop, *facts.notes(hot.path))
 
 
@@ -44,7 +49,9 @@ def initialised_before(loop: ast.stmt, name: str, facts: Facts) -> ast.expr | No
         case ast.AnnAssign(value=ast.expr() as value):
             return value
         case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)) if len(names) == len(values):
-            return next((v for n, v in zip(names, values, strict=True) if isinstance(n, ast.Name) and n.id == name), None)
+            return next(
+                (v for n, v in zip(names, values, strict=True) if isinstance(n, ast.Name) and n.id == name), None
+            )
     return None
 
 
@@ -72,6 +79,8 @@ def under_no_grad(node: ast.AST, facts: Facts) -> bool:
 
 def detached(tensor: cst.BaseExpression, node: ast.AST, facts: Facts) -> cst.BaseExpression:
     """The tensor without its graph, where it may have one."""
-    if under_no_grad(node, facts) or (isinstance(tensor, cst.Call) and isinstance(tensor.func, cst.Attribute) and tensor.func.attr.value == "detach"):
+    if under_no_grad(node, facts) or (
+        isinstance(tensor, cst.Call) and isinstance(tensor.func, cst.Attribute) and tensor.func.attr.value == "detach"
+    ):
         return tensor
     return cst.Call(cst.Attribute(tensor, cst.Name("detach")))

@@ -103,7 +103,10 @@ def _part_of_batch(moved: cst.BaseExpression, value: Value, facts: Facts) -> boo
 
 def _unpacks(loop: ast.AST, name: str) -> bool:
     """`for images, labels in loader:` gives a name one part of each batch."""
-    return isinstance(loop, ast.For) and any(isinstance(t, ast.Tuple) and any(isinstance(e, ast.Name) and e.id == name for e in t.elts) for t in ast.walk(loop.target))
+    return isinstance(loop, ast.For) and any(
+        isinstance(t, ast.Tuple) and any(isinstance(e, ast.Name) and e.id == name for e in t.elts)
+        for t in ast.walk(loop.target)
+    )
 
 
 def _root(moved: cst.BaseExpression) -> cst.BaseExpression:
@@ -136,7 +139,11 @@ def _assignable(node: ast.expr, facts: Facts) -> bool:
                 return False
             return plain_name(node) is not None
         case ast.Subscript(value=owner, slice=index):
-            return plain_name(owner) is not None and isinstance(index, (ast.Constant, ast.Name)) and not facts.model.value(owner).is_tensor
+            return (
+                plain_name(owner) is not None
+                and isinstance(index, (ast.Constant, ast.Name))
+                and not facts.model.value(owner).is_tensor
+            )
     return False
 
 
@@ -149,7 +156,14 @@ def _is_local(node: ast.Name, facts: Facts) -> bool:
 def _is_spent_target(node: ast.Name, name: str, facts: Facts) -> bool:
     """The target of a loop that doesn't use it afterwards: `for t in tensors: t.to(device)` wants a new list."""
     for loop in facts.model.ancestors(node):
-        if isinstance(loop, (ast.For, ast.AsyncFor)) and any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(loop.target)):
-            later = (n for statement in loop.body for n in ast.walk(statement) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load))
+        if isinstance(loop, (ast.For, ast.AsyncFor)) and any(
+            isinstance(n, ast.Name) and n.id == name for n in ast.walk(loop.target)
+        ):
+            later = (
+                n
+                for statement in loop.body
+                for n in ast.walk(statement)
+                if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)
+            )
             return not any((n.lineno, n.col_offset) > (node.lineno, node.col_offset) for n in later)
     return False

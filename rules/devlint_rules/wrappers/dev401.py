@@ -93,7 +93,11 @@ class MissingModuleAttribute(Rule):
             return
         wrapper = missing.wrapper.name.rsplit(".", 1)[-1]
         subject = facts.name_of(node.value)
-        when = f"`{subject}` is a {wrapper} on some paths, and that" if missing.sometimes else f"`{subject}` is a {wrapper}, which"
+        when = (
+            f"`{subject}` is a {wrapper} on some paths, and that"
+            if missing.sometimes
+            else f"`{subject}` is a {wrapper}, which"
+        )
         yield Report(
             node,
             f"{when} has no attribute `{node.attr.value}`: AttributeError when it is reached",
@@ -109,7 +113,10 @@ def _is_expected(found: ast.expr, attribute: str, facts: Facts) -> bool:
     for parent in facts.model.ancestors(found):
         match parent:
             case ast.Try(body=body, handlers=handlers) if child in body:
-                if any(h.type is None or any(n in ast.unparse(h.type) for n in ("AttributeError", "Exception")) for h in handlers):
+                if any(
+                    h.type is None or any(n in ast.unparse(h.type) for n in ("AttributeError", "Exception"))
+                    for h in handlers
+                ):
                     return True
             case ast.If(test=test) | ast.IfExp(test=test) if child is not test and _asks(test, attribute):
                 return True
@@ -122,7 +129,12 @@ def _is_expected(found: ast.expr, attribute: str, facts: Facts) -> bool:
 def _asks(test: ast.expr, attribute: str) -> bool:
     """`hasattr(x, "<attribute>")` in a condition."""
     return any(
-        isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id in ("hasattr", "getattr") and len(n.args) > 1 and isinstance(n.args[1], ast.Constant) and n.args[1].value == attribute
+        isinstance(n, ast.Call)
+        and isinstance(n.func, ast.Name)
+        and n.func.id in ("hasattr", "getattr")
+        and len(n.args) > 1
+        and isinstance(n.args[1], ast.Constant)
+        and n.args[1].value == attribute
         for n in ast.walk(test)
     )
 
@@ -130,9 +142,15 @@ def _asks(test: ast.expr, attribute: str) -> bool:
 def _unwrapped(node: cst.Attribute, missing: Missing, facts: Facts) -> Change:
     owner = node.value
     if not missing.sometimes:
-        return Change("insert `.module`: the wrapped model is there", "safe", ((node, node.with_changes(value=cst.Attribute(owner, cst.Name("module")))),))
+        return Change(
+            "insert `.module`: the wrapped model is there",
+            "safe",
+            ((node, node.with_changes(value=cst.Attribute(owner, cst.Name("module")))),),
+        )
     unwrapped = cst.Call(
         cst.Name("getattr"),
         [cst.Arg(owner), cst.Arg(cst.SimpleString('"module"')), cst.Arg(owner.deep_clone())],
     )
-    return Change("unwrap it first: the wrapped model is its `.module`", "safe", ((node, node.with_changes(value=unwrapped)),))
+    return Change(
+        "unwrap it first: the wrapped model is its `.module`", "safe", ((node, node.with_changes(value=unwrapped)),)
+    )
