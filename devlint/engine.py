@@ -118,8 +118,10 @@ class _Inspection:
             else:
                 lines = trigger_lines(self._text.text, rule, self._text.starts)
             for unit in units_at(self._model.source, lines):
-                self._model.ensure(unit.scope)
-                if not rule.only_hot or self._model.hot_loop(unit.node) is not None:
+                # The cheap questions first: what they leave over is parsed by LibCST, and its scope is modelled.
+                if isinstance(unit.statement, rule.statement) and not (
+                    rule.only_hot and not self._model.may_be_hot(unit)
+                ):
                     yield from self._judge(rule(), unit)
 
     def _piece(self, unit: Unit) -> Piece | None:
@@ -143,8 +145,11 @@ class _Inspection:
         piece = self._piece(unit)
         if piece is None:
             return
+        matches = m.findall(piece.module, rule.shape())
+        if matches:
+            self._model.ensure(unit.scope)
         facts = Facts(self._model, piece, self._text, self._display)
-        for node in m.findall(piece.module, rule.shape()):
+        for node in matches:
             for report in rule.judge(node, facts):
                 yield self._finding(rule, report, piece, facts)
 

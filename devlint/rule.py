@@ -7,6 +7,7 @@ docstring is its documentation.
 
 from __future__ import annotations
 
+import ast
 import inspect
 import pkgutil
 import re
@@ -65,6 +66,8 @@ class Rule:
     event: ClassVar[Literal["", "missing-attribute"]] = ""
     # Names that this expression captures are triggers too: other names for what the rule is about.
     alias: ClassVar[str] = ""
+    # The kind of statement that it looks at, where it looks at one only.
+    statement: ClassVar[type[ast.stmt]] = ast.stmt
     # The rule has nothing to say outside of hot loops.
     only_hot: ClassVar[bool] = False
     # On unless the user says otherwise; opt-in rules are selected by code, by name or by ALL.

@@ -73,6 +73,30 @@ class Loops:
             child = parent
         return self._through_callers(function, depth) if function is not None else None
 
+    def possible(self, node: ast.AST, depth: int = 0) -> bool:
+        """Whether a node stands in or holds some loop, or a loop may call its function, going by names alone."""
+        if any(isinstance(n, ast.comprehension) for n in ast.walk(node)):
+            return True
+        child = node
+        for parent in self._model.ancestors(node):
+            if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                return self._may_be_called_in_loop(parent, depth)
+            if self._entered(parent, child) is not None:
+                return True
+            child = parent
+        return False
+
+    def _may_be_called_in_loop(self, function: ast.FunctionDef | ast.AsyncFunctionDef, depth: int) -> bool:
+        if self._is_step_function(function):
+            return True
+        if depth >= MAX_CALLERS or function.name == "__init__":
+            return False
+        units = self._model.calling_units(self._model.source.function(function))
+        return any(self.possible(u.node, depth + 1) for u in units)
+
+    def _is_step_function(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+        return any(fnmatchcase(function.name, pattern) for pattern in self._hot_functions)
+
     # -- loops -----------------------------------------------------------------------------------------------------
 
     def _entered(self, parent: ast.AST, child: ast.AST) -> Loop | None:
@@ -278,7 +302,7 @@ class Loops:
     def _through_callers(self, function: ast.AST, depth: int) -> HotLoop | None:
         """Hot because a hot loop of this file calls the function, or a framework does."""
         assert isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef))
-        if any(fnmatchcase(function.name, pattern) for pattern in self._hot_functions):
+        if self._is_step_function(function):
             return HotLoop(function.lineno, function.col_offset, f"`{function.name}` is called each step", likely=True)
         if depth >= MAX_CALLERS:
             return None

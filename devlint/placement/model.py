@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
-from bisect import bisect_right
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +12,7 @@ from devlint.placement.interpreter import Frame
 from devlint.placement.loops import HotLoop, Loops
 from devlint.placement.project import Project
 from devlint.placement.sources import FunctionModel, FunctionNode, SourceModule, own_nodes
-from devlint.placement.units import all_functions, units_at
+from devlint.placement.units import Unit, all_functions, units_at
 from devlint.placement.values import UNKNOWN, Step, Value
 
 # Callers are looked at this many deep before a function itself.
@@ -33,7 +31,6 @@ class PlacementModel:
         self._analysis = Analysis(source, project, hints)
         self._record: dict[ast.expr, Value] = {}
         self._frames: dict[FunctionModel | None, Frame | None] = {}
-        self._parents: dict[ast.AST, ast.AST] | None = None
         self._loops = Loops(self, hints.hot_functions)
 
     # -- running scopes --------------------------------------------------------------------------------------------
@@ -50,7 +47,7 @@ class PlacementModel:
         self.ensure(None)
         closure = self.ensure(scope.parent, chain) if scope.parent is not None else None
         if chain < MAX_CALLER_CHAIN:
-            for caller in self._calling_scopes(scope):
+            for caller in dict.fromkeys(u.scope for u in self.calling_units(scope)):
                 self.ensure(caller, chain + 1)
         self._frames[scope] = self._run(scope, closure)
         return self._frames[scope]
@@ -64,24 +61,6 @@ class PlacementModel:
         except (OutOfBudgetError, RecursionError):
             pass
         return frame
-
-    def _calling_scopes(self, scope: FunctionModel) -> list[FunctionModel | None]:
-        """The scopes of this file that may call a function, going by its name (a constructor: its class's)."""
-        name = scope.cls.name if scope.cls is not None and scope.name == "__init__" else scope.name
-        if scope.name.startswith("__") and scope.name != "__init__":
-            return []
-        starts = self.source.line_starts
-        lines = sorted(
-            {
-                bisect_right(starts, match.start())
-                for match in re.finditer(rf"\b{re.escape(name)}\s*\(", self.source.text)
-            }
-        )
-        if scope.node.lineno in lines:
-            lines.remove(scope.node.lineno)
-        if not lines or len(lines) > MAX_CALL_SITES:
-            return []
-        return list(dict.fromkeys(u.scope for u in units_at(self.source, lines) if u.scope is not scope))
 
     def ensure_all(self) -> None:
         """Runs every scope of the file."""
@@ -108,16 +87,23 @@ class PlacementModel:
         """The hot loop that runs a node each pass."""
         return self._loops.around(node)
 
+    def may_be_hot(self, unit: Unit) -> bool:
+        """Whether a unit stands in some loop, or may be called from one; told without running its scope."""
+        return self._loops.possible(unit.node)
+
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
         """The nodes around a node, innermost first."""
-        if self._parents is None:
-            self._parents = {
-                child: parent for parent in ast.walk(self.source.tree) for child in ast.iter_child_nodes(parent)
-            }
-        parent = self._parents.get(node)
-        while parent is not None:
-            yield parent
-            parent = self._parents.get(parent)
+        return self.source.ancestors(node)
+
+    def calling_units(self, scope: FunctionModel) -> list[Unit]:
+        """The units of this file that may call a function, going by its name (a constructor: its class's)."""
+        if scope.name.startswith("__") and scope.name != "__init__":
+            return []
+        name = scope.cls.name if scope.cls is not None and scope.name == "__init__" else scope.name
+        lines = sorted(set(self.source.called_on.get(name, ())) - {scope.node.lineno})
+        if not lines or len(lines) > MAX_CALL_SITES:
+            return []
+        return [u for u in units_at(self.source, lines) if u.scope is not scope]
 
     def enclosing_scope(self, node: ast.AST) -> FunctionNode | ast.Module:
         """The function that a node runs in, or the module."""

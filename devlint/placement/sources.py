@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -114,6 +115,7 @@ class SourceModule:
     name: str = ""
     is_package: bool = False
     _functions: dict[ast.AST, FunctionModel] = field(default_factory=dict)
+    _parents: dict[ast.AST, ast.AST] = field(default_factory=dict)
 
     @cached_property
     def bindings(self) -> dict[str, list[ast.stmt]]:
@@ -133,6 +135,49 @@ class SourceModule:
     def line_starts(self) -> list[int]:
         """The offset of each line's first character."""
         return [0, *(match.end() for match in re.finditer(r"\r\n|\n|\r", self.text))]
+
+    @cached_property
+    def called_on(self) -> dict[str, list[int]]:
+        """Name -> the lines on which something of that name seems to be called or defined."""
+        found: dict[str, list[int]] = {}
+        for match in re.finditer(r"(\w+)\s*\(", self.text):
+            found.setdefault(match[1], []).append(bisect_right(self.line_starts, match.start()))
+        return found
+
+    def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
+        """The nodes around a node of this module, innermost first."""
+        parent = self._parent(node)
+        while parent is not None:
+            yield parent
+            parent = self._parent(parent)
+
+    def _parent(self, node: ast.AST) -> ast.AST | None:
+        known = self._parents.get(node)
+        if known is None and not isinstance(node, ast.Module):
+            # One top-level statement at a time: most are never asked about.
+            top = self._top_level(node)
+            if top is not None and top not in self._parents:
+                self._parents[top] = self.tree
+                self._parents.update(
+                    {child: parent for parent in ast.walk(top) for child in ast.iter_child_nodes(parent)}
+                )
+            known = self._parents.get(node)
+        return known
+
+    def _top_level(self, node: ast.AST) -> ast.stmt | None:
+        line = getattr(node, "lineno", None)
+        if line is None:
+            return None
+        position = bisect_right(self.tree.body, line, key=_first_line) - 1
+        while position >= 0:
+            statement = self.tree.body[position]
+            if (statement.end_lineno or statement.lineno) < line:
+                return None
+            # Several statements may share a line.
+            if statement is node or any(n is node for n in ast.walk(statement)):
+                return statement
+            position -= 1
+        return None
 
     @cached_property
     def star_imports(self) -> list[ast.ImportFrom]:
@@ -166,6 +211,11 @@ class SourceModule:
             elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
                 names.add(node.module.split(".")[0])
         return frozenset(names)
+
+
+def _first_line(statement: ast.stmt) -> int:
+    decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
+    return min([statement.lineno, *(d.lineno for d in decorators)])
 
 
 def dotted(node: ast.expr) -> str | None:

@@ -55,6 +55,7 @@ class DiscardedMove(Rule):
     code = "DEV101"
     name = "discarded-move"
     trigger = r"\.\s*(?:to|cuda|cpu|xpu|mps|hpu|npu)\s*\("
+    statement = ast.Expr
     fix = "S"
 
     def shape(self) -> m.BaseMatcherNode:
