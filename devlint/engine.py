@@ -64,7 +64,9 @@ class Linter:
         raw = source.text.encode("utf-8", "surrogatepass")
         triggered = [rule for rule in rules if suspicious(raw, [rule])]
         if triggered:
-            yield from _Inspection(self, source, path, _parse(source), triggered).findings()
+            inspection = _Inspection(self, source, path, _parse(source), triggered)
+            yield from inspection.findings()
+            inspection.close()
 
     def hints(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return self.settings.loader_names, self.settings.hot_functions
@@ -123,6 +125,10 @@ class _Inspection:
                     rule.only_hot and not self._model.may_be_hot(unit)
                 ):
                     yield from self._judge(rule(), unit)
+
+    def close(self) -> None:
+        self._pieces.clear()
+        self._model.close()
 
     def _piece(self, unit: Unit) -> Piece | None:
         """The unit parsed by LibCST, once for all rules; None where LibCST can't (newer syntax than it knows)."""

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from devlint.knowledge import canonical, ecosystem, torch_knowledge
-from devlint.placement.classes import ClassModel
+from devlint.placement.classes import CONSTRUCTORS, ClassModel
 from devlint.placement.devices import is_device_name, parse_device
 from devlint.placement.environment import access_path
 from devlint.placement.interpreter import Frame
+from devlint.placement.memory import Result, Workings
 from devlint.placement.project import Project
 from devlint.placement.sources import FunctionModel, SourceModule
 from devlint.placement.values import (
@@ -44,9 +45,13 @@ from devlint.placement.values import (
 if TYPE_CHECKING:
     from devlint.placement.calls import Call
 
-# Calls are followed this deep, and a file's analysis walks at most this many statements.
+# Calls are followed this deep, less deep into other modules, and into long functions only where they are called
+# directly: what they do rarely comes down to one story.
 MAX_DEPTH = 4
-BUDGET = 60_000
+MAX_DEPTH_OUTSIDE = 2
+MAX_SIZE = 60
+# A file's analysis walks at most this many statements.
+BUDGET = 40_000
 
 
 class OutOfBudgetError(Exception):
@@ -66,19 +71,6 @@ class Effects(NamedTuple):
 
     moves: tuple[tuple[str, Place, Step | None, bool], ...]
     attributes: tuple[tuple[str, Value], ...]
-
-
-@dataclass
-class Memory:
-    """What was worked out already. One belongs to the file at hand; another is kept for the project's other modules."""
-
-    module_frames: dict[SourceModule, Frame | None] = field(default_factory=dict)
-    globals: dict[tuple[SourceModule, str], Value] = field(default_factory=dict)
-    resolved: dict[tuple[str, str], Value] = field(default_factory=dict)
-    classes: dict[ast.ClassDef, ClassModel] = field(default_factory=dict)
-    calls: dict[object, tuple[Value, Effects]] = field(default_factory=dict)
-    written: dict[FunctionModel, dict[str, Value]] = field(default_factory=dict)
-    outside: dict[str, bool] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -102,11 +94,7 @@ class Analysis:
         self.call_nodes: dict[FunctionModel, dict[ast.Call, None]] = defaultdict(dict)
         self._loader_names = (*ecosystem.LOADER_NAMES, *hints.loader_names)
         self._steps = 0
-        self._running: set[object] = set()
-        # Counts what was cut short: by depth, by recursion, by a top level that is still being walked.
-        self._cuts = 0
-        self._own = Memory()
-        self._shared: Memory = project.memory
+        self._workings = Workings(project.memory)
 
     def spend(self) -> None:
         """Counts one statement. Raises OutOfBudgetError."""
@@ -114,8 +102,16 @@ class Analysis:
         if self._steps > BUDGET:
             raise OutOfBudgetError
 
-    def _memory(self, source: SourceModule) -> Memory:
-        return self._own if source is self.source else self._shared
+    def close(self) -> None:
+        """Lets go of what refers to itself in circles; the collector doesn't run while files are linted."""
+        self.closures.clear()
+        self.call_log.clear()
+        self.call_nodes.clear()
+        self._workings.close()
+        self.source.close()
+
+    def _once(self, key: Hashable, source: SourceModule, work: Callable[[], Result], cut: Result, **how: Any) -> Result:
+        return self._workings.once(key, work, cut, shared=source is not self.source, **how)
 
     # -- names of other modules ------------------------------------------------------------------------------------
 
@@ -123,16 +119,9 @@ class Analysis:
         """A reference, followed into the project where it leads there."""
         if value.kind is not Kind.REFERENCE:
             return value
-        key = (value.name, asking.path)
-        resolved = self._memory(asking).resolved
-        if key not in resolved:
-            resolved[key] = value
-            cuts = self._cuts
-            found = resolved[key] = self._follow(value, asking)
-            if cuts != self._cuts:
-                del resolved[key]
-            return found
-        return resolved[key]
+        return self._once(
+            ("resolved", value.name, asking.path), asking, lambda: self._follow(value, asking), value, keep_cut=False
+        )
 
     def _follow(self, value: Value, asking: SourceModule) -> Value:
         parts = value.name.split(".")
@@ -154,14 +143,13 @@ class Analysis:
         return value
 
     def _is_outside(self, first: str, asking: SourceModule) -> bool:
-        key = f"{asking.path}:{first}"
-        outside = self._shared.outside
-        if key not in outside:
+        def look() -> bool:
             path = Path(asking.path)
             root, _ = self.project.name_of(path)
             bases = {root, path.parent, *self.project.roots}
-            outside[key] = not any((b / first).is_dir() or (b / f"{first}.py").is_file() for b in bases)
-        return outside[key]
+            return not any((b / first).is_dir() or (b / f"{first}.py").is_file() for b in bases)
+
+        return self._workings.once(("outside", first, str(Path(asking.path).parent)), look, True, shared=True)
 
     def _member(self, value: Value, name: str) -> Value:
         match value.kind:
@@ -173,18 +161,7 @@ class Analysis:
 
     def global_value(self, source: SourceModule, name: str) -> Value:
         """The value of a module's top-level name, as it is once the module has run."""
-        key = (source, name)
-        known_globals = self._memory(source).globals
-        known = known_globals.get(key)
-        if known is None:
-            known_globals[key] = UNKNOWN
-            cuts = self._cuts
-            known = known_globals[key] = self._global(source, name)
-            if source in self._running or cuts != self._cuts:
-                # Asked for while the module's own top level is being walked: not the last word.
-                self._cuts += 1
-                del known_globals[key]
-        return known
+        return self._once(("global", source, name), source, lambda: self._global(source, name), UNKNOWN, keep_cut=False)
 
     def _global(self, source: SourceModule, name: str) -> Value:
         bindings = source.bindings.get(name)
@@ -221,23 +198,19 @@ class Analysis:
 
     def module_frame(self, source: SourceModule, record: dict[ast.expr, Value] | None = None) -> Frame | None:
         """The run over a module's top level; None while it is under way or when it got too long."""
-        frames = self._memory(source).module_frames
-        if source not in frames:
-            if source in self._running:
-                self._cuts += 1
-                return None
+
+        def run() -> Frame | None:
             frame = Frame(self, source, record=record)
-            self._running.add(source)
             try:
                 frame.run(source.tree.body)
-            except (OutOfBudgetError, RecursionError):
-                self._cuts += 1
-                frames[source] = None
+            except OutOfBudgetError:
                 return None
-            finally:
-                self._running.discard(source)
-            frames[source] = frame
-        return frames[source]
+            if source is not self.source:
+                # Kept for other files' analyses: it mustn't keep this one alive.
+                frame.analysis = None  # type: ignore[assignment]
+            return frame
+
+        return self._once(("module", source), source, run, None)
 
     # -- evidence and annotations --------------------------------------------------------------------------------
 
@@ -372,10 +345,9 @@ class Analysis:
 
     def class_model(self, source: SourceModule, node: ast.ClassDef) -> ClassModel:
         """The model of a class definition, bases resolved."""
-        classes = self._memory(source).classes
-        model = classes.get(node)
+        model = source.classes.get(node)
         if model is None:
-            model = classes[node] = ClassModel(node, source)
+            model = source.classes[node] = ClassModel(node, source)
             frame = Frame(self, source)
             bases: list[ClassModel | str] = []
             for base in node.bases:
@@ -498,6 +470,9 @@ class Analysis:
         found = []
         for position, function in enumerate(writers):
             value = self._attributes_after(function, cls).get(name)
+            if value is not None and function.name not in CONSTRUCTORS and value.kind is Kind.EITHER:
+                # Wrapped or moved on some paths of some other method: whether that ran before is anybody's guess.
+                value = either((g, UNKNOWN if v.kind is Kind.WRAPPER else v) for g, v in value.options)
             if value is not None:
                 found.append(replace(value, likely=value.likely or position > 0))
         # A placeholder that another method fills says nothing.
@@ -507,35 +482,16 @@ class Analysis:
         return join_all(real)
 
     def _attributes_after(self, function: FunctionModel, cls: ClassModel) -> dict[str, Value]:
-        written = self._memory(function.source).written
-        if function not in written:
-            if function in self._running:
-                self._cuts += 1
-                return {}
-            written[function] = {}
-            frame = self._method_frame(function, cls)
-            if frame is not None:
-                final = frame.final or frame.env
-                self_name = function.parameters[0].arg if function.parameters else "self"
-                prefix = f"{self_name}."
-                written[function] = {
-                    p.removeprefix(prefix): v
-                    for p, v in final.values.items()
-                    if p.startswith(prefix) and "[" not in p and "." not in p.removeprefix(prefix)
-                }
-        return written[function]
-
-    def _method_frame(self, function: FunctionModel, cls: ClassModel) -> Frame | None:
-        frame = Frame(self, function.source, function, cls, depth=1)
-        frame.env.values.update(self.parameters(function, cls, frame))
-        self._running.add(function)
-        try:
+        def work() -> dict[str, Value]:
+            frame = Frame(self, function.source, function, cls, depth=1)
+            frame.env.values.update(self.parameters(function, cls, frame))
             frame.run(function.node.body)
-        except RecursionError:
-            return None
-        finally:
-            self._running.discard(function)
-        return frame
+            prefix = f"{function.parameters[0].arg}." if function.parameters else "self."
+            final = (frame.final or frame.env).values
+            own = ((path.removeprefix(prefix), value) for path, value in final.items() if path.startswith(prefix))
+            return {name: value for name, value in own if "[" not in name and "." not in name}
+
+        return self._once(("written", function), function.source, work, {}, guard=function)
 
     # -- functions -------------------------------------------------------------------------------------------------
 
@@ -612,10 +568,12 @@ class Analysis:
         return bound
 
     def _run(self, function: FunctionModel, bound: dict[str, Value], depth: int) -> tuple[Value, Effects]:
-        calls = self._memory(function.source).calls
         trails = {name: _first_trail(value) for name, value in bound.items()}
-        bound = {name: _plain(value).retraced(partial(_marked, name=name)) for name, value in bound.items()}
-        value, effects = self._run_plain(function, bound, depth, calls)
+        bound = {
+            name: _plain(value).retraced(partial(_marked, name=name)) if trails[name] else _plain(value)
+            for name, value in bound.items()
+        }
+        value, effects = self._run_plain(function, bound, depth)
         if not any(trails.values()):
             return value, effects
         back = partial(_expanded, trails=trails)
@@ -623,30 +581,18 @@ class Analysis:
             effects.moves, tuple((name, attribute.retraced(back)) for name, attribute in effects.attributes)
         )
 
-    def _run_plain(
-        self, function: FunctionModel, bound: dict[str, Value], depth: int, calls: dict[object, tuple[Value, Effects]]
-    ) -> tuple[Value, Effects]:
+    def _run_plain(self, function: FunctionModel, bound: dict[str, Value], depth: int) -> tuple[Value, Effects]:
         """The same for arguments whose trails are marks; a caller puts its own in their place."""
         nothing = (UNKNOWN, Effects((), ()))
-        key = (function, tuple(sorted(bound.items(), key=_name_of_item)))
-        known = calls.get(key) or self._own.calls.get(key)
-        if known is not None:
-            return known
-        if depth > MAX_DEPTH or function in self._running:
-            self._cuts += 1
+        if depth > (MAX_DEPTH if function.source is self.source else MAX_DEPTH_OUTSIDE) or (
+            depth > 1 and function.size > MAX_SIZE
+        ):
+            self._workings.cut_by_depth()
             return nothing
-        self._running.add(function)
-        cuts = self._cuts
-        try:
-            result = self._interpret(function, bound, depth)
-        except RecursionError:
-            self._cuts += 1
-            result = nothing
-        finally:
-            self._running.discard(function)
-        # What was cut short holds for this file's walk alone: another order of files mustn't give other findings.
-        (calls if cuts == self._cuts else self._own.calls)[key] = result
-        return result
+        key = ("call", function, tuple(sorted(bound.items(), key=_name_of_item)))
+        return self._once(
+            key, function.source, lambda: self._interpret(function, bound, depth), nothing, guard=function, depth=depth
+        )
 
     def _interpret(self, function: FunctionModel, bound: dict[str, Value], depth: int) -> tuple[Value, Effects]:
         frame = Frame(self, function.source, function, closure=self.closures.get(function), depth=depth)

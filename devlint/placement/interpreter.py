@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from devlint.placement import narrowing
@@ -48,6 +48,8 @@ class Frame:
     returns: list[tuple[Guards, Value]] = field(default_factory=list)
     yields: list[Value] = field(default_factory=list)
     final: Environment | None = None
+    # The states at the returns.
+    _ended: list[Environment] = field(default_factory=list)
     _breaks: list[list[Environment]] = field(default_factory=list)
     _continues: list[list[Environment]] = field(default_factory=list)
 
@@ -94,6 +96,14 @@ class Frame:
         """`d[k] = v` with a key that isn't known: any element may be `v` now."""
         path = access_path(container)
         known = self.env.get(path) if path else None
+        if (
+            path
+            and known is not None
+            and known.kind is Kind.BATCH
+            and value.kind in (Kind.BATCH, Kind.TENSOR, Kind.UNKNOWN)
+        ):
+            # `for k in batch: batch[k] = batch[k].to(device)` moves the batch, part by part.
+            self.env.values[path] = replace(known, place=value.place, trail=value.trail, likely=True)
         if path and known is not None and known.kind in (Kind.MAPPING, Kind.SEQUENCE):
             joined = (
                 either([(NO_GUARDS, element_of(known)), (NO_GUARDS, value)])
@@ -136,17 +146,11 @@ class Frame:
     def run(self, body: list[ast.stmt]) -> None:
         """Walks a scope from its first statement, and keeps the state at its end."""
         self.block(body)
-        ends = [self.env, *self._ended] if not self.env.dead else self._ended
+        ends = self._ended if self.env.dead else [self.env, *self._ended]
         state = self.env
         for end in ends:
             state = merge(state, end)
         self.final = state
-
-    @property
-    def _ended(self) -> list[Environment]:
-        return self._return_states
-
-    _return_states: list[Environment] = field(default_factory=list)
 
     def block(self, body: list[ast.stmt]) -> None:
         for statement in body:
@@ -283,7 +287,7 @@ class Frame:
     def _return(self, node: ast.Return) -> None:
         value = evaluate(self, node.value) if node.value is not None else UNKNOWN
         self.returns.append((self.env.guards, value))
-        self._return_states.append(self.env.copy())
+        self._ended.append(self.env.copy())
         self.env.dead = True
 
     def _end(self, node: ast.stmt) -> None:

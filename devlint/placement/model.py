@@ -33,6 +33,12 @@ class PlacementModel:
         self._frames: dict[FunctionModel | None, Frame | None] = {}
         self._loops = Loops(self, hints.hot_functions)
 
+    def close(self) -> None:
+        """Ends the model's life; what it knows is forgotten."""
+        self._frames.clear()
+        self._record.clear()
+        self._analysis.close()
+
     # -- running scopes --------------------------------------------------------------------------------------------
 
     def ensure(self, scope: FunctionModel | None, chain: int = 0) -> Frame | None:

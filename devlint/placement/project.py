@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 from devlint.placement.sources import SourceModule
 
 if TYPE_CHECKING:
-    from devlint.placement.analysis import Memory
+    from devlint.placement.memory import Memory
 
-# Parsed modules kept per process; a large package would fill the memory otherwise.
-MAX_MODULES = 400
+# Source text of which trees are kept per process; a tree takes some thirty times the memory of its text.
+MAX_KEPT_BYTES = 8_000_000
 # Larger modules are generated tables; what they define is left unknown.
 MAX_MODULE_BYTES = 1_500_000
 
@@ -47,7 +47,9 @@ class Project:
         self._places: dict[tuple[str, str], Path | None] = {}
         self._bytes: dict[tuple[Path, bytes], bool] = {}
         self._packages: dict[Path, tuple[Path, str]] = {}
-        self._memory: Memory | None = None
+        self._kept_bytes = 0
+        # What analyses of the project's modules have worked out so far.
+        self.memory: Memory = {}
 
     def name_of(self, path: Path) -> tuple[Path, str]:
         """(import root, dotted name) of a file, by the packages that it stands in."""
@@ -70,15 +72,6 @@ class Project:
         if path.stem == "__init__":
             return root, package
         return root, f"{package}.{path.stem}" if package else path.stem
-
-    @property
-    def memory(self) -> Memory:
-        """What analyses of the project's modules have worked out so far."""
-        if self._memory is None:
-            from devlint.placement.analysis import Memory
-
-            self._memory = Memory()
-        return self._memory
 
     def find(self, name: str, asking: Path) -> SourceModule | None:
         """The parsed module of that dotted name as `asking` would import it, or None outside the project."""
@@ -108,12 +101,13 @@ class Project:
         """The parsed module at a path; None when it can't be read or parsed."""
         if path in self._modules:
             return self._modules[path]
-        module = self._read(path)
-        self._modules[path] = module
-        if len(self._modules) > MAX_MODULES:
+        if self._kept_bytes > MAX_KEPT_BYTES:
             # All at once: what was worked out of one module refers to others.
             self._modules.clear()
-            self._memory = None
+            self.memory = {}
+            self._kept_bytes = 0
+        module = self._modules[path] = self._read(path)
+        self._kept_bytes += len(module.text) if module is not None else 0
         return module
 
     def _read(self, path: Path) -> SourceModule | None:
