@@ -89,9 +89,9 @@ def attribute(frame: Frame, base: Value, node: ast.Attribute) -> Value:
                 return Value(
                     Kind.DEVICE, place=base.place if base.place.off_host else same_as(ast.unparse(node)), likely=True
                 )
-            return frame.analysis.attribute_of(base, name, node)
+            return frame.analysis.objects.attribute_of(base, name, node)
         case Kind.CLASS:
-            return frame.analysis.class_attribute(base, name)
+            return frame.analysis.objects.class_attribute(base, name)
         case Kind.LOADER:
             return UNKNOWN
         case Kind.UNKNOWN:

@@ -177,7 +177,7 @@ class Frame:
             self.bind(target, value, node)
 
     def _ann_assign(self, node: ast.AnnAssign) -> None:
-        declared = self.analysis.annotated(self, node.annotation)
+        declared = self.analysis.annotations.annotated(self, node.annotation)
         if node.value is None:
             if declared.kind is not Kind.UNKNOWN:
                 self.bind(node.target, declared, node)
@@ -333,7 +333,7 @@ class Frame:
     def _class(self, node: ast.ClassDef) -> None:
         for base in node.bases:
             evaluate(self, base)
-        self.env.bind(node.name, self.analysis.class_value(self.source, node), node.lineno)
+        self.env.bind(node.name, self.analysis.objects.class_value(self.source, node), node.lineno)
 
     def _global(self, node: ast.stmt) -> None:
         pass

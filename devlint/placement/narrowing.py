@@ -93,7 +93,7 @@ def _type_names(frame: Frame, types: ast.expr) -> set[str] | None:
     values = [evaluate(frame, e) for e in elements]
     if not all(v.kind in (Kind.REFERENCE, Kind.CLASS) for v in values):
         return None
-    return {frame.analysis.type_name(v) for v in values}
+    return {frame.analysis.objects.type_name(v) for v in values}
 
 
 def _is_instance(value: Value, names: set[str]) -> bool | None:
