@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import gc
 import io
+import re
 import tokenize
 import warnings
 from collections.abc import Iterable
@@ -45,7 +46,7 @@ class Project:
         self.roots = [Path(r).resolve() for r in roots]
         self._modules: dict[Path, SourceModule | None] = {}
         self._places: dict[tuple[str, str], Path | None] = {}
-        self._bytes: dict[tuple[Path, bytes], bool] = {}
+        self._searched: dict[tuple[Path, bytes], bool] = {}
         self._packages: dict[Path, tuple[Path, str]] = {}
         self._kept_bytes = 0
         # What analyses of the project's modules have worked out so far.
@@ -106,6 +107,7 @@ class Project:
             self._modules.clear()
             self.memory = {}
             self._kept_bytes = 0
+            gc.collect()
         module = self._modules[path] = self._read(path)
         self._kept_bytes += len(module.text) if module is not None else 0
         return module
@@ -126,12 +128,44 @@ class Project:
         _, name = self.name_of(path)
         return SourceModule(str(path), text, tree, name, path.stem == "__init__")
 
-    def mentions(self, path: Path, word: bytes) -> bool:
-        """Whether a file holds a word; False when it can't be read."""
-        key = (path, word)
-        if key not in self._bytes:
+    def names_from(self, path: Path, text: str, pattern: re.Pattern[bytes]) -> set[str]:
+        """The names that a file imports from project modules whose text matches a pattern; told without parsing."""
+        names: set[str] = set()
+        for match in _IMPORT.finditer(text):
+            module = match["module"] or match["plain"]
+            location = self.locate(self._absolute(module, path), path)
+            if location is not None and location != path and self._matches(location, pattern):
+                names |= _imported(match["names"]) if match["names"] else {match["alias"] or module.split(".")[0]}
+        return names
+
+    def _absolute(self, module: str, path: Path) -> str:
+        stripped = module.lstrip(".")
+        level = len(module) - len(stripped)
+        if not level:
+            return module
+        _, name = self.name_of(path)
+        package = name.split(".") if path.stem == "__init__" else name.split(".")[:-1]
+        base = package[: len(package) - level + 1] if level > 1 else package
+        return ".".join([*base, *([stripped] if stripped else [])])
+
+    def _matches(self, path: Path, pattern: re.Pattern[bytes]) -> bool:
+        key = (path, pattern.pattern)
+        if key not in self._searched:
             try:
-                self._bytes[key] = word in path.read_bytes()
+                self._searched[key] = pattern.search(path.read_bytes()) is not None
             except OSError:
-                self._bytes[key] = False
-        return self._bytes[key]
+                self._searched[key] = False
+        return self._searched[key]
+
+
+_IMPORT = re.compile(
+    r"^[ \t]*(?:from[ \t]+(?P<module>[\w.]+)[ \t]+import[ \t]*(?P<names>\([^)]*\)|[^\n#;]+)|import[ \t]+(?P<plain>[\w.]+)(?:[ \t]+as[ \t]+(?P<alias>\w+))?)",
+    re.MULTILINE,
+)
+
+
+def _imported(names: str) -> set[str]:
+    """The names that the part of a statement after `import` binds."""
+    without_comments = re.sub(r"#[^\n]*", "", names)
+    parts = (part.split() for part in without_comments.strip("() \n").replace("\\", "").split(","))
+    return {words[-1] for words in parts if words and words[-1].isidentifier()}

@@ -79,7 +79,8 @@ class MissingModuleAttribute(Rule):
 
     code = "DEV401"
     name = "missing-module-attribute"
-    trigger = r"DataParallel"
+    # In code, not in prose: called, imported, or named in an annotation or a check.
+    trigger = r"DataParallel\s*[(),\]:|]|DataParallel\s+as\b|import\s[^\n]*DataParallel"
     event = "missing-attribute"
     fix = "S"
 
