@@ -24,8 +24,10 @@ A second-level heading starts a case. Each `python` block is a file of it: `main
 gives (```` ```python models/net.py ````). `# want: CODE ...` at the end of a line wants exactly these findings to start
 on it; `CODE?` wants a `likely` one, `CODE!` a `certain` one. Lines without a comment want none. A `python fixed` block
 is what all fixes, the unsafe ones too, make of the file before it, without its `want` comments; `python same` right
-after a block says that no fix changes it. A line `rules: DEV101 DEV301` in the prose selects rules; otherwise the rule
-in the document's title is selected, or all that are on by default.
+after a block says that no fix changes it, and `python safe` holds what the safe fixes alone make of it (an empty
+block: nothing). A line `rules: DEV101 DEV301` in the prose selects rules; otherwise the rule in the document's title
+is selected, or all that are on by default. A line `pending: reason` says that the engine doesn't get the case right
+yet, and why: it must fail until that changes.
 """
 
 from __future__ import annotations
@@ -48,6 +50,8 @@ class File:
     wanted: list[tuple[int, str, str]]
     # What the fixes make of it, where the case says so.
     fixed: str | None = None
+    # What the safe ones alone make of it, where the case says so.
+    safe: str | None = None
 
 
 @dataclass
@@ -59,6 +63,8 @@ class Case:
     line: int
     rules: tuple[str, ...] = ()
     files: list[File] = field(default_factory=list)
+    # Why the engine doesn't get it right yet; "" where it does.
+    pending: str = ""
 
     @property
     def id(self) -> str:
@@ -66,7 +72,7 @@ class Case:
 
 
 def read_cases(path: Path) -> list[Case]:
-    """All cases of a document. Raises ValueError for a block outside of a case, or a `fixed` block without a file."""
+    """All cases of a document. Raises ValueError for a block outside of a case, or a `fixed`, `same` or `safe` block without a file."""
     cases: list[Case] = []
     default: tuple[str, ...] = ()
     block: list[str] | None = None
@@ -88,6 +94,8 @@ def read_cases(path: Path) -> list[Case]:
             cases.append(Case(path.name, line[3:].strip(), number, default))
         elif line.startswith("rules:") and cases:
             cases[-1].rules = tuple(line.removeprefix("rules:").split())
+        elif line.startswith("pending:") and cases:
+            cases[-1].pending = line.removeprefix("pending:").strip()
     return [case for case in cases if case.files]
 
 
@@ -95,10 +103,14 @@ def _add(cases: list[Case], path: Path, number: int, info: str, text: str) -> No
     if not cases:
         raise ValueError(f"{path}:{number}: a code block before the first case")
     files = cases[-1].files
-    if info in ("fixed", "same"):
+    if info in ("fixed", "same", "safe"):
         if not files:
             raise ValueError(f"{path}:{number}: a `{info}` block without a file before it")
-        files[-1].fixed = text if info == "fixed" else files[-1].text
+        result = text if text.strip() else files[-1].text
+        if info == "safe":
+            files[-1].safe = result
+        else:
+            files[-1].fixed = result if info == "fixed" else files[-1].text
         return
     wanted = []
     lines = []

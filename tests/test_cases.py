@@ -6,7 +6,7 @@ import dataclasses
 from pathlib import Path
 
 import pytest
-from literate import Case, read_cases
+from literate import Case, File, read_cases
 
 from devlint.engine import Linter
 from devlint.files import read_source
@@ -25,33 +25,38 @@ def linter_for(case: Case, root: Path) -> Linter:
     return Linter(settings, load_registry())
 
 
-@pytest.fixture(params=CASES, ids=lambda case: case.id)
-def case(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
-    for file in request.param.files:
+def _param(case: Case) -> object:
+    marks = [pytest.mark.xfail(strict=True, reason=case.pending)] if case.pending else []
+    return pytest.param(case, id=case.id, marks=marks)
+
+
+@pytest.mark.parametrize("case", [_param(case) for case in CASES])
+def test_case(case: Case, tmp_path: Path) -> None:
+    for file in case.files:
         path = tmp_path / file.name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(file.text, encoding="utf-8")
-    return request.param
-
-
-def test_findings(case: Case, tmp_path: Path) -> None:
     linter = linter_for(case, tmp_path)
     for file in case.files:
-        found = linter.check(read_source(tmp_path / file.name, file.name))
-        assert [(f.span.line, f.code) for f in found] == [(line, code) for line, code, _ in file.wanted], [
-            f.message for f in found
-        ]
-        marks = {"?": "likely", "!": "certain"}
-        for finding, (_, _, mark) in zip(found, file.wanted, strict=True):
-            assert finding.confidence == marks.get(mark, finding.confidence), finding.message
+        _findings_are_wanted(file, linter, tmp_path)
+        _fixes_are_wanted(file, linter, tmp_path)
 
 
-def test_fixes(case: Case, tmp_path: Path) -> None:
-    linter = linter_for(case, tmp_path)
-    for file in case.files:
-        if file.fixed is None:
+def _findings_are_wanted(file: File, linter: Linter, root: Path) -> None:
+    found = linter.check(read_source(root / file.name, file.name))
+    assert [(f.span.line, f.code) for f in found] == [(line, code) for line, code, _ in file.wanted], [
+        f.message for f in found
+    ]
+    marks = {"?": "likely", "!": "certain"}
+    for finding, (_, _, mark) in zip(found, file.wanted, strict=True):
+        assert finding.confidence == marks.get(mark, finding.confidence), finding.message
+
+
+def _fixes_are_wanted(file: File, linter: Linter, root: Path) -> None:
+    for wanted, unsafe in ((file.safe, False), (file.fixed, True)):
+        if wanted is None:
             continue
-        outcome = fix(read_source(tmp_path / file.name, file.name), linter, unsafe=True)
-        assert outcome.source.text == file.fixed
-        again = fix(outcome.source, linter, unsafe=True)
-        assert again.source.text == file.fixed, "fixing twice changes nothing"
+        outcome = fix(read_source(root / file.name, file.name), linter, unsafe=unsafe)
+        assert outcome.source.text == wanted
+        again = fix(outcome.source, linter, unsafe=unsafe)
+        assert again.source.text == wanted, "fixing twice changes nothing"
