@@ -177,7 +177,7 @@ class Analysis:
         """The run over a module's top level; None while it is under way or when it got too long."""
 
         def run() -> Frame | None:
-            frame = Frame(self, source, record=record)
+            frame = Frame(self, source, top_level=True, record=record)
             try:
                 frame.run(source.tree.body)
             except OutOfBudgetError:

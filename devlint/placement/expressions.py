@@ -307,7 +307,7 @@ def _tuple(frame: Frame, node: ast.Tuple | ast.List) -> Value:
             for p, e in zip(parts, node.elts, strict=True)
         ]
         return sequence_of(join_all(each))
-    return sequence(evaluate(frame, e) for e in node.elts)
+    return sequence((evaluate(frame, e) for e in node.elts), "tuple" if isinstance(node, ast.Tuple) else "")
 
 
 def _set(frame: Frame, node: ast.Set) -> Value:

@@ -39,7 +39,8 @@ class Effects(NamedTuple):
     """What a call does besides returning."""
 
     moves: tuple[tuple[str, Place, Step | None, bool], ...]
-    attributes: tuple[tuple[str, Value], ...]
+    # (parameter, attribute, what it was set to)
+    attributes: tuple[tuple[str, str, Value], ...]
 
 
 class Functions:
@@ -97,13 +98,24 @@ class Functions:
         env = request.frame.env
         for site, place, step, likely in effects.moves:
             env.move_site(site, place, step, likely=likely)
-        base = access_path(request.node.func.value) if isinstance(request.node.func, ast.Attribute) else None
-        if base is None and effects.attributes and _is_super(request.node):
-            base = "self"
-        if base is not None:
-            for name, attribute in effects.attributes:
-                env.bind(f"{base}.{name}", attribute, request.node.lineno)
+        if effects.attributes:
+            paths = self._paths(request, function, receiver)
+            for parameter, name, attribute in effects.attributes:
+                if parameter in paths:
+                    env.bind(f"{paths[parameter]}.{name}", attribute, request.node.lineno)
         return value
+
+    def _paths(self, request: Call, function: FunctionModel, receiver: Value | None) -> dict[str, str]:
+        """Parameter -> the access path that was given for it."""
+        parameters = [a.arg for a in function.parameters]
+        given: list[ast.expr | None] = list(request.node.args)
+        if function.cls is not None and not function.is_static and receiver is not None:
+            func = request.node.func
+            owner = func.value if isinstance(func, ast.Attribute) else None
+            given.insert(0, ast.Name("self") if _is_super(request.node) else owner)
+        pairs = [*zip(parameters, given, strict=False), *((k.arg, k.value) for k in request.node.keywords if k.arg)]
+        found = ((name, access_path(node)) for name, node in pairs if node is not None)
+        return {name: path for name, path in found if path is not None}
 
     def run_function(self, function: FunctionModel, bound: dict[str, Value], depth: int) -> Value:
         """A function's result for given arguments."""
@@ -134,7 +146,8 @@ class Functions:
             return value, effects
         back = partial(_expanded, trails=trails)
         return value.retraced(back), Effects(
-            effects.moves, tuple((name, attribute.retraced(back)) for name, attribute in effects.attributes)
+            effects.moves,
+            tuple((parameter, name, attribute.retraced(back)) for parameter, name, attribute in effects.attributes),
         )
 
     def _run_plain(self, function: FunctionModel, bound: dict[str, Value], depth: int) -> tuple[Value, Effects]:
@@ -195,10 +208,11 @@ class Functions:
             if after is not None and before.site and after.site == before.site and after.place != before.place:
                 step = after.trail[-1] if after.trail and after.trail[-1].path != ARGUMENT else None
                 moves.append((before.site, after.place, step, after.likely))
-        attributes: list[tuple[str, Value]] = []
-        if function.cls is not None and function.parameters and not function.is_static:
-            prefix = f"{function.parameters[0].arg}."
-            attributes = [(p.removeprefix(prefix), v) for p, v in final.items() if p.startswith(prefix)]
+        attributes: list[tuple[str, str, Value]] = []
+        for path, value in final.items():
+            name, dot, rest = path.partition(".")
+            if dot and name in entry:
+                attributes.append((name, rest, value))
         return Effects(tuple(moves), tuple(attributes))
 
     def instantiate(self, request: Call, class_value: Value) -> Value:
@@ -226,7 +240,8 @@ class Functions:
         if request.frame.record is not None:
             self.call_log[constructor].append(bound)
         _, effects = self._run(constructor, bound, request.frame.depth + 1)
-        own = [(name, value) for name, value in effects.attributes if "." not in name and "[" not in name]
+        me = constructor.parameters[0].arg if constructor.parameters else "self"
+        own = [(name, value) for owner, name, value in effects.attributes if owner == me and name.isidentifier()]
         for site, place, moved, likely in effects.moves:
             if site == "self":
                 made = made.at(place, moved, likely=likely)

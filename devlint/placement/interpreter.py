@@ -43,6 +43,10 @@ class Frame:
     closure: Frame | None = None
     env: Environment = field(default_factory=Environment)
     depth: int = 0
+    # The class whose body is being walked.
+    class_node: ast.ClassDef | None = None
+    # This is the run over the module's own top level.
+    top_level: bool = False
     # Values by expression, for the scopes that rules ask about.
     record: dict[ast.expr, Value] | None = None
     returns: list[tuple[Guards, Value]] = field(default_factory=list)
@@ -67,7 +71,7 @@ class Frame:
                 if found is not None:
                     return found
                 outer = outer.closure
-            if self.function is not None:
+            if not self.top_level:
                 return self.analysis.global_value(self.source, name)
         return reference(f"builtins.{name}") if name in BUILTINS else UNKNOWN
 
@@ -231,6 +235,8 @@ class Frame:
                 break
             state = joined
         self.env = state
+        if test is not None and not breaks:
+            narrowing.assume(self, self.env, test, False)
         # `while True` ends by `break` alone.
         if isinstance(test, ast.Constant) and test.value:
             self.env.dead = True
@@ -326,13 +332,18 @@ class Frame:
             *node.decorator_list,
         ]:
             evaluate(self, default)
-        model = self.source.function(node, None, self.function)
+        model = self.source.function(node, self.class_node, self.function)
         self.analysis.closures[model] = self
         self.env.bind(node.name, Value(Kind.FUNCTION, function=model), node.lineno)
 
     def _class(self, node: ast.ClassDef) -> None:
         for base in node.bases:
             evaluate(self, base)
+        # The body runs here and now, with names of its own.
+        outer, outer_class = self.env, self.class_node
+        self.env, self.class_node = outer.copy(), node
+        self.block(node.body)
+        self.env, self.class_node = outer, outer_class
         self.env.bind(node.name, self.analysis.objects.class_value(self.source, node), node.lineno)
 
     def _global(self, node: ast.stmt) -> None:

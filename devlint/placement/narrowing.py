@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from devlint.knowledge import torch_knowledge
@@ -60,6 +61,12 @@ def _narrow(frame: Frame, env: Environment, test: ast.expr, outcome: bool) -> No
             names = _type_names(frame, types)
             if names is not None:
                 _keep(env, subject, lambda v: _is_instance(v, names), outcome)
+                if outcome and names == {"torch.Tensor"}:
+                    _become_tensor(env, subject)
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="is_tensor"), args=[subject]):
+            _keep(env, subject, lambda v: _is_instance(v, {"torch.Tensor"}), outcome)
+            if outcome:
+                _become_tensor(env, subject)
         case ast.Call(func=ast.Name(id="hasattr"), args=[subject, ast.Constant(value=str() as name)]):
             _keep(env, subject, lambda v: _has(v, name), outcome)
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=[subject, *_]) if outcome and _asks(name):
@@ -90,6 +97,14 @@ def _keep(env: Environment, subject: ast.expr, judge: object, outcome: bool) -> 
         env.values[path] = Value(Kind.UNKNOWN)
     elif len(kept) < len(list(value.alternatives())):
         env.values[path] = either(kept)
+
+
+def _become_tensor(env: Environment, subject: ast.expr) -> None:
+    """A value of unknown kind that was asked, and is a tensor."""
+    path = access_path(subject)
+    value = env.get(path) if path else None
+    if path is not None and (value is None or value.kind in (Kind.UNKNOWN, Kind.BATCH)):
+        env.values[path] = replace(value or Value(Kind.UNKNOWN), kind=Kind.TENSOR)
 
 
 def _type_names(frame: Frame, types: ast.expr) -> set[str] | None:

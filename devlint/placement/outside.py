@@ -8,11 +8,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from devlint.knowledge import ecosystem, torch_knowledge
+from devlint.placement.environment import access_path
 from devlint.placement.expressions import attribute, combined
 from devlint.placement.request import Call, site_of, unknown_call
 from devlint.placement.values import (
     EMPTY,
     HOST,
+    NONE,
     NOWHERE,
     PREFERRED,
     SCALAR,
@@ -228,6 +230,20 @@ def _getattr(request: Call) -> Value:
     return either(results)
 
 
+def _setattr(request: Call) -> Value:
+    """`setattr(x, "name", v)` is `x.name = v`."""
+    name, value = request.argument(1), request.argument(2)
+    base = access_path(request.node.args[0]) if request.node.args else None
+    if base is not None and name is not None and isinstance(name.constant, str) and value is not None:
+        request.frame.env.bind(f"{base}.{name.constant}", value, request.node.lineno)
+    return NONE
+
+
+def _buffer(request: Call) -> Value:
+    """An empty buffer holds what this program puts into it."""
+    return UNKNOWN if request.node.args else Value(Kind.OBJECT, name="io.BytesIO")
+
+
 def _scalar(request: Call) -> Value:
     return SCALAR
 
@@ -299,6 +315,9 @@ OUTSIDE: dict[str, Callable[[Call], Value]] = {
     "collections.OrderedDict": _dict_call,
     "builtins.next": _next,
     "builtins.getattr": _getattr,
+    "builtins.setattr": _setattr,
+    "io.BytesIO": _buffer,
+    "tempfile.TemporaryFile": _buffer,
     "builtins.super": _super,
     "builtins.sum": lambda r: (
         element_of(r.positional[0]) if r.positional and r.positional[0].kind is Kind.SEQUENCE else unknown_call(r)

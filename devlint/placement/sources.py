@@ -63,6 +63,11 @@ class FunctionModel:
         return evidence_in(self.node, self.nodes)
 
     @cached_property
+    def declared_outer(self) -> frozenset[str]:
+        """Names under `global` or `nonlocal`."""
+        return frozenset(n for s in self.nodes if isinstance(s, (ast.Global, ast.Nonlocal)) for n in s.names)
+
+    @cached_property
     def size(self) -> int:
         """The number of statements."""
         return sum(1 for n in self.nodes if isinstance(n, ast.stmt))
