@@ -1,0 +1,47 @@
+"""Compilers see through Python and would miss the places: torch.compile runs eagerly, TorchScript is refused."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from typing import Any
+
+import torch
+
+from devlint.runtime.places import tensors_in
+from devlint.runtime.virtual.errors import refuse
+from devlint.runtime.virtual.patching import Patches
+
+
+def _compile(model: Any = None, **options: Any) -> Any:
+    """`torch.compile` that compiles nothing: what it is given runs as it is."""
+    if model is None:
+        return functools.partial(_compile, **options)
+    warnings.warn("devlint: under virtual_cuda() torch.compile runs the code eagerly", stacklevel=2)
+    if isinstance(model, torch.nn.Module):
+        from torch._dynamo.eval_frame import OptimizedModule
+
+        return OptimizedModule(model, lambda function: function)
+    return model
+
+
+def _script(*args: Any, **kwargs: Any) -> Any:
+    refuse("torch.jit.script, trace and load", "run the Python code itself: torch.jit.script has no effect on results")
+
+
+def _guarded(call: Any) -> Any:
+    def guarded(function: Any, *args: Any, **kwargs: Any) -> Any:
+        for tensor in tensors_in((args, kwargs)):
+            if getattr(tensor, "_devlint_place", None) is not None:
+                refuse("calling TorchScript functions with CUDA tensors", "call the Python function")
+        return call(function, *args, **kwargs)
+
+    return guarded
+
+
+def install(patches: Patches) -> None:
+    """Puts these in place of torch's."""
+    patches.set(torch, "compile", _compile)
+    for name in ("script", "trace", "load", "freeze", "trace_module"):
+        patches.set(torch.jit, name, _script)
+    patches.set(torch.jit.ScriptFunction, "__call__", _guarded(torch.jit.ScriptFunction.__call__))
