@@ -10,6 +10,7 @@ import torch
 from torch.autograd.function import BackwardCFunction, Function, FunctionCtx
 
 from devlint.runtime.places import place_of
+from devlint.runtime.virtual import engine
 from devlint.runtime.virtual.engine import tag
 from devlint.runtime.virtual.patching import Patches
 
@@ -118,6 +119,32 @@ def _run_backward(outputs: Any, gradients: Any, *args: Any, **kwargs: Any) -> An
     return results
 
 
+_hooks_init = torch.autograd.graph.saved_tensors_hooks.__init__
+
+
+def _running_place() -> Any:
+    """The place at which the operator that is running now runs: read from the engine's frame, further up."""
+    frame: Any = sys._getframe(2)
+    while frame is not None:
+        if frame.f_code is engine.run.__code__:
+            return frame.f_locals.get("place")
+        frame = frame.f_back
+    return None
+
+
+def _init_saved_tensors_hooks(hooks: Any, pack_hook: Any, unpack_hook: Any) -> None:
+    """Autograd packs an operator's outputs before the engine has placed them."""
+
+    def placed_pack(tensor: Any) -> Any:
+        if _place(tensor) is None:
+            place = _running_place()
+            tensor._devlint_place = place if isinstance(place, torch.device) else None
+        with engine.VirtualMode():  # off while an operator runs
+            return pack_hook(tensor)
+
+    _hooks_init(hooks, placed_pack, unpack_hook)
+
+
 _make_subclass: Any = torch.Tensor._make_subclass
 
 
@@ -165,5 +192,6 @@ def install(patches: Patches) -> None:
     patches.set(torch.Tensor, "register_hook", _register_hook)
     patches.set(torch.autograd, "_engine_run_backward", _run_backward)
     patches.set(torch.autograd.graph, "_engine_run_backward", _run_backward)
+    patches.set(torch.autograd.graph.saved_tensors_hooks, "__init__", _init_saved_tensors_hooks)
     patches.set(torch.Tensor, "_make_subclass", staticmethod(_make_placed_subclass))
     _functorch_doors(patches)

@@ -205,6 +205,7 @@ def install(patches: Patches) -> None:
     patches.set(torch.cuda, "_cached_device_count", None)
     patches.set(torch._C, "_has_cuda", True)
     patches.set(torch.backends.cuda, "is_built", lambda: True)
+    patches.set(torch.cuda.nccl, "is_available", lambda tensors: False)
     patches.set(torch.backends.cudnn, "is_acceptable", lambda tensor: False)
     patches.set(torch.version, "cuda", "12.8")
     if hasattr(torch, "accelerator"):
