@@ -11,18 +11,55 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from devlint.runtime.virtual.context import virtual_cuda
-    from devlint.runtime.virtual.errors import VirtualCudaUnsupported
+    from devlint.runtime.assertions import (
+        assert_device_agnostic as assert_device_agnostic,
+    )
+    from devlint.runtime.assertions import (
+        assert_moves_with_module as assert_moves_with_module,
+    )
+    from devlint.runtime.assertions import (
+        assert_no_sync as assert_no_sync,
+    )
+    from devlint.runtime.assertions import (
+        assert_on as assert_on,
+    )
+    from devlint.runtime.assertions import (
+        assert_same_device as assert_same_device,
+    )
+    from devlint.runtime.run import run_program as run_program
+    from devlint.runtime.virtual.context import virtual_cuda as virtual_cuda
+    from devlint.runtime.virtual.errors import VirtualCudaUnsupported as VirtualCudaUnsupported
+    from devlint.runtime.watch.report import Report as Report
+    from devlint.runtime.watch.watcher import watch_devices as watch_devices
 
 _HOMES = {
-    "virtual_cuda": "devlint.runtime.virtual.context",
-    "VirtualCudaUnsupported": "devlint.runtime.virtual.errors",
+    "assert_device_agnostic": "assertions",
+    "assert_moves_with_module": "assertions",
+    "assert_no_sync": "assertions",
+    "assert_on": "assertions",
+    "assert_same_device": "assertions",
+    "run_program": "run",
+    "virtual_cuda": "virtual.context",
+    "VirtualCudaUnsupported": "virtual.errors",
+    "Report": "watch.report",
+    "watch_devices": "watch.watcher",
 }
 
-__all__ = ["VirtualCudaUnsupported", "virtual_cuda"]
+__all__ = [
+    "Report",
+    "VirtualCudaUnsupported",
+    "assert_device_agnostic",
+    "assert_moves_with_module",
+    "assert_no_sync",
+    "assert_on",
+    "assert_same_device",
+    "run_program",
+    "virtual_cuda",
+    "watch_devices",
+]
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -11,7 +11,7 @@ from typing import Any, ParamSpec, TypeVar
 import torch
 from torch.utils._device import DeviceContext, _device_constructors
 
-from devlint.runtime import transparency
+from devlint.runtime import threads, transparency
 from devlint.runtime.places import TAG
 from devlint.runtime.virtual import (
     autocast,
@@ -97,6 +97,7 @@ class virtual_cuda:  # noqa: N801 - reads as the function it stands for
             if machine.count == 0:
                 machine.used_in = None
                 machine.peak.clear()
+                threads.add(engine.VirtualMode)
             machine.count = self.count
             machine.current.index = 0
             mode.__enter__()
@@ -111,6 +112,7 @@ class virtual_cuda:  # noqa: N801 - reads as the function it stands for
             if machine.count == 0:
                 machine.used_in = used_in
                 machine.current.streams.clear()
+                threads.remove(engine.VirtualMode)
                 _patches.undo()
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:

@@ -99,8 +99,9 @@ def _nothing(*_: Any) -> None:
     return None
 
 
-def _set_sync_debug_mode(mode: int) -> None:
-    machine.sync_debug_mode = mode
+def _sync_debug_mode(debug_mode: int | str) -> None:
+    if debug_mode not in (0, "default"):
+        refuse("set_sync_debug_mode", "count syncs with devlint.runtime.watch_devices or assert_no_sync")
 
 
 def _refusal(what: str) -> Callable[..., Any]:
@@ -131,8 +132,7 @@ _C_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "_cuda_setMemoryFraction": _nothing,
     "_cuda_getMemoryFraction": lambda *_: 1.0,
     "_cuda_getAllocatorBackend": lambda: "native",
-    "_cuda_set_sync_debug_mode": _set_sync_debug_mode,
-    "_cuda_get_sync_debug_mode": lambda: machine.sync_debug_mode,
+    "_cuda_get_sync_debug_mode": lambda: 0,
     "_accelerator_getAccelerator": lambda: torch.device("cuda"),
     "_accelerator_getDeviceIndex": lambda: machine.current.index,
     "_accelerator_setDeviceIndex": _set_device,
@@ -179,6 +179,7 @@ _CUDA_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "memory_usage": lambda device=None: 0,
     "utilization": lambda device=None: 0,
     "cudart": _refusal("the CUDA runtime library (torch.cuda.cudart)"),
+    "set_sync_debug_mode": _sync_debug_mode,
     "CUDAGraph": _refusal("CUDA graphs"),
     "graph": _refusal("CUDA graphs"),
     "make_graphed_callables": _refusal("CUDA graphs"),

@@ -1,34 +1,17 @@
-"""Threads, DataParallel's copies between devices, DataLoader, and process groups of one machine."""
+"""DataParallel's copies between devices, what optimizers group by, and process groups of one machine."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from devlint.runtime.places import place_of, virtual_place
-from devlint.runtime.virtual.engine import VirtualMode
 from devlint.runtime.virtual.patching import Patches
 from devlint.runtime.virtual.state import machine
 
 Tensor = torch.Tensor
-_start = threading.Thread.start
-
-
-def _start_with_mode(thread: threading.Thread) -> None:
-    """Function modes belong to a thread: each new one gets its own."""
-    run = thread.run
-
-    def run_under_mode() -> None:
-        with VirtualMode():
-            run()
-
-    thread.run = run_under_mode  # type: ignore[method-assign]
-    _start(thread)
-
-
 def _place(device: Any) -> torch.device:
     return virtual_place(machine.index(device))
 
@@ -101,7 +84,6 @@ def _process_groups(patches: Patches) -> None:
 
 def install(patches: Patches) -> None:
     """Puts these in place of torch's."""
-    patches.set(threading.Thread, "start", _start_with_mode)
     patches.set(torch._C, "_broadcast", _broadcast)
     patches.set(torch._C, "_broadcast_coalesced", _broadcast_coalesced)
     patches.set(torch._C, "_scatter", _scatter)

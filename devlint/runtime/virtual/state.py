@@ -27,7 +27,6 @@ class Machine:
         self.count = 0
         self.current = _Current()
         self.used_in: int | None = None  # process that has touched a device, as CUDA's context belongs to one
-        self.sync_debug_mode = 0
         self.peak: dict[int, int] = {}
 
     def touch(self) -> None:
