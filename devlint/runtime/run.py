@@ -20,6 +20,19 @@ def _exit_code(code: object) -> int:
     return 1
 
 
+_FOLDED = (str(Path(__file__).parent), "<frozen runpy>")
+
+
+def _print_traceback(error: BaseException) -> None:
+    """The program's own traceback: without the frames of the runner and of the companion."""
+    shown = traceback.TracebackException.from_exception(error)
+    link: traceback.TracebackException | None = shown
+    while link is not None:
+        link.stack[:] = [frame for frame in link.stack if not frame.filename.startswith(_FOLDED)]
+        link = link.__cause__ or link.__context__
+    print("".join(shown.format()), end="", file=sys.stderr)
+
+
 def run_program(argv: list[str], *, module: bool, virtual_cuda: int, report: Path | None) -> int:
     """Runs `argv[0]` (a script's path, or a module's name if `module`) with the rest of `argv` as its arguments.
 
@@ -55,8 +68,8 @@ def run_program(argv: list[str], *, module: bool, virtual_cuda: int, report: Pat
         code = _exit_code(error.code)
     except KeyboardInterrupt:
         code = 130
-    except BaseException:
-        traceback.print_exc()
+    except BaseException as error:
+        _print_traceback(error)
         code = 1
     finally:
         sys.argv, sys.path[:] = saved_argv, saved_path

@@ -11,7 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.overrides import TorchFunctionMode
+from torch._C import _len_torch_function_stack
+from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
+from torch.utils._device import DeviceContext
 
 from devlint.runtime.virtual.state import machine
 
@@ -69,6 +71,7 @@ def common_place(args: Any, kwargs: Any = None) -> Any:
 
 def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Runs a function whose results live where its operands do."""
+    __tracebackhide__ = True
     place = _UNSEEN
     for arg in args:
         if isinstance(arg, Tensor):
@@ -101,15 +104,38 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 class VirtualMode(TorchFunctionMode):
-    """Pushed on each thread that runs while virtual CUDA is on."""
+    """On each thread that runs while virtual CUDA is on.
+
+    It stands for the machine, so it lies beneath all other modes (watchers, the user's own), whichever was entered
+    first; only the default device's mode lies deeper.
+    """
+
+    def __enter__(self) -> VirtualMode:
+        above = _pop_all()
+        if above and isinstance(above[-1], DeviceContext):
+            _push_mode(above.pop())
+        for mode in (self, *reversed(above)):
+            _push_mode(mode)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        for mode in reversed(_pop_all()):
+            if mode is not self:
+                _push_mode(mode)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        __tracebackhide__ = True
         if func in PASS:
             return func(*args, **(kwargs or _NO_KWARGS))
         handler = HANDLERS.get(func)
         if handler is None:
             return run(func, args, kwargs or _NO_KWARGS)
         return handler(func, args, kwargs or _NO_KWARGS)
+
+
+def _pop_all() -> list[Any]:
+    """Takes all modes off this thread's stack; the outermost (first to run) comes first."""
+    return [_pop_mode() for _ in range(_len_torch_function_stack())]
 
 
 MIXED, UNSEEN = _MIXED, _UNSEEN

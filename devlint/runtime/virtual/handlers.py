@@ -23,6 +23,7 @@ Kwargs = dict[str, Any]
 
 def check_generator(generator: Any, place: torch.device | None) -> None:
     """Raises RuntimeError, as CUDA's kernels do, for a generator of another device type than the tensor's."""
+    __tracebackhide__ = True
     wanted = "cuda" if place is not None else "cpu"
     if generator is not None and generator.device.type != wanted:
         raise RuntimeError(
@@ -32,6 +33,7 @@ def check_generator(generator: Any, place: torch.device | None) -> None:
 
 def run_with_device(func: Any, args: Args, kwargs: Kwargs) -> Any:
     """Runs a function that was given `device=`, `generator=` or `pin_memory=`."""
+    __tracebackhide__ = True
     kwargs = dict(kwargs)
     pinned = kwargs.pop("pin_memory", None)
     source = common_place(args, kwargs)
@@ -157,6 +159,7 @@ def _type_as(func: Any, args: Args, kwargs: Kwargs) -> Any:
 
 
 def _numpy(func: Any, args: Args, kwargs: Kwargs) -> Any:
+    __tracebackhide__ = True
     tensor = args[0]
     place = tensor._devlint_place
     if place is not None and not kwargs.get("force"):

@@ -80,6 +80,7 @@ def result_place(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> to
 
     Raises RuntimeError, as CUDA does, where the operator does not take operands at these places.
     """
+    __tracebackhide__ = True
     operands = list(_operands(func, args, kwargs))
     places = {place_of(tensor) for _, tensor in operands}
     if len(places) < 2:
@@ -109,6 +110,7 @@ def result_place(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> to
 
 
 def _check_index(base: str, bound: list[tuple[Any, torch.Tensor, torch.device]]) -> None:
+    __tracebackhide__ = True
     if not base.startswith(("index", "_unsafe_index", "_index_put")):
         return
     indexed = bound[0][2]
@@ -155,6 +157,7 @@ class _DeviceRules(TorchDispatchMode):
                 self.by_storage[tensor.untyped_storage().data_ptr()] = tensor._devlint_place  # type: ignore[attr-defined]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        __tracebackhide__ = True
         kwargs = dict(kwargs or {})
         place = result_place(func, args, kwargs)
         if kwargs.get("device") is not None:
@@ -171,6 +174,7 @@ _RECURRENT = frozenset({torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu})
 
 
 def _check_recurrent(args: tuple[Any, ...]) -> None:
+    __tracebackhide__ = True
     given = place_of(args[0])
     # (input, hidden, params, ...) or, packed, (data, batch_sizes, hidden, params, ...)
     hidden, params = (args[1], args[2]) if not isinstance(args[2], bool) else (args[1], ())
@@ -189,10 +193,14 @@ def _check_recurrent(args: tuple[Any, ...]) -> None:
 
 def run_mixed(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Runs a call whose operands are at different places; raises what CUDA raises where it can't."""
+    __tracebackhide__ = True
     if func in _RECURRENT:
         _check_recurrent(args)
     with _DeviceRules() as rules:
-        result = func(*args, **kwargs)
+        try:
+            result = func(*args, **kwargs)
+        except RuntimeError as error:
+            raise error.with_traceback(None)  # noqa: B904 - the same error, without the way through our mode
     for tensor in tensors_in(result):
         if tensor._devlint_place is None and tensor.layout is torch.strided:  # type: ignore[attr-defined]
             tensor._devlint_place = rules.by_storage.get(tensor.untyped_storage().data_ptr())  # type: ignore[attr-defined]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -75,14 +77,18 @@ class _Tally:
 class Recorder:
     """The events of one watch, from all threads."""
 
+    virtual_devices: int = 0
     _tallies: dict[tuple[Any, ...], _Tally] = field(default_factory=dict)
     _mismatches: dict[tuple[Any, ...], Event] = field(default_factory=dict)
+    _muted: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(
         self, kind: Kind, func: Any, marked: Mark | None, size: int = 0, move: Any = None, blocking: bool = True
     ) -> None:
         """Counts an event; `move` is (source, target) for those that carry data."""
+        if self._muted:
+            return
         key = (kind, operation_name(func), marked, move, blocking)
         with self._lock:
             tally = self._tallies.get(key)
@@ -107,6 +113,15 @@ class Recorder:
             self._mismatches[key] = Event(**fields)
         return event
 
+    @contextmanager
+    def muted(self) -> Iterator[None]:
+        """Inside, nothing is counted: it belongs to an event that is, or to nobody."""
+        before, self._muted = self._muted, True
+        try:
+            yield
+        finally:
+            self._muted = before
+
     def clear(self) -> None:
         """Forgets everything so far."""
         with self._lock:
@@ -115,8 +130,6 @@ class Recorder:
 
     def report(self) -> Report:
         """All events so far, summed by line."""
-        from devlint.runtime.virtual.state import machine
-
         with self._lock:
             tallies = list(self._tallies.items())
             events = list(self._mismatches.values())
@@ -132,4 +145,4 @@ class Recorder:
                     kind, found.path, found.line, found.function, name, tally.count, tally.bytes, source, target, blocking
                 )
             )
-        return Report(ordered(events), torch.__version__, machine.count)
+        return Report(ordered(events), str(torch.__version__), self.virtual_devices)

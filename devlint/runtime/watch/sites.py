@@ -49,7 +49,7 @@ _is_user: dict[str, bool] = {}
 
 def is_user_file(filename: str) -> bool:
     """Whether a file is the user's: not torch's, not the standard library's, not installed, not devlint's."""
-    if filename.startswith("<") and not filename.startswith(("<string>", "<stdin>", "<ipython", "<devlint")):
+    if filename.startswith("<") and not filename.startswith(("<stdin>", "<ipython", "<devlint")):
         return False
     inside = filename.startswith(_LIBRARIES) or "site-packages" in filename or "dist-packages" in filename
     return not inside

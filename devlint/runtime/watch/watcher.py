@@ -15,6 +15,7 @@ from devlint.runtime.places import TRAIL, is_accelerated, place_of, tensors_in
 from devlint.runtime.virtual import storages
 from devlint.runtime.virtual.handlers import PASS
 from devlint.runtime.virtual.patching import Patches
+from devlint.runtime.virtual.state import machine
 from devlint.runtime.watch.recorder import Recorder, operation_name
 from devlint.runtime.watch.report import Report, describe_mismatch
 from devlint.runtime.watch.sites import mark
@@ -64,6 +65,7 @@ class _Watcher:
 
     def run(self, func: Any, args: Args, kwargs: Kwargs) -> Any:
         """Any other function: its new tensors begin a trail."""
+        __tracebackhide__ = True
         try:
             result = func(*args, **kwargs)
         except (RuntimeError, TypeError) as error:
@@ -101,12 +103,14 @@ class _Watcher:
     # --- waiting ---
 
     def _sync(self, func: Any, args: Args, kwargs: Kwargs) -> Any:
+        __tracebackhide__ = True
         result = self.run(func, args, kwargs)
         if any(is_accelerated(place_of(tensor)) for tensor in tensors_in((args, kwargs))):
             self.recorder.add("sync", func, mark())
         return result
 
     def _sometimes(self, func: Any, args: Args, kwargs: Kwargs) -> Any:
+        __tracebackhide__ = True
         if func is Base.__setitem__ and isinstance(args[2], Tensor):
             self._note_transfer(func, args[2], place_of(args[2]), place_of(args[0]), asynchronous=False)
         if func in (Base.__getitem__, Base.__setitem__):
@@ -149,6 +153,7 @@ class _Watcher:
         return False
 
     def _move(self, func: Any, args: Args, kwargs: Kwargs) -> Any:
+        __tracebackhide__ = True
         tensor = args[0]
         before = place_of(tensor)
         trail = getattr(tensor, "_devlint_trail", None)
@@ -162,6 +167,7 @@ class _Watcher:
         return result
 
     def _copy_(self, func: Any, args: Args, kwargs: Kwargs) -> Any:
+        __tracebackhide__ = True
         result = self.run(func, args, kwargs)
         source = args[1] if len(args) > 1 else kwargs.get("src")
         if isinstance(source, Tensor):
@@ -170,6 +176,7 @@ class _Watcher:
         return result
 
     def _from_data(self, func: Any, args: Args, kwargs: Kwargs) -> Any:
+        __tracebackhide__ = True
         data = args[0] if args else kwargs.get("data", kwargs.get("obj"))
         result = self.run(func, args, kwargs)
         after = place_of(result)
@@ -183,6 +190,7 @@ class _Watcher:
         return result
 
     def _numpy(self, func: Any, args: Args, kwargs: Kwargs) -> Any:
+        __tracebackhide__ = True
         tensor = args[0]
         result = self.run(func, args, kwargs)
         self._note_transfer(func, tensor, place_of(tensor), torch.device("cpu"), asynchronous=False)
@@ -217,6 +225,7 @@ class _WatchMode(TorchFunctionMode):
         self.handlers = watcher.handlers
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        __tracebackhide__ = True
         handler = self.handlers.get(func)
         if handler is not None:
             return handler(func, args, kwargs or {})
@@ -255,6 +264,7 @@ class watch_devices:  # noqa: N801 - reads as the function it stands for
         if _depth == 0:
             _install()
         _depth += 1
+        self.recorder.virtual_devices = max(self.recorder.virtual_devices, machine.count)
         patches = Patches()
         self._watch_python_functions(patches)
         mode = self._mode()
@@ -284,7 +294,7 @@ class watch_devices:  # noqa: N801 - reads as the function it stands for
             if not is_accelerated(place_of(tensor)):
                 return to_text(tensor, **options)
             recorder.add("sync", "print", mark())
-            with _Muted(recorder):
+            with recorder.muted():
                 return to_text(tensor, **options)
 
         patches.set(torch._tensor_str, "_str", text)
@@ -326,18 +336,3 @@ class watch_devices:  # noqa: N801 - reads as the function it stands for
     def clear(self) -> None:
         """Forgets what was seen so far."""
         self.recorder.clear()
-
-
-class _Muted:
-    """Events inside count for nothing: they belong to one that is counted already."""
-
-    def __init__(self, recorder: Recorder) -> None:
-        self.recorder = recorder
-
-    def __enter__(self) -> None:
-        self.recorder.add = lambda *args, **kwargs: None  # type: ignore[method-assign]
-
-    def __exit__(self, *exc: object) -> None:
-        del self.recorder.add  # type: ignore[attr-defined]
-
-
