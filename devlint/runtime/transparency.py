@@ -2,7 +2,7 @@
 
 `F.gelu` and its like hand the whole call to an active mode, which then sees nothing of what happens inside. With
 these checks in place only C functions reach a mode: each operator, factory and sync by itself, whatever Python
-stands between. Tensor subclasses with a `__torch_function__` of their own still get the whole call.
+stands between. Tensor subclasses still get the whole call.
 """
 
 from __future__ import annotations
@@ -24,12 +24,7 @@ def _overrides(value: Any) -> bool:
     if kind in _PLAIN:
         return False
     own = getattr(kind, "__torch_function__", None)
-    if own is None or own is _disabled:
-        return False
-    inherited: Any = torch.Tensor.__torch_function__
-    return getattr(own, "__func__", own) is not getattr(inherited, "__func__", inherited) or not issubclass(
-        kind, torch.Tensor
-    )
+    return own is not None and own is not _disabled
 
 
 def _has(values: Any) -> bool:

@@ -157,6 +157,15 @@ def _make_placed_subclass(cls: Any, data: Any, *args: Any, **kwargs: Any) -> Any
     return result
 
 
+_as_subclass: Any = torch._C.TensorBase.as_subclass
+
+
+def _as_placed_subclass(tensor: Any, cls: Any) -> Any:
+    result = _as_subclass(tensor, cls)
+    result._devlint_place = _place(tensor)
+    return result
+
+
 def _functorch_doors(patches: Patches) -> None:
     """vmap, grad and their like wrap tensors in new objects; the wrapped ones keep the place."""
     names = (
@@ -194,4 +203,5 @@ def install(patches: Patches) -> None:
     patches.set(torch.autograd.graph, "_engine_run_backward", _run_backward)
     patches.set(torch.autograd.graph.saved_tensors_hooks, "__init__", _init_saved_tensors_hooks)
     patches.set(torch.Tensor, "_make_subclass", staticmethod(_make_placed_subclass))
+    patches.set(torch.Tensor, "as_subclass", _as_placed_subclass)
     _functorch_doors(patches)

@@ -66,6 +66,8 @@ def _install() -> None:
         "is_cpu",
         property(lambda tensor: tensor._devlint_place is None and _host_is_cpu.__get__(tensor)),
     )
+    # Its C parser takes no stream of ours.
+    patches.set(torch.Tensor, "record_stream", lambda tensor, stream: None)
     patches.set(DeviceContext, "__torch_function__", _default_device)
     transparency.install(patches)
     for part in (driver, random, storages, autograd, parallel, compilers, legacy):

@@ -240,10 +240,6 @@ def _host_callback(func: Any, args: Args, kwargs: Kwargs) -> Any:
     return func(*args, **kwargs)
 
 
-def _record_stream(func: Any, args: Args, kwargs: Kwargs) -> Any:
-    return None
-
-
 def _sequence_lengths(func: Any, args: Args, kwargs: Kwargs) -> Any:
     """_pack_padded_sequence: data follow the input, batch sizes are host data."""
     lengths = args[1]
@@ -299,7 +295,6 @@ HANDLERS.update(
         Base.apply_: _host_callback,
         Base.map_: _host_callback,
         Base.map2_: _host_callback,
-        Base.record_stream: _record_stream,
         torch._pack_padded_sequence: _sequence_lengths,
         torch._pad_packed_sequence: _allow_host(1),
         torch._foreach_copy_: lambda func, args, kwargs: func(*args, **kwargs),
