@@ -1,4 +1,4 @@
-"""Compilers see through Python and would miss the places: torch.compile runs eagerly, TorchScript is refused."""
+"""What runs Python elsewhere: torch.compile runs eagerly, TorchScript is refused, custom operators keep their mode."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import warnings
 from typing import Any
 
 import torch
+from torch._library.custom_ops import OPDEFS, CustomOpDef
 
 from devlint.runtime.places import tensors_in
+from devlint.runtime.virtual import engine
 from devlint.runtime.virtual.errors import refuse
 from devlint.runtime.virtual.patching import Patches
 
@@ -39,9 +41,40 @@ def _guarded(call: Any) -> Any:
     return guarded
 
 
+def _custom_operator(func: Any, args: Any, kwargs: Any) -> Any:
+    """Operators made by `torch.library.custom_op`: their Python kernels run under the mode, as all user code does."""
+    definition = OPDEFS.get(func._schema.name)
+    kernels = definition._backend_fns if definition is not None else {}
+    saved = dict(kernels)
+
+    def under_mode(kernel: Any) -> Any:
+        def run(*given: Any, **options: Any) -> Any:
+            with engine.VirtualMode():
+                return kernel(*given, **options)
+
+        return run
+
+    kernels.update({device: under_mode(kernel) for device, kernel in saved.items()})
+    try:
+        return engine.run(func, args, kwargs)
+    finally:
+        kernels.update(saved)
+
+
+def _known_call(definition: Any, *args: Any, **kwargs: Any) -> Any:
+    engine.HANDLERS[definition._opoverload] = _custom_operator
+    return _call(definition, *args, **kwargs)
+
+
+_call = CustomOpDef.__call__
+
+
 def install(patches: Patches) -> None:
     """Puts these in place of torch's."""
     patches.set(torch, "compile", _compile)
     for name in ("script", "trace", "load", "freeze", "trace_module"):
         patches.set(torch.jit, name, _script)
+    for definition in OPDEFS.values():
+        engine.HANDLERS[definition._opoverload] = _custom_operator
+    patches.set(CustomOpDef, "__call__", _known_call)
     patches.set(torch.jit.ScriptFunction, "__call__", _guarded(torch.jit.ScriptFunction.__call__))

@@ -253,6 +253,27 @@ def _sequence_lengths(func: Any, args: Args, kwargs: Kwargs) -> Any:
     return data, batch_sizes
 
 
+def _tensor_split(func: Any, args: Args, kwargs: Kwargs) -> Any:
+    """Sections or indices given as a tensor are read by the host, and must be there."""
+    sections = args[1] if len(args) > 1 else kwargs.get("tensor_indices_or_sections")
+    if isinstance(sections, Tensor):
+        if sections._devlint_place is not None:  # type: ignore[attr-defined]
+            raise RuntimeError(
+                f"tensor_split expected tensor_indices_or_sections to be on cpu, but it's on {place_of(sections)}"
+            )
+        return tag(func(*args, **kwargs), args[0]._devlint_place)
+    return run(func, args, kwargs)
+
+
+def _from_numbers(func: Any, args: Args, kwargs: Kwargs) -> Any:
+    """linspace, logspace: tensors among the arguments are read as numbers; the place is that of `device=`."""
+    numbers = [arg.item() if isinstance(arg, Tensor) else arg for arg in args]
+    options = {k: v.item() if isinstance(v, Tensor) else v for k, v in kwargs.items() if k != "out"}
+    if "out" in kwargs:
+        return func(*numbers, **options, out=kwargs["out"])
+    return run(func, tuple(numbers), options)
+
+
 def _allow_host(*positions: int) -> engine.Handler:
     """A handler for functions that take the arguments at `positions` from the host."""
 
@@ -296,6 +317,10 @@ HANDLERS.update(
         Base.map_: _host_callback,
         Base.map2_: _host_callback,
         torch._pack_padded_sequence: _sequence_lengths,
+        torch.linspace: _from_numbers,
+        torch.logspace: _from_numbers,
+        torch.tensor_split: _tensor_split,
+        Base.tensor_split: _tensor_split,
         torch._pad_packed_sequence: _allow_host(1),
         torch._foreach_copy_: lambda func, args, kwargs: func(*args, **kwargs),
     }

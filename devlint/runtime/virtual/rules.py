@@ -2,7 +2,9 @@
 
 The call runs on host data under a dispatch mode, so that each ATen operator inside it is judged by its own schema:
 
-- an operator tagged `pointwise` goes through TensorIterator, which takes 0-dim host tensors as numbers;
+- an operator without a kernel of its own (CompositeExplicitAutograd) is judged by the operators that it calls;
+- an operator tagged `pointwise` goes through TensorIterator, which takes 0-dim host tensors as numbers (the
+  exceptions are in `device_checks.py`);
 - an argument of type `Tensor?[]` is a list of indices, which may be on the host;
 - `copy_` and its like move data, and write where they write;
 - arguments in `HOST_ARGUMENTS` are read by the host in CUDA's kernels, so they may be (or must be) there;
@@ -19,30 +21,19 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from devlint.runtime.places import HOST, is_accelerated, place_of, tensors_in
 from devlint.runtime.virtual import engine
+from devlint.runtime.virtual.device_checks import CHECKED_ITERATORS, UNTAGGED_ITERATORS
 from devlint.runtime.virtual.errors import argument_elsewhere, two_devices
 from devlint.runtime.virtual.state import machine
 
 
 # Operators that move data between devices. The first argument is written, or names the result's place.
 _COPIES = frozenset({"aten::copy_", "aten::copy", "aten::_foreach_copy_", "aten::_foreach_copy", "aten::_copy_from"})
-# (operator, argument): a 0-dim host tensor is read as a number though the operator is not `pointwise`.
-NUMBER_ARGUMENTS = frozenset(
-    {
-        ("fill_", "value"),
-        ("fill", "value"),
-        ("masked_fill", "value"),
-        ("masked_fill_", "value"),
-        ("index_fill", "value"),
-        ("index_fill_", "value"),
-        ("index_put", "values"),
-        ("index_put_", "values"),
-        ("_index_put_impl_", "values"),
-        ("_fused_adam_", "lr"),
-        ("_fused_adamw_", "lr"),
-        ("_fused_sgd_", "lr"),
-        ("_fused_adagrad_", "lr"),
-    }
-)
+# (operator, argument): a 0-dim host tensor is moved to the device.
+NUMBER_ARGUMENTS = frozenset({("_index_put_impl_", "values")})
+# Indices that are moved to the indexed tensor's device, wherever they are.
+_MOVED_INDICES = frozenset({"_index_put_impl_", "index_put_", "index_put", "_unsafe_index_put"})
+# Written in terms of others, but with a check of its own.
+_OWN_CHECK = frozenset({"block_diag", "convolution", "convolution_overrideable"})
 # (operator, argument): host data of any shape; CUDA's kernels read it on the host.
 HOST_ARGUMENTS = frozenset(
     {
@@ -89,14 +80,19 @@ def result_place(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> to
     if name in _COPIES:
         return operands[0][1]._devlint_place  # type: ignore[attr-defined,no-any-return]
     base = name.removeprefix("aten::")
-    pointwise = torch.Tag.pointwise in func.tags or base.startswith("_foreach_")
+    pointwise = base in UNTAGGED_ITERATORS or base.startswith("_foreach_")
+    pointwise |= torch.Tag.pointwise in func.tags and base not in CHECKED_ITERATORS
     bound: list[tuple[Any, torch.Tensor, torch.device]] = []
     for argument, tensor in operands:
         place = place_of(tensor)
+        if base in _MOVED_INDICES and _is_index_list(argument):
+            continue
+        if (base, argument.name) in NUMBER_ARGUMENTS and tensor.dim() == 0:
+            continue
         if place == HOST and not _is_written(argument):
             if _is_index_list(argument) or (base, argument.name) in HOST_ARGUMENTS:
                 continue
-            if tensor.dim() == 0 and (pointwise or (base, argument.name) in NUMBER_ARGUMENTS):
+            if tensor.dim() == 0 and pointwise:
                 continue
         bound.append((argument, tensor, place))
     if not bound:
@@ -111,7 +107,7 @@ def result_place(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> to
 
 def _check_index(base: str, bound: list[tuple[Any, torch.Tensor, torch.device]]) -> None:
     __tracebackhide__ = True
-    if not base.startswith(("index", "_unsafe_index", "_index_put")):
+    if base not in ("index", "_unsafe_index"):
         return
     indexed = bound[0][2]
     for argument, _, place in bound[1:]:
@@ -144,26 +140,59 @@ def _mismatch(
     return argument_elsewhere(argument, place, common, base)
 
 
+_COMPOSITE = ("CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional")
+_composite_key: dict[Any, Any] = {}
+
+
+def composite_key(func: Any) -> Any:
+    """The dispatch key under which an operator is written in terms of others; None where it has kernels of its own."""
+    if func not in _composite_key:
+        has, name = torch._C._dispatch_has_kernel_for_dispatch_key, func.name()
+        own = has(name, "CPU") or func._schema.name.removeprefix("aten::") in _OWN_CHECK
+        keys = [key for key in _COMPOSITE if not own and has(name, key)]
+        _composite_key[func] = getattr(torch._C.DispatchKey, keys[0]) if keys else None
+    return _composite_key[func]
+
+
 class _DeviceRules(TorchDispatchMode):
     """Applies `result_place` to every operator, and remembers which storage is where."""
 
-    def __init__(self) -> None:
+    def __init__(self, first: torch.device | None) -> None:
         super().__init__()
         self.by_storage: dict[int, torch.device | None] = {}
+        # Where an operator that is written in terms of others makes new tensors: `self.options()`, nearly always.
+        self.first = first
 
     def _remember(self, value: Any) -> None:
         for tensor in tensors_in(value):
             if tensor.layout is torch.strided:
                 self.by_storage[tensor.untyped_storage().data_ptr()] = tensor._devlint_place  # type: ignore[attr-defined]
 
+    def _decompose(self, func: Any, key: Any, args: Any, kwargs: Any, operands: list[torch.Tensor]) -> Any:
+        __tracebackhide__ = True
+        before, self.first = self.first, operands[0]._devlint_place  # type: ignore[attr-defined]
+        try:
+            with self:
+                return func._op_dk(key, *args, **kwargs)
+        finally:
+            self.first = before
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         __tracebackhide__ = True
         kwargs = dict(kwargs or {})
+        operands = [tensor for _, tensor in _operands(func, args, kwargs)]
+        if len({place_of(tensor) for tensor in operands}) > 1:
+            key = composite_key(func)
+            if key is not None:
+                return self._decompose(func, key, args, kwargs, operands)
         place = result_place(func, args, kwargs)
-        if kwargs.get("device") is not None:
-            place = machine.place(kwargs["device"])
+        device = kwargs.get("device")
+        if device is not None:
+            place = machine.place(device)
             if place is not None:
                 kwargs["device"] = HOST
+            elif not operands and torch.device(device).type == "cpu":
+                place = self.first
         self._remember((args, kwargs))
         result = engine.tag(func(*args, **kwargs), place)
         self._remember(result)
@@ -196,7 +225,8 @@ def run_mixed(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     __tracebackhide__ = True
     if func in _RECURRENT:
         _check_recurrent(args)
-    with _DeviceRules() as rules:
+    first = next(tensors_in((args, kwargs)))._devlint_place  # type: ignore[attr-defined]
+    with _DeviceRules(first) as rules:
         try:
             result = func(*args, **kwargs)
         except RuntimeError as error:
