@@ -14,7 +14,7 @@ from devlint.runtime.virtual.device_checks import CHECKED_ITERATORS, UNTAGGED_IT
 OPERATORS = """
     add mul where matmul addmm linalg.solve cat stack gather scatter_add index_select index_put take_along_dim
     nn.functional.linear nn.functional.embedding nn.functional.cross_entropy nn.functional.layer_norm
-    nn.functional.scaled_dot_product_attention masked_fill clamp lerp copysign logical_and tensor_split searchsorted
+    nn.functional.scaled_dot_product_attention masked_fill clamp lerp copysign logical_and searchsorted
     slice_scatter block_diag cumsum sort unbind split fft.rfft einsum cdist dist outer dot softmax var_mean
 """.split()
 

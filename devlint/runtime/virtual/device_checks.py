@@ -20,7 +20,7 @@ UNTAGGED_ITERATORS = frozenset(
 # Checked, though tagged `pointwise`: a 0-dim host tensor is an error like any other.
 CHECKED_ITERATORS = frozenset(
     """
-    clamp clamp_ clamp_max clamp_max_ clamp_min clamp_min_ equal frexp gcd gelu_backward igamma igamma_ igammac igammac_
+    clamp clamp_ clamp_max clamp_max_ clamp_min clamp_min_ equal gcd gelu_backward igamma igamma_ igammac igammac_
     lcm logaddexp logaddexp2 logit_backward native_dropout_backward nextafter nextafter_ sigmoid_backward silu_backward
     tanh_backward threshold_backward
     """.split()
