@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import argparse
 import gzip
-import json
 import importlib.util
+import json
 import sys
 import types
 import unittest
@@ -42,7 +42,7 @@ if importlib.util.find_spec("expecttest") is None:
     # PyTorch's test helpers import it for a base class that the operator database doesn't use.
     sys.modules["expecttest"] = types.ModuleType("expecttest")
     sys.modules["expecttest"].TestCase = unittest.TestCase  # type: ignore[attr-defined]
-from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402
+from torch.testing._internal.common_methods_invocations import op_db
 
 TRUTH = Path(__file__).parent.parent / "tests" / "data" / "cuda_truth.json.gz"
 PLACES = {"h": "cpu", "0": "cuda:0", "1": "cuda:1"}
@@ -168,7 +168,9 @@ def on_fake(sample: Sample, placement: str) -> Outcome:
             return None
         except Exception as error:
             text = f"{type(error).__name__} {error}"
-            if any(word in text for word in ("GuardOnDataDependent", "data-dependent", "NotImplementedError", "FakeTensor")):
+            if any(
+                word in text for word in ("GuardOnDataDependent", "data-dependent", "NotImplementedError", "FakeTensor")
+            ):
                 return "error" if "device" in text else None
             return "error"
 
@@ -195,7 +197,9 @@ REASONS: list[tuple[Callable[[Case, Outcome, Outcome, Sample], bool], str]] = [
         "FakeTensorMode does not check a convolution's operands; CUDA does (check_input_same_type_as_parameters)",
     ),
     (
-        lambda case, fake, virtual, sample: fake != "error" and virtual == "error" and _number_on_the_host(case, sample),
+        lambda case, fake, virtual, sample: (
+            fake != "error" and virtual == "error" and _number_on_the_host(case, sample)
+        ),
         "FakeTensorMode takes any 0-dim host tensor as a number; this CUDA kernel checks its operands' devices",
     ),
     (
@@ -341,7 +345,9 @@ def main() -> int:
     found = compare(options.samples, options.op)
     by_reason: dict[str, Counter[str]] = defaultdict(Counter)
     for case, fake, virtual, why in found.disagreements:
-        by_reason[why or "unexplained"][f"{case.op} [{case.placement}]: FakeTensorMode {fake or '-'}, virtual CUDA {virtual or '-'}"] += 1
+        by_reason[why or "unexplained"][
+            f"{case.op} [{case.placement}]: FakeTensorMode {fake or '-'}, virtual CUDA {virtual or '-'}"
+        ] += 1
     for why, counts in sorted(by_reason.items(), key=lambda item: -sum(item[1].values())):
         print(f"\n{sum(counts.values())} x {why}")
         for text, count in counts.most_common():

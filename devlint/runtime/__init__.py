@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     )
     from devlint.runtime.run import run_program as run_program
     from devlint.runtime.virtual.context import virtual_cuda as virtual_cuda
-    from devlint.runtime.virtual.errors import VirtualCudaUnsupported as VirtualCudaUnsupported
+    from devlint.runtime.virtual.errors import VirtualCudaUnsupportedError as VirtualCudaUnsupportedError
     from devlint.runtime.watch.report import Report as Report
     from devlint.runtime.watch.watcher import watch_devices as watch_devices
 
@@ -40,14 +40,14 @@ _HOMES = {
     "assert_same_device": "assertions",
     "run_program": "run",
     "virtual_cuda": "virtual.context",
-    "VirtualCudaUnsupported": "virtual.errors",
+    "VirtualCudaUnsupportedError": "virtual.errors",
     "Report": "watch.report",
     "watch_devices": "watch.watcher",
 }
 
 __all__ = [
     "Report",
-    "VirtualCudaUnsupported",
+    "VirtualCudaUnsupportedError",
     "assert_device_agnostic",
     "assert_moves_with_module",
     "assert_no_sync",

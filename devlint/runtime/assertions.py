@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import Any, TypeVar
 
 import torch
@@ -45,10 +46,9 @@ def named_tensors(value: Any, name: str = "it", seen: set[int] | None = None) ->
                     yield from named_tensors(owned, f"{name}.{child}", seen)
             elif not key.endswith("_hooks"):
                 yield from named_tensors(item, f"{name}.{key}", seen)
-    elif hasattr(value, "__dict__") and not isinstance(value, type) and not callable(value):
-        if type(value).__module__ not in ("builtins", "types"):
-            for key, item in vars(value).items():
-                yield from named_tensors(item, f"{name}.{key}", seen)
+    elif hasattr(value, "__dict__") and not isinstance(value, type | ModuleType) and not callable(value):
+        for key, item in vars(value).items():
+            yield from named_tensors(item, f"{name}.{key}", seen)
 
 
 def _matches(place: torch.device, wanted: torch.device) -> bool:
@@ -112,7 +112,7 @@ def assert_moves_with_module(module: torch.nn.Module) -> None:
         with machine:
             return assert_moves_with_module(module)
     moved = copy.deepcopy(module).to("cpu").to("cuda")
-    stayed = [(name, t) for name, t in named_tensors(moved, type(module).__name__) if not place_of(t).type == "cuda"]
+    stayed = [(name, t) for name, t in named_tensors(moved, type(module).__name__) if place_of(t).type != "cuda"]
     if stayed:
         _fail(
             f"{len(stayed)} tensors of {type(module).__name__} do not follow .to(); register them as buffers, "

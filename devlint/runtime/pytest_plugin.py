@@ -79,7 +79,7 @@ class Session:
 
 
 _SESSION = pytest.StashKey[Session]()
-_WATCH = pytest.StashKey["watch_devices"]()
+_WATCH: pytest.StashKey[watch_devices] = pytest.StashKey()
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -29,7 +29,7 @@ def _start_with_modes(thread: threading.Thread) -> None:
 def add(factory: ModeFactory) -> None:
     """From now on, new threads enter what `factory` makes, in the order of the calls to `add`."""
     _factories.append(factory)
-    threading.Thread.start = _start_with_modes  # type: ignore[method-assign]
+    threading.Thread.start = _start_with_modes  # type: ignore[method-assign,assignment]
 
 
 def remove(factory: ModeFactory) -> None:

@@ -52,5 +52,3 @@ def install(patches: Patches) -> None:
             original = names.get(name)
             if original is not None and type(original).__name__ == "builtin_function_or_method":
                 patches.set(module, name, _REPLACEMENTS[name])
-
-

@@ -157,7 +157,11 @@ FAILING = {
         SAME,
     ),
     "masked_fill mask": (lambda: x().masked_fill(h() > 0, 0.0), RuntimeError, "same device|two devices"),
-    "index host by gpu": (lambda: h()[torch.tensor([0], device="cuda")], RuntimeError, "indices should be either on cpu"),
+    "index host by gpu": (
+        lambda: h()[torch.tensor([0], device="cuda")],
+        RuntimeError,
+        "indices should be either on cpu",
+    ),
     "mask host by gpu": (lambda: h()[x() > 0], RuntimeError, "indices should be either on cpu"),
     "assign vector by index": (
         lambda: x().__setitem__(torch.tensor([0, 1], device="cuda"), h(2, 3)),
@@ -301,7 +305,7 @@ def test_cuda_in_a_forked_worker(gpus):
 
 
 def test_refusals_are_loud():
-    from devlint.runtime import VirtualCudaUnsupported, virtual_cuda
+    from devlint.runtime import VirtualCudaUnsupportedError, virtual_cuda
 
     with virtual_cuda():
         for attempt in (
@@ -313,5 +317,5 @@ def test_refusals_are_loud():
             lambda: torch.set_default_tensor_type("torch.cuda.FloatTensor"),
             lambda: torch.ones(2).to("mps"),
         ):
-            with pytest.raises(VirtualCudaUnsupported, match="devlint: virtual CUDA does not support"):
+            with pytest.raises(VirtualCudaUnsupportedError, match="devlint: virtual CUDA does not support"):
                 attempt()

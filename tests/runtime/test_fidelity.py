@@ -16,7 +16,7 @@ OPERATORS = """
     nn.functional.linear nn.functional.embedding nn.functional.cross_entropy nn.functional.layer_norm
     nn.functional.scaled_dot_product_attention masked_fill clamp lerp copysign logical_and searchsorted
     slice_scatter block_diag cumsum sort unbind split fft.rfft einsum cdist dist outer dot softmax var_mean
-""".split()
+""".split()  # noqa: SIM905 - names
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -35,10 +35,14 @@ def test_truth_files_are_read_as_written(tmp_path):
     assert fidelity.read_truth(path) == data
     fidelity.write_truth(data, path)
     assert path.read_bytes() == before
-    assert fidelity.against_truth({**data, "outcomes": {"add/0/0h": "nonsense"}}) == [("add/0/0h", "nonsense", "cuda:0")]
+    assert fidelity.against_truth({**data, "outcomes": {"add/0/0h": "nonsense"}}) == [
+        ("add/0/0h", "nonsense", "cuda:0")
+    ]
 
 
-@pytest.mark.skipif(not fidelity.TRUTH.exists(), reason="no recording of a real GPU yet: benchmarks/fidelity.py --record")
+@pytest.mark.skipif(
+    not fidelity.TRUTH.exists(), reason="no recording of a real GPU yet: benchmarks/fidelity.py --record"
+)
 @pytest.mark.filterwarnings("ignore")
 def test_agrees_with_recorded_cuda():
     truth = fidelity.read_truth()

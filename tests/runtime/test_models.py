@@ -129,7 +129,7 @@ def test_an_input_left_on_the_host(name):
     model, inputs = MODELS[name]()
     with virtual_cuda(), watch_devices() as watch:
         model.cuda()
-        with pytest.raises(RuntimeError, match="same device|should be the same") as caught:
+        with pytest.raises(RuntimeError, match=r"same device|should be the same") as caught:
             model(**inputs) if "input_ids" in inputs else model(inputs["x"])
     assert watch.report().mismatches
     (note,) = caught.value.__notes__

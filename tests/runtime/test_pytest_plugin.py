@@ -32,7 +32,9 @@ def run(pytester):
 
 
 def test_costs_nothing_when_unused(run):
-    result = run("import sys\ndef test_it():\n    assert 'torch' not in sys.modules and 'rich' not in sys.modules", fresh=True)
+    result = run(
+        "import sys\ndef test_it():\n    assert 'torch' not in sys.modules and 'rich' not in sys.modules", fresh=True
+    )
     result.assert_outcomes(passed=1)
     result.stdout.no_fnmatch_line("*devlint*")
 
@@ -202,7 +204,9 @@ def test_a_cpu_suite_under_virtual_cuda(run, pytester):
 
 def test_with_xdist(run, pytester):
     pytest.importorskip("xdist")
-    check_forgetful(run(FORGETFUL, "--devlint-virtual-cuda=1", "--devlint-report=seen.json", "-n2", fresh=True), pytester)
+    check_forgetful(
+        run(FORGETFUL, "--devlint-virtual-cuda=1", "--devlint-report=seen.json", "-n2", fresh=True), pytester
+    )
 
 
 def test_the_same_suite_passes_on_the_cpu(run):

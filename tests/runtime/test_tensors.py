@@ -36,7 +36,15 @@ def test_factories(gpus):
     assert {tensor.device for tensor in made} == {CUDA0}
     x = made[0]
     derived = [torch.zeros_like(x), torch.rand_like(x), x.new_zeros(2), x.new_tensor([1]), x.new_full((1,), 2.0)]
-    derived += [torch.tensor(x.tolist(), device=x.device), x.new_empty(3), x.clone(), x.detach(), x.data, x[:1], x.view(1, 2)]
+    derived += [
+        torch.tensor(x.tolist(), device=x.device),
+        x.new_empty(3),
+        x.clone(),
+        x.detach(),
+        x.data,
+        x[:1],
+        x.view(1, 2),
+    ]
     derived += [*x.split(1), *torch.meshgrid(x, x, indexing="ij"), x.expand(3, 2), x.t(), x.float(), x.half()]
     assert {tensor.device for tensor in derived} == {CUDA0}
     assert torch.zeros_like(x, device="cpu").device.type == x.new_zeros(1, device="cpu").device.type == "cpu"
@@ -105,7 +113,14 @@ def test_in_place_and_views(gpus):
 
 def test_host_numbers_mix_in(gpus):
     x, number = torch.ones(3, device="cuda"), torch.tensor(2.0)
-    for mixed in (x + number, number * x, x.mul_(number), torch.where(x > 0, x, number), x.clamp(min=number), x.lerp(x, number)):
+    for mixed in (
+        x + number,
+        number * x,
+        x.mul_(number),
+        torch.where(x > 0, x, number),
+        x.clamp(min=number),
+        x.lerp(x, number),
+    ):
         assert mixed.device == CUDA0
     assert (number > x).device == CUDA0
     assert x.masked_fill(x > 0, number).device == CUDA0

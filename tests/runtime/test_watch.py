@@ -129,7 +129,12 @@ def test_counts_bytes_and_directions(two_gpus):
         x.to("cuda:1")
         back.cuda()
     seen = {(e.source, e.target, e.count, e.bytes) for e in watch.report().transfers}
-    assert seen == {("cpu", "cuda:0", 3, 96), ("cpu", "cuda:0", 1, 32), ("cuda:0", "cpu", 1, 32), ("cuda:0", "cuda:1", 1, 32)}
+    assert seen == {
+        ("cpu", "cuda:0", 3, 96),
+        ("cpu", "cuda:0", 1, 32),
+        ("cuda:0", "cpu", 1, 32),
+        ("cuda:0", "cuda:1", 1, 32),
+    }
     (trip,) = watch.report().round_trips
     assert (trip.count, trip.bytes) == (1, 32)
     assert watch.report().transfer_bytes == 192

@@ -18,7 +18,7 @@ _LOWER = """
     __matmul__ __rmatmul__ addbmm addmm addmv addr baddbmm bmm chain_matmul linalg_multi_dot linalg_vecdot conv1d conv2d
     conv3d convolution conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d linear matmul mm mv prelu
     scaled_dot_product_attention lstm gru rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell einsum
-""".split()
+""".split()  # noqa: SIM905 - names
 _FLOAT32 = """
     __pow__ __rdiv__ __rpow__ __rtruediv__ acos asin binary_cross_entropy_with_logits cosh cosine_embedding_loss cdist
     cosine_similarity cross_entropy_loss cumprod cumsum dist erfinv exp expm1 group_norm hinge_embedding_loss
@@ -27,10 +27,10 @@ _FLOAT32 = """
     frobenius_norm nuclear_norm pdist poisson_nll_loss pow prod reciprocal renorm rsqrt sinh smooth_l1_loss
     soft_margin_loss softmax softplus sum tan triplet_margin_loss upsample_nearest1d upsample_nearest2d
     upsample_nearest3d upsample_linear1d upsample_bilinear2d upsample_trilinear3d upsample_bicubic2d
-""".split()
+""".split()  # noqa: SIM905 - names
 _WIDEST = """
     addcdiv addcmul atan2 bilinear cross dot vdot grid_sampler index_put index_put_ scatter_add tensordot cat stack
-""".split()
+""".split()  # noqa: SIM905 - names
 _BANNED = "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast."
 
 
@@ -39,7 +39,13 @@ def _lower() -> torch.dtype:
 
 
 def _policies() -> dict[Any, str]:
-    homes: tuple[Any, ...] = (torch._C.TensorBase, torch, torch._C._VariableFunctions, torch._C._nn, torch._C._linalg)
+    homes: tuple[Any, ...] = (
+        torch._C.TensorBase,
+        torch,
+        torch._C._VariableFunctions,
+        torch._C._nn,
+        getattr(torch._C, "_linalg", None),
+    )
     table: dict[Any, str] = {}
     for policy, names in (("lower", _LOWER), ("float32", _FLOAT32), ("widest", _WIDEST)):
         for name in names:
@@ -56,9 +62,7 @@ _POLICY = _policies()
 
 def _eligible(tensor: Tensor) -> bool:
     return (
-        tensor.is_floating_point()
-        and tensor.dtype is not torch.float64
-        and tensor._devlint_place is not None  # type: ignore[attr-defined]
+        tensor.is_floating_point() and tensor.dtype is not torch.float64 and tensor._devlint_place is not None  # type: ignore[attr-defined]
     )
 
 

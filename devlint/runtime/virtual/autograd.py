@@ -17,8 +17,8 @@ from devlint.runtime.virtual.patching import Patches
 Tensor = torch.Tensor
 _Base: Any = torch._C._FunctionBase
 _apply: Any = vars(Function)["apply"]
-_backward = BackwardCFunction.apply
-_save_for_backward = FunctionCtx.save_for_backward
+_backward: Any = BackwardCFunction.apply
+_save_for_backward: Any = FunctionCtx.save_for_backward
 
 
 def _place(value: Any) -> Any:
@@ -38,10 +38,8 @@ def _apply_and_place(cls: Any, *args: Any, **kwargs: Any) -> Any:
     for output in outputs:
         node = output.grad_fn if isinstance(output, Tensor) else None
         if isinstance(node, BackwardCFunction):
-            node._devlint_outputs = tuple(_place(value) for value in outputs)  # type: ignore[attr-defined]
-            node._devlint_inputs = tuple(  # type: ignore[attr-defined]
-                place_of(value) if isinstance(value, Tensor) else None for value in args
-            )
+            node._devlint_outputs = tuple(_place(value) for value in outputs)
+            node._devlint_inputs = tuple(place_of(value) if isinstance(value, Tensor) else None for value in args)
             break
     return result
 
@@ -100,7 +98,7 @@ def _register_hook(tensor: Any, hook: Any) -> Any:
     return _tensor_register_hook(tensor, lambda gradient: hook(tag(gradient, place)))
 
 
-_tensor_register_hook = torch.Tensor.register_hook
+_tensor_register_hook: Any = torch.Tensor.register_hook
 _engine_run_backward: Any = torch.autograd.graph._engine_run_backward
 
 
@@ -119,7 +117,7 @@ def _run_backward(outputs: Any, gradients: Any, *args: Any, **kwargs: Any) -> An
     return results
 
 
-_hooks_init = torch.autograd.graph.saved_tensors_hooks.__init__
+_hooks_init: Any = torch.autograd.graph.saved_tensors_hooks.__init__
 
 
 def _running_place() -> Any:
@@ -168,10 +166,17 @@ def _as_placed_subclass(tensor: Any, cls: Any) -> Any:
 
 def _functorch_doors(patches: Patches) -> None:
     """vmap, grad and their like wrap tensors in new objects; the wrapped ones keep the place."""
-    names = (
-        "_add_batch_dim _remove_batch_dim _wrap_for_grad _unwrap_for_grad _unwrap_batched unwrap_if_dead get_unwrapped "
-        "_wrap_functional_tensor _unwrap_functional_tensor"
-    ).split()
+    names = [
+        "_add_batch_dim",
+        "_remove_batch_dim",
+        "_wrap_for_grad",
+        "_unwrap_for_grad",
+        "_unwrap_batched",
+        "unwrap_if_dead",
+        "get_unwrapped",
+        "_wrap_functional_tensor",
+        "_unwrap_functional_tensor",
+    ]
 
     def keeping_place(original: Any) -> Any:
         def wrapped(tensor: Any, *args: Any, **kwargs: Any) -> Any:

@@ -21,9 +21,10 @@ def _compile(model: Any = None, **options: Any) -> Any:
         return functools.partial(_compile, **options)
     warnings.warn("devlint: under virtual_cuda() torch.compile runs the code eagerly", stacklevel=2)
     if isinstance(model, torch.nn.Module):
-        from torch._dynamo.eval_frame import OptimizedModule
+        from torch._dynamo import eval_frame
 
-        return OptimizedModule(model, lambda function: function)
+        wrapper: Any = eval_frame.OptimizedModule
+        return wrapper(model, lambda function: function)
     return model
 
 
@@ -66,7 +67,7 @@ def _known_call(definition: Any, *args: Any, **kwargs: Any) -> Any:
     return _call(definition, *args, **kwargs)
 
 
-_call = CustomOpDef.__call__
+_call: Any = CustomOpDef.__call__
 
 
 def install(patches: Patches) -> None:

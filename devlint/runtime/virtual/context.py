@@ -55,7 +55,7 @@ def _default_device(context: Any, func: Any, types: Any, args: Any = (), kwargs:
 
 def _install() -> None:
     # Optimizers import it on first use. It must not look at torch.cuda while our layer is beneath.
-    import torch._dynamo  # noqa: F401
+    import torch._dynamo
 
     patches = _patches
     patches.set(torch.Tensor, TAG, None)
@@ -81,7 +81,7 @@ class virtual_cuda:  # noqa: N801 - reads as the function it stands for
     answers as a CUDA build on a machine with `count` GPUs does, errors included. May be nested: the inner count
     holds inside. Threads started inside take part; threads that run already don't.
 
-    Raises ValueError for a count below 1. What isn't supported raises `VirtualCudaUnsupported`.
+    Raises ValueError for a count below 1. What isn't supported raises `VirtualCudaUnsupportedError`.
     """
 
     def __init__(self, count: int = 1) -> None:

@@ -14,7 +14,7 @@ UNTAGGED_ITERATORS = frozenset(
     bernoulli_ binary_cross_entropy binomial copysign_ eq_ fill_ floor_divide floor_divide_ ge_ gt_ heaviside_
     index_fill_ _index_put_impl_ __irshift__ le_ lt_ masked_fill_ mse_loss ne_ rsub smooth_l1_loss
     _fused_adagrad_ _fused_adam_ _fused_adamw_ _fused_sgd_
-    """.split()
+    """.split()  # noqa: SIM905 - names
 )
 
 # Checked, though tagged `pointwise`: a 0-dim host tensor is an error like any other.
@@ -23,5 +23,5 @@ CHECKED_ITERATORS = frozenset(
     clamp clamp_ clamp_max clamp_max_ clamp_min clamp_min_ equal gcd gelu_backward igamma igamma_ igammac igammac_
     lcm logaddexp logaddexp2 logit_backward native_dropout_backward nextafter nextafter_ sigmoid_backward silu_backward
     tanh_backward threshold_backward
-    """.split()
+    """.split()  # noqa: SIM905 - names
 )

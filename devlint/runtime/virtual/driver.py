@@ -71,9 +71,11 @@ def _memory_stats(index: int) -> dict[str, Any]:
     zero = dict.fromkeys(figures, 0)
     stats: dict[str, Any] = {kind: {"all": figures, "small_pool": zero, "large_pool": zero} for kind in kinds}
     stats |= {count: {"all": zero, "small_pool": zero, "large_pool": zero} for count in counts}
-    return stats | {"num_alloc_retries": 0, "num_ooms": 0, "num_sync_all_streams": 0, "num_device_alloc": 0} | {
-        "num_device_free": 0, "max_split_size": -1, "oversize_allocations": zero, "oversize_segments": zero
-    }
+    return (
+        stats
+        | {"num_alloc_retries": 0, "num_ooms": 0, "num_sync_all_streams": 0, "num_device_alloc": 0}
+        | {"num_device_free": 0, "max_split_size": -1, "oversize_allocations": zero, "oversize_segments": zero}
+    )
 
 
 def _flat(stats: dict[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 from torch._C import _len_torch_function_stack
-from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
+from torch.overrides import TorchFunctionMode
 from torch.utils._device import DeviceContext
 
 from devlint.runtime.virtual.state import machine
@@ -25,14 +25,22 @@ HANDLERS: dict[Any, Handler] = {}
 # Functions that never need a look: they return no tensor and read no device.
 PASS: set[Any] = set()
 
+_pop_mode: Any = torch.overrides._pop_mode
+_push_mode: Any = torch.overrides._push_mode
+
 _UNSEEN: Any = object()
 _MIXED: Any = object()
 _NO_KWARGS: dict[str, Any] = {}
 
+
 # Set by rules.py, handlers.py and autocast.py (they import this module).
-run_mixed: Handler
-run_with_device: Handler
-autocast_arguments: Callable[[Any, tuple[Any, ...], dict[str, Any]], tuple[tuple[Any, ...], dict[str, Any]]]
+def _later(*_: Any) -> Any:
+    raise AssertionError("devlint.runtime.virtual.context is not imported")
+
+
+run_mixed: Handler = _later
+run_with_device: Handler = _later
+autocast_arguments: Handler = _later
 _autocast_on = torch.is_autocast_enabled
 
 

@@ -10,13 +10,13 @@ from typing import NoReturn
 import torch
 
 
-class VirtualCudaUnsupported(NotImplementedError):
+class VirtualCudaUnsupportedError(NotImplementedError):
     """Something that virtual CUDA doesn't do; the message says what, and what to do instead."""
 
 
 def refuse(what: str, instead: str = "run this part on a real GPU, or outside virtual_cuda()") -> NoReturn:
-    """Raises `VirtualCudaUnsupported`."""
-    raise VirtualCudaUnsupported(f"devlint: virtual CUDA does not support {what}; {instead}")
+    """Raises `VirtualCudaUnsupportedError`."""
+    raise VirtualCudaUnsupportedError(f"devlint: virtual CUDA does not support {what}; {instead}")
 
 
 # Newer builds have a subclass of RuntimeError for errors of the driver.

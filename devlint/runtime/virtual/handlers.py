@@ -26,9 +26,7 @@ def check_generator(generator: Any, place: torch.device | None) -> None:
     __tracebackhide__ = True
     wanted = "cuda" if place is not None else "cpu"
     if generator is not None and generator.device.type != wanted:
-        raise RuntimeError(
-            f"Expected a '{wanted}' device type for generator but found '{generator.device.type}'"
-        )
+        raise RuntimeError(f"Expected a '{wanted}' device type for generator but found '{generator.device.type}'")
 
 
 def run_with_device(func: Any, args: Args, kwargs: Kwargs) -> Any:
@@ -123,9 +121,7 @@ def _cuda(func: Any, args: Args, kwargs: Kwargs) -> Any:
     if device is None:
         device = "cuda"
     elif not isinstance(device, int) and torch.device(device).type != "cuda":
-        raise RuntimeError(
-            f"Invalid device, must be cuda device, got {device}"
-        )
+        raise RuntimeError(f"Invalid device, must be cuda device, got {device}")
     return move(args[0], device, **options)
 
 
@@ -326,20 +322,83 @@ HANDLERS.update(
     }
 )
 
-_PLAIN_GETTERS = (
-    "dtype layout shape ndim requires_grad is_leaf grad_fn output_nr _version names is_sparse is_sparse_csr "
-    "is_quantized is_meta is_mkldnn is_nested is_complex is_vulkan is_xla is_xpu is_mps is_ipu is_hpu is_mtia is_maia "
-    "retains_grad name volatile itemsize nbytes _backward_hooks _post_accumulate_grad_hooks _is_view"
-).split()
-_PLAIN_SETTERS = "requires_grad names _backward_hooks _post_accumulate_grad_hooks".split()
-_PLAIN_METHODS = (
-    "size stride dim ndimension numel nelement storage_offset element_size is_contiguous is_floating_point is_complex "
-    "is_signed is_conj is_neg is_inference is_same_size requires_grad_ retain_grad __len__ item tolist data_ptr "
-    "_is_view _nested_tensor_size dense_dim sparse_dim is_nonzero __bool__ __float__ __int__ __index__ __complex__ "
-    "is_coalesced is_distributed has_names const_data_ptr _has_symbolic_sizes_strides"
-).split()
+_PLAIN_GETTERS = [
+    "dtype",
+    "layout",
+    "shape",
+    "ndim",
+    "requires_grad",
+    "is_leaf",
+    "grad_fn",
+    "output_nr",
+    "_version",
+    "names",
+    "is_sparse",
+    "is_sparse_csr",
+    "is_quantized",
+    "is_meta",
+    "is_mkldnn",
+    "is_nested",
+    "is_complex",
+    "is_vulkan",
+    "is_xla",
+    "is_xpu",
+    "is_mps",
+    "is_ipu",
+    "is_hpu",
+    "is_mtia",
+    "is_maia",
+    "retains_grad",
+    "name",
+    "volatile",
+    "itemsize",
+    "nbytes",
+    "_backward_hooks",
+    "_post_accumulate_grad_hooks",
+    "_is_view",
+]
+_PLAIN_SETTERS = ["requires_grad", "names", "_backward_hooks", "_post_accumulate_grad_hooks"]
+_PLAIN_METHODS = [
+    "size",
+    "stride",
+    "dim",
+    "ndimension",
+    "numel",
+    "nelement",
+    "storage_offset",
+    "element_size",
+    "is_contiguous",
+    "is_floating_point",
+    "is_complex",
+    "is_signed",
+    "is_conj",
+    "is_neg",
+    "is_inference",
+    "is_same_size",
+    "requires_grad_",
+    "retain_grad",
+    "__len__",
+    "item",
+    "tolist",
+    "data_ptr",
+    "_is_view",
+    "_nested_tensor_size",
+    "dense_dim",
+    "sparse_dim",
+    "is_nonzero",
+    "__bool__",
+    "__float__",
+    "__int__",
+    "__index__",
+    "__complex__",
+    "is_coalesced",
+    "is_distributed",
+    "has_names",
+    "const_data_ptr",
+    "_has_symbolic_sizes_strides",
+]
 for _name in _PLAIN_GETTERS:
-    _descriptor = getattr(Base, _name, None)
+    _descriptor: Any = getattr(Base, _name, None)
     if hasattr(_descriptor, "__get__") and not callable(_descriptor):
         PASS.add(_descriptor.__get__)
 for _name in _PLAIN_SETTERS:

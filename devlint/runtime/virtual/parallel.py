@@ -12,6 +12,8 @@ from devlint.runtime.virtual.patching import Patches
 from devlint.runtime.virtual.state import machine
 
 Tensor = torch.Tensor
+
+
 def _place(device: Any) -> torch.device:
     return virtual_place(machine.index(device))
 
@@ -29,7 +31,7 @@ def _broadcast_coalesced(tensors: Sequence[Tensor], devices: Sequence[Any], buff
 
 
 def _scatter(
-    tensor: Tensor, devices: Sequence[Any], chunk_sizes: Any = None, dim: int = 0, streams: Any = None
+    tensor: Any, devices: Sequence[Any], chunk_sizes: Any = None, dim: int = 0, streams: Any = None
 ) -> tuple[Tensor, ...]:
     parts = tensor.split(list(chunk_sizes), dim) if chunk_sizes else tensor.chunk(len(devices), dim)
     return tuple(part.to(_place(device)) for part, device in zip(parts, devices, strict=False))
@@ -90,5 +92,3 @@ def install(patches: Patches) -> None:
     patches.set(torch._C, "_gather", _gather)
     patches.set(torch._C, "_group_tensors_by_device_and_dtype", _group_by_place)
     _process_groups(patches)
-
-

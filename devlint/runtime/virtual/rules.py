@@ -25,7 +25,6 @@ from devlint.runtime.virtual.device_checks import CHECKED_ITERATORS, UNTAGGED_IT
 from devlint.runtime.virtual.errors import argument_elsewhere, two_devices
 from devlint.runtime.virtual.state import machine
 
-
 # Operators that move data between devices. The first argument is written, or names the result's place.
 _COPIES = frozenset({"aten::copy_", "aten::copy", "aten::_foreach_copy_", "aten::_foreach_copy", "aten::_copy_from"})
 # (operator, argument): a 0-dim host tensor is moved to the device.
@@ -75,7 +74,7 @@ def result_place(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> to
     operands = list(_operands(func, args, kwargs))
     places = {place_of(tensor) for _, tensor in operands}
     if len(places) < 2:
-        return operands[0][1]._devlint_place if operands else None  # type: ignore[attr-defined,no-any-return]
+        return operands[0][1]._devlint_place if operands else None  # type: ignore[attr-defined]
     name = func._schema.name
     if name in _COPIES:
         return operands[0][1]._devlint_place  # type: ignore[attr-defined,no-any-return]
@@ -154,11 +153,11 @@ def composite_key(func: Any) -> Any:
     return _composite_key[func]
 
 
-class _DeviceRules(TorchDispatchMode):
+class _DeviceRules(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Applies `result_place` to every operator, and remembers which storage is where."""
 
     def __init__(self, first: torch.device | None) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.by_storage: dict[int, torch.device | None] = {}
         # Where an operator that is written in terms of others makes new tensors: `self.options()`, nearly always.
         self.first = first
@@ -207,8 +206,11 @@ def _check_recurrent(args: tuple[Any, ...]) -> None:
     given = place_of(args[0])
     # (input, hidden, params, ...) or, packed, (data, batch_sizes, hidden, params, ...)
     hidden, params = (args[1], args[2]) if not isinstance(args[2], bool) else (args[1], ())
-    if isinstance(args[1], torch.Tensor) and not isinstance(args[2], bool) and len(args) > 3 and not isinstance(
-        args[3], bool
+    if (
+        isinstance(args[1], torch.Tensor)
+        and not isinstance(args[2], bool)
+        and len(args) > 3
+        and not isinstance(args[3], bool)
     ):
         hidden, params = args[2], args[3]
     for what, tensors in (("parameter", params), ("hidden", hidden)):

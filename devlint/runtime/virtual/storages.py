@@ -12,9 +12,9 @@ from devlint.runtime.virtual.patching import Patches
 from devlint.runtime.virtual.state import machine
 
 _Storage: Any = torch.UntypedStorage
-_host_device: Any = torch._C.StorageBase.device
-_host_cpu = torch.UntypedStorage.cpu
-_host_deepcopy = torch.UntypedStorage.__deepcopy__
+_StorageBase: Any = torch._C.StorageBase
+_host_device: Any = _StorageBase.device
+_host_deepcopy: Any = torch.UntypedStorage.__deepcopy__
 
 
 def _device(storage: Any) -> torch.device:
@@ -69,7 +69,7 @@ def without_private_state(state: Any) -> Any:
 
 def install_clean_pickles(patches: Patches) -> None:
     """Keeps our attributes out of pickles; the watcher needs this too."""
-    original = torch._utils._get_obj_state
+    original: Any = torch._utils._get_obj_state
 
     def get_obj_state(obj: Any) -> Any:
         state = original(obj)

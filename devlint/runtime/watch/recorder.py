@@ -142,7 +142,16 @@ class Recorder:
         for (kind, name, found, source, target, blocking), tally in lines.items():
             events.append(
                 Event(
-                    kind, found.path, found.line, found.function, name, tally.count, tally.bytes, source, target, blocking
+                    kind,
+                    found.path,
+                    found.line,
+                    found.function,
+                    name,
+                    tally.count,
+                    tally.bytes,
+                    source,
+                    target,
+                    blocking,
                 )
             )
         return Report(ordered(events), str(torch.__version__), self.virtual_devices)

@@ -79,4 +79,4 @@ def site(marked: Mark | None) -> Site:
             line = found
             break
     filename = code.co_filename
-    return Site(filename if filename.startswith("<") else os.path.abspath(filename), line, code.co_qualname)
+    return Site(filename if filename.startswith("<") else str(Path(filename).absolute()), line, code.co_qualname)

@@ -15,20 +15,18 @@ Base: Any = torch._C.TensorBase
 
 _READS = """
     item tolist __bool__ __float__ __int__ __index__ __complex__ is_nonzero
-""".split()
+""".split()  # noqa: SIM905 - names
 _DATA_DEPENDENT = """
     nonzero argwhere masked_select unique_dim _unique2 _unique unique_consecutive bincount equal allclose
     linalg_inv linalg_solve linalg_cholesky cholesky inverse linalg_eigh linalg_eigvalsh linalg_eig
     linalg_eigvals linalg_svd linalg_svdvals linalg_lstsq linalg_matrix_rank linalg_pinv lu_solve linalg_lu_factor
     nonzero_numpy
-""".split()
+""".split()  # noqa: SIM905 - names
 
 
 def _lookup(names: list[str]) -> set[Any]:
-    homes: tuple[Any, ...] = (Base, torch, torch._C._VariableFunctions, torch._C._linalg)
-    return {
-        function for name in names for home in homes if callable(function := getattr(home, name, None))
-    }
+    homes: tuple[Any, ...] = (Base, torch, torch._C._VariableFunctions, getattr(torch._C, "_linalg", None))
+    return {function for name in names for home in homes if callable(function := getattr(home, name, None))}
 
 
 # Reads of a value, and functions whose result's size (or success) depends on the data.
@@ -40,9 +38,7 @@ def _accelerated_mask(index: Any) -> bool:
 
     items = index if isinstance(index, tuple | list) else (index,)
     return any(
-        isinstance(item, torch.Tensor)
-        and item.dtype in (torch.bool, torch.uint8)
-        and is_accelerated(place_of(item))
+        isinstance(item, torch.Tensor) and item.dtype in (torch.bool, torch.uint8) and is_accelerated(place_of(item))
         for item in items
     )
 

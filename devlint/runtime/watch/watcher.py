@@ -12,8 +12,9 @@ from torch.overrides import TorchFunctionMode
 
 from devlint.runtime import threads, transparency
 from devlint.runtime.places import TRAIL, is_accelerated, place_of, tensors_in
+from devlint.runtime.virtual import handlers as _handlers  # noqa: F401 - it fills PASS
 from devlint.runtime.virtual import storages
-from devlint.runtime.virtual.handlers import PASS
+from devlint.runtime.virtual.engine import PASS
 from devlint.runtime.virtual.patching import Patches
 from devlint.runtime.virtual.state import machine
 from devlint.runtime.watch.recorder import Recorder, operation_name
@@ -198,12 +199,12 @@ class _Watcher:
 
     def _set_data(self, func: Any, args: Args, kwargs: Kwargs) -> Any:
         """`module.to` sets the data of its parameters: their trails go on."""
-        tensor, value = args
+        tensor = args[0]
         before = place_of(tensor)
         result = func(*args)
         after = place_of(tensor)
         if before != after:
-            tensor._devlint_trail = (  # type: ignore[attr-defined]
+            tensor._devlint_trail = (
                 "to",
                 mark(),
                 (before, after),
@@ -254,7 +255,7 @@ class watch_devices:  # noqa: N801 - reads as the function it stands for
     def __init__(self) -> None:
         self.recorder = Recorder()
         self._watcher = _Watcher(self.recorder)
-        self._entered: list[tuple[_WatchMode, Patches]] = []
+        self._entered: list[tuple[Any, Patches]] = []
 
     def _mode(self) -> _WatchMode:
         return _WatchMode(self._watcher)
@@ -267,7 +268,7 @@ class watch_devices:  # noqa: N801 - reads as the function it stands for
         self.recorder.virtual_devices = max(self.recorder.virtual_devices, machine.count)
         patches = Patches()
         self._watch_python_functions(patches)
-        mode = self._mode()
+        mode: Any = self._mode()
         self._entered.append((mode, patches))
         threads.add(self._mode)
         mode.__enter__()
@@ -288,9 +289,9 @@ class watch_devices:  # noqa: N801 - reads as the function it stands for
     def _watch_python_functions(self, patches: Patches) -> None:
         """Functions that no function mode sees: printing (one wait, though CUDA makes several), and flushes."""
         recorder = self.recorder
-        to_text = torch._tensor_str._str
+        to_text: Any = torch._tensor_str._str
 
-        def text(tensor: Any, **options: Any) -> str:
+        def text(tensor: Any, **options: Any) -> Any:
             if not is_accelerated(place_of(tensor)):
                 return to_text(tensor, **options)
             recorder.add("sync", "print", mark())
