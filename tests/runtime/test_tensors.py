@@ -118,7 +118,6 @@ def test_host_numbers_mix_in(gpus):
         number * x,
         x.mul_(number),
         torch.where(x > 0, x, number),
-        x.clamp(min=number),
         x.lerp(x, number),
     ):
         assert mixed.device == CUDA0
