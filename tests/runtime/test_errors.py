@@ -304,14 +304,28 @@ def test_cuda_in_a_forked_worker(gpus):
         next(iter(loader))
 
 
+def scripted_before(x):
+    return x * 2
+
+
+def test_torchscript_from_before_is_refused():
+    from devlint.runtime import VirtualCudaUnsupportedError, virtual_cuda
+
+    function = torch.jit.script(scripted_before)
+    with virtual_cuda():
+        assert function(torch.ones(1)).item() == 2.0
+        with pytest.raises(VirtualCudaUnsupportedError, match="TorchScript"):
+            function(torch.ones(1, device="cuda"))
+
+
 def test_refusals_are_loud():
     from devlint.runtime import VirtualCudaUnsupportedError, virtual_cuda
 
     with virtual_cuda():
         for attempt in (
             lambda: torch.cuda.CUDAGraph(),
-            lambda: torch.jit.script(nn.Linear(2, 2)),
-            lambda: torch.jit.trace(nn.Linear(2, 2), torch.ones(1, 2)),
+            lambda: torch.jit.load("model.pt"),
+            lambda: torch.jit.save(nn.Linear(2, 2), "model.pt"),
             lambda: torch.cuda.memory._snapshot(),
             lambda: torch.cuda.current_blas_handle(),
             lambda: torch.set_default_tensor_type("torch.cuda.FloatTensor"),

@@ -141,6 +141,8 @@ def test_compile_gives_the_eager_result(gpus):
     x = torch.randn(2, 3, device="cuda")
     assert torch.equal(compiled(x), model(x))
     assert set(compiled.state_dict()) == {"_orig_mod.weight", "_orig_mod.bias"}
+    assert torch.equal(torch.jit.script(model)(x), model(x))
+    assert torch.equal(torch.jit.trace(model, x)(x), model(x))
 
 
 def test_moves_back_and_forth(gpus):

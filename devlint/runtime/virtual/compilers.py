@@ -1,4 +1,4 @@
-"""What runs Python elsewhere: torch.compile runs eagerly, TorchScript is refused, custom operators keep their mode."""
+"""What runs Python elsewhere: torch.compile and TorchScript run eagerly, custom operators keep their mode."""
 
 from __future__ import annotations
 
@@ -28,8 +28,14 @@ def _compile(model: Any = None, **options: Any) -> Any:
     return model
 
 
-def _script(*args: Any, **kwargs: Any) -> Any:
-    refuse("torch.jit.script, trace and load", "run the Python code itself: torch.jit.script has no effect on results")
+def _eager(obj: Any = None, *args: Any, **kwargs: Any) -> Any:
+    """`torch.jit.script` and `trace` as with PYTORCH_JIT=0: what they are given runs as it is."""
+    warnings.warn("devlint: under virtual_cuda() torch.jit.script and trace run the code eagerly", stacklevel=2)
+    return kwargs.get("func", obj)
+
+
+def _refused(*args: Any, **kwargs: Any) -> Any:
+    refuse("torch.jit.load, save and trace_module: TorchScript runs in C++, which sees host tensors")
 
 
 def _guarded(call: Any) -> Any:
@@ -73,8 +79,10 @@ _call: Any = CustomOpDef.__call__
 def install(patches: Patches) -> None:
     """Puts these in place of torch's."""
     patches.set(torch, "compile", _compile)
-    for name in ("script", "trace", "load", "freeze", "trace_module"):
-        patches.set(torch.jit, name, _script)
+    for name in ("script", "trace", "freeze", "optimize_for_inference"):
+        patches.set(torch.jit, name, _eager)
+    for name in ("load", "save", "trace_module"):
+        patches.set(torch.jit, name, _refused)
     for definition in OPDEFS.values():
         engine.HANDLERS[definition._opoverload] = _custom_operator
     patches.set(CustomOpDef, "__call__", _known_call)

@@ -14,8 +14,13 @@ from devlint.runtime.places import TRAIL, place_of
 from devlint.runtime.watch.report import Event, Kind, Operand, Report, Step, ordered
 from devlint.runtime.watch.sites import Mark, site
 
-# A tensor's trail: (operation, mark, place or None for "created", the step before).
-Trail = tuple[Any, Any, Any, Any]
+class Trail(tuple[Any, Any, Any, Any]):
+    """A tensor's trail: operation, mark, (source, target) of a move or None for "created", the step before."""
+
+    __slots__ = ()
+
+    def __deepcopy__(self, memo: Any) -> Trail:
+        return self
 
 
 _SPOKEN = {

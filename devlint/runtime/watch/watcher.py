@@ -17,7 +17,7 @@ from devlint.runtime.virtual import storages
 from devlint.runtime.virtual.engine import PASS
 from devlint.runtime.virtual.patching import Patches
 from devlint.runtime.virtual.state import machine
-from devlint.runtime.watch.recorder import Recorder, operation_name
+from devlint.runtime.watch.recorder import Recorder, Trail, operation_name
 from devlint.runtime.watch.report import Report, describe_mismatch
 from devlint.runtime.watch.sites import mark
 from devlint.runtime.watch.syncs import ALWAYS, SOMETIMES
@@ -74,12 +74,12 @@ class _Watcher:
             raise
         if isinstance(result, Tensor):
             if not (args and result is args[0]):
-                result._devlint_trail = (func, mark(), None, None)  # type: ignore[attr-defined]
+                result._devlint_trail = Trail((func, mark(), None, None))  # type: ignore[attr-defined]
         elif isinstance(result, tuple | list) and result and isinstance(result[0], Tensor):
             marked = mark()
             for item in result:
                 if isinstance(item, Tensor) and not any(item is arg for arg in args):
-                    item._devlint_trail = (func, marked, None, None)  # type: ignore[attr-defined]
+                    item._devlint_trail = Trail((func, marked, None, None))  # type: ignore[attr-defined]
         return result
 
     def _alias(self, func: Any, args: Args, kwargs: Kwargs) -> Any:
@@ -164,7 +164,7 @@ class _Watcher:
         after = place_of(result)
         if after != before:
             self._note_transfer(func, tensor, before, after, _is_asynchronous(func, args, kwargs))
-            result._devlint_trail = (func, mark(), (before, after), trail)  # type: ignore[attr-defined]
+            result._devlint_trail = Trail((func, mark(), (before, after), trail))  # type: ignore[attr-defined]
         return result
 
     def _copy_(self, func: Any, args: Args, kwargs: Kwargs) -> Any:
@@ -204,12 +204,7 @@ class _Watcher:
         result = func(*args)
         after = place_of(tensor)
         if before != after:
-            tensor._devlint_trail = (
-                "to",
-                mark(),
-                (before, after),
-                getattr(tensor, "_devlint_trail", None),
-            )
+            tensor._devlint_trail = Trail(("to", mark(), (before, after), getattr(tensor, TRAIL, None)))
         return result
 
 
