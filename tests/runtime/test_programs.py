@@ -153,4 +153,6 @@ def test_moves_back_and_forth(gpus):
     assert model.weight is kept
     model.cpu()
     assert {tensor.device.type for tensor in [*model.parameters(), *model.buffers()]} == {"cpu"}
+    assert model.to(device="cuda", dtype=torch.float64).weight.is_cuda
+    assert not model.to(device="cpu").weight.is_cuda
     assert nn.Linear(2, 2, device="meta").to_empty(device="cuda").weight.is_cuda

@@ -408,4 +408,5 @@ for _name in _PLAIN_METHODS:
     if callable(getattr(Base, _name, None)):
         PASS.add(getattr(Base, _name))
 PASS.update({torch.is_floating_point, torch.is_complex, torch.numel, torch.result_type, torch.is_nonzero})
+PASS.add(torch._C._nn._parse_to)  # reads the arguments of Module.to
 PASS.update({torch.is_same_size, Base.device.__get__, Base.is_cpu.__get__})
