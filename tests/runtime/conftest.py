@@ -8,8 +8,6 @@ torch = pytest.importorskip("torch")
 
 from devlint.runtime import virtual_cuda  # noqa: E402
 
-pytest_plugins = ["pytester"]
-
 
 @pytest.fixture(params=["virtual", pytest.param("real", marks=pytest.mark.gpu)])
 def gpus(request):

@@ -8,11 +8,13 @@ from typing import Any
 
 import torch
 from torch._library.custom_ops import OPDEFS, CustomOpDef
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from devlint.runtime.places import tensors_in
 from devlint.runtime.virtual import engine
 from devlint.runtime.virtual.errors import refuse
 from devlint.runtime.virtual.patching import Patches
+from devlint.runtime.virtual.state import machine
 
 
 def _compile(model: Any = None, **options: Any) -> Any:
@@ -44,6 +46,21 @@ def _guarded(call: Any) -> Any:
             if getattr(tensor, "_devlint_place", None) is not None:
                 refuse("calling TorchScript functions with CUDA tensors", "call the Python function")
         return call(function, *args, **kwargs)
+
+    return guarded
+
+
+def _no_tracing(mode: Any) -> Any:
+    refuse("FakeTensorMode (torch.export, make_fx): it would build CUDA's autograd nodes, which end this process")
+
+
+def _nested(make: Any) -> Any:
+    def guarded(data: Any, *args: Any, **kwargs: Any) -> Any:
+        device = kwargs.get("device")
+        placed = any(getattr(tensor, "_devlint_place", None) is not None for tensor in tensors_in(data))
+        if (placed and device is None) or (device is not None and machine.place(device) is not None):
+            refuse("nested tensors")
+        return make(data, *args, **kwargs)
 
     return guarded
 
@@ -83,6 +100,9 @@ def install(patches: Patches) -> None:
         patches.set(torch.jit, name, _eager)
     for name in ("load", "save", "trace_module"):
         patches.set(torch.jit, name, _refused)
+    patches.set(FakeTensorMode, "__enter__", _no_tracing)
+    patches.set(torch.nested, "nested_tensor", _nested(torch.nested.nested_tensor))
+    patches.set(torch.nested, "as_nested_tensor", _nested(torch.nested.as_nested_tensor))
     for definition in OPDEFS.values():
         engine.HANDLERS[definition._opoverload] = _custom_operator
     patches.set(CustomOpDef, "__call__", _known_call)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
@@ -33,6 +34,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _patches = Patches()
+_stack = ExitStack()
 _lock = threading.RLock()
 _host_device: Any = torch._C.TensorBase.device
 _host_is_cpu: Any = torch._C.TensorBase.is_cpu
@@ -72,6 +74,8 @@ def _install() -> None:
     transparency.install(patches)
     for part in (driver, random, storages, autograd, parallel, compilers, legacy):
         part.install(patches)
+    if hasattr(torch.compiler, "set_stance"):  # functions compiled before run eagerly too
+        _stack.enter_context(torch.compiler.set_stance("force_eager"))
 
 
 class virtual_cuda:  # noqa: N801 - reads as the function it stands for
@@ -115,6 +119,7 @@ class virtual_cuda:  # noqa: N801 - reads as the function it stands for
                 machine.used_in = used_in
                 machine.current.streams.clear()
                 threads.remove(engine.VirtualMode)
+                _stack.close()
                 _patches.undo()
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:

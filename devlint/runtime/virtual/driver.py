@@ -151,6 +151,8 @@ _C_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "_accelerator_resetAccumulatedStats": _nothing,
     "_accelerator_getMemoryInfo": _memory_info,
     "_cuda_memorySnapshot": _refusal("memory snapshots"),
+    "_cuda_record_memory_history": _refusal("memory snapshots"),
+    "_cuda_record_memory_history_legacy": _refusal("memory snapshots"),
     "_cuda_getCurrentBlasHandle": _refusal("cuBLAS handles"),
     "_cuda_getCurrentSolverHandle": _refusal("cuSOLVER handles"),
     "_cuda_jiterator_compile_and_launch_kernel": _refusal("jiterator kernels"),
@@ -208,6 +210,8 @@ def install(patches: Patches) -> None:
     patches.set(torch.cuda, "_cached_device_count", None)
     patches.set(torch._C, "_has_cuda", True)
     patches.set(torch.backends.cuda, "is_built", lambda: True)
+    for name in ("mark", "range_push", "range_pop", "range_start", "range_end"):
+        patches.set(torch.cuda.nvtx, name, lambda *_, **__: 0)
     patches.set(torch.cuda.nccl, "is_available", lambda tensors: False)
     patches.set(torch.backends.cudnn, "is_acceptable", lambda tensor: False)
     patches.set(torch.version, "cuda", "12.8")

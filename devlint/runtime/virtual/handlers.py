@@ -318,6 +318,7 @@ HANDLERS.update(
         torch.tensor_split: _tensor_split,
         Base.tensor_split: _tensor_split,
         torch._pad_packed_sequence: _allow_host(1),
+        torch.ctc_loss: _allow_host(2, 3),  # the lengths
         torch._foreach_copy_: lambda func, args, kwargs: func(*args, **kwargs),
     }
 )
@@ -408,5 +409,6 @@ for _name in _PLAIN_METHODS:
     if callable(getattr(Base, _name, None)):
         PASS.add(getattr(Base, _name))
 PASS.update({torch.is_floating_point, torch.is_complex, torch.numel, torch.result_type, torch.is_nonzero})
+PASS.add(torch._has_compatible_shallow_copy_type)
 PASS.add(torch._C._nn._parse_to)  # reads the arguments of Module.to
 PASS.update({torch.is_same_size, Base.device.__get__, Base.is_cpu.__get__})

@@ -159,13 +159,22 @@ class _DeviceRules(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self, first: torch.device | None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.by_storage: dict[int, torch.device | None] = {}
+        self.kept: list[torch.Tensor] = []  # so that no address is used twice
         # Where an operator that is written in terms of others makes new tensors: `self.options()`, nearly always.
         self.first = first
 
-    def _remember(self, value: Any) -> None:
+    def remember(self, value: Any) -> None:
         for tensor in tensors_in(value):
             if tensor.layout is torch.strided:
+                self.kept.append(tensor)
                 self.by_storage[tensor.untyped_storage().data_ptr()] = tensor._devlint_place  # type: ignore[attr-defined]
+
+    def _place_strangers(self, operands: list[torch.Tensor]) -> None:
+        """Tensors that C++ made out of our sight (`at::tensor(lengths, options)`) are where it makes its others."""
+        for tensor in operands:
+            if place_of(tensor) == HOST and tensor.layout is torch.strided:
+                known = tensor.untyped_storage().data_ptr() in self.by_storage
+                tensor._devlint_place = None if known else self.first  # type: ignore[attr-defined]
 
     def _decompose(self, func: Any, key: Any, args: Any, kwargs: Any, operands: list[torch.Tensor]) -> Any:
         __tracebackhide__ = True
@@ -180,6 +189,7 @@ class _DeviceRules(TorchDispatchMode):  # type: ignore[no-untyped-call]
         __tracebackhide__ = True
         kwargs = dict(kwargs or {})
         operands = [tensor for _, tensor in _operands(func, args, kwargs)]
+        self._place_strangers(operands)
         if len({place_of(tensor) for tensor in operands}) > 1:
             key = composite_key(func)
             if key is not None:
@@ -192,9 +202,9 @@ class _DeviceRules(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 kwargs["device"] = HOST
             elif not operands and torch.device(device).type == "cpu":
                 place = self.first
-        self._remember((args, kwargs))
+        self.remember((args, kwargs))
         result = engine.tag(func(*args, **kwargs), place)
-        self._remember(result)
+        self.remember(result)
         return result
 
 
@@ -229,6 +239,7 @@ def run_mixed(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         _check_recurrent(args)
     first = next(tensors_in((args, kwargs)))._devlint_place  # type: ignore[attr-defined]
     with _DeviceRules(first) as rules:
+        rules.remember((args, kwargs))
         try:
             result = func(*args, **kwargs)
         except RuntimeError as error:

@@ -82,6 +82,19 @@ def _share_refused(storage: Any, *_: Any, **__: Any) -> Any:
     refuse("sending CUDA tensors to another process", "send host tensors")
 
 
+def _foreign(name: str) -> Any:
+    """Protocols that hand device memory to other libraries: of a placed tensor they would hand out host memory."""
+    original = getattr(torch.Tensor, name)
+
+    def guarded(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+        if getattr(tensor, TAG, None) is not None:
+            refuse(f"sharing a CUDA tensor's memory with other libraries ({name})", "move it to the host first")
+        call = original.__get__(tensor)
+        return call(*args, **kwargs) if callable(call) else call
+
+    return property(guarded) if isinstance(original, property) else guarded
+
+
 def install(patches: Patches) -> None:
     """Puts these in place of torch's."""
     patches.set(_Storage, "device", property(_device))
@@ -92,4 +105,6 @@ def install(patches: Patches) -> None:
     patches.set(_Storage, "clone", _clone)
     patches.set(_Storage, "__deepcopy__", _deepcopy)
     patches.set(_Storage, "_share_cuda_", _share_refused)
+    for name in ("__dlpack__", "__cuda_array_interface__"):
+        patches.set(torch.Tensor, name, _foreign(name))
     install_clean_pickles(patches)

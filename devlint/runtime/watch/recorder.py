@@ -14,6 +14,7 @@ from devlint.runtime.places import TRAIL, place_of
 from devlint.runtime.watch.report import Event, Kind, Operand, Report, Step, ordered
 from devlint.runtime.watch.sites import Mark, site
 
+
 class Trail(tuple[Any, Any, Any, Any]):
     """A tensor's trail: operation, mark, (source, target) of a move or None for "created", the step before."""
 
