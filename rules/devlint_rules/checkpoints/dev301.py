@@ -9,7 +9,7 @@ from devlint.facts import Facts
 from devlint.findings import Edit, Span
 from devlint.lazy import cst, m
 from devlint.placement.sources import own_nodes
-from devlint.rule import Change, Report, Rule
+from devlint.rule import Change, Effect, Report, Rule
 
 
 class LoadWithoutMapLocation(Rule):
@@ -54,6 +54,12 @@ class LoadWithoutMapLocation(Rule):
     name = "load-without-map-location"
     trigger = r"\bload\b"
     alias = r"\bload\s+as\s+(\w+)|\b(\w+)\s*=\s*[\w.]*\bload\b(?!\s*\()"
+    effect = Effect(
+        raises="RuntimeError",
+        words="torch.cuda.is_available() is False",
+        before='import torch\ntorch.save(torch.nn.Linear(2, 2).to("cuda").state_dict(), "checkpoint.pt")\n',
+        without_accelerator=True,
+    )
     fix = "S/U"
 
     def shape(self) -> m.BaseMatcherNode:

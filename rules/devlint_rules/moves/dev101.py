@@ -9,7 +9,7 @@ from devlint.facts import Facts, plain_name
 from devlint.knowledge.ecosystem import OWN_BATCH_TYPES
 from devlint.lazy import cst, m
 from devlint.placement.values import Kind, Value
-from devlint.rule import Change, Report, Rule
+from devlint.rule import Change, Effect, Report, Rule
 
 MOVES = ("to", "cuda", "cpu", "xpu", "mps", "hpu", "npu")
 
@@ -31,7 +31,7 @@ class DiscardedMove(Rule):
     device = torch.device("cuda")
     x = torch.ones(3)
     x.to(device)
-    y = x + torch.ones(3, device=device)
+    print(x.device)
     ```
 
     ## Use instead
@@ -41,7 +41,7 @@ class DiscardedMove(Rule):
     device = torch.device("cuda")
     x = torch.ones(3)
     x = x.to(device)
-    y = x + torch.ones(3, device=device)
+    print(x.device)
     ```
 
     ## Fix safety
@@ -56,6 +56,7 @@ class DiscardedMove(Rule):
     name = "discarded-move"
     trigger = r"\.\s*(?:to|cuda|cpu|xpu|mps|hpu|npu)\s*\("
     statement = ast.Expr
+    effect = Effect(holds='x.device.type == "cpu"')
     fix = "S"
 
     def shape(self) -> m.BaseMatcherNode:

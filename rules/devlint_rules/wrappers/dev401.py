@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from devlint.facts import Facts
 from devlint.lazy import cst, m
 from devlint.placement.analysis import Missing
-from devlint.rule import Change, Report, Rule
+from devlint.rule import Change, Effect, Report, Rule
 
 
 class MissingModuleAttribute(Rule):
@@ -82,6 +82,7 @@ class MissingModuleAttribute(Rule):
     # In code, not in prose: called, imported, or named in an annotation or a check.
     trigger = r"DataParallel\s*[(),\]:|]|DataParallel\s+as\b|import\s[^\n]*DataParallel"
     event = "missing-attribute"
+    effect = Effect(raises="AttributeError", words="'DataParallel' object has no attribute 'freeze'")
     fix = "S"
 
     def shape(self) -> m.BaseMatcherNode:
