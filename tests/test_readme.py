@@ -49,6 +49,17 @@ def test_the_fixed_example_has_no_findings_and_runs(tmp_path):
         subprocess.run([sys.executable, script], cwd=folder, check=True, capture_output=True)
 
 
+def test_the_run_shows_what_it_shows(tmp_path):
+    pytest.importorskip("torch")
+    shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=shutil.ignore_patterns("*.pt", "__pycache__"))
+    done = devlint("run", "--virtual-cuda", "1", "--report", "seen.json", "examples/train.py", cwd=tmp_path)
+    assert done.returncode == 1
+    assert blocks("text")[1].strip() in done.stderr
+    beside = devlint("examples/", "--isolated", "--evidence", "seen.json", "--output-format", "concise", cwd=tmp_path)
+    assert "DEV101" in beside.stdout.splitlines()[0]
+    assert beside.stdout.splitlines()[0].endswith("(seen once, 12 B)")
+
+
 def test_its_settings_are_taken(tmp_path):
     shown = next(b for b in blocks("toml") if "[tool.devlint]" in b)
     (tmp_path / "pyproject.toml").write_text(shown)

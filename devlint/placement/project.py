@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from devlint.placement.memory import Memory
 
 # Source text of which trees are kept per process; a tree takes some thirty times the memory of its text.
-MAX_KEPT_BYTES = 8_000_000
+MAX_KEPT_BYTES = 16_000_000
 # Larger modules are generated tables; what they define is left unknown.
 MAX_MODULE_BYTES = 1_500_000
 
