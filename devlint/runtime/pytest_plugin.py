@@ -67,9 +67,9 @@ class Session:
 
     def add(self, report: Report) -> None:
         """Takes up what a test or a worker saw."""
-        from devlint.runtime.watch.report import merge
-
-        self.reports = [merge([*self.reports, report])]
+        self.reports.append(report)
+        if len(self.reports) > 100:  # now and then, so that a large suite keeps little
+            self.reports = [self.merged()]
 
     def merged(self) -> Report:
         """Everything seen so far."""

@@ -63,7 +63,7 @@ def test_custom_operators(gpus):
 
 
 def test_what_leaves_pytorch_is_refused():
-    from torch.multiprocessing.reductions import ForkingPickler
+    from multiprocessing.reduction import ForkingPickler
 
     from devlint.runtime import VirtualCudaUnsupportedError, virtual_cuda
 

@@ -51,6 +51,18 @@ def test_trails_of_a_mismatch(gpus):
     assert [operand.place for operand in event.operands] == ["cuda:0", "cpu"]
 
 
+def test_trails_stay_short(gpus):
+    with watch_devices():
+        x, y = torch.ones(3), torch.zeros(3, device="cuda")
+        for _ in range(50):
+            x = x.cuda().cpu()
+        with pytest.raises(RuntimeError) as caught:
+            x + y
+    note = caught.value.__notes__[0]
+    assert note.count("created on cpu by ones") == 1
+    assert 4 <= note.count("moved to") <= 8
+
+
 def test_library_frames_are_folded(gpus):
     with watch_devices() as watch, pytest.raises(RuntimeError) as caught:
         nn.Sequential(nn.Linear(3, 3)).cuda()(torch.ones(1, 3))

@@ -67,7 +67,7 @@ def _nested(make: Any) -> Any:
 
 def _custom_operator(func: Any, args: Any, kwargs: Any) -> Any:
     """Operators made by `torch.library.custom_op`: their Python kernels run under the mode, as all user code does."""
-    definition = OPDEFS.get(func._schema.name)
+    definition = OPDEFS.get(str(func._qualified_op_name if hasattr(func, "_qualified_op_name") else func._schema.name))
     kernels = definition._backend_fns if definition is not None else {}
     saved = dict(kernels)
 
@@ -85,12 +85,18 @@ def _custom_operator(func: Any, args: Any, kwargs: Any) -> Any:
         kernels.update(saved)
 
 
-def _known_call(definition: Any, *args: Any, **kwargs: Any) -> Any:
-    engine.HANDLERS[definition._opoverload] = _custom_operator
-    return _call(definition, *args, **kwargs)
+def _know(definition: Any) -> None:
+    overload = definition._opoverload
+    engine.HANDLERS[overload] = engine.HANDLERS[overload.overloadpacket] = _custom_operator
 
 
-_call: Any = CustomOpDef.__call__
+def _register_and_know(definition: Any, *args: Any, **kwargs: Any) -> Any:
+    result = _register(definition, *args, **kwargs)
+    _know(definition)
+    return result
+
+
+_register: Any = CustomOpDef._register_to_dispatcher
 
 
 def install(patches: Patches) -> None:
@@ -104,6 +110,6 @@ def install(patches: Patches) -> None:
     patches.set(torch.nested, "nested_tensor", _nested(torch.nested.nested_tensor))
     patches.set(torch.nested, "as_nested_tensor", _nested(torch.nested.as_nested_tensor))
     for definition in OPDEFS.values():
-        engine.HANDLERS[definition._opoverload] = _custom_operator
-    patches.set(CustomOpDef, "__call__", _known_call)
+        _know(definition)
+    patches.set(CustomOpDef, "_register_to_dispatcher", _register_and_know)
     patches.set(torch.jit.ScriptFunction, "__call__", _guarded(torch.jit.ScriptFunction.__call__))

@@ -35,6 +35,27 @@ _SPOKEN = {
 }
 
 
+# A tensor that goes back and forth in a loop keeps its oldest step and the newest ones.
+_LONGEST = 8
+
+
+def extended(trail: Trail | None, operation: Any, marked: Any, move: Any) -> Trail:
+    """A trail with one step more, shortened in the middle where it grows long."""
+    steps = []
+    link: Any = trail
+    while link is not None:
+        steps.append(link)
+        link = link[3]
+    if len(steps) >= _LONGEST:
+        shortened: Any = steps[-1]
+        source = steps[-2][2][0]  # where it was created: the first move says it
+        for step in reversed(steps[: _LONGEST - 2]):
+            shortened = Trail((step[0], step[1], (source, step[2][1]), shortened))
+            source = step[2][1]
+        trail = shortened
+    return Trail((operation, marked, move, trail))
+
+
 def operation_name(func: Any) -> str:
     """The name under which people know a function: `__get__` of `grad` is `grad`, `__bool__` is `bool()`."""
     if isinstance(func, str):

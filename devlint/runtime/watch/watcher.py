@@ -17,7 +17,7 @@ from devlint.runtime.virtual import storages
 from devlint.runtime.virtual.engine import PASS
 from devlint.runtime.virtual.patching import Patches
 from devlint.runtime.virtual.state import machine
-from devlint.runtime.watch.recorder import Recorder, Trail, operation_name
+from devlint.runtime.watch.recorder import Recorder, Trail, extended, operation_name
 from devlint.runtime.watch.report import Report, describe_mismatch
 from devlint.runtime.watch.sites import mark
 from devlint.runtime.watch.syncs import ALWAYS, SOMETIMES
@@ -164,7 +164,7 @@ class _Watcher:
         after = place_of(result)
         if after != before:
             self._note_transfer(func, tensor, before, after, _is_asynchronous(func, args, kwargs))
-            result._devlint_trail = Trail((func, mark(), (before, after), trail))  # type: ignore[attr-defined]
+            result._devlint_trail = extended(trail, func, mark(), (before, after))  # type: ignore[attr-defined]
         return result
 
     def _copy_(self, func: Any, args: Args, kwargs: Kwargs) -> Any:
@@ -204,7 +204,7 @@ class _Watcher:
         result = func(*args)
         after = place_of(tensor)
         if before != after:
-            tensor._devlint_trail = Trail(("to", mark(), (before, after), getattr(tensor, TRAIL, None)))
+            tensor._devlint_trail = extended(getattr(tensor, TRAIL, None), "to", mark(), (before, after))
         return result
 
 
