@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from devlint.facts import Facts
 from devlint.findings import Edit, Span
 from devlint.lazy import cst, m
 from devlint.placement.sources import own_nodes
 from devlint.rule import Change, Effect, Report, Rule
+
+if TYPE_CHECKING:
+    from devlint.facts import Facts
 
 
 class LoadWithoutMapLocation(Rule):

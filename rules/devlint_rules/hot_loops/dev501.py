@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from devlint.facts import Facts
 from devlint.findings import Edit
 from devlint.lazy import cst, m
-from devlint.placement.loops import HotLoop
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.hot_loops import stalls
+
+if TYPE_CHECKING:
+    from devlint.facts import Facts
+    from devlint.placement.loops import HotLoop
 
 READERS = ("item", "tolist")
 CONVERSIONS = {"builtins.float": "float", "builtins.int": "int"}

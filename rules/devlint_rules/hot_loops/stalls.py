@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from devlint.facts import Facts
 from devlint.findings import Note
 from devlint.lazy import cst
-from devlint.placement.loops import HotLoop
 from devlint.placement.sources import own_nodes
 from devlint.placement.values import Value
+
+if TYPE_CHECKING:
+    from devlint.facts import Facts
+    from devlint.placement.loops import HotLoop
 
 
 def loop_notes(hot: HotLoop, value: Value, facts: Facts) -> tuple[Note, ...]:
