@@ -105,6 +105,9 @@ class HostCopyInHotLoop(Rule):
 
 
 def _goes_to_host(node: cst.Call, func: cst.Attribute, facts: Facts) -> bool:
+    if func.attr.value == "numpy":
+        # Somebody moved it, under the condition that moved the model too.
+        return all(v.place != HOST for _, v in facts.value(func.value).alternatives())
     if func.attr.value != "to":
         return True
     results = [v for _, v in facts.value(node).alternatives()]
