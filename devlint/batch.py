@@ -139,14 +139,20 @@ def _processors() -> int:
 
 
 def _run_here(targets: Sequence[Target], worker: Worker, progress: Callable[[], None]) -> Iterator[FileResult]:
-    # Trees are large and have no cycles: the collector would walk them again and again for nothing.
+    # Trees are large: the collector would walk them again and again while they grow.
     gc.disable()
     try:
         for target in targets:
             yield worker.run(target)
+            _collect_young()
             progress()
     finally:
         gc.enable()
+
+
+def _collect_young() -> None:
+    """Frees what the last file left behind; what older files left is looked at when the project's modules go."""
+    gc.collect(0)
 
 
 _worker: Worker | None = None
@@ -165,7 +171,11 @@ def _start_process(plan: Plan, registry: Registry | None) -> None:
 
 def _run_chunk(targets: Sequence[Target]) -> list[FileResult]:
     assert _worker is not None
-    return [_worker.run(target) for target in targets]
+    results = []
+    for target in targets:
+        results.append(_worker.run(target))
+        _collect_young()
+    return results
 
 
 def _run_in_processes(

@@ -7,30 +7,17 @@ from __future__ import annotations
 
 import os
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from devlint import __version__
+from devlint.session import CLEAN, FOUND, INTERRUPTED, Failure, Options, Session, load_rules, wants_color
 
 if TYPE_CHECKING:
-    from devlint.batch import Plan
-    from devlint.files import Missing, Target
-    from devlint.findings import Confidence
-    from devlint.reports import FileResult, OutputFormat
-    from devlint.rule import Registry
-    from devlint.settings import Settings
-
-# Exit codes.
-CLEAN, FOUND, FAILED, INTERRUPTED = 0, 1, 2, 130
-
-# A run that takes longer than this many seconds shows its progress on a terminal.
-_SILENT_FOR = 1.0
+    from devlint.rule import Rule
 
 _HELP = {"help_option_names": ["-h", "--help"]}
 
@@ -45,15 +32,6 @@ class _DefaultToCheck(click.Group):
         return super().parse_args(ctx, args)
 
 
-class _Failure(click.ClickException):
-    """Ends the run with a one-line message and exit code 2."""
-
-    exit_code = FAILED
-
-    def show(self, file: IO[Any] | None = None) -> None:
-        click.echo(f"{click.style('error', fg='red', bold=True)}: {self.message}", err=True)
-
-
 @click.group(
     cls=_DefaultToCheck,
     context_settings=_HELP,
@@ -63,44 +41,6 @@ class _Failure(click.ClickException):
 @click.version_option(__version__, "-V", "--version", prog_name="devlint", message="%(prog)s %(version)s")
 def cli() -> None:
     """Find device-placement bugs in PyTorch code, and fix them."""
-
-
-def _load_rules() -> Registry:
-    """The rules of all installed packs; a pack that can't be imported ends the run."""
-    from devlint.rule import load_registry
-
-    try:
-        return load_registry()
-    except Exception as error:
-        said = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise _Failure(f"a rule pack can't be loaded: {said}; mend or uninstall it") from error
-
-
-@dataclass(frozen=True)
-class _Options:
-    """The options of `check`, as click gives them."""
-
-    paths: tuple[str, ...]
-    fix: bool
-    unsafe_fixes: bool
-    diff: bool
-    select: tuple[str, ...]
-    ignore: tuple[str, ...]
-    extend_select: tuple[str, ...]
-    output_format: OutputFormat
-    output_file: Path | None
-    confidence: Confidence | None
-    exit_zero: bool
-    statistics: bool
-    jobs: int | None
-    config: Path | None
-    isolated: bool
-    stdin_filename: str | None
-    exclude: tuple[str, ...]
-    force_exclude: bool
-    quiet: bool
-    verbose: bool
-    color: Literal["auto", "always", "never"]
 
 
 def _listed(_ctx: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
@@ -131,6 +71,11 @@ def _list_option(name: str, metavar: str, text: str) -> Callable[[Callable[..., 
 @click.option("--stdin-filename", metavar="PATH", help="The name of what `-` reads from the standard input.")
 @_list_option("--exclude", "PATTERNS", "Leave out more files, by patterns as in .gitignore.")
 @click.option("--force-exclude", is_flag=True, help="Leave out excluded files even when they are named.")
+@click.option(
+    "--evidence",
+    type=click.Path(path_type=Path),
+    help="A report of `devlint run` or `pytest --devlint-report`: say what was seen to happen, the costliest first.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Print findings and errors only.")
 @click.option("-v", "--verbose", is_flag=True, help="Say which settings and how many files were used.")
 @click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True)
@@ -140,267 +85,54 @@ def check(**options: Any) -> None:
     Exits with 0 if nothing was found, 1 if findings remain, 2 if the call was wrong or a file could not be read or
     parsed.
     """
-    run = _Run(_Options(**options))
+    run = Session(Options(**options))
     click.get_current_context().exit(run.run_stdin() if "-" in run.options.paths else run.run_files())
 
 
-class _Run:
-    """One run of `check`."""
+@cli.command(context_settings={**_HELP, "ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option("-m", "--module", is_flag=True, help="Run a module, as `python -m` does.")
+@click.option("--virtual-cuda", type=click.IntRange(min=0), default=0, metavar="N", help="Run with N virtual GPUs.")
+@click.option("--report", type=click.Path(dir_okay=False, path_type=Path), help="Write what was seen there, as JSON.")
+@click.argument("program", metavar="SCRIPT|MODULE")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def run(module: bool, virtual_cuda: int, report: Path | None, program: str, arguments: tuple[str, ...]) -> None:
+    """Run a program and say where it mixed devices, waited for one, or copied between them.
 
-    def __init__(self, options: _Options) -> None:
-        from devlint.patterns import is_valid
-        from devlint.settings import Selection, SettingsError, check_selectors
-
-        self.options = options
-        self.started = time.monotonic()
-        self.registry = _load_rules()
-        self.failed = False
-        self._settings: dict[Path, Settings] = {}
-        try:
-            for name in ("select", "ignore", "extend_select"):
-                check_selectors(getattr(options, name), self.registry, f"--{name.replace('_', '-')}")
-        except SettingsError as error:
-            raise _Failure(str(error)) from None
-        for pattern in options.exclude:
-            if not is_valid((pattern,)):
-                raise _Failure(f"--exclude: '{pattern}' is no path pattern; write it as in a .gitignore file")
-        self.overrides = Selection(options.select or None, options.ignore, options.extend_select)
-
-    @property
-    def plan(self) -> Plan:
-        from devlint.batch import Plan
-
-        return Plan(fix=self.options.fix, unsafe_fixes=self.options.unsafe_fixes, diff=self.options.diff)
-
-    def settings_for(self, folder: Path) -> Settings:
-        """The settings of a folder with the command line laid over them."""
-        import dataclasses
-
-        from devlint.settings import SettingsError, load_settings
-
-        if folder not in self._settings:
-            options = self.options
-            try:
-                found = load_settings(folder, config=options.config, isolated=options.isolated, registry=self.registry)
-            except SettingsError as error:
-                raise _Failure(str(error)) from None
-            self._settings[folder] = dataclasses.replace(
-                found,
-                overrides=self.overrides,
-                confidence=options.confidence or found.confidence,
-                exclude=(*found.exclude, *(_from_root(pattern, found.root) for pattern in options.exclude)),
-            )
-            self.say(f"settings for {folder}: {found.origin or 'the defaults'}")
-        return self._settings[folder]
-
-    def say(self, line: str) -> None:
-        """A line for --verbose."""
-        if self.options.verbose:
-            click.echo(line, err=True, color=self.colored(sys.stderr))
-
-    def warn(self, kind: str, line: str) -> None:
-        """An error or a warning, on the standard error."""
-        color = "red" if kind == "error" else "yellow"
-        click.echo(f"{click.style(kind, fg=color, bold=True)}: {line}", err=True, color=self.colored(sys.stderr))
-
-    def colored(self, stream: IO[str]) -> bool:
-        """Whether to write colours: as --color says, else on terminals, unless NO_COLOR is set."""
-        if self.options.color != "auto":
-            return self.options.color == "always"
-        return wants_color(stream)
-
-    def run_files(self) -> int:
-        """Lints the paths; returns the exit code."""
-        from devlint.batch import run_all
-        from devlint.reports import counted
-
-        targets = self._targets()
-        if not targets and not self.failed:
-            self.warn("warning", f"no Python files found under {', '.join(self.options.paths or ('.',))}")
-        self.say(counted(len(targets), "file"))
-        with _progress(len(targets), enabled=sys.stderr.isatty() and not self.options.quiet) as progress:
-            results = list(run_all(targets, self.plan, self.registry, jobs=self.options.jobs, progress=progress))
-        self.say(f"took {time.monotonic() - self.started:.2f} s")
-        return self._finish(results)
-
-    def _targets(self) -> list[Target]:
-        """The files to lint, in the order of the report; paths that aren't there are reported and counted."""
-        from devlint.files import Missing, discover
-
-        paths = [Path(path) for path in self.options.paths or (".",)]
-        found: list[Target | Missing] = list(
-            discover(paths, self.settings_for, force_exclude=self.options.force_exclude)
-        )
-        for item in found:
-            if isinstance(item, Missing):
-                self.failed = True
-                self.warn("error", f"{item.display}: {item.reason}")
-        return sorted((item for item in found if not isinstance(item, Missing)), key=lambda target: target.display)
-
-    def run_stdin(self) -> int:
-        """Lints the standard input; with --fix the fixed text goes to the standard output, the report beside it."""
-        from devlint.batch import Worker
-        from devlint.files import FileError, is_excluded, source_from_bytes
-
-        if len(self.options.paths) > 1:
-            raise click.UsageError("`-` can't be used together with other paths.")
-        name = self.options.stdin_filename
-        path = Path(os.path.abspath(name)) if name else None  # noqa: PTH100 - resolving would follow links
-        settings = self.settings_for(path.parent if path else Path.cwd())
-        raw = sys.stdin.buffer.read()
-        data = raw
-        results: list[FileResult] = []
-        if not (path and self.options.force_exclude and is_excluded(path, settings)):
-            worker = Worker(self.plan, self.registry)
-            display = Path(name).as_posix() if name else "-"
-            try:
-                source = source_from_bytes(raw, path, display)
-                result, fixed = worker.run_source(source, settings)
-                data = fixed.to_bytes()
-            except FileError as error:
-                result = worker.failed(display, str(error))
-            results.append(result)
-        if self.options.fix and not self.options.diff:
-            sys.stdout.buffer.write(data)
-            sys.stdout.buffer.flush()
-            return self._finish(results, to_stderr=True)
-        return self._finish(results)
-
-    def _finish(self, results: Sequence[FileResult], *, to_stderr: bool = False) -> int:
-        """Writes the report; returns the exit code."""
-        options = self.options
-        findings = [finding for result in results for finding in result.findings]
-        failed = self.failed or any(finding.code == "DEV000" for finding in findings)
-        if options.diff:
-            changed = self._show_diff(results)
-            return FAILED if failed else FOUND if changed and not options.exit_zero else CLEAN
-        if options.quiet and not findings and options.output_format != "json":
-            text = ""
-        elif options.statistics:
-            text = _statistics(results, options.output_format)
-        else:
-            text = _render(results, options)
-        self._write(text, to_stderr=to_stderr)
-        return FAILED if failed else FOUND if findings and not options.exit_zero else CLEAN
-
-    def _show_diff(self, results: Sequence[FileResult]) -> bool:
-        """Writes the diffs, and what went wrong on the standard error; returns whether there are any."""
-        from devlint.reports import counted
-
-        self._write("".join(result.diff for result in results))
-        for finding in (finding for result in results for finding in result.findings):
-            if finding.code == "DEV000":
-                self.warn("error", f"{finding.path}:{finding.span.line}: {finding.message}")
-        fixes = sum(result.fixed for result in results)
-        if not self.options.quiet:
-            click.echo(f"Would fix {counted(fixes, 'error')}" if fixes else "No fixes to show", err=True)
-        return any(result.diff for result in results)
-
-    def _write(self, text: str, *, to_stderr: bool = False) -> None:
-        file = self.options.output_file
-        if file is None:
-            stream = sys.stderr if to_stderr else sys.stdout
-            # A terminal that can't show a character of the source shows its number.
-            if hasattr(stream, "reconfigure"):
-                stream.reconfigure(errors="backslashreplace")
-            click.echo(text, nl=False, err=to_stderr, color=self.colored(stream))
-            return
-        plain = text if self.options.color == "always" else click.unstyle(text)
-        try:
-            file.write_text(plain, encoding="utf-8")
-        except OSError as error:
-            raise _Failure(f"--output-file {file}: can't be written: {error.strerror or error}") from None
-
-
-def _from_root(pattern: str, root: Path) -> str:
-    """A pattern that is meant from the current folder, as one meant from a root above it."""
-    here = os.path.relpath(Path.cwd(), root).replace(os.sep, "/")
-    if here == "." or here.startswith("../") or "/" not in pattern.rstrip("/"):
-        return pattern
-    return f"/{here}/{pattern.lstrip('/')}"
-
-
-def wants_color(stream: IO[str]) -> bool:
-    """Whether a stream is shown in colours when nobody says: on a terminal, unless NO_COLOR says no."""
-    if os.environ.get("NO_COLOR"):
-        return False
-    if os.environ.get("FORCE_COLOR"):
-        return True
-    return stream.isatty() and os.environ.get("TERM") != "dumb"
-
-
-def _render(results: Sequence[FileResult], options: _Options) -> str:
-    if options.output_format == "json":
-        from devlint.reports import json
-
-        return json.render(results)
-    from devlint.reports import concise, text
-
-    render = concise.render if options.output_format == "concise" else text.render
-    return render(results, unsafe_fixes=options.unsafe_fixes, quiet=options.quiet)
-
-
-def _statistics(results: Sequence[FileResult], output_format: OutputFormat) -> str:
-    """How often each rule was broken, the most frequent first."""
-    rows: dict[tuple[str, str], list[int]] = {}
-    for finding in (finding for result in results for finding in result.findings):
-        row = rows.setdefault((finding.code, finding.name), [0, 0])
-        row[0] += 1
-        row[1] += finding.fix is not None
-    ordered = sorted(rows.items(), key=lambda item: (-item[1][0], item[0]))
-    if output_format == "json":
-        import json
-
-        counts = [{"code": c, "name": n, "count": total, "fixable": fix} for (c, n), (total, fix) in ordered]
-        return json.dumps(counts, indent=2) + "\n"
-    width = max((len(str(total)) for _, (total, _) in ordered), default=0)
-    return "".join(
-        f"{total:>{width}}  {code}  {'[*]' if fix else '   '} {name}\n" for (code, name), (total, fix) in ordered
-    )
-
-
-@contextmanager
-def _progress(total: int, *, enabled: bool) -> Iterator[Callable[[], None]]:
-    """Something to call after each file: it draws a bar on the standard error once the run has lasted a while."""
-    started = drawn = time.monotonic()
-    done = 0
-    bar: Any = None
-
-    def step() -> None:
-        nonlocal done, drawn, bar
-        done += 1
-        now = time.monotonic()
-        if not enabled or now - started < _SILENT_FOR or now - drawn < 0.1:
-            return
-        if bar is None:
-            from rich.console import Console
-            from rich.progress import Progress
-
-            # Without a refresh thread, which a forked process must not inherit.
-            bar = Progress(console=Console(stderr=True), auto_refresh=False, transient=True)
-            bar.add_task("devlint", total=total)
-            bar.start()
-        drawn = now
-        bar.update(0, completed=done, refresh=True)
+    The exit code is the program's own. Needs PyTorch: `pip install devlint[runtime]`.
+    """
+    _need_torch("run")
+    from devlint.runtime import run_program
 
     try:
-        yield step
-    finally:
-        if bar is not None:
-            bar.stop()
+        code = run_program([program, *arguments], module=module, virtual_cuda=virtual_cuda, report=report)
+    except (FileNotFoundError, ValueError) as error:
+        raise Failure(str(error).removeprefix("devlint run: ")) from None
+    except OSError as error:
+        raise Failure(f"--report {report}: can't be written: {error.strerror or error}") from None
+    click.get_current_context().exit(code)
+
+
+def _need_torch(what: str) -> None:
+    from importlib.util import find_spec
+
+    if find_spec("torch") is None:
+        raise Failure(f"`devlint {what}` needs PyTorch, which isn't installed here: pip install 'devlint[runtime]'")
 
 
 @cli.command(context_settings=_HELP)
 @click.argument("rule", metavar="CODE|NAME")
-def rule(rule: str) -> None:
+@click.option("--run", "live", is_flag=True, help="Run its examples too, on virtual CUDA or a GPU.")
+def rule(rule: str, live: bool) -> None:
     """Print a rule's page."""
     from devlint.settings import nearest
 
-    registry = _load_rules()
+    registry = load_rules()
     found = registry.find(rule) or registry.find(rule.upper()) or registry.find(rule.lower())
     if found is None:
         known = [word for each in registry.rules() for word in (each.code, each.name)]
-        raise _Failure(f"no rule is called '{rule}'{nearest(rule, known) or '; see `devlint rules`'}")
+        raise Failure(f"no rule is called '{rule}'{nearest(rule, known) or '; see `devlint rules`'}")
+    if live:
+        click.get_current_context().exit(_run_page(found))
     if not wants_color(sys.stdout):
         click.echo(found.page().rstrip("\n"))
         return
@@ -410,11 +142,25 @@ def rule(rule: str) -> None:
     Console(force_terminal=True).print(Markdown(found.page()))
 
 
+def _run_page(found: type[Rule]) -> int:
+    """Runs a rule's examples and tells what each showed."""
+    _need_torch("rule --run")
+    if found.effect is None:
+        raise Failure(f"{found.code} has no example that could be run")
+    from devlint.runtime.pages import run_page
+
+    outcomes = run_page(found)
+    for outcome in outcomes:
+        mark = click.style("ok", fg="green") if outcome.as_stated else click.style("not as stated", fg="red", bold=True)
+        click.echo(f"{outcome.title}: {outcome.told} [{mark}]")
+    return CLEAN if all(o.as_stated for o in outcomes) else FOUND
+
+
 @cli.command(context_settings=_HELP)
 def rules() -> None:
     """List the rules in a table."""
     header = ("code", "name", "default", "fix", "what it finds")
-    rows = [(r.code, r.name, "on" if r.default else "opt-in", r.fix, r.summary()) for r in _load_rules().rules()]
+    rows = [(r.code, r.name, "on" if r.default else "opt-in", r.fix, r.summary()) for r in load_rules().rules()]
     if not wants_color(sys.stdout):
         widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
         for row in (header, *rows):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from devlint.files import Source
 from devlint.findings import Finding, Fix, Note, Span
 from devlint.rule import Registry, Rule, UnreadableFile
-from devlint.screen import suspicious, trigger_lines
+from devlint.screen import lines_of_names, pattern_of, suspicious, trigger_lines
 from devlint.settings import Settings
 from devlint.suppressions import read_suppressions
 
@@ -62,9 +62,18 @@ class Linter:
     def _findings(self, source: Source, path: Path, rules: list[type[Rule]]) -> Iterator[Finding]:
         # Files without a trigger aren't even parsed: that is most of a clean run's time, and other tools tell of syntax.
         raw = source.text.encode("utf-8", "surrogatepass")
-        triggered = [rule for rule in rules if suspicious(raw, [rule])]
+        triggered = {rule: frozenset[str]() for rule in rules if suspicious(raw, [rule])}
+        for rule in rules:
+            if rule.event and rule not in triggered and (names := self._imported(source, path, rule)):
+                triggered[rule] = names
         if triggered:
-            yield from _Inspection(self, source, path, _parse(source), triggered).findings()
+            inspection = _Inspection(self, source, path, _parse(source), triggered)
+            yield from inspection.findings()
+            inspection.close()
+
+    def _imported(self, source: Source, path: Path, rule: type[Rule]) -> frozenset[str]:
+        """Names that the source imports from modules that bear the trigger of an event rule."""
+        return frozenset(self.project().names_from(path, source.text, pattern_of(rule)))
 
     def hints(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return self.settings.loader_names, self.settings.hot_functions
@@ -96,14 +105,17 @@ def _parse(source: Source) -> ast.Module:
 class _Inspection:
     """One file under the rules whose triggers it bears."""
 
-    def __init__(self, linter: Linter, source: Source, path: Path, tree: ast.Module, rules: list[type[Rule]]) -> None:
+    def __init__(
+        self, linter: Linter, source: Source, path: Path, tree: ast.Module, rules: dict[type[Rule], frozenset[str]]
+    ) -> None:
         from devlint.placement.analysis import Hints
         from devlint.placement.model import build
         from devlint.textmap import TextMap
 
         self._display = source.display
         self._path = path
-        self._rules = rules
+        # The rules, in their order, each with the imported names that it is about where the file itself bears no trigger.
+        self._rules = dict(sorted(rules.items(), key=lambda item: item[0].code))
         self._text: TextMap = TextMap(source.text)
         self._model: PlacementModel = build(path, source.text, tree, linter.project(), Hints(*linter.hints()))
         self._pieces: dict[Unit, Piece | None] = {}
@@ -111,9 +123,9 @@ class _Inspection:
     def findings(self) -> Iterator[Finding]:
         from devlint.placement.units import units_at
 
-        for rule in self._rules:
+        for rule, names in self._rules.items():
             if rule.event:
-                self._model.ensure_all()
+                self._model_events(names)
                 lines = sorted({node.lineno for node in self._model.missing})
             else:
                 lines = trigger_lines(self._text.text, rule, self._text.starts)
@@ -123,6 +135,20 @@ class _Inspection:
                     rule.only_hot and not self._model.may_be_hot(unit)
                 ):
                     yield from self._judge(rule(), unit)
+
+    def _model_events(self, names: frozenset[str]) -> None:
+        """Models what may bring events: every scope, or those that use the given names."""
+        from devlint.placement.units import units_at
+
+        if not names:
+            self._model.ensure_all()
+            return
+        for unit in units_at(self._model.source, lines_of_names(self._text.text, names, self._text.starts)):
+            self._model.ensure(unit.scope)
+
+    def close(self) -> None:
+        self._pieces.clear()
+        self._model.close()
 
     def _piece(self, unit: Unit) -> Piece | None:
         """The unit parsed by LibCST, once for all rules; None where LibCST can't (newer syntax than it knows)."""

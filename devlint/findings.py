@@ -56,6 +56,26 @@ class Fix:
 
 
 @dataclass(frozen=True, slots=True)
+class Seen:
+    """What the runtime companion saw of a finding: how often, and how many bytes were copied."""
+
+    count: int
+    bytes: int = 0
+
+    def __str__(self) -> str:
+        times = "once" if self.count == 1 else f"{self.count:,} times"
+        return f"seen {times}, {_size(self.bytes)}" if self.bytes else f"seen {times}"
+
+
+def _size(count: float) -> str:
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} GB"
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
     """A report at a span of one file.
 
@@ -72,6 +92,8 @@ class Finding:
     # What to write instead, in one line, for findings without a fix as well.
     hint: str | None = None
     fix: Fix | None = field(default=None, compare=False)
+    # Set where a report of the runtime companion was given.
+    seen: Seen | None = None
 
     @property
     def sort_key(self) -> tuple[str, int, int, str]:

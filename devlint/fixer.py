@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from devlint.engine import Linter, apply_edits
 from devlint.files import Source
@@ -40,7 +40,7 @@ def fix(source: Source, linter: Linter, *, unsafe: bool) -> FixOutcome:
     applied: list[Finding] = []
     withheld: Counter[_Identity] = Counter()
     for _ in range(MAX_PASSES):
-        chosen = _without_overlap(f for f in _waiting(source, findings, withheld) if _allowed(f, unsafe))
+        chosen = _without_overlap(f for f in _waiting(source, findings, withheld) if _allowed(f, source, unsafe))
         if not chosen:
             break
         attempt = _attempt(source, findings, chosen, linter)
@@ -55,8 +55,11 @@ def fix(source: Source, linter: Linter, *, unsafe: bool) -> FixOutcome:
     return FixOutcome(source, applied, _with_withheld(source, findings, withheld, linter))
 
 
-def _allowed(finding: Finding, unsafe: bool) -> bool:
-    return finding.fix is not None and (unsafe or finding.fix.safety == "safe")
+def _allowed(finding: Finding, source: Source, unsafe: bool) -> bool:
+    if finding.fix is None or (finding.fix.safety == "unsafe" and not unsafe):
+        return False
+    # An edit across a notebook's cells can't be written back.
+    return source.notebook is None or all(source.notebook.can_edit(edit.span) for edit in finding.fix.edits)
 
 
 def _identity(source: Source, finding: Finding) -> _Identity:
@@ -117,20 +120,21 @@ def _attempt(
 def _with_withheld(
     source: Source, findings: list[Finding], withheld: Counter[_Identity], linter: Linter
 ) -> list[Finding]:
-    """The findings, and DEV003 beside each one whose fix didn't check."""
-    if not withheld or WithheldFix.code not in linter.settings.codes_for(
-        source.path or linter.settings.root / source.display, linter.registry
-    ):
-        return findings
+    """The findings, those whose fix didn't check without it and with DEV003 beside them."""
+    enabled = linter.settings.codes_for(source.path or linter.settings.root / source.display, linter.registry)
     left = Counter(withheld)
-    extra = []
+    shown = []
     for finding in findings:
         key = _identity(source, finding)
-        if left[key] and finding.fix is not None:
-            left[key] -= 1
+        if not (left[key] and finding.fix is not None):
+            shown.append(finding)
+            continue
+        left[key] -= 1
+        shown.append(replace(finding, fix=None))
+        if WithheldFix.code in enabled:
             message = f"the fix for {finding.code} was withheld: its result didn't check; mend this one by hand"
-            extra.append(Finding(WithheldFix.code, WithheldFix.name, message, finding.path, finding.span))
-    return sorted([*findings, *extra], key=lambda f: f.sort_key)
+            shown.append(Finding(WithheldFix.code, WithheldFix.name, message, finding.path, finding.span))
+    return sorted(shown, key=lambda f: f.sort_key)
 
 
 def _with_imports(text: str, imports: Iterable[str]) -> str:

@@ -52,6 +52,23 @@ class Report:
     change: Change | None = None
 
 
+@dataclass(frozen=True)
+class Effect:
+    """What a rule's bad example does when it is run, on virtual CUDA and on a real GPU, and its good one doesn't.
+
+    One of: it raises an error of the type `raises` whose text has `words`; `holds`, a Python expression, is true of its
+    names when it ends; the host waits at least `syncs` times in operations whose name has `words`.
+    """
+
+    raises: str = ""
+    words: str = ""
+    holds: str = ""
+    syncs: int = 0
+    # Code that is run before, and whether the example itself is run on a machine without an accelerator.
+    before: str = ""
+    without_accelerator: bool = False
+
+
 class Rule:
     """Base of all rules. A subclass sets the class attributes, and overrides `shape` and `judge`.
 
@@ -72,6 +89,10 @@ class Rule:
     only_hot: ClassVar[bool] = False
     # On unless the user says otherwise; opt-in rules are selected by code, by name or by ALL.
     default: ClassVar[bool] = True
+    # What running the bad example shows; None where it can't be shown, and the page says why.
+    effect: ClassVar[Effect | None] = None
+    # The kinds of event in a report of the runtime companion that show a finding happening.
+    seen_as: ClassVar[tuple[str, ...]] = ()
     # What its fixes are: "S" safe, "U" unsafe, "S/U" either, "-" none.
     fix: ClassVar[str] = "-"
 

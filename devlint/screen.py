@@ -24,13 +24,31 @@ def suspicious(raw: bytes, rules: Iterable[type[Rule]]) -> bool:
     return TORCH in raw and bool(triggers) and _pattern(triggers).search(raw) is not None
 
 
+def pattern_of(rule: type[Rule]) -> re.Pattern[bytes]:
+    """A rule's trigger, for bytes."""
+    return _pattern(frozenset({rule.trigger}))
+
+
 def trigger_lines(text: str, rule: type[Rule], line_starts: list[int]) -> list[int]:
     """The lines (from 1) that bear a rule's trigger, or a name that stands for it."""
     offsets = [match.start() for match in _compiled(rule.trigger).finditer(text)]
     if rule.alias:
         names = {name for match in _compiled(rule.alias).finditer(text) for name in match.groups() if name}
-        if names:
-            offsets += [match.start() for match in re.finditer(rf"\b(?:{'|'.join(sorted(names))})\b", text)]
+        offsets += _offsets_of(text, names)
+    return _lines(offsets, line_starts)
+
+
+def lines_of_names(text: str, names: Iterable[str], line_starts: list[int]) -> list[int]:
+    """The lines (from 1) on which one of the names stands."""
+    return _lines(_offsets_of(text, names), line_starts)
+
+
+def _offsets_of(text: str, names: Iterable[str]) -> list[int]:
+    alternatives = "|".join(sorted(names))
+    return [match.start() for match in re.finditer(rf"\b(?:{alternatives})\b", text)] if alternatives else []
+
+
+def _lines(offsets: Iterable[int], line_starts: list[int]) -> list[int]:
     return sorted({bisect_right(line_starts, offset) for offset in offsets})
 
 

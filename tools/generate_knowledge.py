@@ -254,16 +254,22 @@ def collect() -> dict[str, Any]:
 
 
 def instance_attributes(wrapper: type[nn.Module]) -> set[str]:
-    """What an object of a wrapper class has: its class's names, and what its constructor sets on `self`."""
-    tree = ast.parse(inspect.getsource(wrapper))
-    assigned = {
-        t.attr
-        for n in ast.walk(tree)
-        if isinstance(n, (ast.Assign, ast.AnnAssign))
-        for t in (n.targets if isinstance(n, ast.Assign) else [n.target])
-        if isinstance(t, ast.Attribute) and isinstance(t.value, ast.Name) and t.value.id == "self"
-    }
-    return set(dir(wrapper)) | assigned | set(dir(nn.Module()))
+    """What an object of a wrapper class has: its classes' names, and what their methods set on `self`."""
+    found = set(dir(wrapper)) | set(dir(nn.Module()))
+    for cls in wrapper.__mro__[:-1]:
+        try:
+            tree = ast.parse(inspect.cleandoc("\n" + inspect.getsource(cls)))
+        except (OSError, TypeError):
+            # No Python source: typing's Generic.
+            continue
+        for node in ast.walk(tree):
+            if (
+                isinstance(node, ast.Attribute)
+                and isinstance(node.ctx, ast.Store)
+                and ast.unparse(node.value) == "self"
+            ):
+                found.add(node.attr)
+    return found
 
 
 def main() -> int:

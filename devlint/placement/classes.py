@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from devlint.placement.sources import FunctionModel, SourceModule, dotted, flat_statements, own_nodes
+from devlint.placement.sources import FunctionModel, SourceModule, flat_statements, own_nodes
 
 CONSTRUCTORS = ("__init__", "setup", "__post_init__", "build")
 
@@ -85,9 +85,15 @@ class ClassModel:
         return any(name in c.methods or name in c.class_level or name in c.assigned_in for c in self.project_lineage())
 
     @property
-    def is_dataclass(self) -> bool:
-        names = [dotted(d.func if isinstance(d, ast.Call) else d) or "" for d in self.node.decorator_list]
-        return any(n.endswith("dataclass") for n in names)
+    def is_frozen(self) -> bool:
+        """A named tuple, or a frozen dataclass: attributes can't be assigned."""
+        if any(b.endswith("NamedTuple") for b in self.outside_bases):
+            return True
+        return any(
+            isinstance(d, ast.Call)
+            and any(k.arg == "frozen" and isinstance(k.value, ast.Constant) and k.value.value for k in d.keywords)
+            for d in self.node.decorator_list
+        )
 
 
 def _attributes_assigned(function: FunctionModel) -> Iterator[str]:

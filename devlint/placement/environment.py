@@ -52,9 +52,11 @@ class Environment:
     bound_at: dict[str, int] = field(default_factory=dict)
     # The path has ended: return, raise, break or continue.
     dead: bool = False
+    # Names of which parts are known.
+    with_parts: frozenset[str] = frozenset()
 
     def copy(self) -> Environment:
-        return Environment(dict(self.values), self.guards, dict(self.bound_at), self.dead)
+        return Environment(dict(self.values), self.guards, dict(self.bound_at), self.dead, self.with_parts)
 
     def get(self, path: str) -> Value | None:
         """The value at a path, less the alternatives that the guards rule out."""
@@ -66,10 +68,13 @@ class Environment:
 
     def bind(self, path: str, value: Value, line: int) -> None:
         """Sets a path; what was known of its parts, and conditions on it, are forgotten."""
-        if any(is_under(p, path) for p in self.values):
+        first = path.split(".", 1)[0].split("[", 1)[0]
+        if first in self.with_parts and any(is_under(p, path) for p in self.values):
             self.values = {p: v for p, v in self.values.items() if not is_under(p, path)}
+        if first != path:
+            self.with_parts = self.with_parts | {first}
         self.values[path] = value
-        self.bound_at[path.split(".", 1)[0].split("[", 1)[0]] = line
+        self.bound_at[first] = line
 
     def forget(self, path: str) -> None:
         self.values = {p: v for p, v in self.values.items() if p != path and not is_under(p, path)}
@@ -132,4 +137,4 @@ def merge(a: Environment, b: Environment) -> Environment:
         if "." in path or "[" in path:
             values[path] = join(values[path], UNKNOWN, when_a, when_b)
     bound = {n: (line if b.bound_at.get(n, line) == line else -1) for n, line in a.bound_at.items()}
-    return Environment(values, a.guards & b.guards, {**b.bound_at, **bound})
+    return Environment(values, a.guards & b.guards, {**b.bound_at, **bound}, with_parts=a.with_parts | b.with_parts)

@@ -89,9 +89,9 @@ def attribute(frame: Frame, base: Value, node: ast.Attribute) -> Value:
                 return Value(
                     Kind.DEVICE, place=base.place if base.place.off_host else same_as(ast.unparse(node)), likely=True
                 )
-            return frame.analysis.attribute_of(base, name, node)
+            return frame.analysis.objects.attribute_of(base, name, node)
         case Kind.CLASS:
-            return frame.analysis.class_attribute(base, name)
+            return frame.analysis.objects.class_attribute(base, name)
         case Kind.LOADER:
             return UNKNOWN
         case Kind.UNKNOWN:
@@ -307,7 +307,7 @@ def _tuple(frame: Frame, node: ast.Tuple | ast.List) -> Value:
             for p, e in zip(parts, node.elts, strict=True)
         ]
         return sequence_of(join_all(each))
-    return sequence(evaluate(frame, e) for e in node.elts)
+    return sequence((evaluate(frame, e) for e in node.elts), "tuple" if isinstance(node, ast.Tuple) else "")
 
 
 def _set(frame: Frame, node: ast.Set) -> Value:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from devlint.placement import narrowing
@@ -43,11 +43,17 @@ class Frame:
     closure: Frame | None = None
     env: Environment = field(default_factory=Environment)
     depth: int = 0
+    # The class whose body is being walked.
+    class_node: ast.ClassDef | None = None
+    # This is the run over the module's own top level.
+    top_level: bool = False
     # Values by expression, for the scopes that rules ask about.
     record: dict[ast.expr, Value] | None = None
     returns: list[tuple[Guards, Value]] = field(default_factory=list)
     yields: list[Value] = field(default_factory=list)
     final: Environment | None = None
+    # The states at the returns.
+    _ended: list[Environment] = field(default_factory=list)
     _breaks: list[list[Environment]] = field(default_factory=list)
     _continues: list[list[Environment]] = field(default_factory=list)
 
@@ -65,7 +71,7 @@ class Frame:
                 if found is not None:
                     return found
                 outer = outer.closure
-            if self.function is not None:
+            if not self.top_level:
                 return self.analysis.global_value(self.source, name)
         return reference(f"builtins.{name}") if name in BUILTINS else UNKNOWN
 
@@ -94,6 +100,14 @@ class Frame:
         """`d[k] = v` with a key that isn't known: any element may be `v` now."""
         path = access_path(container)
         known = self.env.get(path) if path else None
+        if (
+            path
+            and known is not None
+            and known.kind is Kind.BATCH
+            and value.kind in (Kind.BATCH, Kind.TENSOR, Kind.UNKNOWN)
+        ):
+            # `for k in batch: batch[k] = batch[k].to(device)` moves the batch, part by part.
+            self.env.values[path] = replace(known, place=value.place, trail=value.trail, likely=True)
         if path and known is not None and known.kind in (Kind.MAPPING, Kind.SEQUENCE):
             joined = (
                 either([(NO_GUARDS, element_of(known)), (NO_GUARDS, value)])
@@ -136,17 +150,11 @@ class Frame:
     def run(self, body: list[ast.stmt]) -> None:
         """Walks a scope from its first statement, and keeps the state at its end."""
         self.block(body)
-        ends = [self.env, *self._ended] if not self.env.dead else self._ended
+        ends = self._ended if self.env.dead else [self.env, *self._ended]
         state = self.env
         for end in ends:
             state = merge(state, end)
         self.final = state
-
-    @property
-    def _ended(self) -> list[Environment]:
-        return self._return_states
-
-    _return_states: list[Environment] = field(default_factory=list)
 
     def block(self, body: list[ast.stmt]) -> None:
         for statement in body:
@@ -173,7 +181,7 @@ class Frame:
             self.bind(target, value, node)
 
     def _ann_assign(self, node: ast.AnnAssign) -> None:
-        declared = self.analysis.annotated(self, node.annotation)
+        declared = self.analysis.annotations.annotated(self, node.annotation)
         if node.value is None:
             if declared.kind is not Kind.UNKNOWN:
                 self.bind(node.target, declared, node)
@@ -227,6 +235,8 @@ class Frame:
                 break
             state = joined
         self.env = state
+        if test is not None and not breaks:
+            narrowing.assume(self, self.env, test, False)
         # `while True` ends by `break` alone.
         if isinstance(test, ast.Constant) and test.value:
             self.env.dead = True
@@ -283,7 +293,7 @@ class Frame:
     def _return(self, node: ast.Return) -> None:
         value = evaluate(self, node.value) if node.value is not None else UNKNOWN
         self.returns.append((self.env.guards, value))
-        self._return_states.append(self.env.copy())
+        self._ended.append(self.env.copy())
         self.env.dead = True
 
     def _end(self, node: ast.stmt) -> None:
@@ -322,14 +332,19 @@ class Frame:
             *node.decorator_list,
         ]:
             evaluate(self, default)
-        model = self.source.function(node, None, self.function)
+        model = self.source.function(node, self.class_node, self.function)
         self.analysis.closures[model] = self
         self.env.bind(node.name, Value(Kind.FUNCTION, function=model), node.lineno)
 
     def _class(self, node: ast.ClassDef) -> None:
         for base in node.bases:
             evaluate(self, base)
-        self.env.bind(node.name, self.analysis.class_value(self.source, node), node.lineno)
+        # The body runs here and now, with names of its own.
+        outer, outer_class = self.env, self.class_node
+        self.env, self.class_node = outer.copy(), node
+        self.block(node.body)
+        self.env, self.class_node = outer, outer_class
+        self.env.bind(node.name, self.analysis.objects.class_value(self.source, node), node.lineno)
 
     def _global(self, node: ast.stmt) -> None:
         pass

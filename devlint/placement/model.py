@@ -33,6 +33,12 @@ class PlacementModel:
         self._frames: dict[FunctionModel | None, Frame | None] = {}
         self._loops = Loops(self, hints.hot_functions)
 
+    def close(self) -> None:
+        """Ends the model's life; what it knows is forgotten."""
+        self._frames.clear()
+        self._record.clear()
+        self._analysis.close()
+
     # -- running scopes --------------------------------------------------------------------------------------------
 
     def ensure(self, scope: FunctionModel | None, chain: int = 0) -> Frame | None:
@@ -53,10 +59,10 @@ class PlacementModel:
         return self._frames[scope]
 
     def _run(self, scope: FunctionModel, closure: Frame | None) -> Frame | None:
-        cls = self._analysis.class_model(self.source, scope.cls) if scope.cls is not None else None
+        cls = self._analysis.objects.class_model(self.source, scope.cls) if scope.cls is not None else None
         frame = Frame(self._analysis, self.source, scope, cls, closure, record=self._record)
         try:
-            frame.env.values.update(self._analysis.parameters(scope, cls, frame))
+            frame.env.values.update(self._analysis.functions.parameters(scope, cls, frame))
             frame.run(scope.node.body)
         except (OutOfBudgetError, RecursionError):
             pass
@@ -124,7 +130,7 @@ class PlacementModel:
         self.ensure(model)
         return [
             (Step(f"`{function.name}` is called each step", self.source.path, node.lineno, node.col_offset), node)
-            for node in self._analysis.call_nodes.get(model, ())
+            for node in self._analysis.functions.call_nodes.get(model, ())
         ]
 
     @property

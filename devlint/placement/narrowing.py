@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from devlint.knowledge import torch_knowledge
 from devlint.placement.environment import Environment, access_path
 from devlint.placement.expressions import evaluate
 from devlint.placement.values import Kind, Value, either
@@ -59,8 +61,17 @@ def _narrow(frame: Frame, env: Environment, test: ast.expr, outcome: bool) -> No
             names = _type_names(frame, types)
             if names is not None:
                 _keep(env, subject, lambda v: _is_instance(v, names), outcome)
-        case ast.Call(func=ast.Name(id="hasattr"), args=[subject, ast.Constant(value="module")]):
-            _keep(env, subject, lambda v: _has_module(v), outcome)
+                if outcome and names == {"torch.Tensor"}:
+                    _become_tensor(env, subject)
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="is_tensor"), args=[subject]):
+            _keep(env, subject, lambda v: _is_instance(v, {"torch.Tensor"}), outcome)
+            if outcome:
+                _become_tensor(env, subject)
+        case ast.Call(func=ast.Name(id="hasattr"), args=[subject, ast.Constant(value=str() as name)]):
+            _keep(env, subject, lambda v: _has(v, name), outcome)
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=[subject, *_]) if outcome and _asks(name):
+            # A predicate of the project's own: under it, the value is what the predicate says, and not a bare wrapper.
+            _keep(env, subject, lambda v: False if v.kind is Kind.WRAPPER else None, True)
         case ast.Compare(left=left, ops=[ast.Is() | ast.IsNot() as op], comparators=[ast.Constant(value=None)]):
             _keep(env, left, _is_none, outcome == isinstance(op, ast.Is))
         case ast.Compare(
@@ -88,12 +99,20 @@ def _keep(env: Environment, subject: ast.expr, judge: object, outcome: bool) -> 
         env.values[path] = either(kept)
 
 
+def _become_tensor(env: Environment, subject: ast.expr) -> None:
+    """A value of unknown kind that was asked, and is a tensor."""
+    path = access_path(subject)
+    value = env.get(path) if path else None
+    if path is not None and (value is None or value.kind in (Kind.UNKNOWN, Kind.BATCH)):
+        env.values[path] = replace(value or Value(Kind.UNKNOWN), kind=Kind.TENSOR)
+
+
 def _type_names(frame: Frame, types: ast.expr) -> set[str] | None:
     elements = types.elts if isinstance(types, ast.Tuple) else [types]
     values = [evaluate(frame, e) for e in elements]
     if not all(v.kind in (Kind.REFERENCE, Kind.CLASS) for v in values):
         return None
-    return {frame.analysis.type_name(v) for v in values}
+    return {frame.analysis.objects.type_name(v) for v in values}
 
 
 def _is_instance(value: Value, names: set[str]) -> bool | None:
@@ -112,13 +131,17 @@ def _is_instance(value: Value, names: set[str]) -> bool | None:
     return None
 
 
-def _has_module(value: Value) -> bool | None:
-    """`hasattr(x, "module")`: wrappers have it, modules of the project only where their class defines it."""
+def _has(value: Value, name: str) -> bool | None:
+    """`hasattr(x, name)`: a wrapper has what its class has; of a project's module, `module` can be told."""
     if value.kind is Kind.WRAPPER:
-        return True
-    if value.kind is Kind.MODULE and value.cls is not None and not value.cls.defines("module"):
+        return name in torch_knowledge().wrappers.get(value.name, frozenset())
+    if name == "module" and value.kind is Kind.MODULE and value.cls is not None and not value.cls.defines("module"):
         return False
     return None
+
+
+def _asks(name: str) -> bool:
+    return name.lstrip("_").startswith(("is_", "has_"))
 
 
 def _is_none(value: Value) -> bool | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import gc
 import io
+import re
 import tokenize
 import warnings
 from collections.abc import Iterable
@@ -14,10 +15,10 @@ from typing import TYPE_CHECKING
 from devlint.placement.sources import SourceModule
 
 if TYPE_CHECKING:
-    from devlint.placement.analysis import Memory
+    from devlint.placement.memory import Memory
 
-# Parsed modules kept per process; a large package would fill the memory otherwise.
-MAX_MODULES = 400
+# Source text of which trees are kept per process; a tree takes some thirty times the memory of its text.
+MAX_KEPT_BYTES = 16_000_000
 # Larger modules are generated tables; what they define is left unknown.
 MAX_MODULE_BYTES = 1_500_000
 
@@ -45,9 +46,11 @@ class Project:
         self.roots = [Path(r).resolve() for r in roots]
         self._modules: dict[Path, SourceModule | None] = {}
         self._places: dict[tuple[str, str], Path | None] = {}
-        self._bytes: dict[tuple[Path, bytes], bool] = {}
+        self._searched: dict[tuple[Path, bytes], bool] = {}
         self._packages: dict[Path, tuple[Path, str]] = {}
-        self._memory: Memory | None = None
+        self._kept_bytes = 0
+        # What analyses of the project's modules have worked out so far.
+        self.memory: Memory = {}
 
     def name_of(self, path: Path) -> tuple[Path, str]:
         """(import root, dotted name) of a file, by the packages that it stands in."""
@@ -70,15 +73,6 @@ class Project:
         if path.stem == "__init__":
             return root, package
         return root, f"{package}.{path.stem}" if package else path.stem
-
-    @property
-    def memory(self) -> Memory:
-        """What analyses of the project's modules have worked out so far."""
-        if self._memory is None:
-            from devlint.placement.analysis import Memory
-
-            self._memory = Memory()
-        return self._memory
 
     def find(self, name: str, asking: Path) -> SourceModule | None:
         """The parsed module of that dotted name as `asking` would import it, or None outside the project."""
@@ -108,12 +102,14 @@ class Project:
         """The parsed module at a path; None when it can't be read or parsed."""
         if path in self._modules:
             return self._modules[path]
-        module = self._read(path)
-        self._modules[path] = module
-        if len(self._modules) > MAX_MODULES:
+        if self._kept_bytes > MAX_KEPT_BYTES:
             # All at once: what was worked out of one module refers to others.
             self._modules.clear()
-            self._memory = None
+            self.memory = {}
+            self._kept_bytes = 0
+            gc.collect()
+        module = self._modules[path] = self._read(path)
+        self._kept_bytes += len(module.text) if module is not None else 0
         return module
 
     def _read(self, path: Path) -> SourceModule | None:
@@ -132,12 +128,44 @@ class Project:
         _, name = self.name_of(path)
         return SourceModule(str(path), text, tree, name, path.stem == "__init__")
 
-    def mentions(self, path: Path, word: bytes) -> bool:
-        """Whether a file holds a word; False when it can't be read."""
-        key = (path, word)
-        if key not in self._bytes:
+    def names_from(self, path: Path, text: str, pattern: re.Pattern[bytes]) -> set[str]:
+        """The names that a file imports from project modules whose text matches a pattern; told without parsing."""
+        names: set[str] = set()
+        for match in _IMPORT.finditer(text):
+            module = match["module"] or match["plain"]
+            location = self.locate(self._absolute(module, path), path)
+            if location is not None and location != path and self._matches(location, pattern):
+                names |= _imported(match["names"]) if match["names"] else {match["alias"] or module.split(".")[0]}
+        return names
+
+    def _absolute(self, module: str, path: Path) -> str:
+        stripped = module.lstrip(".")
+        level = len(module) - len(stripped)
+        if not level:
+            return module
+        _, name = self.name_of(path)
+        package = name.split(".") if path.stem == "__init__" else name.split(".")[:-1]
+        base = package[: len(package) - level + 1] if level > 1 else package
+        return ".".join([*base, *([stripped] if stripped else [])])
+
+    def _matches(self, path: Path, pattern: re.Pattern[bytes]) -> bool:
+        key = (path, pattern.pattern)
+        if key not in self._searched:
             try:
-                self._bytes[key] = word in path.read_bytes()
+                self._searched[key] = pattern.search(path.read_bytes()) is not None
             except OSError:
-                self._bytes[key] = False
-        return self._bytes[key]
+                self._searched[key] = False
+        return self._searched[key]
+
+
+_IMPORT = re.compile(
+    r"^[ \t]*(?:from[ \t]+(?P<module>[\w.]+)[ \t]+import[ \t]*(?P<names>\([^)]*\)|[^\n#;]+)|import[ \t]+(?P<plain>[\w.]+)(?:[ \t]+as[ \t]+(?P<alias>\w+))?)",
+    re.MULTILINE,
+)
+
+
+def _imported(names: str) -> set[str]:
+    """The names that the part of a statement after `import` binds."""
+    without_comments = re.sub(r"#[^\n]*", "", names)
+    parts = (part.split() for part in without_comments.strip("() \n").replace("\\", "").split(","))
+    return {words[-1] for words in parts if words and words[-1].isidentifier()}

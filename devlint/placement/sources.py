@@ -8,9 +8,13 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from devlint.placement.evidence import evidence_in
 from devlint.placement.values import Kind
+
+if TYPE_CHECKING:
+    from devlint.placement.classes import ClassModel
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -57,6 +61,16 @@ class FunctionModel:
     def evidence(self) -> dict[str, Kind]:
         """What the function's use of names says of them."""
         return evidence_in(self.node, self.nodes)
+
+    @cached_property
+    def declared_outer(self) -> frozenset[str]:
+        """Names under `global` or `nonlocal`."""
+        return frozenset(n for s in self.nodes if isinstance(s, (ast.Global, ast.Nonlocal)) for n in s.names)
+
+    @cached_property
+    def size(self) -> int:
+        """The number of statements."""
+        return sum(1 for n in self.nodes if isinstance(n, ast.stmt))
 
     @cached_property
     def is_generator(self) -> bool:
@@ -114,6 +128,7 @@ class SourceModule:
     # Its dotted name, where it is part of a package or stands at an import root; "" otherwise.
     name: str = ""
     is_package: bool = False
+    classes: dict[ast.ClassDef, ClassModel] = field(default_factory=dict)
     _functions: dict[ast.AST, FunctionModel] = field(default_factory=dict)
     _parents: dict[ast.AST, ast.AST] = field(default_factory=dict)
 
@@ -135,6 +150,12 @@ class SourceModule:
     def line_starts(self) -> list[int]:
         """The offset of each line's first character."""
         return [0, *(match.end() for match in re.finditer(r"\r\n|\n|\r", self.text))]
+
+    def close(self) -> None:
+        """Forgets what was worked out of the tree, which refers back to the module."""
+        self.classes.clear()
+        self._functions.clear()
+        self._parents.clear()
 
     @cached_property
     def called_on(self) -> dict[str, list[int]]:
@@ -282,10 +303,31 @@ def target_names(target: ast.expr) -> Iterator[str]:
 
 
 def own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of a scope, nested definitions named but not entered."""
-    stack = list(ast.iter_child_nodes(scope))
+    """The nodes of a scope, nested definitions named but not entered; without `ctx` and operators."""
+    stack = _children(scope)
     while stack:
         node = stack.pop()
         yield node
-        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
-            stack.extend(ast.iter_child_nodes(node))
+        if type(node) not in _SCOPES:
+            stack += _children(node)
+
+
+_SCOPES = frozenset({ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda})
+_LEAVES = frozenset({ast.Name, ast.Constant, ast.Pass, ast.Break, ast.Continue})
+
+
+def _children(node: ast.AST) -> list[ast.AST]:
+    """ast.iter_child_nodes, for hot paths: no generator, no operators, no contexts."""
+    if type(node) in _LEAVES:
+        return []
+    found: list[ast.AST] = []
+    for name in node._fields:
+        value = getattr(node, name, None)
+        if type(value) is list:
+            found += [v for v in value if isinstance(v, ast.AST)]
+        elif isinstance(value, ast.AST) and not isinstance(value, _UNINTERESTING):
+            found.append(value)
+    return found
+
+
+_UNINTERESTING = (ast.expr_context, ast.operator, ast.boolop, ast.unaryop)

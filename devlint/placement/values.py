@@ -215,14 +215,14 @@ def reference(name: str) -> Value:
     return Value(Kind.REFERENCE, name=name)
 
 
-def sequence(elements: Iterable[Value]) -> Value:
-    """A tuple or list whose elements are known."""
+def sequence(elements: Iterable[Value], name: str = "") -> Value:
+    """A tuple or list whose elements are known; its name says `tuple` where it can't be changed."""
     known = tuple(elements)
     if len(known) > MAX_ELEMENTS:
         return Value(Kind.SEQUENCE, each=UNKNOWN)
     depth = 1 + max((e.depth for e in known), default=0)
     return (
-        Value(Kind.SEQUENCE, elements=known, depth=depth)
+        Value(Kind.SEQUENCE, elements=known, depth=depth, name=name)
         if depth <= MAX_NESTING
         else Value(Kind.SEQUENCE, each=UNKNOWN)
     )

@@ -61,7 +61,7 @@ def summary(results: Sequence[FileResult], *, unsafe_fixes: bool) -> str:
     fixed = sum(result.fixed for result in results)
     if not findings and not fixed:
         return "All checks passed!"
-    files = sum(1 for result in results if result.findings or result.fixed)
+    files = len({result.display for result in results if result.findings or result.fixed})
     found = f"Found {counted(len(findings) + fixed, 'error')} in {counted(files, 'file')}"
     safe = sum(1 for f in findings if f.fix and (unsafe_fixes or f.fix.safety == "safe"))
     unsafe = sum(1 for f in findings if f.fix) - safe

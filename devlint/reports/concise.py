@@ -19,6 +19,7 @@ def render(results: Sequence[FileResult], *, unsafe_fixes: bool, quiet: bool = F
             fixable = finding.fix is not None and (unsafe_fixes or finding.fix.safety == "safe")
             lines.append(
                 f"{where}: {click.style(finding.code, fg='red', bold=True)} {'[*] ' * fixable}{finding.message}"
+                + (f" ({finding.seen})" if finding.seen else "")
             )
     if not quiet:
         lines.append(summary(results, unsafe_fixes=unsafe_fixes))

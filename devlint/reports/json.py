@@ -35,6 +35,7 @@ def _finding(finding: Finding, source: Source | None) -> dict[str, Any]:
         "confidence": finding.confidence,
         "notes": [_note(note, finding, source) for note in finding.notes],
         "fix": fix,
+        **({"seen": {"count": finding.seen.count, "bytes": finding.seen.bytes}} if finding.seen else {}),
     }
 
 

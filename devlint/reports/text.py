@@ -57,6 +57,8 @@ def _finding(finding: Finding, sources: _Sources, unsafe_fixes: bool) -> Iterato
     yield from _excerpt(source, finding.span, gutter, mark=click.style("^", fg="red", bold=True))
     for note in finding.notes:
         yield from _note(note, sources, gutter)
+    if finding.seen is not None:
+        yield f"{click.style('seen', fg='magenta', bold=True)}: {str(finding.seen).removeprefix('seen ')}"
     advice = list(_advice(finding, unsafe_fixes))
     label = click.style("help", fg="cyan", bold=True)
     yield from (f"{label}: {line}" for line in advice)

@@ -6,9 +6,10 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from devlint.facts import Facts
+from devlint.findings import Edit, Span
 from devlint.lazy import cst, m
 from devlint.placement.sources import own_nodes
-from devlint.rule import Change, Report, Rule
+from devlint.rule import Change, Effect, Report, Rule
 
 
 class LoadWithoutMapLocation(Rule):
@@ -53,6 +54,12 @@ class LoadWithoutMapLocation(Rule):
     name = "load-without-map-location"
     trigger = r"\bload\b"
     alias = r"\bload\s+as\s+(\w+)|\b(\w+)\s*=\s*[\w.]*\bload\b(?!\s*\()"
+    effect = Effect(
+        raises="RuntimeError",
+        words="torch.cuda.is_available() is False",
+        before='import torch\ntorch.save(torch.nn.Linear(2, 2).to("cuda").state_dict(), "checkpoint.pt")\n',
+        without_accelerator=True,
+    )
     fix = "S/U"
 
     def shape(self) -> m.BaseMatcherNode:
@@ -60,9 +67,12 @@ class LoadWithoutMapLocation(Rule):
 
     def judge(self, node: cst.Call, facts: Facts) -> Iterator[Report]:
         first = _file_argument(node, facts)
-        if first is None or _is_given(node.args[first:]) or _reads_own_buffer(node.args[first:], facts):
+        if first is None or _is_given(node.args[first:]):
             return
-        straight = _goes_into_load_state_dict(facts.node(node), facts) if not first else False
+        found = facts.node(node)
+        if not isinstance(found, ast.Call) or _is_own(found, first, facts) or _is_provided_for(found, facts):
+            return
+        straight = not first and _goes_into_load_state_dict(found, facts)
         device = _device_in_scope(node, facts)
         hints = [f"`map_location={device}` loads straight to it"] if device else []
         if "torch.distributed" in facts.text.text:
@@ -72,7 +82,7 @@ class LoadWithoutMapLocation(Rule):
             f"`{facts.name_of(node.func)}` without `map_location` restores tensors to the device that they were saved from, and fails where that device is missing",
             hint="; ".join(hints) or None,
             change=Change(
-                'add `map_location="cpu"`', "safe" if straight else "unsafe", ((node, _with_map_location(node)),)
+                'add `map_location="cpu"`', "safe" if straight else "unsafe", edits=(_with_map_location(found, facts),)
             ),
         )
 
@@ -109,36 +119,88 @@ def _is_given(args: Sequence[cst.Arg]) -> bool:
     )
 
 
-def _reads_own_buffer(args: Sequence[cst.Arg], facts: Facts) -> bool:
-    """`torch.load(buffer)` where this program filled the buffer: it comes back to where it was."""
-    return bool(args) and any(v.name == "io.BytesIO" for _, v in facts.value(args[0].value).alternatives())
-
-
-def _with_map_location(node: cst.Call) -> cst.Call:
-    added = cst.Arg(
-        keyword=cst.Name("map_location"),
-        value=cst.SimpleString('"cpu"'),
-        equal=cst.AssignEqual(whitespace_before=cst.SimpleWhitespace(""), whitespace_after=cst.SimpleWhitespace("")),
-    )
-    if not node.args:
-        return node.with_changes(args=[added])
-    *others, last = node.args
-    if isinstance(last.comma, cst.Comma):
-        # One argument a line: the new one keeps the layout and the trailing comma.
-        between = (
-            others[-1].comma
-            if others and isinstance(others[-1].comma, cst.Comma)
-            else cst.Comma(whitespace_after=_line_break(node, last))
-        )
-        return node.with_changes(args=[*others, last.with_changes(comma=between), added.with_changes(comma=last.comma)])
-    return node.with_changes(
-        args=[*others, last.with_changes(comma=cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))), added]
+def _is_own(call: ast.Call, first: int, facts: Facts) -> bool:
+    """This program wrote what it reads, just before: it comes back to where it was."""
+    if len(call.args) <= first:
+        return False
+    file = call.args[first]
+    if any(v.name == "io.BytesIO" for _, v in facts.model.value(file).alternatives()):
+        return True
+    written = (n for n in own_nodes(facts.model.enclosing_scope(call)) if isinstance(n, ast.Call) and len(n.args) > 1)
+    return any(
+        n.lineno < call.lineno and ast.unparse(n.args[1]) == ast.unparse(file)
+        for n in written
+        if isinstance(n.func, ast.Attribute) and n.func.attr == "save"
     )
 
 
-def _line_break(node: cst.Call, last: cst.Arg) -> cst.BaseParenthesizableWhitespace:
-    before = node.whitespace_before_args
-    return before if isinstance(before, cst.ParenthesizedWhitespace) else cst.SimpleWhitespace(" ")
+def _is_provided_for(call: ast.Call, facts: Facts) -> bool:
+    """The call is reached only where it works, or is tried again with map_location where it doesn't."""
+    child: ast.AST = call
+    for parent in facts.model.ancestors(call):
+        match parent:
+            case ast.Try(body=body, handlers=handlers) if child in body:
+                if any("map_location" in ast.unparse(h) for h in handlers):
+                    return True
+            case ast.If(test=test, body=body, orelse=orelse) if child is not test:
+                if _asks_for_accelerator(test, facts) == (child in body) and (child in body or child in orelse):
+                    return True
+            case ast.IfExp(test=test, body=taken) if child is not test:
+                if _asks_for_accelerator(test, facts) == (child is taken):
+                    return True
+        if _leaves_before(parent, child, facts):
+            return True
+        child = parent
+    return False
+
+
+def _asks_for_accelerator(test: ast.expr, facts: Facts) -> bool | None:
+    """True where a condition holds with an accelerator, False where it holds without one, None where it asks else."""
+    match test:
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            asked = _asks_for_accelerator(operand, facts)
+            return None if asked is None else not asked
+        case ast.BoolOp(op=op, values=values):
+            # `a and available`: holds only with one. `a or not available`: fails only with one.
+            telling = isinstance(op, ast.And)
+            return telling if any(_asks_for_accelerator(v, facts) is telling for v in values) else None
+        case ast.Call():
+            return True if ast.unparse(test.func).endswith("is_available") else None
+        case ast.Name():
+            return True if any(_asks_for_accelerator(v, facts) for v in facts.model.assigned_values(test)) else None
+    return None
+
+
+def _leaves_before(parent: ast.AST, child: ast.AST, facts: Facts) -> bool:
+    """`if not torch.cuda.is_available(): return ...` stands before it."""
+    block = getattr(parent, "body", None)
+    if not isinstance(block, list) or child not in block:
+        return False
+    return any(
+        isinstance(s, ast.If) and isinstance(s.body[-1], ast.Return) and _asks_for_accelerator(s.test, facts) is False
+        for s in block[: block.index(child)]
+    )
+
+
+def _with_map_location(call: ast.Call, facts: Facts) -> Edit:
+    """The new argument, right behind the last one and laid out as that is."""
+    arguments = [*call.args, *(k.value for k in call.keywords)]
+    if not arguments:
+        end = facts.text.span_of(call)
+        at = Span(end.end_line, end.end_column - 1, end.end_line, end.end_column - 1)
+        return Edit(at, 'map_location="cpu"')
+    last = max((facts.text.span_of(a) for a in arguments), key=lambda s: (s.end_line, s.end_column))
+    closing = facts.text.span_of(call)
+    rest = facts.text.slice(Span(last.end_line, last.end_column, closing.end_line, closing.end_column))
+    if rest.lstrip().startswith(",") and last.end_line < closing.end_line:
+        # One argument a line, each with its comma: a line of its own, below the comment that may stand behind the comma.
+        line = facts.text.line(last.end_line)
+        first = facts.text.line(last.line)
+        indent = first[: len(first) - len(first.lstrip())]
+        at = Span(last.end_line, len(line) + 1, last.end_line, len(line) + 1)
+        return Edit(at, f'{facts.text.newline}{indent}map_location="cpu",')
+    at = Span(last.end_line, last.end_column, last.end_line, last.end_column)
+    return Edit(at, ', map_location="cpu"')
 
 
 def _goes_into_load_state_dict(call: ast.expr | None, facts: Facts) -> bool:
@@ -162,8 +224,11 @@ def _is_loaded(node: ast.expr, facts: Facts) -> bool:
         match parent:
             case ast.Subscript(value=value) if value is child:
                 child = parent
-            case ast.Call(func=ast.Attribute(attr="load_state_dict"), args=[argument, *_]):
-                return argument is child
+            case ast.keyword(arg="state_dict"):
+                child = parent
+            case ast.Call(func=ast.Attribute(attr="load_state_dict"), args=args, keywords=keywords):
+                # With assign=True the module takes the loaded tensors as they are.
+                return child in [*args[:1], *keywords] and not any(k.arg == "assign" for k in keywords)
             case _:
                 return False
     return False

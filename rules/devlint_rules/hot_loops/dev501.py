@@ -9,7 +9,7 @@ from devlint.facts import Facts
 from devlint.findings import Edit
 from devlint.lazy import cst, m
 from devlint.placement.loops import HotLoop
-from devlint.rule import Change, Report, Rule
+from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.hot_loops import stalls
 
 READERS = ("item", "tolist")
@@ -80,6 +80,8 @@ class ItemInHotLoop(Rule):
     name = "item-in-hot-loop"
     trigger = r"\.\s*(?:item|tolist)\s*\(|\b(?:float|int)\s*\("
     only_hot = True
+    effect = Effect(syncs=4, words="item")
+    seen_as = ("sync",)
     fix = "U"
 
     def shape(self) -> m.BaseMatcherNode:

@@ -10,7 +10,7 @@ from devlint.lazy import cst, m
 from devlint.placement.loops import HotLoop
 from devlint.placement.sources import own_nodes
 from devlint.placement.values import HOST, Kind
-from devlint.rule import Change, Report, Rule
+from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.hot_loops import stalls
 
 # Functions that make one tensor, or one array, of a list.
@@ -73,6 +73,8 @@ class HostCopyInHotLoop(Rule):
     name = "host-copy-in-hot-loop"
     trigger = r"\.\s*(?:cpu|numpy|to)\s*\("
     only_hot = True
+    effect = Effect(syncs=4, words="cpu")
+    seen_as = ("sync", "transfer")
     fix = "U"
 
     def shape(self) -> m.BaseMatcherNode:

@@ -36,13 +36,19 @@ def statement_loop(hot: HotLoop) -> ast.For | ast.AsyncFor | ast.While | None:
 
 
 def initialised_before(loop: ast.stmt, name: str, facts: Facts) -> ast.expr | None:
-    """The expression that a statement right before a loop, in its own block, gives a name."""
-    block = next((b for b in _blocks(next(facts.model.ancestors(loop), None)) if loop in b), [])
+    """The expression that a statement before a loop, in its own block or before the `with` around it, gives a name."""
     found = None
-    for statement in block[: block.index(loop)] if loop in block else []:
-        for node in ast.walk(statement):
-            if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store):
+    inner: ast.AST = loop
+    for parent in facts.model.ancestors(loop):
+        block = next((b for b in _blocks(parent) if inner in b), [])
+        for statement in block[: block.index(inner)] if inner in block else []:
+            if any(
+                isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store) for n in ast.walk(statement)
+            ):
                 found = statement
+        if found is not None or not isinstance(parent, (ast.With, ast.AsyncWith)):
+            break
+        inner = parent
     match found:
         case ast.Assign(targets=targets, value=value) if all(isinstance(t, ast.Name) for t in targets):
             return value
@@ -55,7 +61,7 @@ def initialised_before(loop: ast.stmt, name: str, facts: Facts) -> ast.expr | No
     return None
 
 
-def _blocks(parent: ast.AST | None) -> Iterator[list[ast.stmt]]:
+def _blocks(parent: ast.AST) -> Iterator[list[ast.AST]]:
     for name in ("body", "orelse", "finalbody"):
         block = getattr(parent, name, None)
         if isinstance(block, list):

@@ -9,7 +9,7 @@ from devlint.facts import Facts, plain_name
 from devlint.knowledge.ecosystem import OWN_BATCH_TYPES
 from devlint.lazy import cst, m
 from devlint.placement.values import Kind, Value
-from devlint.rule import Change, Report, Rule
+from devlint.rule import Change, Effect, Report, Rule
 
 MOVES = ("to", "cuda", "cpu", "xpu", "mps", "hpu", "npu")
 
@@ -31,7 +31,7 @@ class DiscardedMove(Rule):
     device = torch.device("cuda")
     x = torch.ones(3)
     x.to(device)
-    y = x + torch.ones(3, device=device)
+    print(x.device)
     ```
 
     ## Use instead
@@ -41,7 +41,7 @@ class DiscardedMove(Rule):
     device = torch.device("cuda")
     x = torch.ones(3)
     x = x.to(device)
-    y = x + torch.ones(3, device=device)
+    print(x.device)
     ```
 
     ## Fix safety
@@ -56,6 +56,8 @@ class DiscardedMove(Rule):
     name = "discarded-move"
     trigger = r"\.\s*(?:to|cuda|cpu|xpu|mps|hpu|npu)\s*\("
     statement = ast.Expr
+    effect = Effect(holds='x.device.type == "cpu"')
+    seen_as = ("transfer",)
     fix = "S"
 
     def shape(self) -> m.BaseMatcherNode:
@@ -63,6 +65,8 @@ class DiscardedMove(Rule):
 
     def judge(self, node: cst.Expr, facts: Facts) -> Iterator[Report]:
         call = cst.ensure_type(node.value, cst.Call)
+        if _is_deliberate(facts.node(call), facts):
+            return
         moved = cst.ensure_type(call.func, cst.Attribute).value
         likely = _tensor_moved(moved, facts)
         if likely is None:
@@ -90,6 +94,32 @@ def _tensor_moved(moved: cst.BaseExpression, facts: Facts) -> bool | None:
         else:
             return None
     return likely
+
+
+def _is_deliberate(call: ast.expr | None, facts: Facts) -> bool:
+    """The move is made for its own sake: a throwaway tensor wakes the accelerator up, a test expects an error, a
+    benchmark repeats a transfer."""
+    if call is None:
+        return True
+    root: ast.expr = call
+    while isinstance(root, (ast.Call, ast.Attribute, ast.Subscript)):
+        root = root.func if isinstance(root, ast.Call) else root.value
+    if isinstance(root, ast.Name) and facts.model.value(root).kind in (Kind.REFERENCE, Kind.FUNCTION, Kind.CLASS):
+        return True
+    for parent in facts.model.ancestors(call):
+        if isinstance(parent, (ast.With, ast.AsyncWith)) and any(
+            "raises" in ast.unparse(i.context_expr) for i in parent.items
+        ):
+            return True
+        if isinstance(parent, ast.For) and len(parent.body) == 1 and not _uses(parent.target, call):
+            # Nothing but the same move, again and again.
+            return True
+    return False
+
+
+def _uses(target: ast.expr, call: ast.expr) -> bool:
+    names = {n.id for n in ast.walk(target) if isinstance(n, ast.Name)}
+    return any(isinstance(n, ast.Name) and n.id in names for n in ast.walk(call))
 
 
 def _part_of_batch(moved: cst.BaseExpression, value: Value, facts: Facts) -> bool:
@@ -138,20 +168,35 @@ def _assignable(node: ast.expr, facts: Facts) -> bool:
                 return False
             if facts.model.value(owner).is_tensor and attr not in ("data", "grad"):
                 return False
-            return plain_name(node) is not None
+            return plain_name(node) is not None and _can_set(facts.model.value(owner), attr)
         case ast.Subscript(value=owner, slice=index):
             return (
-                plain_name(owner) is not None
+                facts.model.value(owner).name != "tuple"
+                and plain_name(owner) is not None
                 and isinstance(index, (ast.Constant, ast.Name))
                 and not facts.model.value(owner).is_tensor
             )
     return False
 
 
+def _can_set(owner: Value, attribute: str) -> bool:
+    """Whether an attribute of an object can be assigned: a property without a setter and a frozen field can't."""
+    cls = owner.cls
+    if cls is None:
+        return True
+    method = cls.method(attribute)
+    if method is not None and method.is_property and not any(d.endswith(".setter") for d in method.decorators):
+        return False
+    return not cls.is_frozen
+
+
 def _is_local(node: ast.Name, facts: Facts) -> bool:
     """Assigning a name of an outer scope would make it another, local one."""
     scope = facts.model.enclosing_scope(node)
-    return isinstance(scope, ast.Module) or node.id in facts.model.source.function(scope).local_names
+    if isinstance(scope, ast.Module):
+        return True
+    function = facts.model.source.function(scope)
+    return node.id in function.local_names or node.id in function.declared_outer
 
 
 def _is_spent_target(node: ast.Name, name: str, facts: Facts) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from devlint.facts import Facts
 from devlint.lazy import cst, m
 from devlint.placement.analysis import Missing
-from devlint.rule import Change, Report, Rule
+from devlint.rule import Change, Effect, Report, Rule
 
 
 class MissingModuleAttribute(Rule):
@@ -79,8 +79,10 @@ class MissingModuleAttribute(Rule):
 
     code = "DEV401"
     name = "missing-module-attribute"
-    trigger = r"DataParallel"
+    # In code, not in prose: called, imported, or named in an annotation or a check.
+    trigger = r"DataParallel\s*[(),\]:|]|DataParallel\s+as\b|import\s[^\n]*DataParallel"
     event = "missing-attribute"
+    effect = Effect(raises="AttributeError", words="'DataParallel' object has no attribute 'freeze'")
     fix = "S"
 
     def shape(self) -> m.BaseMatcherNode:
@@ -103,7 +105,7 @@ class MissingModuleAttribute(Rule):
             f"{when} has no attribute `{node.attr.value}`: AttributeError when it is reached",
             "likely" if missing.wrapper.likely else "certain",
             notes=facts.notes(missing.wrapper.trail),
-            change=_unwrapped(node, missing, facts),
+            change=_unwrapped(node, found, missing, facts),
         )
 
 
@@ -139,7 +141,7 @@ def _asks(test: ast.expr, attribute: str) -> bool:
     )
 
 
-def _unwrapped(node: cst.Attribute, missing: Missing, facts: Facts) -> Change:
+def _unwrapped(node: cst.Attribute, found: ast.expr, missing: Missing, facts: Facts) -> Change:
     owner = node.value
     if not missing.sometimes:
         return Change(
@@ -147,10 +149,17 @@ def _unwrapped(node: cst.Attribute, missing: Missing, facts: Facts) -> Change:
             "safe",
             ((node, node.with_changes(value=cst.Attribute(owner, cst.Name("module")))),),
         )
+    quote = _free_quote(found, facts)
     unwrapped = cst.Call(
         cst.Name("getattr"),
-        [cst.Arg(owner), cst.Arg(cst.SimpleString('"module"')), cst.Arg(owner.deep_clone())],
+        [cst.Arg(owner), cst.Arg(cst.SimpleString(f"{quote}module{quote}")), cst.Arg(owner.deep_clone())],
     )
     return Change(
         "unwrap it first: the wrapped model is its `.module`", "safe", ((node, node.with_changes(value=unwrapped)),)
     )
+
+
+def _free_quote(found: ast.expr, facts: Facts) -> str:
+    """A quote that a string at this place may use: before Python 3.12, not that of the f-string around it."""
+    texts = [facts.code_of(parent) for parent in facts.model.ancestors(found) if isinstance(parent, ast.JoinedStr)]
+    return "'" if any('"' in text for text in texts) else '"'

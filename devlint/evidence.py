@@ -1,0 +1,117 @@
+"""Evidence: what the runtime companion saw, laid beside what the linter found.
+
+Reads the JSON that `devlint run --report` and `pytest --devlint-report` write. Neither needs torch here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from devlint.findings import Finding, Seen
+
+# The version of the report's form that this module reads (devlint/runtime/watch/report.py).
+SCHEMA = 1
+_NAMES = {"mismatch": "mismatch", "sync": "sync", "transfer": "transfer", "round_trip": "round trip", "flush": "flush"}
+
+
+class EvidenceError(Exception):
+    """A report that can't be used; the text is one line that says what to do."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened at a line, `count` times."""
+
+    kind: str
+    path: Path
+    line: int
+    operation: str
+    count: int
+    bytes: int
+
+    @property
+    def cost(self) -> tuple[bool, int, int]:
+        """What sorts events: errors first, then bytes, then how often."""
+        return self.kind == "mismatch", self.bytes, self.count
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All events of a report."""
+
+    events: tuple[Event, ...]
+
+    def beside(self, findings: Iterable[tuple[Path, Finding, tuple[str, ...]]]) -> tuple[list[Finding], list[Event]]:
+        """(findings, events without one): findings that were seen to happen first, the costliest at the top.
+
+        Each finding comes with its file and the kinds of event that it speaks of.
+        """
+        left = set(self.events)
+        marked: list[tuple[tuple[bool, int, int], Finding]] = []
+        for path, finding, kinds in findings:
+            lines = range(finding.span.line, finding.span.end_line + 1)
+            seen = [e for e in self.events if e.kind in kinds and e.line in lines and e.path == path]
+            left -= set(seen)
+            if not seen:
+                marked.append(((False, -1, -1), finding))
+                continue
+            # A sync and the transfer that it waits for are one happening.
+            happened = Seen(max(e.count for e in seen), max(e.bytes for e in seen))
+            marked.append((max(e.cost for e in seen), replace(finding, seen=happened)))
+        # Stable: what wasn't seen stays in reading order.
+        marked.sort(key=lambda item: item[0], reverse=True)
+        return [f for _, f in marked], sorted(left, key=lambda e: e.cost, reverse=True)
+
+
+def read_evidence(path: Path) -> Evidence:
+    """The events of a report. Raises EvidenceError."""
+    advice = "write it with `devlint run --report` or `pytest --devlint-report`"
+    try:
+        raw: Any = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise EvidenceError(f"{path}: can't be read: {error.strerror or error}; {advice}") from None
+    except ValueError:
+        raise EvidenceError(f"{path}: isn't JSON; {advice}") from None
+    if not isinstance(raw, dict) or raw.get("tool") != "devlint" or not isinstance(raw.get("events"), list):
+        raise EvidenceError(f"{path}: isn't a report of devlint; {advice}")
+    if raw.get("schema") != SCHEMA:
+        raise EvidenceError(
+            f"{path}: is of form {raw.get('schema')}, this devlint reads {SCHEMA}; {advice} of this version"
+        )
+    try:
+        return Evidence(tuple(_event(e) for e in raw["events"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise EvidenceError(f"{path}: an event lacks or garbles {error}; {advice}") from None
+
+
+def _event(raw: dict[str, Any]) -> Event:
+    return Event(
+        str(raw["kind"]),
+        Path(raw["path"]).resolve(),
+        int(raw["line"]),
+        str(raw["operation"]),
+        int(raw["count"]),
+        int(raw.get("bytes", 0)),
+    )
+
+
+def describe(events: Sequence[Event], limit: int = 20) -> str:
+    """The events that no finding speaks of, a line each; "" for none."""
+    if not events:
+        return ""
+    lines = ["Seen at run time, without a finding:"]
+    for event in events[:limit]:
+        where = event.path
+        if where.is_relative_to(Path.cwd()):
+            where = where.relative_to(Path.cwd())
+        seen = Seen(event.count, event.bytes)
+        lines.append(
+            f"  {where.as_posix()}:{event.line}: {_NAMES.get(event.kind, event.kind)} by {event.operation}, {seen}"
+        )
+    if len(events) > limit:
+        lines.append(f"  ... and {len(events) - limit} more lines")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,321 @@
+"""Functions of the project: what a call returns and changes, found by walking the body once for like arguments."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from devlint.placement.classes import ClassModel
+from devlint.placement.devices import is_device_name, parse_device
+from devlint.placement.environment import access_path
+from devlint.placement.interpreter import Frame
+from devlint.placement.limits import MAX_DEPTH, MAX_DEPTH_OUTSIDE, MAX_SIZE
+from devlint.placement.sources import FunctionModel
+from devlint.placement.values import (
+    HOST,
+    NONE,
+    SCALAR,
+    UNKNOWN,
+    Kind,
+    Place,
+    Step,
+    Value,
+    constant,
+    either,
+    join_all,
+    same_as,
+    sequence_of,
+)
+
+if TYPE_CHECKING:
+    from devlint.placement.analysis import Analysis
+    from devlint.placement.request import Call
+
+
+class Effects(NamedTuple):
+    """What a call does besides returning."""
+
+    moves: tuple[tuple[str, Place, Step | None, bool], ...]
+    # (parameter, attribute, what it was set to)
+    attributes: tuple[tuple[str, str, Value], ...]
+
+
+class Functions:
+    """Calls of project functions, as one analysis sees them."""
+
+    def __init__(self, analysis: Analysis) -> None:
+        self._analysis = analysis
+        # What was seen of each function's calls in the scopes that rules ask about.
+        self.call_log: dict[FunctionModel, list[dict[str, Value]]] = defaultdict(list)
+        self.call_nodes: dict[FunctionModel, dict[ast.Call, None]] = defaultdict(dict)
+
+    def parameters(self, function: FunctionModel, cls: ClassModel | None, frame: Frame) -> dict[str, Value]:
+        """The parameters' values where a function is looked at by itself: call sites, annotations, defaults, names."""
+        values = {}
+        sites = self.call_log.get(function, [])
+        defaults = default_nodes(function)
+        for position, argument in enumerate(function.parameters):
+            name = argument.arg
+            if position == 0 and function.cls is not None and not function.is_static:
+                model = cls or self._analysis.objects.class_model(function.source, function.cls)
+                values[name] = (
+                    Value(Kind.CLASS, cls=model)
+                    if "classmethod" in function.decorators
+                    else self._analysis.objects.instance_of(model, "self")
+                )
+                continue
+            seen = [site[name] for site in sites if name in site]
+            value = join_all(seen) if seen and all(v.kind is not Kind.UNKNOWN for v in seen) else UNKNOWN
+            if value.kind is Kind.UNKNOWN:
+                value = self.declared(frame, argument, defaults.get(name))
+            values[name] = self._analysis.by_evidence(frame, name, value)
+        for extra in (function.node.args.vararg, function.node.args.kwarg):
+            if extra is not None:
+                values[extra.arg] = UNKNOWN
+        return values
+
+    def declared(self, frame: Frame, argument: ast.arg, default: ast.expr | None) -> Value:
+        """A parameter by its annotation, its default and its name."""
+        value = self._analysis.annotations.annotated(frame, argument.annotation, argument.arg)
+        if value.kind is not Kind.UNKNOWN:
+            return value
+        if is_device_name(ast.Name(argument.arg)):
+            return Value(Kind.DEVICE, place=same_as(argument.arg), likely=True)
+        if isinstance(default, ast.Constant) and isinstance(default.value, (bool, int, float)):
+            return SCALAR
+        return UNKNOWN
+
+    def call_function(self, request: Call, function: FunctionModel, receiver: Value | None) -> Value:
+        """A call of a project function: its result, with its side effects done to the caller."""
+        bound = self._bind(request, function, receiver)
+        if request.frame.record is not None:
+            self.call_log[function].append(bound)
+            self.call_nodes[function][request.node] = None
+        value, effects = self._run(function, bound, request.frame.depth + 1)
+        env = request.frame.env
+        for site, place, step, likely in effects.moves:
+            env.move_site(site, place, step, likely=likely)
+        if effects.attributes:
+            paths = self._paths(request, function, receiver)
+            for parameter, name, attribute in effects.attributes:
+                if parameter in paths:
+                    env.bind(f"{paths[parameter]}.{name}", attribute, request.node.lineno)
+        return value
+
+    def _paths(self, request: Call, function: FunctionModel, receiver: Value | None) -> dict[str, str]:
+        """Parameter -> the access path that was given for it."""
+        parameters = [a.arg for a in function.parameters]
+        given: list[ast.expr | None] = list(request.node.args)
+        if function.cls is not None and not function.is_static and receiver is not None:
+            func = request.node.func
+            owner = func.value if isinstance(func, ast.Attribute) else None
+            given.insert(0, ast.Name("self") if _is_super(request.node) else owner)
+        pairs = [*zip(parameters, given, strict=False), *((k.arg, k.value) for k in request.node.keywords if k.arg)]
+        found = ((name, access_path(node)) for name, node in pairs if node is not None)
+        return {name: path for name, path in found if path is not None}
+
+    def run_function(self, function: FunctionModel, bound: dict[str, Value], depth: int) -> Value:
+        """A function's result for given arguments."""
+        return self._run(function, bound, depth)[0]
+
+    def _bind(self, request: Call, function: FunctionModel, receiver: Value | None) -> dict[str, Value]:
+        parameters = [a.arg for a in function.parameters]
+        bound: dict[str, Value] = {}
+        positional = list(request.positional)
+        if function.cls is not None and not function.is_static and receiver is not None:
+            positional.insert(0, receiver)
+        # `*args` may fill any of them.
+        if not any(isinstance(a, ast.Starred) for a in request.node.args):
+            bound.update(zip(parameters, positional, strict=False))
+        elif receiver is not None and parameters and function.cls is not None and not function.is_static:
+            bound[parameters[0]] = receiver
+        bound.update({k: v for k, v in request.keywords.items() if k in parameters})
+        return bound
+
+    def _run(self, function: FunctionModel, bound: dict[str, Value], depth: int) -> tuple[Value, Effects]:
+        trails = {name: _first_trail(value) for name, value in bound.items()}
+        bound = {
+            name: _plain(value).retraced(partial(_marked, name=name)) if trails[name] else _plain(value)
+            for name, value in bound.items()
+        }
+        value, effects = self._run_plain(function, bound, depth)
+        if not any(trails.values()):
+            return value, effects
+        back = partial(_expanded, trails=trails)
+        return value.retraced(back), Effects(
+            effects.moves,
+            tuple((parameter, name, attribute.retraced(back)) for parameter, name, attribute in effects.attributes),
+        )
+
+    def _run_plain(self, function: FunctionModel, bound: dict[str, Value], depth: int) -> tuple[Value, Effects]:
+        """The same for arguments whose trails are marks; a caller puts its own in their place."""
+        nothing = (UNKNOWN, Effects((), ()))
+        if depth > (MAX_DEPTH if function.source is self._analysis.source else MAX_DEPTH_OUTSIDE) or (
+            depth > 1 and function.size > MAX_SIZE
+        ):
+            self._analysis.workings.cut_by_depth()
+            return nothing
+        key = ("call", function, tuple(sorted(bound.items(), key=_name_of_item)))
+        return self._analysis.once(
+            key, function.source, lambda: self._interpret(function, bound, depth), nothing, guard=function, depth=depth
+        )
+
+    def _interpret(self, function: FunctionModel, bound: dict[str, Value], depth: int) -> tuple[Value, Effects]:
+        frame = Frame(
+            self._analysis, function.source, function, closure=self._analysis.closures.get(function), depth=depth
+        )
+        defaults = default_nodes(function)
+        for argument in function.parameters:
+            value = bound.get(argument.arg)
+            if value is None:
+                default = defaults.get(argument.arg)
+                value = (
+                    constant(default.value)
+                    if isinstance(default, ast.Constant)
+                    else self.declared(frame, argument, default)
+                )
+            elif value.kind is Kind.UNKNOWN:
+                declared = self.declared(frame, argument, None)
+                value = (
+                    replace(declared, place=value.place)
+                    if declared.kind is Kind.TENSOR
+                    else declared
+                    if declared.kind is not Kind.UNKNOWN
+                    else value
+                )
+            frame.env.values[argument.arg] = self._analysis.by_evidence(frame, argument.arg, value)
+        for extra in (function.node.args.vararg, function.node.args.kwarg):
+            if extra is not None:
+                frame.env.values[extra.arg] = UNKNOWN
+        entry = dict(frame.env.values)
+        frame.run(function.node.body)
+        if function.is_generator:
+            value = sequence_of(join_all(frame.yields))
+        elif frame.returns:
+            value = either(frame.returns)
+        else:
+            value = NONE
+        return value, self._effects(function, entry, frame)
+
+    def _effects(self, function: FunctionModel, entry: dict[str, Value], frame: Frame) -> Effects:
+        final = (frame.final or frame.env).values
+        moves = []
+        for name, before in entry.items():
+            after = final.get(name)
+            if after is not None and before.site and after.site == before.site and after.place != before.place:
+                step = after.trail[-1] if after.trail and after.trail[-1].path != ARGUMENT else None
+                moves.append((before.site, after.place, step, after.likely))
+        attributes: list[tuple[str, str, Value]] = []
+        for path, value in final.items():
+            name, dot, rest = path.partition(".")
+            if dot and name in entry:
+                attributes.append((name, rest, value))
+        return Effects(tuple(moves), tuple(attributes))
+
+    def instantiate(self, request: Call, class_value: Value) -> Value:
+        """`Cls(...)`: runs the constructor and keeps what it set."""
+        from devlint.placement.request import site_of
+
+        cls = class_value.cls
+        if cls is None:
+            return UNKNOWN
+        step = request.step(f"created on cpu by `{request.text}`")
+        made = self._analysis.objects.instance_of(cls, site_of(request), HOST)
+        if made.is_module:
+            made = made.stepped(step)
+        if made.kind not in (Kind.MODULE, Kind.OBJECT):
+            return made
+        constructor = cls.method("__init__")
+        if constructor is None:
+            return (
+                replace(made, keys=tuple(request.keywords), elements=tuple(request.keywords.values()))
+                if request.keywords
+                else made
+            )
+        # One identity for all constructor runs, so that calls from several places are looked at once.
+        bound = self._bind(request, constructor, replace(made, site="self" if made.is_module else "", trail=()))
+        if request.frame.record is not None:
+            self.call_log[constructor].append(bound)
+        _, effects = self._run(constructor, bound, request.frame.depth + 1)
+        me = constructor.parameters[0].arg if constructor.parameters else "self"
+        own = [(name, value) for owner, name, value in effects.attributes if owner == me and name.isidentifier()]
+        for site, place, moved, likely in effects.moves:
+            if site == "self":
+                made = made.at(place, moved, likely=likely)
+        if not own or len(own) > 64 or any(v.depth > 3 for _, v in own):
+            return made
+        return replace(
+            made,
+            keys=tuple(n for n, _ in own),
+            elements=tuple(v for _, v in own),
+            depth=1 + max(v.depth for _, v in own),
+        )
+
+
+# The path of a step that stands for an argument's own trail.
+ARGUMENT = "<argument>"
+
+
+def _marked(trail: tuple[Step, ...], name: str) -> tuple[Step, ...]:
+    return (Step(name, ARGUMENT, 0, 0),) if trail else ()
+
+
+def _first_trail(value: Value) -> tuple[Step, ...]:
+    """The trail of a value, or of the first of its parts that has one."""
+    if value.trail:
+        return value.trail
+    parts = [
+        *(value.elements or ()),
+        *((value.each,) if value.each is not None else ()),
+        *(option for _, option in value.options),
+        *((value.inner,) if value.inner is not None else ()),
+    ]
+    return next((trail for part in parts if (trail := _first_trail(part))), ())
+
+
+def _expanded(trail: tuple[Step, ...], trails: dict[str, tuple[Step, ...]]) -> tuple[Step, ...]:
+    """A trail with its marks replaced by the trails of the arguments."""
+    if not any(step.path == ARGUMENT for step in trail):
+        return trail
+    return tuple(
+        real for step in trail for real in (trails.get(step.message, ()) if step.path == ARGUMENT else (step,))
+    )
+
+
+def _name_of_item(item: tuple[str, Value]) -> str:
+    return item[0]
+
+
+def _plain(value: Value) -> Value:
+    """An argument with what can't matter left out, so that calls that differ in it alone are looked at once."""
+    if value.kind is Kind.CONSTANT:
+        literal = value.constant
+        if (isinstance(literal, str) and parse_device(literal) is None) or (
+            isinstance(literal, (int, float, bytes, complex))
+            and not isinstance(literal, bool)
+            and literal not in range(16)
+        ):
+            return SCALAR
+    return value
+
+
+def default_nodes(function: FunctionModel) -> dict[str, ast.expr]:
+    """Parameter name -> its default."""
+    arguments = function.node.args
+    positional = [*arguments.posonlyargs, *arguments.args]
+    found = {a.arg: d for a, d in zip(reversed(positional), reversed(arguments.defaults), strict=False)}
+    found |= {a.arg: d for a, d in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if d is not None}
+    return found
+
+
+def _is_super(node: ast.Call) -> bool:
+    func = node.func
+    return (
+        isinstance(func, ast.Attribute)
+        and isinstance(func.value, ast.Call)
+        and isinstance(func.value.func, ast.Name)
+        and func.value.func.id == "super"
+    )

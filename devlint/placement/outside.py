@@ -1,0 +1,351 @@
+"""Functions and classes outside the project: torch, the standard library, and libraries around torch."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from devlint.knowledge import ecosystem, torch_knowledge
+from devlint.placement.environment import access_path
+from devlint.placement.expressions import attribute, combined
+from devlint.placement.request import Call, site_of, unknown_call
+from devlint.placement.values import (
+    EMPTY,
+    HOST,
+    NONE,
+    NOWHERE,
+    PREFERRED,
+    SCALAR,
+    UNKNOWN,
+    Kind,
+    Place,
+    Sort,
+    Value,
+    accelerator,
+    either,
+    element_of,
+    mapping,
+    mapping_of,
+    sequence,
+    sequence_of,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+def outside(request: Call, name: str) -> Value:
+    knowledge = torch_knowledge()
+    special = OUTSIDE.get(name)
+    if special is not None:
+        return special(request)
+    if name in knowledge.factories:
+        return _factory(request, name)
+    returned = knowledge.functions.get(name)
+    if returned is not None:
+        found = request.device(-1) if "device" in request.keywords else None
+        match returned:
+            case "tensor":
+                result = request.computed(Kind.TENSOR)
+                return result.at(found[0]) if found else result
+            case "tensors":
+                return sequence_of(request.computed(Kind.TENSOR))
+            case "batch":
+                return request.computed(
+                    Kind.TENSOR if len(request.everything) == 1 or name == "torch.where" else Kind.BATCH
+                )
+            case "scalar":
+                return SCALAR
+        return UNKNOWN
+    if name in knowledge.wrappers:
+        return _wrap(request, name)
+    if name in knowledge.modules or name.startswith(ecosystem.MODULE_FACTORIES) or _is_pretrained(name):
+        return _new_module(request, name)
+    if name in knowledge.optimizers:
+        return Value(Kind.OPTIMIZER, name=name)
+    if name in knowledge.schedulers:
+        return Value(Kind.SCHEDULER, name=name)
+    if name in knowledge.loaders:
+        return Value(Kind.LOADER, name=name, inner=None)
+    if name in ecosystem.TENSOR_TYPES or name in ("torch.nn.Parameter", "torch.autograd.Variable"):
+        return _tensor_constructor(request, name)
+    if name in ecosystem.PASSING_ITERATORS or name.removeprefix("builtins.") in ecosystem.PASSING_ITERATORS:
+        return request.positional[0] if request.positional else UNKNOWN
+    if name.startswith("numpy."):
+        return SCALAR if name in ("numpy.prod", "numpy.isscalar") else Value(Kind.NDARRAY, HOST)
+    if name.startswith(("torch.cuda.", "torch.distributed.", "math.", "os.", "time.", "logging.")):
+        return SCALAR
+    return unknown_call(request)
+
+
+def _is_pretrained(name: str) -> bool:
+    return name.endswith(".from_pretrained") and name.startswith(ecosystem.PRETRAINED_PACKAGES)
+
+
+def _factory(request: Call, name: str) -> Value:
+    found = request.device(-1)
+    if "device" in request.keywords and found is None:
+        given = request.keywords["device"]
+        place, likely = (HOST, False) if given.kind is Kind.CONSTANT and given.constant is None else (NOWHERE, True)
+    elif found is not None:
+        place, likely = found
+    elif request.open_ended:
+        place, likely = NOWHERE, True
+    elif (
+        name in ("torch.as_tensor", "torch.asarray", "torch.tensor")
+        and request.positional
+        and request.positional[0].kind in (Kind.TENSOR, Kind.UNKNOWN)
+    ):
+        return replace(request.computed(Kind.TENSOR), likely=True)
+    else:
+        place, likely = HOST, False
+    return Value(Kind.TENSOR, place, likely=likely, trail=(request.step(f"created on {place} by `{request.text}`"),))
+
+
+def _tensor_constructor(request: Call, name: str) -> Value:
+    kind = Kind.PARAMETER if name == "torch.nn.Parameter" else Kind.TENSOR
+    if name in ("torch.nn.Parameter", "torch.autograd.Variable") and request.positional:
+        place, trail, likely = combined(request.positional[:1])
+        return Value(kind, place, likely=likely, trail=trail)
+    return Value(kind, HOST, trail=(request.step(f"created on cpu by `{request.text}`"),))
+
+
+def _new_module(request: Call, name: str) -> Value:
+    return Value(
+        Kind.MODULE,
+        _module_place(request),
+        name=name,
+        site=site_of(request),
+        trail=(request.step(f"created on cpu by `{request.text}`"),),
+    )
+
+
+def _module_place(request: Call) -> Place:
+    found = request.device(-1)
+    return found[0] if found else HOST
+
+
+def _container(name: str) -> Callable[[Call], Value]:
+    def build(request: Call) -> Value:
+        parts = request.positional
+        if len(parts) == 1 and parts[0].kind is Kind.SEQUENCE and name == "torch.nn.ModuleList":
+            each = parts[0].each
+            known = parts[0].elements
+        elif len(parts) == 1 and parts[0].kind is Kind.MAPPING:
+            each, known = element_of(parts[0]), None
+        else:
+            each, known = None, tuple(parts) if not request.open_ended else None
+        return replace(_new_module(request, name), each=each, elements=known, keys=None)
+
+    return build
+
+
+def _wrap(request: Call, name: str) -> Value:
+    inner = request.argument(0, "module") or UNKNOWN
+    step = request.step(f"wrapped by `{request.text}`")
+    options = []
+    for guards, module in inner.alternatives():
+        if module.kind is Kind.UNKNOWN:
+            module = replace(module, kind=Kind.MODULE, likely=True)
+        wrapped = Value(Kind.WRAPPER, module.place, name=name, inner=module, site=site_of(request), trail=module.trail)
+        options.append((guards, wrapped.stepped(step)))
+    return either(options)
+
+
+def _device(request: Call) -> Value:
+    found = request.device(0, "device") or request.device(0, "type")
+    if found is None:
+        return Value(Kind.DEVICE, PREFERRED if request.node.args else NOWHERE, likely=True)
+    place, likely = found
+    index = request.argument(1, "index")
+    if index is not None and isinstance(index.constant, int) and place.sort is Sort.ACCELERATOR:
+        place = accelerator(f"{place.name}:{index.constant}")
+    return Value(Kind.DEVICE, place, likely=likely)
+
+
+def _current_accelerator(request: Call) -> Value:
+    return Value(Kind.DEVICE, PREFERRED)
+
+
+def _enumerate(request: Call) -> Value:
+    each = request.frame.analysis.iterate(request.positional[0]) if request.positional else UNKNOWN
+    return _like(request.positional[:1], sequence([SCALAR, each]))
+
+
+def _zip(request: Call) -> Value:
+    return _like(request.positional, sequence(request.frame.analysis.iterate(p) for p in request.positional))
+
+
+def _like(iterated: list[Value], each: Value) -> Value:
+    """A sequence of `each`; its name says that a loader stands behind it."""
+    behind = any(v.kind is Kind.LOADER or v.name == "<over a loader>" for v in iterated)
+    return replace(sequence_of(each), name="<over a loader>" if behind else "")
+
+
+def _listed(request: Call) -> Value:
+    if not request.positional:
+        return sequence([]) if not request.keywords else UNKNOWN
+    first = request.positional[0]
+    if first.kind is Kind.SEQUENCE:
+        return first
+    return sequence_of(request.frame.analysis.iterate(first))
+
+
+def _dict_call(request: Call) -> Value:
+    if request.positional or request.open_ended:
+        return (
+            request.positional[0]
+            if request.positional and request.positional[0].kind is Kind.MAPPING
+            else mapping_of(UNKNOWN)
+        )
+    return mapping(request.keywords, request.keywords.values())
+
+
+def _next(request: Call) -> Value:
+    return request.frame.analysis.iterate(request.positional[0]) if request.positional else UNKNOWN
+
+
+def _first(request: Call) -> Value:
+    """A function that hands its first argument back."""
+    return request.positional[0] if request.positional else UNKNOWN
+
+
+def _getattr(request: Call) -> Value:
+    subject, name = request.argument(0), request.argument(1)
+    if subject is None or name is None or not isinstance(name.constant, str):
+        return UNKNOWN
+    node = ast.copy_location(ast.Attribute(request.node.args[0], name.constant, ast.Load()), request.node)
+    results = []
+    for guards, option in subject.alternatives():
+        if option.kind is Kind.WRAPPER and name.constant not in torch_knowledge().wrappers[option.name]:
+            continue
+        if name.constant == "module" and option.kind is Kind.MODULE:
+            # `getattr(model, "module", model)` on a bare model gives the default.
+            default = request.argument(2)
+            results.append((guards, default if default is not None and default.kind is not Kind.EITHER else option))
+            continue
+        results.append((guards, attribute(request.frame, option, node)))
+    return either(results)
+
+
+def _setattr(request: Call) -> Value:
+    """`setattr(x, "name", v)` is `x.name = v`."""
+    name, value = request.argument(1), request.argument(2)
+    base = access_path(request.node.args[0]) if request.node.args else None
+    if base is not None and name is not None and isinstance(name.constant, str) and value is not None:
+        request.frame.env.bind(f"{base}.{name.constant}", value, request.node.lineno)
+    return NONE
+
+
+def _buffer(request: Call) -> Value:
+    """An empty buffer holds what this program puts into it."""
+    return UNKNOWN if request.node.args else Value(Kind.OBJECT, name="io.BytesIO")
+
+
+def _scalar(request: Call) -> Value:
+    return SCALAR
+
+
+def _array(request: Call) -> Value:
+    return Value(Kind.NDARRAY, HOST)
+
+
+def _collate(request: Call) -> Value:
+    return Value(Kind.BATCH, HOST)
+
+
+def _loaded(request: Call) -> Value:
+    """`torch.load`: whatever was saved, where map_location says or where it was."""
+    found = request.device(1, "map_location")
+    return replace(UNKNOWN, place=found[0] if found else NOWHERE, likely=True)
+
+
+def _super(request: Call) -> Value:
+    frame = request.frame
+    own = frame.lookup("self") if "self" in frame.env.values else UNKNOWN
+    if frame.function is not None and frame.function.cls is not None and own.cls is not None:
+        here = frame.analysis.objects.class_model(frame.function.source, frame.function.cls)
+        parents = [c for c in here.lineage[1:] if not isinstance(c, str)]
+        if parents:
+            return replace(own, cls=parents[0], name="")
+        return replace(own, cls=None, name=here.lineage[-1] if isinstance(here.lineage[-1], str) else "")
+    return UNKNOWN
+
+
+def _loader(request: Call) -> Value:
+    trail = (request.step(f"comes from `{request.text}`"),)
+    return Value(Kind.LOADER, HOST, name="torch.utils.data.DataLoader", trail=trail)
+
+
+def _compiled(request: Call) -> Value:
+    """`torch.compile(model)` passes everything through to the model."""
+    return request.argument(0, "model") or UNKNOWN
+
+
+def _prepared(request: Call) -> Value:
+    return UNKNOWN
+
+
+_NEW_LIST = EMPTY
+
+OUTSIDE: dict[str, Callable[[Call], Value]] = {
+    "torch.device": _device,
+    "torch.accelerator.current_accelerator": _current_accelerator,
+    "torch.get_default_device": _current_accelerator,
+    "torch.load": _loaded,
+    "torch.compile": _compiled,
+    "torch.jit.script": _compiled,
+    "torch.nn.Sequential": _container("torch.nn.Sequential"),
+    "torch.nn.ModuleList": _container("torch.nn.ModuleList"),
+    "torch.nn.ModuleDict": _container("torch.nn.ModuleDict"),
+    "torch.utils.data.DataLoader": _loader,
+    "torch.utils.data.default_collate": _collate,
+    "torch.nn.parallel.replicate": _prepared,
+    "copy.deepcopy": _first,
+    "copy.copy": _first,
+    "typing.cast": lambda r: r.argument(1) or UNKNOWN,
+    "builtins.enumerate": _enumerate,
+    "builtins.zip": _zip,
+    "builtins.list": _listed,
+    "builtins.tuple": _listed,
+    "builtins.set": _listed,
+    "builtins.dict": _dict_call,
+    "collections.OrderedDict": _dict_call,
+    "builtins.next": _next,
+    "builtins.getattr": _getattr,
+    "builtins.setattr": _setattr,
+    "io.BytesIO": _buffer,
+    "tempfile.TemporaryFile": _buffer,
+    "builtins.super": _super,
+    "builtins.sum": lambda r: (
+        element_of(r.positional[0]) if r.positional and r.positional[0].kind is Kind.SEQUENCE else unknown_call(r)
+    ),
+    "builtins.range": lambda r: sequence_of(SCALAR),
+    **{
+        f"builtins.{n}": _scalar
+        for n in (
+            "len",
+            "int",
+            "float",
+            "str",
+            "bool",
+            "isinstance",
+            "hasattr",
+            "print",
+            "round",
+            "repr",
+            "id",
+            "type",
+            "format",
+            "any",
+            "all",
+            "callable",
+            "open",
+            "input",
+        )
+    },
+    "numpy.array": _array,
+    "numpy.asarray": _array,
+}

@@ -1,0 +1,129 @@
+"""One call with its evaluated arguments, and what can be said of any call."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from devlint.placement.devices import place_of_device
+from devlint.placement.expressions import combined, leaves
+from devlint.placement.values import (
+    HOST,
+    UNKNOWN,
+    Kind,
+    Place,
+    Sort,
+    Step,
+    Value,
+    either,
+    sequence,
+)
+
+if TYPE_CHECKING:
+    from devlint.placement.interpreter import Frame
+
+
+@dataclass
+class Call:
+    """One call with its evaluated arguments."""
+
+    frame: Frame
+    node: ast.Call
+    positional: list[Value]
+    keywords: dict[str, Value]
+    # `*args` or `**kwargs` are handed on: more may be given than is seen.
+    open_ended: bool
+
+    def argument(self, index: int, name: str = "") -> Value | None:
+        """An argument by position or by keyword."""
+        if name and name in self.keywords:
+            return self.keywords[name]
+        return self.positional[index] if 0 <= index < len(self.positional) else None
+
+    def argument_node(self, index: int, name: str = "") -> ast.expr | None:
+        for keyword in self.node.keywords:
+            if keyword.arg == name and name:
+                return keyword.value
+        return self.node.args[index] if 0 <= index < len(self.node.args) else None
+
+    @property
+    def everything(self) -> list[Value]:
+        return [*self.positional, *self.keywords.values()]
+
+    def step(self, message: str) -> Step:
+        return Step(message, self.frame.source.path, self.node.lineno, self.node.col_offset)
+
+    @cached_property
+    def text(self) -> str:
+        """The call as written, shortened."""
+        text = ast.unparse(self.node.func)
+        return f"{text}(...)" if self.node.args or self.node.keywords else f"{text}()"
+
+    def device(self, index: int, name: str = "device") -> tuple[Place, bool] | None:
+        """The place that an argument names, where it names one."""
+        value = self.argument(index, name)
+        return place_of_device(value, self.argument_node(index, name)) if value is not None else None
+
+    def computed(self, kind: Kind, *, likely: bool = False) -> Value:
+        """A value computed from the arguments, where they are."""
+        place, trail, unsure = combined(self.everything)
+        return Value(kind, place, likely=likely or unsure, trail=trail)
+
+
+def unknown_call(request: Call) -> Value:
+    """Something that isn't known computes from tensors: what it gives is likely where they are."""
+    place, trail, _ = combined([leaf for v in request.everything for leaf in leaves(v)])
+    if place.sort in (Sort.UNKNOWN, Sort.HOST):
+        return UNKNOWN
+    return replace(UNKNOWN, place=place, likely=True, trail=trail)
+
+
+def site_of(request: Call) -> str:
+    """The identity of what a call makes: the place of the call."""
+    return f"{request.frame.source.path}:{request.node.lineno}:{request.node.col_offset}"
+
+
+def forward(request: Call, module: Value) -> Value:
+    """`model(x)`: through the project's own `forward` where there is one."""
+    inner = module
+    while inner.kind is Kind.WRAPPER and inner.inner is not None:
+        inner = inner.inner
+    forward = inner.cls.method("forward") if inner.cls is not None else None
+    place, trail, likely = combined(request.everything)
+    if module.place.sort is not Sort.UNKNOWN and not (module.place == HOST and place.sort is not Sort.HOST):
+        place, trail, likely = module.place, module.trail, module.likely
+    if place.off_host:
+        trail = (*trail, request.step(f"computed there by `{request.text}`"))
+    outside = Value(Kind.BATCH, place, likely=True, trail=trail)
+    if forward is not None:
+        result = request.frame.analysis.functions.call_function(request, forward, inner)
+        return either((g, _placed(v, place, trail, outside)) for g, v in result.alternatives())
+    if inner.name.startswith("torch.nn.") and inner.name not in MANY_OUTPUTS:
+        return Value(Kind.TENSOR, place, likely=likely, trail=trail)
+    return outside
+
+
+# Modules of torch.nn that return more than a tensor.
+MANY_OUTPUTS = frozenset(
+    {
+        "torch.nn.LSTM",
+        "torch.nn.GRU",
+        "torch.nn.RNN",
+        "torch.nn.LSTMCell",
+        "torch.nn.MultiheadAttention",
+        "torch.nn.Module",
+    }
+)
+
+
+def _placed(value: Value, place: Place, trail: tuple[Step, ...], outside: Value) -> Value:
+    """A forward's result, with the place of the module where its own isn't known."""
+    if value.kind is Kind.UNKNOWN:
+        return outside
+    if value.kind is Kind.SEQUENCE and value.elements is not None:
+        return sequence(_placed(e, place, trail, outside) for e in value.elements)
+    if value.kind in (Kind.TENSOR, Kind.BATCH) and value.place.sort in (Sort.UNKNOWN, Sort.SAME):
+        return replace(value, place=place, trail=trail)
+    return value

@@ -1,0 +1,169 @@
+"""Rule pages that prove themselves: a rule's examples are linted and run, and must show what the rule states."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import runpy
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from devlint.engine import Linter
+from devlint.files import read_source
+from devlint.fixer import fix
+from devlint.rule import META_RULES, Effect, Registry, Rule
+from devlint.settings import Settings
+
+# Enough for every example: two of everything.
+DEVICES = 2
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one example of a page came to."""
+
+    title: str
+    told: str
+    as_stated: bool
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What running a piece of code came to."""
+
+    error: BaseException | None
+    # Whether the effect's expression was true at the end, devices still there.
+    held: bool = False
+    # How often the host waited, in the operations that the effect names.
+    syncs: int = 0
+
+
+def example(rule: type[Rule], heading: str) -> str:
+    """The code below a heading of a rule's page. Raises ValueError where there is none."""
+    match = re.search(rf"^## {heading}\n.*?^```python\n(.*?)^```$", rule.page(), re.MULTILINE | re.DOTALL)
+    if match is None:
+        raise ValueError(f"{rule.code}: no code under '{heading}'")
+    return match[1]
+
+
+def run_page(rule: type[Rule], *, real: bool = False) -> list[Outcome]:
+    """Lints and runs a rule's bad and good example, and the bad one with its fix applied.
+
+    `real` runs them on the machine's own GPU instead of virtual CUDA. Raises ValueError for a rule without an effect
+    or without examples.
+    """
+    if rule.effect is None:
+        raise ValueError(f"{rule.code} states no effect")
+    bad, good = example(rule, "Example"), example(rule, "Use instead")
+    outcomes = [
+        _outcome("bad example", rule, rule.effect, bad, wanted=True, real=real),
+        _outcome("good example", rule, rule.effect, good, wanted=False, real=real),
+    ]
+    fixed = _fixed(rule, bad)
+    if fixed != bad:
+        outcomes.append(_outcome("fixed example", rule, rule.effect, fixed, wanted=False, real=real))
+    elif rule.fix != "-":
+        outcomes.append(Outcome("fixed example", "no fix was offered", as_stated=False))
+    return outcomes
+
+
+def _linter(rule: type[Rule]) -> Linter:
+    return Linter(Settings(root=Path.cwd()), Registry([*META_RULES, rule]))
+
+
+def _fixed(rule: type[Rule], code: str) -> str:
+    with _in_folder() as folder:
+        path = folder / "example.py"
+        path.write_text(code, encoding="utf-8")
+        return fix(read_source(path, path.name), _linter(rule), unsafe=True).source.text
+
+
+def _outcome(title: str, rule: type[Rule], effect: Effect, code: str, *, wanted: bool, real: bool) -> Outcome:
+    """What linting and running a piece of code showed, against what it should show."""
+    with _in_folder() as folder:
+        path = folder / "example.py"
+        path.write_text(code, encoding="utf-8")
+        codes = [f.code for f in _linter(rule).check(read_source(path, path.name))]
+        ran = _run(path, effect, real=real)
+    shown = _shows(effect, ran)
+    flagged = f"flagged {', '.join(codes)}" if codes else "not flagged"
+    clean = ran.error is None or shown
+    told = f"{flagged}; {_told(effect, ran)}"
+    return Outcome(title, told, clean and shown is wanted and bool(codes) is wanted and set(codes) <= {rule.code})
+
+
+def _run(path: Path, effect: Effect, *, real: bool) -> Ran:
+    if effect.before:
+        before = path.with_name("before.py")
+        before.write_text(effect.before, encoding="utf-8")
+        ran = _run_file(before, Effect(), devices=True, real=real)
+        if ran.error is not None:
+            raise ran.error
+    return _run_file(path, effect, devices=not effect.without_accelerator, real=real)
+
+
+def _run_file(path: Path, effect: Effect, *, devices: bool, real: bool) -> Ran:
+    from devlint.runtime.virtual.context import virtual_cuda
+    from devlint.runtime.watch.watcher import watch_devices
+
+    watch = watch_devices()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
+        if devices and not real:
+            stack.enter_context(virtual_cuda(DEVICES))
+        elif not devices and real:
+            stack.enter_context(_without_devices())
+        try:
+            with watch:
+                names = runpy.run_path(str(path))
+        except Exception as error:
+            return Ran(error)
+        held = bool(eval(effect.holds, names)) if effect.holds else False
+    syncs = sum(event.count for event in watch.report().syncs if effect.words in event.operation)
+    return Ran(None, held, syncs)
+
+
+@contextlib.contextmanager
+def _without_devices() -> Iterator[None]:
+    """A machine with a GPU, as far as torch.load can tell, without one."""
+    import torch
+
+    available = torch.cuda.is_available
+    torch.cuda.is_available = lambda: False
+    try:
+        yield
+    finally:
+        torch.cuda.is_available = available
+
+
+@contextlib.contextmanager
+def _in_folder() -> Iterator[Path]:
+    """A folder of its own as the current one: examples may write files."""
+    here = Path.cwd()
+    with tempfile.TemporaryDirectory() as name:
+        os.chdir(name)
+        try:
+            yield Path(name)
+        finally:
+            os.chdir(here)
+
+
+def _shows(effect: Effect, ran: Ran) -> bool:
+    if effect.raises:
+        return type(ran.error).__name__ == effect.raises and effect.words in str(ran.error)
+    if ran.error is not None:
+        return False
+    return ran.held if effect.holds else ran.syncs >= effect.syncs
+
+
+def _told(effect: Effect, ran: Ran) -> str:
+    if ran.error is not None:
+        first = (str(ran.error).splitlines() or [""])[0]
+        return f"raises {type(ran.error).__name__}: {first}"
+    if effect.holds:
+        return f"`{effect.holds}` is {ran.held}"
+    return f"runs, and the host waits {ran.syncs} times in `{effect.words}`" if effect.syncs else "runs"

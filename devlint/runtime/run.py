@@ -1,0 +1,82 @@
+"""Runs a program under watch: the engine of `devlint run`."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+import traceback
+from contextlib import ExitStack
+from pathlib import Path
+
+from rich.console import Console
+
+
+def _exit_code(code: object) -> int:
+    if code is None:
+        return 0
+    if isinstance(code, int):
+        return code
+    print(code, file=sys.stderr)
+    return 1
+
+
+_FOLDED = (str(Path(__file__).parent), "<frozen runpy>")
+
+
+def _print_traceback(error: BaseException) -> None:
+    """The program's own traceback: without the frames of the runner and of the companion."""
+    shown = traceback.TracebackException.from_exception(error)
+    link: traceback.TracebackException | None = shown
+    while link is not None:
+        link.stack[:] = [frame for frame in link.stack if not frame.filename.startswith(_FOLDED)]
+        link = link.__cause__ or link.__context__
+    print("".join(shown.format()), end="", file=sys.stderr)
+
+
+def run_program(argv: list[str], *, module: bool, virtual_cuda: int, report: Path | None) -> int:
+    """Runs `argv[0]` (a script's path, or a module's name if `module`) with the rest of `argv` as its arguments.
+
+    `virtual_cuda` is the number of virtual devices, 0 for the machine as it is. Prints the summary to stderr, writes
+    the JSON form to `report`, and returns the program's exit code: 1, after its traceback, where it raised. Raises
+    ValueError for an empty `argv`, FileNotFoundError for a script that isn't there, OSError where the report can't be
+    written.
+    """
+    if not argv:
+        raise ValueError("devlint run: name a script, or -m and a module")
+    if not module and not Path(argv[0]).is_file():
+        raise FileNotFoundError(f"devlint run: no such script: {argv[0]}")
+
+    from devlint.runtime.virtual.context import virtual_cuda as virtual
+    from devlint.runtime.watch.watcher import watch_devices
+
+    watch = watch_devices()
+    saved_argv, saved_path = sys.argv, list(sys.path)
+    code = 0
+    sys.argv = list(argv)
+    # What Python does for a script, and for -m.
+    sys.path.insert(0, str(Path.cwd()) if module else str(Path(argv[0]).resolve().parent))
+    try:
+        with ExitStack() as stack:
+            if virtual_cuda:
+                stack.enter_context(virtual(virtual_cuda))
+            stack.enter_context(watch)
+            if module:
+                runpy.run_module(argv[0], run_name="__main__", alter_sys=True)
+            else:
+                runpy.run_path(argv[0], run_name="__main__")
+    except SystemExit as error:
+        code = _exit_code(error.code)
+    except KeyboardInterrupt:
+        code = 130
+    except BaseException as error:
+        _print_traceback(error)
+        code = 1
+    finally:
+        sys.argv, sys.path[:] = saved_argv, saved_path
+    seen = watch.report()
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    console.rule("devlint")
+    seen.print(console)
+    if report is not None:
+        seen.write(report)
+    return code

@@ -1,0 +1,141 @@
+"""`virtual_cuda`: switches everything on and off."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any, ParamSpec, TypeVar
+
+import torch
+from torch.utils._device import DeviceContext, _device_constructors
+
+from devlint.runtime import threads, transparency
+from devlint.runtime.places import TAG
+from devlint.runtime.virtual import (
+    autocast,
+    autograd,
+    compilers,
+    driver,
+    engine,
+    handlers,
+    legacy,
+    parallel,
+    random,
+    rules,
+    storages,
+)
+from devlint.runtime.virtual.patching import Patches
+from devlint.runtime.virtual.state import machine
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_patches = Patches()
+_stack = ExitStack()
+_lock = threading.RLock()
+_host_device: Any = torch._C.TensorBase.device
+_host_is_cpu: Any = torch._C.TensorBase.is_cpu
+
+
+def _device(tensor: Any) -> torch.device:
+    place = tensor._devlint_place
+    found: torch.device = place if place is not None else _host_device.__get__(tensor)
+    return found
+
+
+def _default_device(context: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    """`with torch.device("cuda")` and `set_default_device`: the innermost mode, so it runs after ours."""
+    kwargs = kwargs or {}
+    if func in _device_constructors() and kwargs.get("device") is None:
+        kwargs = {**kwargs, "device": context.device}
+        return engine.HANDLERS.get(func, engine.run)(func, args, kwargs)
+    return func(*args, **kwargs)
+
+
+def _install() -> None:
+    # Optimizers import it on first use. It must not look at torch.cuda while our layer is beneath.
+    import torch._dynamo
+
+    patches = _patches
+    patches.set(torch.Tensor, TAG, None)
+    patches.set(torch.Tensor, "device", property(_device))
+    patches.set(torch.Tensor, "is_cuda", property(lambda tensor: tensor._devlint_place is not None))
+    patches.set(
+        torch.Tensor,
+        "is_cpu",
+        property(lambda tensor: tensor._devlint_place is None and _host_is_cpu.__get__(tensor)),
+    )
+    # Its C parser takes no stream of ours.
+    patches.set(torch.Tensor, "record_stream", lambda tensor, stream: None)
+    patches.set(DeviceContext, "__torch_function__", _default_device)
+    transparency.install(patches)
+    for part in (driver, random, storages, autograd, parallel, compilers, legacy):
+        part.install(patches)
+    if hasattr(torch.compiler, "set_stance"):  # functions compiled before run eagerly too
+        _stack.enter_context(torch.compiler.set_stance("force_eager"))
+
+
+class virtual_cuda:  # noqa: N801 - reads as the function it stands for
+    """Makes this process behave as if it had `count` CUDA devices.
+
+    A context manager and a decorator. Tensors keep real values in host memory and carry a place of their own; torch
+    answers as a CUDA build on a machine with `count` GPUs does, errors included. May be nested: the inner count
+    holds inside. Threads started inside take part; threads that run already don't.
+
+    Raises ValueError for a count below 1. What isn't supported raises `VirtualCudaUnsupportedError`.
+    """
+
+    def __init__(self, count: int = 1) -> None:
+        if not isinstance(count, int) or count < 1:
+            raise ValueError(f"virtual_cuda: count must be at least 1, not {count!r}")
+        self.count = count
+        self._entered: list[tuple[int, int, int | None, engine.VirtualMode]] = []
+
+    def __enter__(self) -> virtual_cuda:
+        with _lock:
+            if machine.count == 0:
+                _install()
+            mode = engine.VirtualMode()
+            self._entered.append((machine.count, machine.current.index, machine.used_in, mode))
+            if machine.count == 0:
+                machine.used_in = None
+                machine.peak.clear()
+                threads.add(engine.VirtualMode)
+            machine.count = self.count
+            machine.current.index = 0
+            mode.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        with _lock:
+            machine.count, machine.current.index, used_in, mode = self._entered.pop()
+            mode.__exit__(kind, error, traceback)
+            if machine.count == 0:
+                machine.used_in = used_in
+                machine.current.streams.clear()
+                threads.remove(engine.VirtualMode)
+                _stack.close()
+                _patches.undo()
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        """Decorates a function: each call runs under virtual CUDA."""
+
+        @functools.wraps(function)
+        def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
+            with virtual_cuda(self.count):
+                return function(*args, **kwargs)
+
+        return wrapper
+
+
+def is_virtual() -> bool:
+    """Whether virtual CUDA is on."""
+    return machine.count > 0
+
+
+__all__ = ["autocast", "handlers", "is_virtual", "rules", "virtual_cuda"]

@@ -1,0 +1,222 @@
+"""The layer under `torch.cuda` and `torch.accelerator`: the `torch._C._cuda_*` functions that a CPU-only build lacks.
+
+PyTorch's own Python code runs on top of them, so functions that were imported before virtual CUDA came on
+(`from torch.cuda import is_available`) work too.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from devlint.runtime.places import TAG, virtual_place
+from devlint.runtime.virtual import streams
+from devlint.runtime.virtual.errors import invalid_ordinal, refuse
+from devlint.runtime.virtual.patching import Patches
+from devlint.runtime.virtual.state import machine
+
+
+def _check(index: int) -> int:
+    if not 0 <= index < machine.count:
+        raise invalid_ordinal()
+    return index
+
+
+def _set_device(index: int) -> None:
+    machine.touch()
+    machine.current.index = _check(index)
+
+
+def _exchange_device(index: int) -> int:
+    if index < 0:
+        return -1
+    before = machine.current.index
+    machine.current.index = _check(index)
+    return before
+
+
+# --- memory -----------------------------------------------------------------------------------------------------
+
+
+def allocated_bytes(index: int) -> int:
+    """Bytes of the storages that live tensors of a device hold.
+
+    Found by a walk over the live objects, so that running code pays nothing. Tensors that only autograd's C++ graph
+    holds are not seen.
+    """
+    place = virtual_place(index)
+    sizes: dict[int, int] = {}
+    for found in gc.get_objects():
+        # `type(...)`: isinstance would run the __class__ properties of strangers' proxies.
+        if issubclass(type(found), torch.Tensor) and getattr(found, TAG, None) is place:
+            try:
+                with torch._C.DisableTorchFunction():
+                    storage = torch._C.TensorBase.untyped_storage(found)
+                    sizes[storage.data_ptr()] = storage.nbytes()
+            except (RuntimeError, NotImplementedError):
+                continue  # no storage: sparse, meta
+    total = sum(sizes.values())
+    machine.peak[index] = max(machine.peak.get(index, 0), total)
+    return total
+
+
+def _memory_stats(index: int) -> dict[str, Any]:
+    current = allocated_bytes(index)
+    figures = {"current": current, "peak": machine.peak[index], "allocated": machine.peak[index], "freed": 0}
+    kinds = ("allocated_bytes", "reserved_bytes", "active_bytes", "requested_bytes", "inactive_split_bytes")
+    counts = ("allocation", "segment", "active", "inactive_split")
+    zero = dict.fromkeys(figures, 0)
+    stats: dict[str, Any] = {kind: {"all": figures, "small_pool": zero, "large_pool": zero} for kind in kinds}
+    stats |= {count: {"all": zero, "small_pool": zero, "large_pool": zero} for count in counts}
+    return (
+        stats
+        | {"num_alloc_retries": 0, "num_ooms": 0, "num_sync_all_streams": 0, "num_device_alloc": 0}
+        | {"num_device_free": 0, "max_split_size": -1, "oversize_allocations": zero, "oversize_segments": zero}
+    )
+
+
+def _flat(stats: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in stats.items():
+        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value}
+    return dict(sorted(flat.items()))
+
+
+def _reset_peak(index: int) -> None:
+    machine.peak[index] = 0
+
+
+def _memory_info(device: Any = None) -> tuple[int, int]:
+    index = machine.index(device)
+    return streams.Properties.total_memory - allocated_bytes(index), streams.Properties.total_memory
+
+
+# --- everything the Python layers ask for --------------------------------------------------------------------------
+
+
+def _nothing(*_: Any) -> None:
+    return None
+
+
+def _sync_debug_mode(debug_mode: int | str) -> None:
+    if debug_mode not in (0, "default"):
+        refuse("set_sync_debug_mode", "count syncs with devlint.runtime.watch_devices or assert_no_sync")
+
+
+def _refusal(what: str) -> Callable[..., Any]:
+    def refused(*_: Any, **__: Any) -> Any:
+        refuse(what)
+
+    return refused
+
+
+_C_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "_cuda_init": machine.touch,
+    "_cuda_isInBadFork": lambda: False,
+    "_cuda_getDeviceCount": lambda: machine.count,
+    "_cuda_getDevice": lambda: machine.current.index,
+    "_cuda_setDevice": _set_device,
+    "_cuda_exchangeDevice": _exchange_device,
+    "_cuda_maybeExchangeDevice": _exchange_device,
+    "_cuda_getCurrentRawStream": lambda index: 0,
+    "_cuda_synchronize": _nothing,
+    "_cuda_emptyCache": _nothing,
+    "_cuda_ipc_collect": _nothing,
+    "_cuda_sleep": _nothing,
+    "_cuda_getArchFlags": lambda: "sm_80",
+    "_cuda_canDeviceAccessPeer": lambda *_: True,
+    "_cuda_memoryStats": _memory_stats,
+    "_cuda_resetPeakMemoryStats": _reset_peak,
+    "_cuda_resetAccumulatedMemoryStats": _nothing,
+    "_cuda_setMemoryFraction": _nothing,
+    "_cuda_getMemoryFraction": lambda *_: 1.0,
+    "_cuda_getAllocatorBackend": lambda: "native",
+    "_cuda_get_sync_debug_mode": lambda: 0,
+    "_accelerator_getAccelerator": lambda: torch.device("cuda"),
+    "_accelerator_getDeviceIndex": lambda: machine.current.index,
+    "_accelerator_setDeviceIndex": _set_device,
+    "_accelerator_exchangeDevice": _exchange_device,
+    "_accelerator_maybeExchangeDevice": _exchange_device,
+    "_accelerator_synchronizeDevice": _nothing,
+    "_accelerator_getStream": streams.current_stream,
+    "_accelerator_setStream": streams.set_stream,
+    "_accelerator_emptyCache": _nothing,
+    "_accelerator_emptyHostCache": _nothing,
+    "_accelerator_isAllocatorInitialized": lambda: machine.used_in is not None,
+    "_accelerator_getDeviceStats": lambda index: _flat(_memory_stats(index)),
+    "_accelerator_resetPeakStats": _reset_peak,
+    "_accelerator_resetAccumulatedStats": _nothing,
+    "_accelerator_getMemoryInfo": _memory_info,
+    "_cuda_memorySnapshot": _refusal("memory snapshots"),
+    "_cuda_record_memory_history": _refusal("memory snapshots"),
+    "_cuda_record_memory_history_legacy": _refusal("memory snapshots"),
+    "_cuda_getCurrentBlasHandle": _refusal("cuBLAS handles"),
+    "_cuda_getCurrentSolverHandle": _refusal("cuSOLVER handles"),
+    "_cuda_jiterator_compile_and_launch_kernel": _refusal("jiterator kernels"),
+    "_cuda_cudaCachingAllocator_raw_alloc": _refusal("raw device memory"),
+    "_cuda_cudaCachingAllocator_raw_delete": _refusal("raw device memory"),
+    "_cuda_cudaHostAllocator": _refusal("the CUDA host allocator"),
+    "_cuda_customAllocator": _refusal("pluggable allocators"),
+}
+
+_CUDA_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "is_available": lambda: machine.count > 0,
+    "device_count": lambda: machine.count,
+    "is_initialized": lambda: machine.used_in is not None,
+    "_lazy_init": machine.touch,
+    "init": machine.touch,
+    "_is_in_bad_fork": lambda: False,
+    "_exchange_device": _exchange_device,
+    "_maybe_exchange_device": _exchange_device,
+    "is_bf16_supported": lambda including_emulation=True: True,
+    "is_tf32_supported": lambda: True,
+    "is_current_stream_capturing": lambda: False,
+    "_get_device_properties": lambda index: streams.Properties(),
+    "get_arch_list": lambda: ["sm_80"],
+    "current_stream": streams.current_stream,
+    "default_stream": streams.default_stream,
+    "set_stream": streams.set_stream,
+    "mem_get_info": _memory_info,
+    "memory_usage": lambda device=None: 0,
+    "utilization": lambda device=None: 0,
+    "cudart": _refusal("the CUDA runtime library (torch.cuda.cudart)"),
+    "set_sync_debug_mode": _sync_debug_mode,
+    "CUDAGraph": _refusal("CUDA graphs"),
+    "graph": _refusal("CUDA graphs"),
+    "make_graphed_callables": _refusal("CUDA graphs"),
+    "MemPool": _refusal("memory pools"),
+    "get_stream_from_external": _refusal("external streams"),
+    "ExternalStream": _refusal("external streams"),
+    "temperature": _refusal("NVML readings"),
+    "power_draw": _refusal("NVML readings"),
+    "clock_rate": _refusal("NVML readings"),
+    "_compile_kernel": _refusal("CUDA kernels in source form"),
+}
+
+
+def install(patches: Patches) -> None:
+    """Installs the layer; `patches.undo()` takes it away."""
+    for name, function in _C_FUNCTIONS.items():
+        patches.set(torch._C, name, function)
+    for name, function in _CUDA_FUNCTIONS.items():
+        if name.startswith("_") or hasattr(torch.cuda, name):
+            patches.set(torch.cuda, name, function)
+    patches.set(torch.cuda.memory, "mem_get_info", _memory_info)
+    # Functions that torch.cuda's submodules imported by name look at these.
+    patches.set(torch.cuda, "_initialized", True)
+    patches.set(torch.cuda, "_cached_device_count", None)
+    patches.set(torch._C, "_has_cuda", True)
+    patches.set(torch.backends.cuda, "is_built", lambda: True)
+    for name in ("mark", "range_push", "range_pop", "range_start", "range_end"):
+        patches.set(torch.cuda.nvtx, name, lambda *_, **__: 0)
+    patches.set(torch.cuda.nccl, "is_available", lambda tensors: False)
+    patches.set(torch.backends.cudnn, "is_acceptable", lambda tensor: False)
+    patches.set(torch.version, "cuda", "12.8")
+    if hasattr(torch, "accelerator"):
+        patches.set(torch.accelerator, "device_count", lambda: machine.count)
+        patches.set(torch.accelerator, "is_available", lambda: machine.count > 0)
+        patches.set(torch.accelerator, "current_accelerator", lambda check_available=False: torch.device("cuda"))
+    streams.install(patches)

@@ -1,0 +1,150 @@
+"""The hot path: every call of a C function of torch passes here while virtual CUDA is on.
+
+Operands at one place: the function runs as it is, on host data, and its results get that place. Operands at
+different places: `rules.run_mixed` decides. Functions that name, read or change a device have a handler each
+(`handlers.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._C import _len_torch_function_stack
+from torch.overrides import TorchFunctionMode
+from torch.utils._device import DeviceContext
+
+from devlint.runtime.virtual.state import machine
+
+Tensor = torch.Tensor
+Handler = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
+
+# Filled by handlers.py. The key is the function as TorchFunctionMode passes it.
+HANDLERS: dict[Any, Handler] = {}
+# Functions that never need a look: they return no tensor and read no device.
+PASS: set[Any] = set()
+
+_pop_mode: Any = torch.overrides._pop_mode
+_push_mode: Any = torch.overrides._push_mode
+
+_UNSEEN: Any = object()
+_MIXED: Any = object()
+_NO_KWARGS: dict[str, Any] = {}
+
+
+# Set by rules.py, handlers.py and autocast.py (they import this module).
+def _later(*_: Any) -> Any:
+    raise AssertionError("devlint.runtime.virtual.context is not imported")
+
+
+run_mixed: Handler = _later
+run_with_device: Handler = _later
+autocast_arguments: Handler = _later
+_autocast_on = torch.is_autocast_enabled
+
+
+def tag(result: Any, place: torch.device | None) -> Any:
+    """Gives a place to every tensor of a result; returns the result."""
+    if isinstance(result, Tensor):
+        result._devlint_place = place  # type: ignore[attr-defined]
+    elif isinstance(result, tuple | list):
+        for item in result:
+            tag(item, place)
+    return result
+
+
+def _scan(items: Any, place: Any) -> Any:
+    for item in items:
+        if isinstance(item, Tensor):
+            found = item._devlint_place  # type: ignore[attr-defined]
+            if found is not place:
+                if place is not _UNSEEN:
+                    return _MIXED
+                place = found
+        elif isinstance(item, tuple | list) and item:
+            place = _scan(item, place)
+            if place is _MIXED:
+                return place
+    return place
+
+
+def common_place(args: Any, kwargs: Any = None) -> Any:
+    """The place of all tensors in the arguments; `MIXED` where they differ, `UNSEEN` where there is none."""
+    place = _scan(args, _UNSEEN)
+    if kwargs and place is not _MIXED:
+        place = _scan(kwargs.values(), place)
+    return place
+
+
+def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Runs a function whose results live where its operands do."""
+    __tracebackhide__ = True
+    place = _UNSEEN
+    for arg in args:
+        if isinstance(arg, Tensor):
+            found = arg._devlint_place  # type: ignore[attr-defined]
+            if found is not place:
+                if place is not _UNSEEN:
+                    return run_mixed(func, args, kwargs)
+                place = found
+        elif isinstance(arg, tuple | list) and arg:
+            place = _scan(arg, place)
+            if place is _MIXED:
+                return run_mixed(func, args, kwargs)
+    if kwargs:
+        if "device" in kwargs or "generator" in kwargs or "pin_memory" in kwargs:
+            return run_with_device(func, args, kwargs)
+        place = _scan(kwargs.values(), place)
+        if place is _MIXED:
+            return run_mixed(func, args, kwargs)
+    if place is None or place is _UNSEEN:
+        return func(*args, **kwargs)
+    if _autocast_on("cuda"):
+        args, kwargs = autocast_arguments(func, args, kwargs)
+    result = func(*args, **kwargs)
+    if isinstance(result, Tensor):
+        result._devlint_place = place  # type: ignore[attr-defined]
+        return result
+    if isinstance(result, tuple | list):
+        tag(result, place)
+    return result
+
+
+class VirtualMode(TorchFunctionMode):
+    """On each thread that runs while virtual CUDA is on.
+
+    It stands for the machine, so it lies beneath all other modes (watchers, the user's own), whichever was entered
+    first; only the default device's mode lies deeper.
+    """
+
+    def __enter__(self) -> VirtualMode:
+        above = _pop_all()
+        if above and isinstance(above[-1], DeviceContext):
+            _push_mode(above.pop())
+        for mode in (self, *reversed(above)):
+            _push_mode(mode)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        for mode in reversed(_pop_all()):
+            if mode is not self:
+                _push_mode(mode)
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        __tracebackhide__ = True
+        if func in PASS:
+            return func(*args, **(kwargs or _NO_KWARGS))
+        handler = HANDLERS.get(func)
+        if handler is None:
+            return run(func, args, kwargs or _NO_KWARGS)
+        return handler(func, args, kwargs or _NO_KWARGS)
+
+
+def _pop_all() -> list[Any]:
+    """Takes all modes off this thread's stack; the outermost (first to run) comes first."""
+    return [_pop_mode() for _ in range(_len_torch_function_stack())]
+
+
+MIXED, UNSEEN = _MIXED, _UNSEEN
+__all__ = ["HANDLERS", "MIXED", "PASS", "UNSEEN", "VirtualMode", "common_place", "machine", "run", "tag"]

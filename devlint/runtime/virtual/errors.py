@@ -1,0 +1,64 @@
+"""CUDA's errors, with CUDA's types and texts, and the one error of our own.
+
+The texts are those of PyTorch 2.13 (c10/core/Device*, ATen/core/TensorBase, torch/csrc); tests look for key words only.
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+import torch
+
+
+class VirtualCudaUnsupportedError(NotImplementedError):
+    """Something that virtual CUDA doesn't do; the message says what, and what to do instead."""
+
+
+def refuse(what: str, instead: str = "run this part on a real GPU, or outside virtual_cuda()") -> NoReturn:
+    """Raises `VirtualCudaUnsupportedError`."""
+    raise VirtualCudaUnsupportedError(f"devlint: virtual CUDA does not support {what}; {instead}")
+
+
+# Newer builds have a subclass of RuntimeError for errors of the driver.
+_DRIVER_ERROR: type[RuntimeError] = getattr(torch, "AcceleratorError", RuntimeError)
+
+
+def invalid_ordinal() -> RuntimeError:
+    """What CUDA says to the index of a device that isn't there."""
+    text = "CUDA error: invalid device ordinal\nGPU device may be out of range, do you have enough GPUs?"
+    try:
+        return _DRIVER_ERROR(text)
+    except TypeError:
+        return RuntimeError(text)
+
+
+def bad_fork() -> RuntimeError:
+    """What CUDA says in a forked child of a process that has used it."""
+    return RuntimeError(
+        "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, "
+        "you must use the 'spawn' start method"
+    )
+
+
+def two_devices(first: torch.device | str, second: torch.device | str) -> RuntimeError:
+    """TensorIterator's text: element-wise operations and reductions."""
+    return RuntimeError(
+        f"Expected all tensors to be on the same device, but found at least two devices, {first} and {second}!"
+    )
+
+
+def argument_elsewhere(
+    argument: str, place: torch.device | str, common: torch.device | str, operator: str
+) -> RuntimeError:
+    """The text of the device check that every CUDA kernel's wrapper makes."""
+    return RuntimeError(
+        f"Expected all tensors to be on the same device, but got {argument} is on {place}, different from other "
+        f"tensors on {common} (when checking argument in method wrapper_CUDA_{operator})"
+    )
+
+
+def not_numpy(place: torch.device) -> TypeError:
+    """What `.numpy()` says to a tensor that isn't in host memory."""
+    return TypeError(
+        f"can't convert {place} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
+    )

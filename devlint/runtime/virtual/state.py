@@ -1,0 +1,70 @@
+"""What the virtual machine consists of: how many devices, which is current in each thread, what a `device` means."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any
+
+import torch
+
+from devlint.runtime.places import virtual_place
+from devlint.runtime.virtual.errors import bad_fork, invalid_ordinal
+
+
+class _Current(threading.local):
+    """CUDA's current device and streams are per thread, and start at device 0."""
+
+    def __init__(self) -> None:
+        self.index = 0
+        self.streams: dict[int, Any] = {}
+
+
+class Machine:
+    """The virtual machine. There is one (`machine`); it is off while `count` is 0."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.current = _Current()
+        self.used_in: int | None = None  # process that has touched a device, as CUDA's context belongs to one
+        self.peak: dict[int, int] = {}
+
+    def touch(self) -> None:
+        """Notes the first use of a device; raises as CUDA does in a forked child."""
+        pid = os.getpid()
+        if self.used_in is None:
+            self.used_in = pid
+        elif self.used_in != pid:
+            raise bad_fork()
+
+    def place(self, device: Any) -> torch.device | None:
+        """The virtual place that a `device=` argument names; None for the host, `meta` and other real devices.
+
+        Raises RuntimeError as CUDA does for an index out of range, and what `torch.device` raises for bad text.
+        """
+        if isinstance(device, int) and not isinstance(device, bool):
+            index: int | None = device
+        else:
+            if not isinstance(device, torch.device):
+                device = torch.device(device)
+            if device.type != "cuda":
+                return None
+            index = device.index
+        if index is None:
+            index = self.current.index
+        self.touch()
+        if not 0 <= index < self.count:
+            raise invalid_ordinal()
+        return virtual_place(index)
+
+    def index(self, device: Any = None) -> int:
+        """The index of a CUDA device given in any way; the current one for None."""
+        if device is None:
+            return self.current.index
+        place = self.place(device)
+        if place is None:
+            raise ValueError(f"Expected a cuda device, but got: {device}")
+        return int(place.index)
+
+
+machine = Machine()

@@ -1,0 +1,110 @@
+"""Storages carry their tensor's place, so that pickling, `torch.save` and `torch.load` see it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from devlint.runtime.places import HOST, PRIVATE, TAG
+from devlint.runtime.virtual.errors import refuse
+from devlint.runtime.virtual.patching import Patches
+from devlint.runtime.virtual.state import machine
+
+_Storage: Any = torch.UntypedStorage
+_StorageBase: Any = torch._C.StorageBase
+_host_device: Any = _StorageBase.device
+_host_deepcopy: Any = torch.UntypedStorage.__deepcopy__
+
+
+def _device(storage: Any) -> torch.device:
+    place: torch.device | None = getattr(storage, TAG, None)
+    if place is not None:
+        return place
+    found: torch.device = _host_device.__get__(storage)
+    return found
+
+
+def _to(storage: Any, *, device: Any, non_blocking: bool = False) -> Any:
+    place = machine.place(device)
+    if place is None and torch.device(device).type != "cpu":
+        refuse(f"moving a storage to {device}")
+    if place is getattr(storage, TAG, None):
+        return storage
+    moved = _Storage(storage.nbytes())
+    moved.copy_(storage)
+    setattr(moved, TAG, place)
+    return moved
+
+
+def _cuda(storage: Any, device: Any = None, non_blocking: bool = False) -> Any:
+    return _to(storage, device="cuda" if device is None else device)
+
+
+def _cpu(storage: Any) -> Any:
+    return _to(storage, device=HOST)
+
+
+def _clone(storage: Any) -> Any:
+    copy = _Storage(storage.nbytes())
+    copy.copy_(storage)
+    setattr(copy, TAG, getattr(storage, TAG, None))
+    return copy
+
+
+def _deepcopy(storage: Any, memo: dict[str, Any]) -> Any:
+    copied = _host_deepcopy(storage, memo)
+    setattr(copied, TAG, getattr(storage, TAG, None))
+    return copied
+
+
+def without_private_state(state: Any) -> Any:
+    """An object's pickled state without our attributes (they would outlive the virtual device in a checkpoint)."""
+    if isinstance(state, dict) and any(name in state for name in PRIVATE):
+        return {name: value for name, value in state.items() if name not in PRIVATE}
+    if isinstance(state, tuple):
+        return tuple(without_private_state(part) for part in state)
+    return state
+
+
+def install_clean_pickles(patches: Patches) -> None:
+    """Keeps our attributes out of pickles; the watcher needs this too."""
+    original: Any = torch._utils._get_obj_state
+
+    def get_obj_state(obj: Any) -> Any:
+        state = original(obj)
+        return without_private_state(state) if isinstance(obj, torch.Tensor) else state
+
+    patches.set(torch._utils, "_get_obj_state", get_obj_state)
+
+
+def _share_refused(storage: Any, *_: Any, **__: Any) -> Any:
+    refuse("sending CUDA tensors to another process", "send host tensors")
+
+
+def _foreign(name: str) -> Any:
+    """Protocols that hand device memory to other libraries: of a placed tensor they would hand out host memory."""
+    original = getattr(torch.Tensor, name)
+
+    def guarded(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+        if getattr(tensor, TAG, None) is not None:
+            refuse(f"sharing a CUDA tensor's memory with other libraries ({name})", "move it to the host first")
+        call = original.__get__(tensor)
+        return call(*args, **kwargs) if callable(call) else call
+
+    return property(guarded) if isinstance(original, property) else guarded
+
+
+def install(patches: Patches) -> None:
+    """Puts these in place of torch's."""
+    patches.set(_Storage, "device", property(_device))
+    patches.set(_Storage, "is_cuda", property(lambda storage: _device(storage).type == "cuda"))
+    patches.set(_Storage, "to", _to)
+    patches.set(_Storage, "cuda", _cuda)
+    patches.set(_Storage, "cpu", _cpu)
+    patches.set(_Storage, "clone", _clone)
+    patches.set(_Storage, "__deepcopy__", _deepcopy)
+    patches.set(_Storage, "_share_cuda_", _share_refused)
+    for name in ("__dlpack__", "__cuda_array_interface__"):
+        patches.set(torch.Tensor, name, _foreign(name))
+    install_clean_pickles(patches)

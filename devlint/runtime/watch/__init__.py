@@ -1,0 +1,1 @@
+"""Watching devices: where tensors are made and moved, what makes the host wait, and why operands don't meet."""

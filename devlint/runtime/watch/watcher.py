@@ -1,0 +1,334 @@
+"""`watch_devices`: a function mode that follows tensors, real or virtual, and explains what goes wrong."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, ParamSpec, TypeVar
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from devlint.runtime import threads, transparency
+from devlint.runtime.places import TRAIL, is_accelerated, place_of, tensors_in
+from devlint.runtime.virtual import handlers as _handlers  # noqa: F401 - it fills PASS
+from devlint.runtime.virtual import storages
+from devlint.runtime.virtual.engine import PASS
+from devlint.runtime.virtual.patching import Patches
+from devlint.runtime.virtual.state import machine
+from devlint.runtime.watch.recorder import Recorder, Trail, extended, operation_name
+from devlint.runtime.watch.report import Report, describe_mismatch
+from devlint.runtime.watch.sites import mark
+from devlint.runtime.watch.syncs import ALWAYS, SOMETIMES
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Tensor = torch.Tensor
+Base: Any = torch._C.TensorBase
+Args = tuple[Any, ...]
+Kwargs = dict[str, Any]
+
+
+def _waits_for_copy(source: Any, source_place: torch.device, target: torch.device, asynchronous: bool) -> bool:
+    """Whether a copy makes the host wait: a blocking one between host and device. Device to device never does."""
+    return not asynchronous and "cpu" in (source_place.type, target.type) and source_place != target
+
+
+def keep_trail(source: Any, result: Any) -> None:
+    """Gives `result` the trail of `source`, where it has one."""
+    trail = getattr(source, TRAIL, None)
+    if trail is not None:
+        result._devlint_trail = trail
+
+
+class _Watcher:
+    """The decisions, shared by the modes of all threads."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self.handlers: dict[Any, Callable[[Any, Args, Kwargs], Any]] = {}
+        for func in ALWAYS:
+            self.handlers[func] = self._sync
+        for func in SOMETIMES:
+            self.handlers[func] = self._sometimes
+        for func in (Base.to, Base.cuda, Base.cpu, Base.type, Base.type_as):
+            self.handlers[func] = self._move
+        for func in (torch.tensor, torch.as_tensor, torch.asarray):
+            self.handlers[func] = self._from_data
+        self.handlers[Base.copy_] = self._copy_
+        self.handlers[Base.numpy] = self._numpy
+        self.handlers[Base.data.__set__] = self._set_data
+        for func in (Base.data.__get__, Base.detach, torch.detach):
+            self.handlers[func] = self._alias
+
+    # --- ordinary operations ---
+
+    def run(self, func: Any, args: Args, kwargs: Kwargs) -> Any:
+        """Any other function: its new tensors begin a trail."""
+        __tracebackhide__ = True
+        try:
+            result = func(*args, **kwargs)
+        except (RuntimeError, TypeError) as error:
+            self.explain(error, func, args, kwargs)
+            raise
+        if isinstance(result, Tensor):
+            if not (args and result is args[0]):
+                result._devlint_trail = Trail((func, mark(), None, None))  # type: ignore[attr-defined]
+        elif isinstance(result, tuple | list) and result and isinstance(result[0], Tensor):
+            marked = mark()
+            for item in result:
+                if isinstance(item, Tensor) and not any(item is arg for arg in args):
+                    item._devlint_trail = Trail((func, marked, None, None))  # type: ignore[attr-defined]
+        return result
+
+    def _alias(self, func: Any, args: Args, kwargs: Kwargs) -> Any:
+        """The same data under another name: the trail stays."""
+        result = func(*args, **kwargs)
+        keep_trail(args[0], result)
+        return result
+
+    def explain(self, error: BaseException, func: Any, args: Args, kwargs: Kwargs) -> None:
+        """Adds the operands' places and trails to an error that came of mixing devices."""
+        tensors = list(tensors_in((args, kwargs)))
+        places = {place_of(tensor) for tensor in tensors}
+        text = str(error)
+        mixed = len(places) > 1 and any(is_accelerated(place) for place in places)
+        if not mixed and "device type tensor to numpy" not in text:
+            return
+        if mixed and not any(word in text for word in ("device", "type", "cpu", "CPU", "cuda")):
+            return
+        event = self.recorder.add_mismatch(func, mark(), tensors, error)
+        error.add_note(describe_mismatch(event))
+
+    # --- waiting ---
+
+    def _sync(self, func: Any, args: Args, kwargs: Kwargs) -> Any:
+        __tracebackhide__ = True
+        result = self.run(func, args, kwargs)
+        if any(is_accelerated(place_of(tensor)) for tensor in tensors_in((args, kwargs))):
+            self.recorder.add("sync", func, mark())
+        return result
+
+    def _sometimes(self, func: Any, args: Args, kwargs: Kwargs) -> Any:
+        __tracebackhide__ = True
+        if func is Base.__setitem__ and isinstance(args[2], Tensor):
+            self._note_transfer(func, args[2], place_of(args[2]), place_of(args[0]), asynchronous=False)
+        if func in (Base.__getitem__, Base.__setitem__):
+            here = place_of(args[0])
+            for index in tensors_in(args[1]):
+                if is_accelerated(here) and place_of(index).type == "cpu":
+                    self._note_transfer(func, index, place_of(index), here, asynchronous=False)
+                elif index.dim() == 0 and is_accelerated(place_of(index)) and not is_accelerated(here):
+                    self.recorder.add("sync", func, mark())
+        result = self.run(func, args, kwargs)
+        if SOMETIMES[func](args, kwargs) and any(
+            is_accelerated(place_of(tensor)) for tensor in tensors_in((args, kwargs))
+        ):
+            self.recorder.add("sync", func, mark())
+        return result
+
+    # --- moving ---
+
+    def _note_transfer(
+        self, func: Any, tensor: Tensor, source: torch.device, target: torch.device, asynchronous: bool
+    ) -> None:
+        if source == target or not (is_accelerated(source) or is_accelerated(target)):
+            return
+        if "meta" in (source.type, target.type):
+            return
+        marked, size = mark(), tensor.numel() * tensor.element_size()
+        self.recorder.add("transfer", func, marked, size, (source, target), not asynchronous)
+        if _waits_for_copy(tensor, source, target, asynchronous):
+            self.recorder.add("sync", func, marked)
+        if is_accelerated(target) and source.type == "cpu" and self._was_on_device(tensor):
+            self.recorder.add("round_trip", func, marked, size, (source, target))
+
+    @staticmethod
+    def _was_on_device(tensor: Tensor) -> bool:
+        trail = getattr(tensor, "_devlint_trail", None)
+        while trail is not None:
+            if trail[2] is not None and is_accelerated(trail[2][0]):
+                return True
+            trail = trail[3]
+        return False
+
+    def _move(self, func: Any, args: Args, kwargs: Kwargs) -> Any:
+        __tracebackhide__ = True
+        tensor = args[0]
+        before = place_of(tensor)
+        trail = getattr(tensor, "_devlint_trail", None)
+        result = self.run(func, args, kwargs)
+        if not isinstance(result, Tensor) or result is tensor:
+            return result
+        after = place_of(result)
+        if after != before:
+            self._note_transfer(func, tensor, before, after, _is_asynchronous(func, args, kwargs))
+            result._devlint_trail = extended(trail, func, mark(), (before, after))  # type: ignore[attr-defined]
+        return result
+
+    def _copy_(self, func: Any, args: Args, kwargs: Kwargs) -> Any:
+        __tracebackhide__ = True
+        result = self.run(func, args, kwargs)
+        source = args[1] if len(args) > 1 else kwargs.get("src")
+        if isinstance(source, Tensor):
+            asynchronous = bool(args[2] if len(args) > 2 else kwargs.get("non_blocking", False))
+            self._note_transfer(func, source, place_of(source), place_of(args[0]), asynchronous)
+        return result
+
+    def _from_data(self, func: Any, args: Args, kwargs: Kwargs) -> Any:
+        __tracebackhide__ = True
+        data = args[0] if args else kwargs.get("data", kwargs.get("obj"))
+        result = self.run(func, args, kwargs)
+        after = place_of(result)
+        if isinstance(data, Tensor):
+            self._note_transfer(func, data, place_of(data), after, asynchronous=False)
+        else:
+            for item in tensors_in(data):  # each is read by the host
+                if is_accelerated(place_of(item)):
+                    self.recorder.add("sync", func, mark())
+            self._note_transfer(func, result, torch.device("cpu"), after, asynchronous=False)
+        return result
+
+    def _numpy(self, func: Any, args: Args, kwargs: Kwargs) -> Any:
+        __tracebackhide__ = True
+        tensor = args[0]
+        result = self.run(func, args, kwargs)
+        self._note_transfer(func, tensor, place_of(tensor), torch.device("cpu"), asynchronous=False)
+        return result
+
+    def _set_data(self, func: Any, args: Args, kwargs: Kwargs) -> Any:
+        """`module.to` sets the data of its parameters: their trails go on."""
+        tensor = args[0]
+        before = place_of(tensor)
+        result = func(*args)
+        after = place_of(tensor)
+        if before != after:
+            tensor._devlint_trail = extended(getattr(tensor, TRAIL, None), "to", mark(), (before, after))
+        return result
+
+
+def _is_asynchronous(func: Any, args: Args, kwargs: Kwargs) -> bool:
+    if "non_blocking" in kwargs:
+        return bool(kwargs["non_blocking"])
+    return any(arg is True for arg in args[1:3]) if func is not Base.cpu else False
+
+
+class _WatchMode(TorchFunctionMode):
+    def __init__(self, watcher: _Watcher) -> None:
+        super().__init__()
+        self.watcher = watcher
+        self.handlers = watcher.handlers
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        __tracebackhide__ = True
+        handler = self.handlers.get(func)
+        if handler is not None:
+            return handler(func, args, kwargs or {})
+        if func in PASS:
+            return func(*args, **(kwargs or {}))
+        return self.watcher.run(func, args, kwargs or {})
+
+
+_patches = Patches()
+_depth = 0
+
+
+def _install() -> None:
+    transparency.install(_patches)
+    storages.install_clean_pickles(_patches)
+
+
+class watch_devices:  # noqa: N801 - reads as the function it stands for
+    """Follows the tensors of this thread (and of threads started inside): trails, transfers, syncs, mismatches.
+
+    A context manager and a decorator. An operation that mixes devices raises the error that PyTorch raises, with a
+    note that names each operand, its place, and the source lines that put it there. `report()` may be called at any
+    time, also afterwards. Works with real accelerators and inside or outside `virtual_cuda`.
+    """
+
+    def __init__(self) -> None:
+        self.recorder = Recorder()
+        self._watcher = _Watcher(self.recorder)
+        self._entered: list[tuple[Any, Patches]] = []
+
+    def _mode(self) -> _WatchMode:
+        return _WatchMode(self._watcher)
+
+    def __enter__(self) -> watch_devices:
+        global _depth
+        if _depth == 0:
+            _install()
+        _depth += 1
+        self.recorder.virtual_devices = max(self.recorder.virtual_devices, machine.count)
+        patches = Patches()
+        self._watch_python_functions(patches)
+        mode: Any = self._mode()
+        self._entered.append((mode, patches))
+        threads.add(self._mode)
+        mode.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        global _depth
+        mode, patches = self._entered.pop()
+        mode.__exit__(kind, error, traceback)
+        threads.remove(self._mode)
+        patches.undo()
+        _depth -= 1
+        if _depth == 0:
+            _patches.undo()
+
+    def _watch_python_functions(self, patches: Patches) -> None:
+        """Functions that no function mode sees: printing (one wait, though CUDA makes several), and flushes."""
+        recorder = self.recorder
+        to_text: Any = torch._tensor_str._str
+
+        def text(tensor: Any, **options: Any) -> Any:
+            if not is_accelerated(place_of(tensor)):
+                return to_text(tensor, **options)
+            recorder.add("sync", "print", mark())
+            with recorder.muted():
+                return to_text(tensor, **options)
+
+        patches.set(torch._tensor_str, "_str", text)
+        make_subclass = torch.Tensor._make_subclass
+
+        def subclass(cls: Any, data: Any, *args: Any, **kwargs: Any) -> Any:
+            result = make_subclass(cls, data, *args, **kwargs)
+            keep_trail(data, result)
+            return result
+
+        patches.set(torch.Tensor, "_make_subclass", staticmethod(subclass))
+        for owner in (torch.cuda, torch.cuda.memory, getattr(torch, "accelerator", None)):
+            for name in ("synchronize", "empty_cache"):
+                if owner is not None and name in vars(owner):
+                    patches.set(owner, name, self._flush(vars(owner)[name]))
+
+    def _flush(self, function: Any) -> Any:
+        @functools.wraps(function)
+        def flushed(*args: Any, **kwargs: Any) -> Any:
+            self.recorder.add("flush", operation_name(function), mark())
+            return function(*args, **kwargs)
+
+        return flushed
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        """Decorates a function: each call is watched, and all calls share this report."""
+
+        @functools.wraps(function)
+        def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
+            with self:
+                return function(*args, **kwargs)
+
+        return wrapper
+
+    def report(self) -> Report:
+        """What was seen so far."""
+        return self.recorder.report()
+
+    def clear(self) -> None:
+        """Forgets what was seen so far."""
+        self.recorder.clear()

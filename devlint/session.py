@@ -1,0 +1,354 @@
+"""One run of `devlint check`: paths and options in, report out.
+
+Modules are imported where they are used, so that a clean file stays quick.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Literal
+
+import click
+
+if TYPE_CHECKING:
+    from devlint.batch import Plan
+    from devlint.evidence import Evidence
+    from devlint.files import Missing, Target
+    from devlint.findings import Confidence
+    from devlint.reports import FileResult, OutputFormat
+    from devlint.rule import Registry
+    from devlint.settings import Settings
+
+# Exit codes.
+CLEAN, FOUND, FAILED, INTERRUPTED = 0, 1, 2, 130
+
+# A run that takes longer than this many seconds shows its progress on a terminal.
+_SILENT_FOR = 1.0
+
+
+class Failure(click.ClickException):
+    """Ends the run with a one-line message and exit code 2."""
+
+    exit_code = FAILED
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        click.echo(f"{click.style('error', fg='red', bold=True)}: {self.message}", err=True)
+
+
+def load_rules() -> Registry:
+    """The rules of all installed packs; a pack that can't be imported ends the run."""
+    from devlint.rule import load_registry
+
+    try:
+        return load_registry()
+    except Exception as error:
+        said = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise Failure(f"a rule pack can't be loaded: {said}; mend or uninstall it") from error
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of `check`, as click gives them."""
+
+    paths: tuple[str, ...]
+    fix: bool
+    unsafe_fixes: bool
+    diff: bool
+    select: tuple[str, ...]
+    ignore: tuple[str, ...]
+    extend_select: tuple[str, ...]
+    output_format: OutputFormat
+    output_file: Path | None
+    confidence: Confidence | None
+    exit_zero: bool
+    statistics: bool
+    jobs: int | None
+    config: Path | None
+    isolated: bool
+    stdin_filename: str | None
+    exclude: tuple[str, ...]
+    force_exclude: bool
+    evidence: Path | None
+    quiet: bool
+    verbose: bool
+    color: Literal["auto", "always", "never"]
+
+
+class Session:
+    """One run of `check`."""
+
+    def __init__(self, options: Options) -> None:
+        from devlint.patterns import is_valid
+        from devlint.settings import Selection, SettingsError, check_selectors
+
+        self.options = options
+        self.started = time.monotonic()
+        self.registry = load_rules()
+        self.failed = False
+        self._settings: dict[Path, Settings] = {}
+        try:
+            for name in ("select", "ignore", "extend_select"):
+                check_selectors(getattr(options, name), self.registry, f"--{name.replace('_', '-')}")
+        except SettingsError as error:
+            raise Failure(str(error)) from None
+        for pattern in options.exclude:
+            if not is_valid((pattern,)):
+                raise Failure(f"--exclude: '{pattern}' is no path pattern; write it as in a .gitignore file")
+        self.evidence = self._read_evidence()
+        self.overrides = Selection(options.select or None, options.ignore, options.extend_select)
+
+    def _read_evidence(self) -> Evidence | None:
+        if self.options.evidence is None:
+            return None
+        from devlint.evidence import EvidenceError, read_evidence
+
+        try:
+            return read_evidence(self.options.evidence)
+        except EvidenceError as error:
+            raise Failure(f"--evidence {error}") from None
+
+    @property
+    def plan(self) -> Plan:
+        from devlint.batch import Plan
+
+        return Plan(fix=self.options.fix, unsafe_fixes=self.options.unsafe_fixes, diff=self.options.diff)
+
+    def settings_for(self, folder: Path) -> Settings:
+        """The settings of a folder with the command line laid over them."""
+        import dataclasses
+
+        from devlint.settings import SettingsError, load_settings
+
+        if folder not in self._settings:
+            options = self.options
+            try:
+                found = load_settings(folder, config=options.config, isolated=options.isolated, registry=self.registry)
+            except SettingsError as error:
+                raise Failure(str(error)) from None
+            self._settings[folder] = dataclasses.replace(
+                found,
+                overrides=self.overrides,
+                confidence=options.confidence or found.confidence,
+                exclude=(*found.exclude, *(_from_root(pattern, found.root) for pattern in options.exclude)),
+            )
+            self.say(f"settings for {folder}: {found.origin or 'the defaults'}")
+        return self._settings[folder]
+
+    def say(self, line: str) -> None:
+        """A line for --verbose."""
+        if self.options.verbose:
+            click.echo(line, err=True, color=self.colored(sys.stderr))
+
+    def warn(self, kind: str, line: str) -> None:
+        """An error or a warning, on the standard error."""
+        color = "red" if kind == "error" else "yellow"
+        click.echo(f"{click.style(kind, fg=color, bold=True)}: {line}", err=True, color=self.colored(sys.stderr))
+
+    def colored(self, stream: IO[str]) -> bool:
+        """Whether to write colours: as --color says, else on terminals, unless NO_COLOR is set."""
+        if self.options.color != "auto":
+            return self.options.color == "always"
+        return wants_color(stream)
+
+    def run_files(self) -> int:
+        """Lints the paths; returns the exit code."""
+        from devlint.batch import run_all
+        from devlint.reports import counted
+
+        targets = self._targets()
+        if not targets and not self.failed:
+            self.warn("warning", f"no Python files found under {', '.join(self.options.paths or ('.',))}")
+        self.say(counted(len(targets), "file"))
+        with _progress(len(targets), enabled=sys.stderr.isatty() and not self.options.quiet) as progress:
+            results = list(run_all(targets, self.plan, self.registry, jobs=self.options.jobs, progress=progress))
+        self.say(f"took {time.monotonic() - self.started:.2f} s")
+        return self._finish(results)
+
+    def _targets(self) -> list[Target]:
+        """The files to lint, in the order of the report; paths that aren't there are reported and counted."""
+        from devlint.files import Missing, discover
+
+        paths = [Path(path) for path in self.options.paths or (".",)]
+        found: list[Target | Missing] = list(
+            discover(paths, self.settings_for, force_exclude=self.options.force_exclude)
+        )
+        for item in found:
+            if isinstance(item, Missing):
+                self.failed = True
+                self.warn("error", f"{item.display}: {item.reason}")
+        return sorted((item for item in found if not isinstance(item, Missing)), key=lambda target: target.display)
+
+    def run_stdin(self) -> int:
+        """Lints the standard input; with --fix the fixed text goes to the standard output, the report beside it."""
+        from devlint.batch import Worker
+        from devlint.files import FileError, is_excluded, source_from_bytes
+
+        if len(self.options.paths) > 1:
+            raise click.UsageError("`-` can't be used together with other paths.")
+        name = self.options.stdin_filename
+        path = Path(os.path.abspath(name)) if name else None  # noqa: PTH100 - resolving would follow links
+        settings = self.settings_for(path.parent if path else Path.cwd())
+        raw = sys.stdin.buffer.read()
+        data = raw
+        results: list[FileResult] = []
+        if not (path and self.options.force_exclude and is_excluded(path, settings)):
+            worker = Worker(self.plan, self.registry)
+            display = Path(name).as_posix() if name else "-"
+            try:
+                source = source_from_bytes(raw, path, display)
+                result, fixed = worker.run_source(source, settings)
+                data = fixed.to_bytes()
+            except FileError as error:
+                result = worker.failed(display, str(error))
+            results.append(result)
+        if self.options.fix and not self.options.diff:
+            sys.stdout.buffer.write(data)
+            sys.stdout.buffer.flush()
+            return self._finish(results, to_stderr=True)
+        return self._finish(results)
+
+    def _finish(self, results: Sequence[FileResult], *, to_stderr: bool = False) -> int:
+        """Writes the report; returns the exit code."""
+        options = self.options
+        findings = [finding for result in results for finding in result.findings]
+        failed = self.failed or any(finding.code == "DEV000" for finding in findings)
+        unexplained = ""
+        if self.evidence is not None:
+            results, unexplained = self._beside_evidence(results, self.evidence)
+        if options.diff:
+            changed = self._show_diff(results)
+            return FAILED if failed else FOUND if changed and not options.exit_zero else CLEAN
+        if options.quiet and not findings and options.output_format != "json":
+            text = ""
+        elif options.statistics:
+            text = _statistics(results, options.output_format)
+        else:
+            text = _render(results, options) + (unexplained if options.output_format != "json" else "")
+        self._write(text, to_stderr=to_stderr)
+        return FAILED if failed else FOUND if findings and not options.exit_zero else CLEAN
+
+    def _beside_evidence(self, results: Sequence[FileResult], evidence: Evidence) -> tuple[Sequence[FileResult], str]:
+        """The results in the order of what they were seen to cost, and what was seen without a finding."""
+        from devlint.evidence import describe
+        from devlint.reports import FileResult
+
+        rules = {rule.code: rule.seen_as for rule in self.registry.rules()}
+        asked = [(Path(f.path).resolve(), f, rules.get(f.code, ())) for result in results for f in result.findings]
+        findings, left = evidence.beside(asked)
+        sources = {result.display: result for result in results}
+        # One result for each finding: the order is that of the cost, across the files.
+        ordered = [FileResult(f.path, (f,), sources[f.path].source) for f in findings]
+        ordered += [FileResult(r.display, (), None, r.fixed, r.diff) for r in results if r.fixed or r.diff]
+        return ordered, describe(left)
+
+    def _show_diff(self, results: Sequence[FileResult]) -> bool:
+        """Writes the diffs, and what went wrong on the standard error; returns whether there are any."""
+        from devlint.reports import counted
+
+        self._write("".join(result.diff for result in results))
+        for finding in (finding for result in results for finding in result.findings):
+            if finding.code == "DEV000":
+                self.warn("error", f"{finding.path}:{finding.span.line}: {finding.message}")
+        fixes = sum(result.fixed for result in results)
+        if not self.options.quiet:
+            click.echo(f"Would fix {counted(fixes, 'error')}" if fixes else "No fixes to show", err=True)
+        return any(result.diff for result in results)
+
+    def _write(self, text: str, *, to_stderr: bool = False) -> None:
+        file = self.options.output_file
+        if file is None:
+            stream = sys.stderr if to_stderr else sys.stdout
+            # A terminal that can't show a character of the source shows its number.
+            if hasattr(stream, "reconfigure"):
+                stream.reconfigure(errors="backslashreplace")
+            click.echo(text, nl=False, err=to_stderr, color=self.colored(stream))
+            return
+        plain = text if self.options.color == "always" else click.unstyle(text)
+        try:
+            file.write_text(plain, encoding="utf-8")
+        except OSError as error:
+            raise Failure(f"--output-file {file}: can't be written: {error.strerror or error}") from None
+
+
+def _from_root(pattern: str, root: Path) -> str:
+    """A pattern that is meant from the current folder, as one meant from a root above it."""
+    here = os.path.relpath(Path.cwd(), root).replace(os.sep, "/")
+    if here == "." or here.startswith("../") or "/" not in pattern.rstrip("/"):
+        return pattern
+    return f"/{here}/{pattern.lstrip('/')}"
+
+
+def wants_color(stream: IO[str]) -> bool:
+    """Whether a stream is shown in colours when nobody says: on a terminal, unless NO_COLOR says no."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def _render(results: Sequence[FileResult], options: Options) -> str:
+    if options.output_format == "json":
+        from devlint.reports import json
+
+        return json.render(results)
+    from devlint.reports import concise, text
+
+    render = concise.render if options.output_format == "concise" else text.render
+    return render(results, unsafe_fixes=options.unsafe_fixes, quiet=options.quiet)
+
+
+def _statistics(results: Sequence[FileResult], output_format: OutputFormat) -> str:
+    """How often each rule was broken, the most frequent first."""
+    rows: dict[tuple[str, str], list[int]] = {}
+    for finding in (finding for result in results for finding in result.findings):
+        row = rows.setdefault((finding.code, finding.name), [0, 0])
+        row[0] += 1
+        row[1] += finding.fix is not None
+    ordered = sorted(rows.items(), key=lambda item: (-item[1][0], item[0]))
+    if output_format == "json":
+        import json
+
+        counts = [{"code": c, "name": n, "count": total, "fixable": fix} for (c, n), (total, fix) in ordered]
+        return json.dumps(counts, indent=2) + "\n"
+    width = max((len(str(total)) for _, (total, _) in ordered), default=0)
+    return "".join(
+        f"{total:>{width}}  {code}  {'[*]' if fix else '   '} {name}\n" for (code, name), (total, fix) in ordered
+    )
+
+
+@contextmanager
+def _progress(total: int, *, enabled: bool) -> Iterator[Callable[[], None]]:
+    """Something to call after each file: it draws a bar on the standard error once the run has lasted a while."""
+    started = drawn = time.monotonic()
+    done = 0
+    bar: Any = None
+
+    def step() -> None:
+        nonlocal done, drawn, bar
+        done += 1
+        now = time.monotonic()
+        if not enabled or now - started < _SILENT_FOR or now - drawn < 0.1:
+            return
+        if bar is None:
+            from rich.console import Console
+            from rich.progress import Progress
+
+            # Without a refresh thread, which a forked process must not inherit.
+            bar = Progress(console=Console(stderr=True), auto_refresh=False, transient=True)
+            bar.add_task("devlint", total=total)
+            bar.start()
+        drawn = now
+        bar.update(0, completed=done, refresh=True)
+
+    try:
+        yield step
+    finally:
+        if bar is not None:
+            bar.stop()

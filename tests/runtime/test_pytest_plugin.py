@@ -1,0 +1,219 @@
+"""The plugin, in pytest runs of its own."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+
+import pytest
+import torch
+import torch._dynamo
+
+# All of them before any run inside this process: pytester forgets what is imported during a run.
+from devlint.runtime import assertions, virtual_cuda, watch_devices  # noqa: F401
+from devlint.runtime.watch.report import from_dict
+
+PLUGIN = ("-p", "devlint.runtime.pytest_plugin", "-p", "no:cacheprovider")
+
+
+@pytest.fixture
+def run(pytester):
+    """Runs pytest on a test module."""
+    # Where devlint is installed, its entry point has loaded the plugin already.
+    names = {entry.name for entry in importlib.metadata.entry_points(group="pytest11")}
+    plugin = PLUGIN[2:] if "devlint" in names else PLUGIN
+
+    def runner(source, *options, fresh=False):
+        pytester.makepyfile(source)
+        start = pytester.runpytest_subprocess if fresh else pytester.runpytest_inprocess
+        return start(*plugin, *options)
+
+    return runner
+
+
+def test_costs_nothing_when_unused(run):
+    result = run(
+        "import sys\ndef test_it():\n    assert 'torch' not in sys.modules and 'rich' not in sys.modules", fresh=True
+    )
+    result.assert_outcomes(passed=1)
+    result.stdout.no_fnmatch_line("*= devlint =*")
+
+
+def test_devices_mark(run):
+    result = run(
+        """
+        import pytest, torch
+
+        @pytest.mark.devices("cpu", "cuda", "cuda:1")
+        def test_it(device):
+            assert torch.ones(2, device=device).device == device
+
+        def test_default(device):
+            assert device.type in ("cpu", "cuda")
+        """,
+        "-v",
+    )
+    result.assert_outcomes(passed=5)
+    result.stdout.fnmatch_lines(["*test_it[[]cpu[]] PASSED*", "*test_it[[]cuda[]] PASSED*"])
+
+
+def test_real_only_skips(run):
+    if torch.cuda.is_available():
+        pytest.skip("has a GPU")
+    result = run(
+        """
+        import pytest
+
+        @pytest.mark.devices("cpu", "cuda")
+        def test_it(device):
+            pass
+        """,
+        "--devlint-real-only",
+    )
+    result.assert_outcomes(passed=1, skipped=1)
+
+
+def test_the_projects_own_device_fixture_wins(run):
+    result = run(
+        """
+        import pytest
+
+        @pytest.fixture
+        def device():
+            return "mine"
+
+        def test_fixture(device):
+            assert device == "mine"
+
+        @pytest.mark.parametrize("device", ["a", "b"])
+        def test_parameter(device):
+            assert device in "ab"
+        """
+    )
+    result.assert_outcomes(passed=3)
+
+
+LIMITS = """
+    import pytest, torch
+
+    @pytest.fixture
+    def ready(virtual_cuda):
+        x = torch.ones(4).cuda()
+        x.sum().item()
+        return x
+
+    @pytest.mark.max_syncs(1)
+    def test_one_is_allowed(ready):
+        ready.mean().item()
+
+    @pytest.mark.max_syncs(1)
+    def test_two_are_not(ready):
+        ready.mean().item()
+        if ready.sum() > 0:
+            pass
+
+    @pytest.mark.max_transfer_bytes(16)
+    def test_bytes(ready):
+        ready.cpu()
+
+    @pytest.mark.max_transfer_bytes(15)
+    def test_too_many_bytes(ready):
+        ready.cpu()
+"""
+
+
+def test_limits(run):
+    result = run(LIMITS)
+    result.assert_outcomes(passed=2, failed=2)
+    result.stdout.fnmatch_lines(
+        [
+            "max_syncs(1): the host waited 2 times:",
+            "  1 x item at test_limits.py:15 in test_two_are_not",
+            "  1 x bool() at test_limits.py:16 in test_two_are_not",
+        ]
+    )
+    result.stdout.fnmatch_lines(
+        [
+            "max_transfer_bytes(15): 16 bytes were copied:",
+            "  1 x cpu cuda:0 -> cpu, 16 B at test_limits.py:* in test_too_many_bytes",
+        ]
+    )
+
+
+def test_virtual_cuda_mark_and_watch_fixture(run):
+    result = run(
+        """
+        import pytest, torch
+
+        @pytest.mark.virtual_cuda(3)
+        def test_count():
+            assert torch.cuda.device_count() == 3
+
+        @pytest.mark.virtual_cuda(2)
+        def test_both(virtual_cuda, device_watch):
+            torch.ones(2, device="cuda:1").cpu()
+            assert device_watch.report().transfer_bytes == 8
+
+        def test_none():
+            assert torch.cuda.device_count() == 0
+        """
+    )
+    result.assert_outcomes(passed=3)
+
+
+FORGETFUL = """
+    import torch
+
+    def shift(x):
+        return x + torch.arange(3.0, device="cpu")
+
+    def test_wrong():
+        shift(torch.ones(2, 3))
+
+    def test_right():
+        x = torch.ones(2, 3)
+        assert (x * 2).sum().item() == 12
+        assert torch.nn.Linear(3, 1)(x).shape == (2, 1)
+"""
+
+
+def check_forgetful(result, pytester):
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*at least two devices, cuda:0 and cpu*"])
+    result.stdout.fnmatch_lines(
+        [
+            "*= devlint =*",
+            "devlint: add at test_*.py:4 in shift",
+            "*on cuda:0",
+            "*created on cuda:0 by ones at test_*.py:7 in test_wrong",
+            "*on cpu",
+            "*created on cpu by arange at test_*.py:4 in shift",
+            "Syncs*",
+            "*item*test_*.py:11 in test_right",
+        ]
+    )
+    report = from_dict(json.loads((pytester.path / "seen.json").read_text()))
+    assert [event.line for event in report.mismatches] == [4]
+    assert report.sync_count == 1
+    assert report.virtual_devices == 1
+
+
+def test_a_cpu_suite_under_virtual_cuda(run, pytester):
+    check_forgetful(run(FORGETFUL, "--devlint-virtual-cuda=1", "--devlint-report=seen.json"), pytester)
+
+
+def test_with_xdist(run, pytester):
+    pytest.importorskip("xdist")
+    check_forgetful(
+        run(FORGETFUL, "--devlint-virtual-cuda=1", "--devlint-report=seen.json", "-n2", fresh=True), pytester
+    )
+
+
+def test_the_same_suite_passes_on_the_cpu(run):
+    run(FORGETFUL, "--devlint").assert_outcomes(passed=2)
+
+
+def test_bad_options(run):
+    result = run("def test_it(): pass", "--devlint-virtual-cuda=-1")
+    assert result.ret != 0
+    result.stderr.fnmatch_lines(["*--devlint-virtual-cuda: the number of devices can't be negative*"])

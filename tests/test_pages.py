@@ -1,0 +1,42 @@
+"""Each rule's page, run: the bad example shows what the rule states, the good and the fixed one don't."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from devlint.rule import META_RULES, load_registry
+
+torch = pytest.importorskip("torch")
+
+from devlint.runtime.pages import run_page  # noqa: E402
+
+RULES = [rule for rule in load_registry().rules() if rule not in META_RULES]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+@pytest.mark.parametrize(
+    "real",
+    [
+        pytest.param(False, id="virtual"),
+        pytest.param(
+            True,
+            id="real",
+            marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")],
+        ),
+    ],
+)
+def test_the_page_is_true(rule, real):
+    outcomes = run_page(rule, real=real)
+    assert [o.title for o in outcomes][:2] == ["bad example", "good example"]
+    assert all(o.as_stated for o in outcomes), outcomes
+
+
+def test_the_user_can_run_a_page(tmp_path: Path):
+    command = [sys.executable, "-m", "devlint", "rule", "discarded-move", "--run"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert done.stdout.count("[ok]") == 3

@@ -1,0 +1,47 @@
+"""Rules as a whole: their pages, the README's table, and the facts that they rest on."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from devlint.rule import META_RULES, load_registry
+
+ROOT = Path(__file__).parents[1]
+RULES = [rule for rule in load_registry().rules() if rule not in META_RULES]
+SECTIONS = ["What it does", "Why is this bad", "Example", "Use instead", "Fix safety", "References"]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+def test_a_page_has_every_section_in_order(rule):
+    headings = re.findall(r"^## (.+)$", rule.page(), re.MULTILINE)
+    expected = [s for s in SECTIONS if s != "Fix safety" or rule.fix != "-"]
+    assert headings == expected
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+def test_each_rule_has_cases(rule):
+    assert (ROOT / "tests" / "cases" / f"{rule.code.lower()}.md").is_file()
+
+
+def test_the_readmes_table_lists_every_rule():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    table = readme.split("<!-- rules -->")[1].split("<!-- /rules -->")[0].strip()
+    made = subprocess.run(
+        [sys.executable, ROOT / "tools" / "rule_table.py"], capture_output=True, text=True, check=True
+    )
+    assert table == made.stdout.strip(), "run python tools/rule_table.py --write"
+
+
+def test_the_recorded_facts_are_what_this_torch_gives():
+    torch = pytest.importorskip("torch")
+    if torch.__version__.split("+")[0] != "2.13.0":
+        pytest.skip("recorded with torch 2.13.0")
+    done = subprocess.run(
+        [sys.executable, ROOT / "tools" / "generate_knowledge.py", "--check"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
