@@ -148,7 +148,8 @@ def _read_after(read: ast.expr, loop: ast.stmt, facts: Facts) -> Edit | None:
                 and len(stalls.uses_in(loop, name)) == 1
             ):
                 return facts.inserted_after(
-                    loop, f"{name} = {type(start.value).__name__ if _is_whole(read, facts) else 'float'}({name})"
+                    stalls.end_of(loop, facts),
+                    f"{name} = {type(start.value).__name__ if _is_whole(read, facts) else 'float'}({name})",
                 )
         case ast.Expr(
             value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append"), args=[ast.expr() as appended])
@@ -169,7 +170,7 @@ def _read_after(read: ast.expr, loop: ast.stmt, facts: Facts) -> Edit | None:
                     and read.func.attr == "tolist"
                     else f"{element}.item()"
                 )
-                return facts.inserted_after(loop, f"{name} = [{convert} for {element} in {name}]")
+                return facts.inserted_after(stalls.end_of(loop, facts), f"{name} = [{convert} for {element} in {name}]")
     return None
 
 
