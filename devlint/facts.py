@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 from devlint.findings import Edit, Note, Span
 from devlint.knowledge import canonical
 from devlint.lazy import cst
-from devlint.placement.analysis import Missing
 from devlint.placement.devices import is_device_name
-from devlint.placement.loops import HotLoop
-from devlint.placement.model import PlacementModel
 from devlint.placement.sources import dotted
-from devlint.placement.units import Unit
 from devlint.placement.values import UNKNOWN, Kind, Sort, Step, Value
 
 if TYPE_CHECKING:
     from libcst.metadata import CodeRange
 
+    from devlint.placement.analysis import Missing
+    from devlint.placement.loops import HotLoop
+    from devlint.placement.model import PlacementModel
+    from devlint.placement.units import Unit
     from devlint.textmap import TextMap
 
 

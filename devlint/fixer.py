@@ -40,7 +40,7 @@ def fix(source: Source, linter: Linter, *, unsafe: bool) -> FixOutcome:
     applied: list[Finding] = []
     withheld: Counter[_Identity] = Counter()
     for _ in range(MAX_PASSES):
-        chosen = _without_overlap(f for f in _waiting(source, findings, withheld) if _allowed(f, source, unsafe))
+        chosen = _without_overlap([f for f in _waiting(source, findings, withheld) if _allowed(f, source, unsafe)])
         if not chosen:
             break
         attempt = _attempt(source, findings, chosen, linter)
@@ -80,16 +80,19 @@ def _waiting(source: Source, findings: Iterable[Finding], withheld: Counter[_Ide
     return waiting
 
 
-def _without_overlap(findings: Iterable[Finding]) -> list[Finding]:
-    """As many of the findings as have edits apart from each other, first come first."""
+def _without_overlap(findings: list[Finding]) -> list[Finding]:
+    """As many of the findings as have edits apart from each other, in reading order.
+
+    The last ones come first: of two lines that are added at one place, the earlier finding's then ends up above.
+    """
     taken: list[Edit] = []
     chosen = []
-    for finding in findings:
+    for finding in reversed(findings):
         assert finding.fix is not None
         if not any(_overlap(edit.span, other.span) for edit in finding.fix.edits for other in taken):
             taken += finding.fix.edits
             chosen.append(finding)
-    return chosen
+    return chosen[::-1]
 
 
 def _overlap(a: Span, b: Span) -> bool:

@@ -107,7 +107,7 @@ TENSOR_EVIDENCE = frozenset(
     {"unsqueeze", "unsqueeze_", "permute", "contiguous", "detach", "detach_", "masked_fill", "masked_fill_", "requires_grad_",
      "expand_as", "view_as", "scatter_", "scatter_add_", "index_select", "index_copy_", "index_add_", "type_as", "masked_select",
      "new_zeros", "new_ones", "new_tensor", "new_full", "new_empty", "softmax", "log_softmax", "sigmoid", "backward", "retain_grad",
-     "clamp_", "logsumexp", "bmm", "matmul", "addmm", "repeat_interleave", "record_stream", "is_floating_point", "topk", "data_ptr"}
+     "clamp_", "clone", "logsumexp", "bmm", "matmul", "addmm", "repeat_interleave", "record_stream", "is_floating_point", "topk", "data_ptr"}
 )  # fmt: skip
 # As calls: `x.size()` and `x.dim()` (an ndarray's `size` isn't callable).
 TENSOR_CALL_EVIDENCE = frozenset({"size", "dim", "numel"})

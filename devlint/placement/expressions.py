@@ -76,6 +76,8 @@ def attribute(frame: Frame, base: Value, node: ast.Attribute) -> Value:
         case Kind.BATCH:
             if name == "device":
                 return Value(Kind.DEVICE, place=_place_or_same(base, node.value))
+            if torch_knowledge().tensor_attributes.get(name) == "scalar":
+                return SCALAR
             return replace(base, likely=True)
         case Kind.REFERENCE:
             return frame.analysis.resolve(reference(f"{base.name}.{name}"), frame.source)
@@ -165,7 +167,7 @@ def subscript(base: Value, index: Value) -> Value:
             return element_of(base) if base.each is not None or base.elements is not None else UNKNOWN
         case Kind.UNKNOWN if base.place.sort is not Sort.UNKNOWN:
             return replace(UNKNOWN, place=base.place, likely=True, trail=base.trail)
-        case Kind.REFERENCE:
+        case Kind.REFERENCE | Kind.SCALAR:
             return base
     return UNKNOWN
 

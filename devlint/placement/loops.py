@@ -249,12 +249,16 @@ class Loops:
             case ast.BoolOp(op=ast.Or(), values=values):
                 return all(self.is_step_guard(v) for v in values)
             case ast.UnaryOp(op=ast.Not(), operand=operand):
-                return _counts(operand) or self._is_flag(operand)
+                return _counts(operand) or self._is_flag(operand) or self._is_abnormal(operand)
             case ast.Compare(ops=[ast.NotEq()]) if _counts(test):
                 # `step % n != 0` holds on nearly all of them.
                 return False
             case ast.Compare() if _counts(test) or self._is_abnormal(test):
                 return True
+            case ast.Compare(
+                left=ast.Name(id=name), ops=[ast.In()], comparators=[ast.Tuple() | ast.List() | ast.Set()]
+            ):
+                return _is_counter(name)
             case ast.Compare(left=left, ops=[ast.Eq()], comparators=[right]):
                 return self._is_position(left, right) or self._is_position(right, left)
             case ast.Compare(
@@ -272,6 +276,9 @@ class Loops:
 
     def _is_position(self, left: ast.expr, right: ast.expr) -> bool:
         """`i == len(loader) - 1`, `i == 0`."""
+        if isinstance(left, ast.BinOp) and isinstance(left.right, ast.Constant):
+            # Counted from one: `i + 1 == len(loader)`.
+            left = left.left
         if not isinstance(left, ast.Name):
             return False
         return _is_counter(left.id) or "len(" in ast.unparse(right) or "num_" in ast.unparse(right)
@@ -342,13 +349,20 @@ def _nested(loop: ast.For | ast.AsyncFor | ast.While) -> Iterator[ast.AST]:
 
 
 def _counts(test: ast.expr) -> bool:
-    """A remainder in a condition: `step % n == 0`."""
-    return any(
-        isinstance(n, ast.BinOp)
-        and isinstance(n.op, ast.Mod)
-        and not (isinstance(n.left, ast.Constant) and isinstance(n.left.value, str))
-        for n in ast.walk(test)
-    )
+    """A remainder in a condition: `step % n == 0`, `divmod(step, n)[1] == 0`, `step & 63 == 0`."""
+    return any(_is_remainder(n) for n in ast.walk(test))
+
+
+def _is_remainder(node: ast.AST) -> bool:
+    match node:
+        case ast.BinOp(left=ast.Constant(value=str())):
+            # Text that is formatted.
+            return False
+        case ast.BinOp(op=ast.Mod()) | ast.Call(func=ast.Name(id="divmod")):
+            return True
+        case ast.BinOp(left=ast.Name(id=name), op=ast.BitAnd()):
+            return _is_counter(name)
+    return False
 
 
 def _is_counter(name: str) -> bool:

@@ -143,6 +143,8 @@ def _module_method(request: Call, receiver: Value, name: str) -> Value:
         return analysis.functions.call_function(request, own, receiver)
     if name in MOVES:
         place, likely = moved_place(request, receiver, name)
+        if place == receiver.place:
+            return receiver
         step = request.step(f"moved to {place} by `{request.text}`")
         for site in _sites(receiver):
             request.frame.env.move_site(site, place, step, likely=likely)

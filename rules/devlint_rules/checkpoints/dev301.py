@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from devlint.facts import Facts
 from devlint.findings import Edit, Span
 from devlint.lazy import cst, m
 from devlint.placement.sources import own_nodes
+from devlint.placement.values import Kind
 from devlint.rule import Change, Effect, Report, Rule
+
+if TYPE_CHECKING:
+    from devlint.facts import Facts
 
 
 class LoadWithoutMapLocation(Rule):
@@ -18,7 +23,9 @@ class LoadWithoutMapLocation(Rule):
     ## What it does
     Flags `torch.load` without `map_location`, under any name that it was imported or assigned to, and
     `functools.partial(torch.load, ...)`. A call with `*args` or `**kwargs` may hold it and is left alone, and so is
-    one that reads back a buffer made in the same program.
+    one that reads back a buffer or a cache that the program itself filled, a file that ships beside the code, or the
+    state of a scheduler, a gradient scaler or a random generator, which holds nothing of a device. What goes straight
+    into `load_state_dict` is certain to be tensors; of anything else the finding is `likely`.
 
     ## Why is this bad
     Tensors are restored to the device that they were saved from. On a machine without that GPU the load fails with
@@ -72,6 +79,9 @@ class LoadWithoutMapLocation(Rule):
         found = facts.node(node)
         if not isinstance(found, ast.Call) or _is_own(found, first, facts) or _is_provided_for(found, facts):
             return
+        uses = _uses(found, facts)
+        if uses and all(_is_host_data(use, facts) for use in uses):
+            return
         straight = not first and _goes_into_load_state_dict(found, facts)
         device = _device_in_scope(node, facts)
         hints = [f"`map_location={device}` loads straight to it"] if device else []
@@ -80,6 +90,7 @@ class LoadWithoutMapLocation(Rule):
         yield Report(
             node,
             f"`{facts.name_of(node.func)}` without `map_location` restores tensors to the device that they were saved from, and fails where that device is missing",
+            "certain" if straight else "likely",
             hint="; ".join(hints) or None,
             change=Change(
                 'add `map_location="cpu"`', "safe" if straight else "unsafe", edits=(_with_map_location(found, facts),)
@@ -126,6 +137,8 @@ def _is_own(call: ast.Call, first: int, facts: Facts) -> bool:
     file = call.args[first]
     if any(v.name == "io.BytesIO" for _, v in facts.model.value(file).alternatives()):
         return True
+    if _is_cache(call, file, facts) or _ships_with_the_code(file, facts):
+        return True
     written = (n for n in own_nodes(facts.model.enclosing_scope(call)) if isinstance(n, ast.Call) and len(n.args) > 1)
     return any(
         n.lineno < call.lineno and ast.unparse(n.args[1]) == ast.unparse(file)
@@ -134,13 +147,33 @@ def _is_own(call: ast.Call, first: int, facts: Facts) -> bool:
     )
 
 
+def _is_cache(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
+    """A cache is read by the machine that filled it."""
+    scope = facts.model.enclosing_scope(call)
+    name = "" if isinstance(scope, ast.Module) else scope.name
+    return "cache" in f"{name} {ast.unparse(file)}".lower()
+
+
+def _ships_with_the_code(file: ast.expr, facts: Facts) -> bool:
+    """A file whose path starts from `__file__` is the author's own, and loads wherever the code was tested."""
+    names = [n for n in ast.walk(file) if isinstance(n, ast.Name)]
+    values = [v for n in names for v in (*facts.model.assigned_values(n), *_top_level_values(n, facts))]
+    return any("__file__" in ast.unparse(e) for e in (file, *values))
+
+
+def _top_level_values(name: ast.Name, facts: Facts) -> Iterator[ast.expr]:
+    for statement in facts.model.source.bindings.get(name.id, ()):
+        if isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value is not None:
+            yield statement.value
+
+
 def _is_provided_for(call: ast.Call, facts: Facts) -> bool:
     """The call is reached only where it works, or is tried again with map_location where it doesn't."""
     child: ast.AST = call
     for parent in facts.model.ancestors(call):
         match parent:
             case ast.Try(body=body, handlers=handlers) if child in body:
-                if any("map_location" in ast.unparse(h) for h in handlers):
+                if any(_catches_runtime_error(h) or "map_location" in ast.unparse(h) for h in handlers):
                     return True
             case ast.If(test=test, body=body, orelse=orelse) if child is not test:
                 if _asks_for_accelerator(test, facts) == (child in body) and (child in body or child in orelse):
@@ -152,6 +185,11 @@ def _is_provided_for(call: ast.Call, facts: Facts) -> bool:
             return True
         child = parent
     return False
+
+
+def _catches_runtime_error(handler: ast.ExceptHandler) -> bool:
+    """The error that a missing device gives is dealt with."""
+    return handler.type is None or any(name in ast.unparse(handler.type) for name in ("RuntimeError", "Exception"))
 
 
 def _asks_for_accelerator(test: ast.expr, facts: Facts) -> bool | None:
@@ -203,18 +241,56 @@ def _with_map_location(call: ast.Call, facts: Facts) -> Edit:
     return Edit(at, ', map_location="cpu"')
 
 
-def _goes_into_load_state_dict(call: ast.expr | None, facts: Facts) -> bool:
-    if call is None:
-        return False
-    if _is_loaded(call, facts):
-        return True
+def _goes_into_load_state_dict(call: ast.expr, facts: Facts) -> bool:
+    uses = _uses(call, facts)
+    return bool(uses) and all(_is_loaded(use, facts) for use in uses)
+
+
+def _uses(call: ast.expr, facts: Facts) -> list[ast.expr]:
+    """Where the loaded value goes: the call itself, or each use of the one name that it is assigned to."""
     parent = next(facts.model.ancestors(call), None)
     if not isinstance(parent, ast.Assign) or len(parent.targets) != 1 or not isinstance(parent.targets[0], ast.Name):
-        return False
+        return [call]
     name = parent.targets[0].id
     scope = facts.model.enclosing_scope(call)
-    uses = [n for n in own_nodes(scope) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)]
-    return bool(uses) and all(_is_loaded(use, facts) for use in uses)
+    return [n for n in own_nodes(scope) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)]
+
+
+# Calls whose argument is plain data or a host tensor by what they do: random states are ByteTensors on the host.
+_HOST_SINKS = re.compile(r"(?:rng_state|setstate|set_state)")
+
+
+def _is_host_data(use: ast.expr, facts: Facts) -> bool:
+    """Whether a use shows that what was loaded holds no accelerator tensors."""
+    child: ast.AST = use
+    for parent in facts.model.ancestors(use):
+        match parent:
+            case ast.Subscript(value=value) if value is child:
+                child = parent
+            case ast.keyword():
+                child = parent
+            case ast.Call(func=ast.Attribute(value=owner, attr="load_state_dict")):
+                # The state of a scheduler or a gradient scaler is numbers.
+                return _counts_steps(owner, facts)
+            case ast.Call(func=func):
+                if child is func:
+                    return False
+                name = facts.model.resolved(func).name
+                return name == "torch.from_numpy" or bool(_HOST_SINKS.search(ast.unparse(func)))
+            case ast.Compare(ops=[ast.In() | ast.NotIn()]) | ast.For():
+                return False
+            case _:
+                return False
+    return False
+
+
+def _counts_steps(owner: ast.expr, facts: Facts) -> bool:
+    if any(
+        v.kind is Kind.SCHEDULER or v.name.endswith("GradScaler") for _, v in facts.model.value(owner).alternatives()
+    ):
+        return True
+    name = owner.id if isinstance(owner, ast.Name) else owner.attr if isinstance(owner, ast.Attribute) else ""
+    return any(word in name.lower() for word in ("scheduler", "scaler"))
 
 
 def _is_loaded(node: ast.expr, facts: Facts) -> bool:

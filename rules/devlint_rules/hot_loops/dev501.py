@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from devlint.facts import Facts
 from devlint.findings import Edit
 from devlint.lazy import cst, m
-from devlint.placement.loops import HotLoop
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.hot_loops import stalls
+
+if TYPE_CHECKING:
+    from devlint.facts import Facts
+    from devlint.placement.loops import HotLoop
 
 READERS = ("item", "tolist")
 CONVERSIONS = {"builtins.float": "float", "builtins.int": "int"}
@@ -145,7 +148,8 @@ def _read_after(read: ast.expr, loop: ast.stmt, facts: Facts) -> Edit | None:
                 and len(stalls.uses_in(loop, name)) == 1
             ):
                 return facts.inserted_after(
-                    loop, f"{name} = {type(start.value).__name__ if _is_whole(read, facts) else 'float'}({name})"
+                    stalls.end_of(loop, facts),
+                    f"{name} = {type(start.value).__name__ if _is_whole(read, facts) else 'float'}({name})",
                 )
         case ast.Expr(
             value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append"), args=[ast.expr() as appended])
@@ -166,7 +170,7 @@ def _read_after(read: ast.expr, loop: ast.stmt, facts: Facts) -> Edit | None:
                     and read.func.attr == "tolist"
                     else f"{element}.item()"
                 )
-                return facts.inserted_after(loop, f"{name} = [{convert} for {element} in {name}]")
+                return facts.inserted_after(stalls.end_of(loop, facts), f"{name} = [{convert} for {element} in {name}]")
     return None
 
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from devlint.facts import Facts
 from devlint.lazy import cst, m
-from devlint.placement.loops import HotLoop
 from devlint.placement.sources import own_nodes
 from devlint.placement.values import HOST, Kind
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.hot_loops import stalls
+
+if TYPE_CHECKING:
+    from devlint.facts import Facts
+    from devlint.placement.loops import HotLoop
 
 # Functions that make one tensor, or one array, of a list.
 JOINERS = {"cat", "concat", "concatenate", "stack", "vstack", "hstack"}
@@ -102,6 +105,9 @@ class HostCopyInHotLoop(Rule):
 
 
 def _goes_to_host(node: cst.Call, func: cst.Attribute, facts: Facts) -> bool:
+    if func.attr.value == "numpy":
+        # Somebody moved it, under the condition that moved the model too.
+        return all(v.place != HOST for _, v in facts.value(func.value).alternatives())
     if func.attr.value != "to":
         return True
     results = [v for _, v in facts.value(node).alternatives()]

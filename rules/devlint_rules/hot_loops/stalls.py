@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from devlint.facts import Facts
 from devlint.findings import Note
 from devlint.lazy import cst
-from devlint.placement.loops import HotLoop
 from devlint.placement.sources import own_nodes
 from devlint.placement.values import Value
+
+if TYPE_CHECKING:
+    from devlint.facts import Facts
+    from devlint.placement.loops import HotLoop
 
 
 def loop_notes(hot: HotLoop, value: Value, facts: Facts) -> tuple[Note, ...]:
@@ -85,8 +88,28 @@ def under_no_grad(node: ast.AST, facts: Facts) -> bool:
 
 def detached(tensor: cst.BaseExpression, node: ast.AST, facts: Facts) -> cst.BaseExpression:
     """The tensor without its graph, where it may have one."""
-    if under_no_grad(node, facts) or (
-        isinstance(tensor, cst.Call) and isinstance(tensor.func, cst.Attribute) and tensor.func.attr.value == "detach"
-    ):
+    if under_no_grad(node, facts) or _is_detached(tensor):
         return tensor
     return cst.Call(cst.Attribute(tensor, cst.Name("detach")))
+
+
+def _is_detached(tensor: cst.BaseExpression) -> bool:
+    """`.detach()` stands somewhere in the chain of calls."""
+    while isinstance(tensor, (cst.Call, cst.Attribute)):
+        if isinstance(tensor, cst.Call):
+            tensor = tensor.func
+        elif tensor.attr.value == "detach":
+            return True
+        else:
+            tensor = tensor.value
+    return False
+
+
+def end_of(loop: ast.stmt, facts: Facts) -> ast.stmt:
+    """The statement after which a line comes once the loop is over: the `with` around it, where it ends that."""
+    last = loop
+    for parent in facts.model.ancestors(loop):
+        if not isinstance(parent, (ast.With, ast.AsyncWith)) or parent.body[-1] is not last:
+            break
+        last = parent
+    return last

@@ -75,7 +75,7 @@ class DiscardedMove(Rule):
         change = _assignment(node, call, moved, facts)
         yield Report(
             call,
-            f"`{facts.name_of(call)}` returns a moved copy and leaves `{subject}` where it is; the result is dropped",
+            f"`{facts.name_of(call)}` returns a {_made(call, facts)} copy and leaves `{subject}` as it is; the result is dropped",
             "likely" if likely else "certain",
             notes=facts.notes(facts.value(moved).trail),
             hint=None if change else "use the result, or build what holds it anew from moved tensors",
@@ -94,6 +94,13 @@ def _tensor_moved(moved: cst.BaseExpression, facts: Facts) -> bool | None:
         else:
             return None
     return likely
+
+
+def _made(call: cst.Call, facts: Facts) -> str:
+    """What the call makes: a copy elsewhere, or one of another type."""
+    arguments = [facts.value(a.value) for a in call.args]
+    types = [v.kind is Kind.REFERENCE and v.name.startswith("torch.") for v in arguments]
+    return "cast" if types and all(types) else "moved"
 
 
 def _is_deliberate(call: ast.expr | None, facts: Facts) -> bool:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from devlint.facts import Facts
 from devlint.lazy import cst, m
-from devlint.placement.analysis import Missing
 from devlint.rule import Change, Effect, Report, Rule
+
+if TYPE_CHECKING:
+    from devlint.facts import Facts
+    from devlint.placement.analysis import Missing
 
 
 class MissingModuleAttribute(Rule):

@@ -1,0 +1,248 @@
+"""How long devlint takes beside ruff and TorchFix, on one clean file, one file with findings, and all of timm.
+
+Needs Python >= 3.11 on Linux or macOS, and a network for the first run. Each tool is installed into a virtual
+environment of its own under the cache folder, because TorchFix pins an older LibCST than a user of devlint gets.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import datetime
+import json
+import os
+import platform
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Literal, NamedTuple
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+PROGRAM = "devlint"
+
+# What pip installs for each tool; the one that is measured comes first, the others are its peers.
+PACKAGES = {PROGRAM: str(REPOSITORY), "ruff": "ruff==0.17.5", "torchfix": "torchfix==0.7.0"}
+PEERS = tuple(PACKAGES)[1:]
+TIMM = "timm==1.0.31"
+
+# How each tool lints a path: as its user would, without a cache and without settings that happen to lie about.
+LINT = {
+    PROGRAM: ("devlint", "check", "--isolated"),
+    "ruff": ("ruff", "check", "--no-cache", "--isolated"),
+    "torchfix": ("torchfix",),
+}
+
+# What is linted, and the exit code of devlint that shows that it is what the name says (None: either).
+WORKLOADS: dict[str, tuple[str, int | None]] = {
+    "one clean file": ("examples/data.py", 0),
+    "one file with findings": ("examples/train.py", 1),
+    "all of timm": ("timm", None),
+}
+START_UP = "`--version`"
+FLOOR = "`python -c pass`"
+
+
+class BenchmarkError(Exception):
+    """The run can't go on; the text is one line that says what failed and why."""
+
+
+class Cost(NamedTuple):
+    """Seconds of one run: on the clock, and of processor time in all its processes."""
+
+    wall: float
+    cpu: float
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One command to time: its row and column in the table, and the exit codes that mean that it did its work."""
+
+    row: str
+    tool: str
+    command: tuple[str, ...]
+    expected: frozenset[int]
+
+    def run(self, folder: Path) -> Cost:
+        """What one run in `folder` costs; raises BenchmarkError when the command fails."""
+        cpu_before, started = _cpu_of_children(), time.perf_counter()
+        done = subprocess.run(self.command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)
+        cost = Cost(time.perf_counter() - started, _cpu_of_children() - cpu_before)
+        # A Python program that crashes exits with 1, as one that found something does.
+        if done.returncode not in self.expected or b"Traceback (most recent call last)" in done.stderr:
+            raise _failed(self.command, done.returncode, done.stderr.decode(errors="replace"))
+        return cost
+
+
+# The cost of each run by row and tool, the rows in the order of the table.
+Costs = dict[str, dict[str, list[Cost]]]
+
+
+def tasks(cache: Path) -> list[Task]:
+    """All commands to time, in the order in which one round runs them."""
+    version = [Task(START_UP, tool, (_program(cache, tool), "--version"), frozenset({0})) for tool in PACKAGES]
+    python = _program(cache, PROGRAM, "python")
+    found = [Task(FLOOR, PROGRAM, (python, "-c", "pass"), frozenset({0})), *version]
+    for row, (path, code) in WORKLOADS.items():
+        for tool, (_, *arguments) in LINT.items():
+            expected = {0, 1} if code is None or tool != PROGRAM else {code}
+            found.append(Task(row, tool, (_program(cache, tool), *arguments, path), frozenset(expected)))
+    return found
+
+
+def measure(todo: Sequence[Task], folder: Path, repeat: int, slow: float) -> Costs:
+    """Runs every task `repeat` times in `folder`, after a first run that isn't counted.
+
+    A round runs each task once, so that a busy spell of the machine falls on all tools alike. A task that takes more
+    than `slow` seconds isn't run again, and its first run counts. Raises BenchmarkError.
+    """
+    costs: Costs = {}
+    left = list(todo)
+    for turn in range(repeat + 1):
+        for task in tuple(left):
+            _say(f"round {turn} of {repeat}: {task.tool}, {task.row}")
+            cost = task.run(folder)
+            if cost.wall > slow:
+                left.remove(task)
+            if turn or cost.wall > slow:
+                costs.setdefault(task.row, {}).setdefault(task.tool, []).append(cost)
+    _say("")
+    return {row: costs[row] for row in dict.fromkeys(task.row for task in todo)}
+
+
+def prepare(cache: Path) -> Path:
+    """Makes what is missing under `cache`, and installs devlint as it stands now; returns the folder to lint in.
+
+    Raises BenchmarkError when pip fails.
+    """
+    for tool, package in PACKAGES.items():
+        _say(f"installing {tool}")
+        if not Path(_program(cache, tool, "python")).exists():
+            _run(sys.executable, "-m", "venv", str(cache / tool))
+        # What is there already stays, but for a folder, which pip installs anew each time.
+        _run(_program(cache, tool, "python"), "-m", "pip", "install", "--quiet", package)
+    corpus = cache / "corpus"
+    shutil.copytree(REPOSITORY / "examples", corpus / "examples", dirs_exist_ok=True)
+    name, _, version = TIMM.partition("==")
+    wheel = corpus / f"{name}-{version}-py3-none-any.whl"
+    if not wheel.exists():
+        _say(f"fetching {name}")
+        shutil.rmtree(corpus / name, ignore_errors=True)
+        pip = (_program(cache, PROGRAM, "python"), "-m", "pip")
+        _run(*pip, "download", "--quiet", "--no-deps", "--only-binary=:all:", "--dest", str(corpus), TIMM)
+    if not (corpus / name).exists():
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(corpus)
+    return corpus
+
+
+def versions(cache: Path) -> dict[str, str]:
+    """The version of each tool as it gives it itself, of the code that it lints, and of Python."""
+    said = {tool: _run(_program(cache, tool), "--version").split()[-1] for tool in PACKAGES}
+    with contextlib.suppress(BenchmarkError, OSError):
+        said[PROGRAM] += f" ({_run('git', '-C', str(REPOSITORY), 'describe', '--always', '--dirty')})"
+    return {**said, "timm": TIMM.partition("==")[2], "Python": platform.python_version()}
+
+
+def table(costs: Costs, title: str, kind: Literal["wall", "cpu"]) -> str:
+    """One kind of cost as a Markdown table: the least and the median of each tool, and ratios of the least."""
+    header = [title, *PACKAGES, *(f"{PROGRAM} / {peer}" for peer in PEERS)]
+    lines = [header, ["---", *["---:"] * (len(header) - 1)]]
+    for row, by_tool in costs.items():
+        seconds = {tool: [getattr(cost, kind) for cost in runs] for tool, runs in by_tool.items()}
+        cells = [_cell(seconds[tool]) if tool in seconds else "" for tool in PACKAGES]
+        ratios = [f"{min(seconds[PROGRAM]) / min(seconds[peer]):.2f}" if peer in seconds else "" for peer in PEERS]
+        lines.append([row, *cells, *ratios])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _cell(seconds: Sequence[float]) -> str:
+    """The least and the median of some times, in milliseconds."""
+    least, middle = (f"{1000 * value:,.0f}" for value in (min(seconds), median(seconds)))
+    return f"{least} ({middle})" if len(seconds) > 1 else f"{least} (one run)"
+
+
+def _cpu_of_children() -> float:
+    """Seconds of processor time that all ended child processes took so far, and theirs."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def _program(cache: Path, tool: str, name: str | None = None) -> str:
+    """The path of a program in a tool's virtual environment: the tool itself unless `name` says another."""
+    return str(cache / tool / "bin" / (name or tool))
+
+
+def _run(*command: str) -> str:
+    """The standard output of a command that must succeed; raises BenchmarkError."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise _failed(command, done.returncode, done.stderr)
+    return done.stdout.strip()
+
+
+def _failed(command: Sequence[str], code: int, said: str) -> BenchmarkError:
+    """The error of a command that ended as it shouldn't have; `said` is its standard error."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()] or ["it gave no reason"]
+    return BenchmarkError(f"`{' '.join(command)}` ended with exit code {code}: {lines[-1]}")
+
+
+def _say(line: str) -> None:
+    """Shows progress on a terminal, in one line that the next one replaces."""
+    if sys.stderr.isatty():
+        print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    add = parser.add_argument
+    default = Path(tempfile.gettempdir()) / "devlint-peers"
+    add("--env", type=Path, default=default, metavar="DIR", help="the cache folder [%(default)s]")
+    add("--repeat", type=int, default=5, metavar="N", help="counted runs of each command [%(default)s]")
+    add("--slow", type=float, default=60, metavar="S", help="run once what takes more than S seconds [%(default)s]")
+    add("--json", type=Path, metavar="FILE", help="write the cost of every run there, in seconds")
+    arguments = parser.parse_args()
+    if arguments.repeat < 1:
+        parser.error("--repeat must be at least 1")
+    return arguments
+
+
+def main() -> int:
+    """Runs the benchmark; returns the exit code."""
+    arguments = _arguments()
+    cache: Path = arguments.env.absolute()
+    try:
+        folder = prepare(cache)
+        known = versions(cache)
+        before = os.getloadavg()[0]
+        costs = measure(tasks(cache), folder, arguments.repeat, arguments.slow)
+        facts = {
+            "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+            "cores": os.cpu_count(),
+            "load": [round(load, 1) for load in (before, os.getloadavg()[0])],
+            "repeat": arguments.repeat,
+            "versions": known,
+        }
+        if arguments.json:
+            plain = {row: {t: [c._asdict() for c in runs] for t, runs in by.items()} for row, by in costs.items()}
+            arguments.json.write_text(json.dumps({**facts, "seconds": plain}, indent=2) + "\n", encoding="utf-8")
+    except (BenchmarkError, OSError) as error:
+        _say("")
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    print(table(costs, "wall time, ms", "wall"), table(costs, "processor time, ms", "cpu"), sep="\n\n")
+    print(f"\nLeast (median) of {arguments.repeat} runs, taken in turn; ratios are of the least times.")
+    print(", ".join(f"{name} {version}" for name, version in known.items()), end="; ")
+    print("{cores} cores, load {load[0]} before and {load[1]} after; {date}.".format(**facts))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
