@@ -119,7 +119,7 @@ def _is_deliberate(call: ast.expr | None, facts: Facts) -> bool:
             "raises" in ast.unparse(i.context_expr) for i in parent.items
         ):
             return True
-        if isinstance(parent, ast.For) and len(parent.body) == 1 and not _uses(parent.target, call):
+        if isinstance(parent, ast.For) and parent.body == [facts.statement] and not _uses(parent.target, call):
             # Nothing but the same move, again and again.
             return True
     return False
