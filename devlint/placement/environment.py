@@ -61,7 +61,11 @@ class Environment:
     def get(self, path: str) -> Value | None:
         """The value at a path, less the alternatives that the guards rule out."""
         value = self.values.get(path)
-        if value is None or value.kind is not Kind.EITHER or not self.guards:
+        return self.open(value) if value is not None else None
+
+    def open(self, value: Value) -> Value:
+        """A value, less the alternatives that the guards rule out."""
+        if value.kind is not Kind.EITHER or not self.guards:
             return value
         open_options = [(g, v) for g, v in value.options if compatible(g, self.guards)]
         return value if len(open_options) == len(value.options) else either(open_options)
@@ -74,7 +78,8 @@ class Environment:
         if first != path:
             self.with_parts = self.with_parts | {first}
         self.values[path] = value
-        self.bound_at[first] = line
+        # A part that is set once is the same for every method of the object; set again, it is another from there on.
+        self.bound_at[path] = line if first == path or path in self.bound_at else 0
 
     def forget(self, path: str) -> None:
         self.values = {p: v for p, v in self.values.items() if p != path and not is_under(p, path)}
@@ -86,8 +91,8 @@ class Environment:
 
     def condition(self, test: ast.expr) -> str:
         """A condition's text, made distinct by where its names were bound."""
-        text, names = _spelt(test)
-        bound = ",".join([str(self.bound_at.get(n, 0)) for n in names])
+        text, paths = _spelt(test)
+        bound = ",".join([str(self.bound_at.get(p, 0)) for p in paths])
         return f"{text}@{bound}"
 
     def assume(self, condition: str, outcome: bool) -> None:
@@ -98,11 +103,12 @@ class Environment:
 
 
 def _spelt(test: ast.expr) -> tuple[str, list[str]]:
-    """A condition's text and the names in it; kept on the node, for loops and callees come here again and again."""
+    """A condition's text and the access paths in it; kept on the node, for loops and callees come here again."""
     known = getattr(test, "devlint_spelt", None)
     if known is None:
-        names = sorted({n.id for n in ast.walk(test) if isinstance(n, ast.Name)})
-        known = ast.unparse(test), names
+        paths = {path for node in ast.walk(test) if isinstance(node, ast.expr) and (path := access_path(node))}
+        # `self` by itself is no more than the way to its parts.
+        known = ast.unparse(test), sorted(paths - {"self"})
         setattr(test, "devlint_spelt", known)  # noqa: B010
     result: tuple[str, list[str]] = known
     return result

@@ -62,7 +62,7 @@ def _attribute(frame: Frame, node: ast.Attribute) -> Value:
     frame.analysis.note_attribute(frame, base, node)
     if base.kind is Kind.EITHER:
         return either((guards, attribute(frame, option, node)) for guards, option in base.options)
-    return attribute(frame, base, node)
+    return frame.env.open(attribute(frame, base, node))
 
 
 def attribute(frame: Frame, base: Value, node: ast.Attribute) -> Value:
