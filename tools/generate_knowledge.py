@@ -228,7 +228,6 @@ def collect() -> dict[str, Any]:
     functions, factories = torch_functions()
     methods, attributes = tensor_class()
     modules = public_classes(nn, nn.Module, "torch.nn")
-    linear = nn.Linear(1, 1)
     wrappers = {
         "torch.nn.DataParallel": sorted(instance_attributes(nn.DataParallel)),
         "torch.nn.parallel.DistributedDataParallel": sorted(instance_attributes(nn.parallel.DistributedDataParallel)),
@@ -240,14 +239,8 @@ def collect() -> dict[str, Any]:
         "tensor_methods": methods,
         "tensor_attributes": attributes,
         "modules": sorted(set(modules) - set(wrappers)),
-        "module_attributes": sorted(
-            set(dir(linear)) - {"weight", "bias", "in_features", "out_features", "__constants__"}
-        ),
         "wrappers": wrappers,
         "optimizers": sorted(public_classes(torch.optim, Optimizer, "torch.optim")),
-        "optimizer_attributes": sorted(
-            n for n in dir(torch.optim.SGD(linear.parameters(), lr=0.1)) if not n.startswith("__")
-        ),
         "schedulers": sorted(public_classes(lr_scheduler, lr_scheduler.LRScheduler, "torch.optim.lr_scheduler")),
         "loaders": sorted(f"torch.utils.data.{c.__name__}" for c in (DataLoader,)),
     }

@@ -13,8 +13,6 @@ from importlib import resources
 
 from devlint.knowledge import ecosystem
 
-WRAPPERS_ALIASES = ecosystem.ALIASES
-
 
 @dataclass(frozen=True)
 class Knowledge:
@@ -30,10 +28,8 @@ class Knowledge:
     tensor_methods: dict[str, str]
     tensor_attributes: dict[str, str]
     modules: frozenset[str]
-    module_attributes: frozenset[str]
     wrappers: dict[str, frozenset[str]]
     optimizers: frozenset[str]
-    optimizer_attributes: frozenset[str]
     schedulers: frozenset[str]
     loaders: frozenset[str]
 
@@ -42,7 +38,7 @@ class Knowledge:
 def torch_knowledge() -> Knowledge:
     """The facts, read once for a process."""
     raw = json.loads(resources.files(__package__).joinpath("torch.json").read_text(encoding="utf-8"))
-    sets = ("factories", "modules", "module_attributes", "optimizers", "optimizer_attributes", "schedulers", "loaders")
+    sets = ("factories", "modules", "optimizers", "schedulers", "loaders")
     raw |= {key: frozenset(raw[key]) for key in sets}
     raw["wrappers"] = {name: frozenset(attributes) for name, attributes in raw["wrappers"].items()}
     raw["modules"] |= ecosystem.MODULE_CLASSES

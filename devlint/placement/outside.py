@@ -12,7 +12,6 @@ from devlint.placement.environment import access_path
 from devlint.placement.expressions import attribute, combined
 from devlint.placement.request import Call, site_of, unknown_call
 from devlint.placement.values import (
-    EMPTY,
     HOST,
     NONE,
     NOWHERE,
@@ -284,12 +283,6 @@ def _compiled(request: Call) -> Value:
     return request.argument(0, "model") or UNKNOWN
 
 
-def _prepared(request: Call) -> Value:
-    return UNKNOWN
-
-
-_NEW_LIST = EMPTY
-
 OUTSIDE: dict[str, Callable[[Call], Value]] = {
     "torch.device": _device,
     "torch.accelerator.current_accelerator": _current_accelerator,
@@ -302,7 +295,6 @@ OUTSIDE: dict[str, Callable[[Call], Value]] = {
     "torch.nn.ModuleDict": _container("torch.nn.ModuleDict"),
     "torch.utils.data.DataLoader": _loader,
     "torch.utils.data.default_collate": _collate,
-    "torch.nn.parallel.replicate": _prepared,
     "copy.deepcopy": _first,
     "copy.copy": _first,
     "typing.cast": lambda r: r.argument(1) or UNKNOWN,
