@@ -71,12 +71,13 @@ class Analysis:
         self.functions = Functions(self)
         self._loader_names = (*ecosystem.LOADER_NAMES, *hints.loader_names)
         self._steps = 0
+        self._budget = BUDGET + len(source.line_starts)
         self.workings = Workings(project.memory)
 
     def spend(self) -> None:
         """Counts one statement. Raises OutOfBudgetError."""
         self._steps += 1
-        if self._steps > BUDGET:
+        if self._steps > self._budget:
             raise OutOfBudgetError
 
     def close(self) -> None:

@@ -158,6 +158,11 @@ class SourceModule:
         self._parents.clear()
 
     @cached_property
+    def top_starts(self) -> list[int]:
+        """The first line of each top-level statement."""
+        return [_first_line(statement) for statement in self.tree.body]
+
+    @cached_property
     def called_on(self) -> dict[str, list[int]]:
         """Name -> the lines on which something of that name seems to be called or defined."""
         found: dict[str, list[int]] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -27,7 +27,16 @@ class Unit:
 
 def units_at(source: SourceModule, lines: Sequence[int]) -> Iterator[Unit]:
     """The units that touch one of the given lines (sorted)."""
-    yield from _in_block(source, source.tree.body, lines, None, None)
+    # A generated module may have thousands of definitions, and each one's callers are looked for.
+    starts = source.top_starts
+    touched = {
+        position
+        for line in lines
+        # Those that start on the line, and the one before, which may end on it.
+        for position in range(max(bisect_left(starts, line) - 1, 0), bisect_right(starts, line))
+    }
+    body = [source.tree.body[position] for position in sorted(touched)]
+    yield from _in_block(source, body, lines, None, None)
 
 
 def all_functions(source: SourceModule) -> Iterator[FunctionModel]:
