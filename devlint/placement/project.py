@@ -17,8 +17,8 @@ from devlint.placement.sources import SourceModule
 if TYPE_CHECKING:
     from devlint.placement.memory import Memory
 
-# Source text of which trees are kept per process; a tree takes some thirty times the memory of its text.
-MAX_KEPT_BYTES = 16_000_000
+# Source text of which trees are kept per process; a tree takes some fifty times the memory of its text.
+MAX_KEPT_BYTES = 10_000_000
 # Larger modules are generated tables; what they define is left unknown.
 MAX_MODULE_BYTES = 1_500_000
 

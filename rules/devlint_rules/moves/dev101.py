@@ -73,9 +73,10 @@ class DiscardedMove(Rule):
             return
         subject = facts.name_of(_root(moved))
         change = _assignment(node, call, moved, facts)
+        made, kept = _made(call, facts)
         yield Report(
             call,
-            f"`{facts.name_of(call)}` returns a {_made(call, facts)} copy and leaves `{subject}` as it is; the result is dropped",
+            f"`{facts.name_of(call)}` returns a {made} copy and leaves `{subject}` {kept}; the result is dropped",
             "likely" if likely else "certain",
             notes=facts.notes(facts.value(moved).trail),
             hint=None if change else "use the result, or build what holds it anew from moved tensors",
@@ -96,11 +97,11 @@ def _tensor_moved(moved: cst.BaseExpression, facts: Facts) -> bool | None:
     return likely
 
 
-def _made(call: cst.Call, facts: Facts) -> str:
-    """What the call makes: a copy elsewhere, or one of another type."""
+def _made(call: cst.Call, facts: Facts) -> tuple[str, str]:
+    """What the call makes, a copy elsewhere or one of another type, and how it leaves what it was made of."""
     arguments = [facts.value(a.value) for a in call.args]
     types = [v.kind is Kind.REFERENCE and v.name.startswith("torch.") for v in arguments]
-    return "cast" if types and all(types) else "moved"
+    return ("cast", "as it is") if types and all(types) else ("moved", "where it is")
 
 
 def _is_deliberate(call: ast.expr | None, facts: Facts) -> bool:
@@ -118,7 +119,7 @@ def _is_deliberate(call: ast.expr | None, facts: Facts) -> bool:
             "raises" in ast.unparse(i.context_expr) for i in parent.items
         ):
             return True
-        if isinstance(parent, ast.For) and len(parent.body) == 1 and not _uses(parent.target, call):
+        if isinstance(parent, ast.For) and parent.body == [facts.statement] and not _uses(parent.target, call):
             # Nothing but the same move, again and again.
             return True
     return False
