@@ -108,6 +108,9 @@ def _goes_to_host(node: cst.Call, func: cst.Attribute, facts: Facts) -> bool:
     if func.attr.value == "numpy":
         # Somebody moved it, under the condition that moved the model too.
         return all(v.place != HOST for _, v in facts.value(func.value).alternatives())
+    if any(a.keyword is not None and a.keyword.value == "non_blocking" for a in node.args):
+        # Asked not to wait; whoever reads the copy must see to that.
+        return False
     if func.attr.value != "to":
         return True
     results = [v for _, v in facts.value(node).alternatives()]
