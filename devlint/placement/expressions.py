@@ -356,7 +356,7 @@ def _lambda(frame: Frame, node: ast.Lambda) -> Value:
         frame.env.bind(argument.arg, UNKNOWN, node.lineno)
     result = evaluate(frame, node.body)
     frame.env = before
-    return Value(Kind.FUNCTION, each=result, depth=result.depth)
+    return Value(Kind.FUNCTION, each=result, depth=result.depth) if result.depth < 2 else Value(Kind.FUNCTION)
 
 
 def _named(frame: Frame, node: ast.NamedExpr) -> Value:

@@ -17,6 +17,7 @@ from devlint.placement.sources import FunctionModel
 from devlint.placement.values import (
     EMPTY,
     HOST,
+    MAX_ELEMENTS,
     NONE,
     SCALAR,
     UNKNOWN,
@@ -243,10 +244,7 @@ class Functions:
             # A dataclass, a named tuple: the fields in their order.
             fields = [name for c in reversed(list(cls.project_lineage())) for name in c.class_level]
             given = {**dict(zip(fields, request.positional, strict=False)), **request.keywords}
-            if not given or request.open_ended:
-                return made
-            depth = 1 + max(v.depth for v in given.values())
-            return replace(made, keys=tuple(given), elements=tuple(given.values()), depth=depth)
+            return made if request.open_ended else _holding(made, given)
         # One identity for all constructor runs, so that calls from several places are looked at once.
         bound = self._bind(request, constructor, replace(made, site="self" if made.is_module else "", trail=()))
         if request.frame.record is not None:
@@ -257,14 +255,15 @@ class Functions:
         for site, place, moved, likely in effects.moves:
             if site == "self":
                 made = made.at(place, moved, likely=likely)
-        if not own or len(own) > 64 or any(v.depth > 3 for _, v in own):
-            return made
-        return replace(
-            made,
-            keys=tuple(n for n, _ in own),
-            elements=tuple(v for _, v in own),
-            depth=1 + max(v.depth for _, v in own),
-        )
+        return _holding(made, dict(own))
+
+
+def _holding(made: Value, attributes: dict[str, Value]) -> Value:
+    """An object with what it was given; one that holds too much, or too deep, is left to its class."""
+    if not attributes or len(attributes) > MAX_ELEMENTS or any(v.depth > 3 for v in attributes.values()):
+        return made
+    depth = 1 + max(v.depth for v in attributes.values())
+    return replace(made, keys=tuple(attributes), elements=tuple(attributes.values()), depth=depth)
 
 
 # The path of a step that stands for an argument's own trail.

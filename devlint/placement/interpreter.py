@@ -71,7 +71,7 @@ class Frame:
                 if found is not None:
                     return found
                 outer = outer.closure
-            if not self.top_level or self.source.star_imports:
+            if not self.top_level or (self.record is not None and self.source.star_imports):
                 return self.analysis.global_value(self.source, name)
         return reference(f"builtins.{name}") if name in BUILTINS else UNKNOWN
 
