@@ -117,7 +117,7 @@ FAILING = {
     "mask": (lambda: x().masked_fill(h() > 0, 0), RuntimeError, "expected self and mask to be on the same device"),
     "0-dim mask": (lambda: x().masked_fill(torch.tensor(True), 0), RuntimeError, "expected self and mask"),
     "0-dim index": (lambda: x().index_fill(0, torch.tensor(0), 0), RuntimeError, "at least two devices"),
-    "inner of a number": (lambda: torch.inner(h()[0, 0], x()), RuntimeError, r"expected tensor to have cpu DeviceType"),
+    "inner of a number": (lambda: torch.inner(h()[0, 0], x()), RuntimeError, "to have cpu DeviceType"),
     "maximum": (lambda: torch.maximum(x(), h()), RuntimeError, "at least two devices"),
     "matmul": (lambda: x() @ h(3, 2), RuntimeError, SAME),
     "host matmul gpu": (lambda: h(2, 4) @ x(), RuntimeError, SAME),
