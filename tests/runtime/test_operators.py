@@ -39,6 +39,10 @@ RESULTS = {
     "iteration": lambda: next(iter(cuda(2, 2))),
     "aten": lambda: torch.ops.aten.add(cuda(2), cuda(2)),
     "scatter into a clone": lambda: torch.slice_scatter(cuda(4), torch.zeros(2), end=2),
+    "one host number": lambda: torch.addcmul(
+        torch.lerp(cuda(2), cuda(2), torch.tensor(0.5)), cuda(2), torch.tensor(2.0)
+    ),
+    "host fill value": lambda: cuda(2).masked_fill(cuda(2) > 0, torch.tensor(1.0)),
     "interpolate": lambda: F.interpolate(cuda(1, 1, 4, 4), scale_factor=2, mode="bilinear"),
     "orthogonal": lambda: nn.utils.parametrizations.orthogonal(nn.Linear(3, 3)).cuda().weight,
 }

@@ -25,3 +25,14 @@ CHECKED_ITERATORS = frozenset(
     tanh_backward threshold_backward
     """.split()  # noqa: SIM905 - names
 )
+
+# Unchecked by the wrapper, yet 0-dim host tensors are refused: (operator, argument). `masked_fill__cuda` compares the
+# mask's device itself; `index_fill_` gives the index the tensor's own dimensions, for a TensorIterator that takes no
+# numbers. Read in ATen's sources of earlier releases (IndexKernel.cpp, TensorAdvancedIndexing.cpp); no GPU was asked.
+BOUND_ARGUMENTS = frozenset({("masked_fill_", "mask"), ("index_fill_", "index")})
+
+# TensorIterators that are configured without `allow_cpu_scalars`, and those of three operands or more that have it:
+# one 0-dim host tensor a call, no more. Seen by running the C++ structured kernels on the `meta` device
+# (tests/runtime/test_fidelity.py does so again for these).
+NO_NUMBERS = frozenset({"addcdiv", "addcdiv_"})
+ONE_NUMBER = frozenset({"addcmul", "addcmul_", "lerp", "lerp_"})

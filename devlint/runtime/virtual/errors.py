@@ -57,6 +57,24 @@ def argument_elsewhere(
     )
 
 
+def mask_elsewhere(mask: torch.device | str, place: torch.device | str) -> RuntimeError:
+    """What `masked_fill_` says (masked_fill__cuda in ATen/native/cuda/IndexKernel.cpp)."""
+    return RuntimeError(f"expected self and mask to be on the same device, but got mask on {mask} and self on {place}")
+
+
+def too_many_numbers() -> RuntimeError:
+    """What TensorIterator says to a second 0-dim host tensor in one call."""
+    return RuntimeError("Trying to pass too many CPU scalars to non-CPU kernel!")
+
+
+def device_type_elsewhere(expected: str, found: str, function: str) -> RuntimeError:
+    """The text of at::checkDeviceType."""
+    return RuntimeError(
+        f"Expected tensor to have {expected} DeviceType, but got tensor with {found} DeviceType "
+        f"(while checking arguments for {function}())"
+    )
+
+
 def not_numpy(place: torch.device) -> TypeError:
     """What `.numpy()` says to a tensor that isn't in host memory."""
     return TypeError(

@@ -4,7 +4,7 @@ The call runs on host data under a dispatch mode, so that each ATen operator ins
 
 - an operator without a kernel of its own (CompositeExplicitAutograd) is judged by the operators that it calls;
 - an operator tagged `pointwise` goes through TensorIterator, which takes 0-dim host tensors as numbers (the
-  exceptions are in `device_checks.py`);
+  exceptions are in `device_checks.py`: kernels that check, arguments that are bound, iterators that take one or none);
 - an argument of type `Tensor?[]` is a list of indices, which may be on the host;
 - `copy_` and its like move data, and write where they write;
 - arguments in `HOST_ARGUMENTS` are read by the host in CUDA's kernels, so they may be (or must be) there;
@@ -21,8 +21,20 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from devlint.runtime.places import HOST, is_accelerated, place_of, tensors_in
 from devlint.runtime.virtual import engine
-from devlint.runtime.virtual.device_checks import CHECKED_ITERATORS, UNTAGGED_ITERATORS
-from devlint.runtime.virtual.errors import argument_elsewhere, two_devices
+from devlint.runtime.virtual.device_checks import (
+    BOUND_ARGUMENTS,
+    CHECKED_ITERATORS,
+    NO_NUMBERS,
+    ONE_NUMBER,
+    UNTAGGED_ITERATORS,
+)
+from devlint.runtime.virtual.errors import (
+    argument_elsewhere,
+    device_type_elsewhere,
+    mask_elsewhere,
+    too_many_numbers,
+    two_devices,
+)
 from devlint.runtime.virtual.state import machine
 
 # Operators that move data between devices. The first argument is written, or names the result's place.
@@ -81,7 +93,9 @@ def result_place(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> to
     base = name.removeprefix("aten::")
     pointwise = base in UNTAGGED_ITERATORS or base.startswith("_foreach_")
     pointwise |= torch.Tag.pointwise in func.tags and base not in CHECKED_ITERATORS
+    takes_numbers = pointwise and base not in NO_NUMBERS
     bound: list[tuple[Any, torch.Tensor, torch.device]] = []
+    numbers = 0
     for argument, tensor in operands:
         place = place_of(tensor)
         if base in _MOVED_INDICES and _is_index_list(argument):
@@ -91,7 +105,8 @@ def result_place(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> to
         if place == HOST and not _is_written(argument):
             if _is_index_list(argument) or (base, argument.name) in HOST_ARGUMENTS:
                 continue
-            if tensor.dim() == 0 and pointwise:
+            if tensor.dim() == 0 and takes_numbers and (base, argument.name) not in BOUND_ARGUMENTS:
+                numbers += 1
                 continue
         bound.append((argument, tensor, place))
     if not bound:
@@ -101,6 +116,8 @@ def result_place(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> to
     for argument, _, place in bound[1:]:
         if place != common:
             raise _mismatch(base, pointwise, argument.name, place, common, bound)
+    if numbers > 1 and base in ONE_NUMBER and common != HOST:
+        raise too_many_numbers()
     return bound[0][1]._devlint_place  # type: ignore[attr-defined,no-any-return]
 
 
@@ -130,9 +147,12 @@ def _mismatch(
     bound: list[tuple[Any, torch.Tensor, torch.device]],
 ) -> RuntimeError:
     if "convolution" in base:
-        given, weight = _type_name(bound[0][1]), _type_name(bound[1][1])
-        if place.type != common.type and argument == "weight":
-            return RuntimeError(f"Input type ({given}) and weight type ({weight}) should be the same")
+        other = next(tensor for found, tensor, _ in bound if found.name == argument)
+        if place.type != common.type and argument in ("weight", "bias"):
+            given, wanted = _type_name(bound[0][1]), _type_name(other)
+            return RuntimeError(f"Input type ({given}) and {argument} type ({wanted}) should be the same")
+    if base == "masked_fill_" and argument == "mask":
+        return mask_elsewhere(place, common)
     if pointwise:
         found = sorted({common, place}, key=lambda device: not is_accelerated(device))
         return two_devices(found[0], found[1])
@@ -209,6 +229,7 @@ class _DeviceRules(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 _RECURRENT = frozenset({torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu})
+_INNER = frozenset({torch.inner, torch.Tensor.inner})
 
 
 def _check_recurrent(args: tuple[Any, ...]) -> None:
@@ -232,11 +253,22 @@ def _check_recurrent(args: tuple[Any, ...]) -> None:
                 )
 
 
+def _check_inner(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """`inner` is written in terms of others, after a look at its operands' device types (at::native::inner)."""
+    __tracebackhide__ = True
+    types = [place_of(tensor).type for tensor in tensors_in((args, kwargs))]
+    for found in types[1:]:
+        if found != types[0]:
+            raise device_type_elsewhere(types[0], found, "inner")
+
+
 def run_mixed(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Runs a call whose operands are at different places; raises what CUDA raises where it can't."""
     __tracebackhide__ = True
     if func in _RECURRENT:
         _check_recurrent(args)
+    elif func in _INNER:
+        _check_inner(args, kwargs)
     first = next(tensors_in((args, kwargs)))._devlint_place  # type: ignore[attr-defined]
     with _DeviceRules(first) as rules:
         rules.remember((args, kwargs))
