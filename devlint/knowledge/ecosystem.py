@@ -104,7 +104,7 @@ OWN_BATCH_TYPES = (
 # Evidence by use. A name on which one of these is called, and which nothing else says anything about, is such a thing.
 # Left out on purpose: what ndarrays, data frames, images and containers have too.
 TENSOR_EVIDENCE = frozenset(
-    {"unsqueeze", "unsqueeze_", "permute", "contiguous", "detach", "detach_", "masked_fill", "masked_fill_", "requires_grad_",
+    {"unsqueeze", "unsqueeze_", "permute", "contiguous", "detach", "detach_", "masked_fill", "masked_fill_",
      "expand_as", "view_as", "scatter_", "scatter_add_", "index_select", "index_copy_", "index_add_", "type_as", "masked_select",
      "new_zeros", "new_ones", "new_tensor", "new_full", "new_empty", "softmax", "log_softmax", "sigmoid", "backward", "retain_grad",
      "clamp_", "clone", "logsumexp", "bmm", "matmul", "addmm", "repeat_interleave", "record_stream", "is_floating_point", "topk", "data_ptr"}
@@ -125,6 +125,15 @@ MODULE_EVIDENCE = frozenset(
     }
 )
 OPTIMIZER_EVIDENCE = frozenset({"param_groups", "add_param_group"})
+
+# Decorators that leave what a function returns as it is, by the last part of their name.
+KEEPING_DECORATORS = frozenset(
+    {"staticmethod", "classmethod", "property", "cached_property", "no_grad", "inference_mode", "enable_grad", "set_grad_enabled",
+     "lru_cache", "cache", "wraps", "contextmanager", "asynccontextmanager", "abstractmethod", "abstractproperty", "override",
+     "overload", "final", "setter", "getter", "compile", "script", "script_method", "ignore", "unused", "export", "custom_fwd",
+     "custom_bwd", "autocast", "record", "rank_zero_only", "deprecated", "main", "command", "hook", "typechecked", "jaxtyped",
+     "profile", "timeit", "disable", "fixture", "parametrize", "skipif", "skip", "slow"}
+)  # fmt: skip
 
 # Modules that don't make a loop a step by being called in it.
 CHEAP_MODULES = frozenset(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from devlint.knowledge import canonical
@@ -88,6 +89,9 @@ def _call_value(request: Call, callee: Value) -> Value:
             return analysis.functions.instantiate(request, callee)
         case Kind.FUNCTION if callee.function is not None:
             return analysis.functions.call_function(request, callee.function, callee.inner)
+        case Kind.FUNCTION if callee.each is not None and callee.each.kind is not Kind.UNKNOWN:
+            # A lambda, whatever it is given.
+            return replace(callee.each, likely=True)
         case Kind.MODULE | Kind.WRAPPER:
             return forward(request, callee)
     return unknown_call(request)

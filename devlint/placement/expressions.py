@@ -258,6 +258,9 @@ def _boolean(frame: Frame, node: ast.BoolOp) -> Value:
         frame.env = frame.env.copy()
         narrowing.assume(frame, frame.env, part, isinstance(node.op, ast.And))
         frame.env.dead = False
+    # What a walrus bound on the way stays bound.
+    for path, value in frame.env.values.items():
+        before.values.setdefault(path, value)
     frame.env = before
     if isinstance(node.op, ast.Or) and len(values) == 2:
         # `x or default`: a None on the left never comes through.
@@ -351,9 +354,9 @@ def _lambda(frame: Frame, node: ast.Lambda) -> Value:
     frame.env = before.copy()
     for argument in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]:
         frame.env.bind(argument.arg, UNKNOWN, node.lineno)
-    evaluate(frame, node.body)
+    result = evaluate(frame, node.body)
     frame.env = before
-    return Value(Kind.FUNCTION)
+    return Value(Kind.FUNCTION, each=result, depth=result.depth)
 
 
 def _named(frame: Frame, node: ast.NamedExpr) -> Value:

@@ -15,6 +15,7 @@ from devlint.placement.interpreter import Frame
 from devlint.placement.limits import MAX_DEPTH, MAX_DEPTH_OUTSIDE, MAX_SIZE
 from devlint.placement.sources import FunctionModel
 from devlint.placement.values import (
+    EMPTY,
     HOST,
     NONE,
     SCALAR,
@@ -158,6 +159,9 @@ class Functions:
         ):
             self._analysis.workings.cut_by_depth()
             return nothing
+        if self._analysis.workings.under_way(function):
+            self._analysis.workings.cut_for(function)
+            return (EMPTY, Effects((), ()))
         key = ("call", function, tuple(sorted(bound.items(), key=_name_of_item)))
         return self._analysis.once(
             key, function.source, lambda: self._interpret(function, bound, depth), nothing, guard=function, depth=depth
@@ -195,9 +199,15 @@ class Functions:
         if function.is_generator:
             value = sequence_of(join_all(frame.yields))
         elif frame.returns:
-            value = either(frame.returns)
+            # What a recursive call gives is what the others give.
+            value = either((guards, returned) for guards, returned in frame.returns if returned is not EMPTY)
         else:
             value = NONE
+        if not function.keeps_result:
+            value = UNKNOWN
+        elif value.kind is Kind.UNKNOWN and not value.place.off_host:
+            declared = self._analysis.annotations.annotated(frame, function.node.returns)
+            value = replace(declared, likely=True) if declared.kind is not Kind.UNKNOWN else value
         return value, self._effects(function, entry, frame)
 
     def _effects(self, function: FunctionModel, entry: dict[str, Value], frame: Frame) -> Effects:
@@ -230,11 +240,13 @@ class Functions:
             return made
         constructor = cls.method("__init__")
         if constructor is None:
-            return (
-                replace(made, keys=tuple(request.keywords), elements=tuple(request.keywords.values()))
-                if request.keywords
-                else made
-            )
+            # A dataclass, a named tuple: the fields in their order.
+            fields = [name for c in reversed(list(cls.project_lineage())) for name in c.class_level]
+            given = {**dict(zip(fields, request.positional, strict=False)), **request.keywords}
+            if not given or request.open_ended:
+                return made
+            depth = 1 + max(v.depth for v in given.values())
+            return replace(made, keys=tuple(given), elements=tuple(given.values()), depth=depth)
         # One identity for all constructor runs, so that calls from several places are looked at once.
         bound = self._bind(request, constructor, replace(made, site="self" if made.is_module else "", trail=()))
         if request.frame.record is not None:

@@ -71,7 +71,7 @@ class Frame:
                 if found is not None:
                     return found
                 outer = outer.closure
-            if not self.top_level:
+            if not self.top_level or self.source.star_imports:
                 return self.analysis.global_value(self.source, name)
         return reference(f"builtins.{name}") if name in BUILTINS else UNKNOWN
 
@@ -281,6 +281,8 @@ class Frame:
             env = before.copy()
             for name in _captured(case.pattern):
                 env.bind(name, UNKNOWN, node.lineno)
+            self.env = env
+            self._bind_pattern(case.pattern, access_path(node.subject), node)
             if case.guard is not None:
                 self.env = env
                 evaluate(self, case.guard)
@@ -289,6 +291,19 @@ class Frame:
         for end in ends:
             state = merge(state, end)
         self.env = state
+
+    def _bind_pattern(self, pattern: ast.pattern, subject: str | None, node: ast.Match) -> None:
+        """What a pattern that matched says of what it matched: `case torch.Tensor() as first`."""
+        match pattern:
+            case ast.MatchAs(pattern=ast.pattern() as inner, name=name):
+                self._bind_pattern(inner, name or subject, node)
+            case ast.MatchClass(cls=cls) if subject is not None:
+                matched = self.analysis.annotations.annotated(self, cls)
+                if matched.kind is not Kind.UNKNOWN:
+                    self.env.bind(subject, matched, node.lineno)
+            case ast.MatchSequence(patterns=patterns):
+                for part in patterns:
+                    self._bind_pattern(part, None, node)
 
     def _return(self, node: ast.Return) -> None:
         value = evaluate(self, node.value) if node.value is not None else UNKNOWN

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from devlint.knowledge.ecosystem import KEEPING_DECORATORS
 from devlint.placement.evidence import evidence_in
 from devlint.placement.values import Kind
 
@@ -43,6 +44,11 @@ class FunctionModel:
         """The dotted names of the decorators, calls by what they call."""
         targets = (d.func if isinstance(d, ast.Call) else d for d in self.node.decorator_list)
         return [dotted(t) or "" for t in targets]
+
+    @cached_property
+    def keeps_result(self) -> bool:
+        """Whether its decorators hand on what it returns, as far as they are known."""
+        return all(name.rsplit(".", 1)[-1] in KEEPING_DECORATORS for name in self.decorators)
 
     @property
     def is_static(self) -> bool:
