@@ -12,7 +12,7 @@ from devlint.placement.classes import ClassModel
 from devlint.placement.devices import is_device_name, parse_device
 from devlint.placement.environment import access_path
 from devlint.placement.interpreter import Frame
-from devlint.placement.limits import MAX_DEPTH, MAX_DEPTH_OUTSIDE, MAX_SIZE
+from devlint.placement.limits import MAX_DEPTH, MAX_DEPTH_OUTSIDE, MAX_FIELDS, MAX_SIZE
 from devlint.placement.sources import FunctionModel
 from devlint.placement.values import (
     EMPTY,
@@ -244,7 +244,8 @@ class Functions:
             # A dataclass, a named tuple: the fields in their order.
             fields = [name for c in reversed(list(cls.project_lineage())) for name in c.class_level]
             given = {**dict(zip(fields, request.positional, strict=False)), **request.keywords}
-            return made if request.open_ended else _holding(made, given)
+            # Large ones are configurations: each would be a story of its own.
+            return made if request.open_ended or len(fields) > MAX_FIELDS else _holding(made, given)
         # One identity for all constructor runs, so that calls from several places are looked at once.
         bound = self._bind(request, constructor, replace(made, site="self" if made.is_module else "", trail=()))
         if request.frame.record is not None:

@@ -9,3 +9,5 @@ MAX_DEPTH_OUTSIDE = 2
 MAX_SIZE = 60
 # A file's analysis walks at most this many statements.
 BUDGET = 40_000
+# Objects of classes without a constructor keep what they are given up to this many fields.
+MAX_FIELDS = 12
