@@ -154,18 +154,16 @@ class Functions:
 
     def _run_plain(self, function: FunctionModel, bound: dict[str, Value], depth: int) -> tuple[Value, Effects]:
         """The same for arguments whose trails are marks; a caller puts its own in their place."""
-        nothing = (UNKNOWN, Effects((), ()))
         if depth > (MAX_DEPTH if function.source is self._analysis.source else MAX_DEPTH_OUTSIDE) or (
             depth > 1 and function.size > MAX_SIZE
         ):
             self._analysis.workings.cut_by_depth()
-            return nothing
-        if self._analysis.workings.under_way(function):
-            self._analysis.workings.cut_for(function)
-            return (EMPTY, Effects((), ()))
+            return UNKNOWN, Effects((), ())
         key = ("call", function, tuple(sorted(bound.items(), key=_name_of_item)))
+        # A call that is under way already adds nothing to what it returns.
+        cut = EMPTY, Effects((), ())
         return self._analysis.once(
-            key, function.source, lambda: self._interpret(function, bound, depth), nothing, guard=function, depth=depth
+            key, function.source, lambda: self._interpret(function, bound, depth), cut, guard=function, depth=depth
         )
 
     def _interpret(self, function: FunctionModel, bound: dict[str, Value], depth: int) -> tuple[Value, Effects]:

@@ -78,13 +78,6 @@ class Workings:
         """Says that the work under way was cut short for being too deep."""
         self._too_deep = True
 
-    def under_way(self, guard: Hashable) -> bool:
-        return guard in self._stack
-
-    def cut_for(self, guard: Hashable) -> None:
-        """Says that something was cut short because `guard` is under way."""
-        self._lowest = min(self._lowest, self._stack[guard])
-
     def close(self) -> None:
         """Forgets what holds for this file alone."""
         self._own.clear()
