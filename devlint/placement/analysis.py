@@ -13,7 +13,7 @@ from devlint.knowledge import ecosystem, torch_knowledge
 from devlint.placement.annotations import Annotations
 from devlint.placement.functions import Functions
 from devlint.placement.interpreter import Frame
-from devlint.placement.limits import BUDGET
+from devlint.placement.limits import BUDGET, MAX_STAR_IMPORTS
 from devlint.placement.memory import Result, Workings
 from devlint.placement.objects import Objects
 from devlint.placement.project import Project
@@ -144,13 +144,7 @@ class Analysis:
     def _global(self, source: SourceModule, name: str) -> Value:
         bindings = source.bindings.get(name)
         if not bindings:
-            for star in source.star_imports:
-                module = self.project.find(source.absolute(star), Path(source.path))
-                if module is not None and module is not source:
-                    found = self.global_value(module, name)
-                    if found.kind is not Kind.UNKNOWN and found.name != f"builtins.{name}":
-                        return found
-            return reference(f"builtins.{name}") if name in _BUILTIN_NAMES else UNKNOWN
+            return reference(f"builtins.{name}") if name in _BUILTIN_NAMES else self._starred(source, name)
         last = bindings[-1]
         # `try: from x import f` / `except ImportError: f = None`: the import tells more.
         if isinstance(last, ast.Assign) and isinstance(last.value, ast.Constant):
@@ -173,6 +167,18 @@ class Analysis:
         if frame is None:
             return UNKNOWN
         return (frame.final or frame.env).get(name) or UNKNOWN
+
+    def _starred(self, source: SourceModule, name: str) -> Value:
+        """A name that only a star import can have brought; unknown where a package gathers a whole library so."""
+        if len(source.star_imports) > MAX_STAR_IMPORTS:
+            return UNKNOWN
+        for star in source.star_imports:
+            module = self.project.find(source.absolute(star), Path(source.path))
+            if module is not None and module is not source:
+                found = self.global_value(module, name)
+                if found.kind is not Kind.UNKNOWN:
+                    return found
+        return UNKNOWN
 
     def module_frame(self, source: SourceModule, record: dict[ast.expr, Value] | None = None) -> Frame | None:
         """The run over a module's top level; None while it is under way or when it got too long."""

@@ -11,3 +11,5 @@ MAX_SIZE = 60
 BUDGET = 40_000
 # Objects of classes without a constructor keep what they are given up to this many fields.
 MAX_FIELDS = 12
+# A module with more star imports than this gathers a library: looking through all of it for each name takes minutes.
+MAX_STAR_IMPORTS = 8
