@@ -51,6 +51,7 @@ class Loops:
         self._model = model
         self._hot_functions = (*STEP_FUNCTIONS, *hot_functions)
         self._judged: dict[ast.AST, HotLoop | None] = {}
+        self._called_in_loop: dict[tuple[ast.AST, int], bool] = {}
         self._asked: set[str] = set()
 
     def around(self, node: ast.AST, depth: int = 0) -> HotLoop | None:
@@ -91,8 +92,12 @@ class Loops:
             return True
         if depth >= MAX_CALLERS or function.name == "__init__":
             return False
-        units = self._model.calling_units(self._model.source.function(function))
-        return any(self.possible(u.node, depth + 1) for u in units)
+        known = self._called_in_loop.get((function, depth))
+        if known is None:
+            units = self._model.calling_units(self._model.source.function(function))
+            known = any(self.possible(u.node, depth + 1) for u in units)
+            self._called_in_loop[function, depth] = known
+        return known
 
     def _is_step_function(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
         return any(fnmatchcase(function.name, pattern) for pattern in self._hot_functions)
