@@ -23,6 +23,8 @@ import torch.nn.functional as F  # noqa: N812
 from torch.optim import Optimizer, lr_scheduler
 from torch.utils.data import DataLoader
 
+from device_demands import demands, keeping_dimensions
+
 OUTPUT = Path(__file__).resolve().parent.parent / "devlint" / "knowledge" / "torch.json"
 STUBS = Path(torch.__file__).parent / "_C"
 
@@ -242,6 +244,8 @@ def collect() -> dict[str, Any]:
         "wrappers": wrappers,
         "optimizers": sorted(public_classes(torch.optim, Optimizer, "torch.optim")),
         "schedulers": sorted(public_classes(lr_scheduler, lr_scheduler.LRScheduler, "torch.optim.lr_scheduler")),
+        "one_device": demands(),
+        "keeping_dimensions": keeping_dimensions(),
         "loaders": sorted(f"torch.utils.data.{c.__name__}" for c in (DataLoader,)),
     }
 
