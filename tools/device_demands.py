@@ -118,7 +118,8 @@ def _refuses(op: Any) -> bool:
 def _accepts(op: Any, leaves: list[Any], spec: Any, left: int) -> bool:
     """Whether the call works with one tensor left on the host."""
     given = [
-        leaf.clone().to("cuda") if isinstance(leaf, torch.Tensor) and i != left else leaf for i, leaf in enumerate(leaves)
+        leaf.clone().to("cuda") if isinstance(leaf, torch.Tensor) and i != left else leaf
+        for i, leaf in enumerate(leaves)
     ]
     first, args, kwargs = tree_unflatten(given, spec)
     try:

@@ -20,10 +20,9 @@ from typing import Any
 import torch
 import torch.nn as nn
 import torch.nn.functional as F  # noqa: N812
+from device_demands import demands, keeping_dimensions
 from torch.optim import Optimizer, lr_scheduler
 from torch.utils.data import DataLoader
-
-from device_demands import demands, keeping_dimensions
 
 OUTPUT = Path(__file__).resolve().parent.parent / "devlint" / "knowledge" / "torch.json"
 STUBS = Path(torch.__file__).parent / "_C"

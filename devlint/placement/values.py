@@ -107,6 +107,10 @@ def same_as(text: str) -> Place:
     return Place(Sort.SAME, text)
 
 
+# The name of what a loader gives, before anything is taken out of it.
+ITEM = "<item>"
+
+
 class Step(NamedTuple):
     """One step of a trail: what happened to the value, and where."""
 
@@ -139,6 +143,8 @@ class Value:
     place: Place = NOWHERE
     name: str = ""
     likely: bool = False
+    # A tensor that surely has a dimension; one without any may be on the host where the others aren't.
+    ranked: bool = False
     constant: object = None
     cls: ClassModel | None = None
     function: FunctionModel | None = None
@@ -199,6 +205,25 @@ class Value:
             options=tuple((guards, option.retraced(change)) for guards, option in self.options),
         )
 
+
+def displaced(value: Value) -> Value:
+    """A value that may have left the host where nobody looked."""
+    if value.kind is Kind.EITHER:
+        return either((guards, displaced(option)) for guards, option in value.options)
+    if value.kind in (Kind.SEQUENCE, Kind.MAPPING):
+        elements = tuple(displaced(e) for e in value.elements) if value.elements is not None else None
+        return replace(value, elements=elements, each=displaced(value.each) if value.each is not None else None)
+    return replace(value, place=NOWHERE) if value.place == HOST and value.kind in _MOVABLE else value
+
+
+def inherited(container: Value, part: Value) -> Value:
+    """A part of a container of modules, where the container is."""
+    if container.place.off_host and part.is_module:
+        return part.at(container.place)
+    return displaced(part) if container.place.sort is Sort.UNKNOWN else part
+
+
+_MOVABLE = (Kind.TENSOR, Kind.PARAMETER, Kind.MODULE, Kind.WRAPPER, Kind.BATCH)
 
 UNKNOWN = Value(Kind.UNKNOWN)
 SCALAR = Value(Kind.SCALAR)
@@ -291,6 +316,8 @@ def join(a: Value, b: Value, when_a: Guards = NO_GUARDS, when_b: Guards = NO_GUA
         a.elements is None or b.elements is None or len(a.elements) != len(b.elements)
     ):
         return sequence_of(join(element_of(a), element_of(b)))
+    if a.ranked is not b.ranked and replace(a, ranked=False) == replace(b, ranked=False):
+        return replace(a, ranked=False)
     if a.kind is b.kind is Kind.SCALAR or {a.kind, b.kind} == {Kind.SCALAR, Kind.CONSTANT}:
         return SCALAR
     return either([(when_a, a), (when_b, b)])
