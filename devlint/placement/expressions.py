@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from devlint.knowledge import torch_knowledge
 from devlint.placement import narrowing
+from devlint.placement.devices import is_setting
 from devlint.placement.environment import access_path, merge
 from devlint.placement.values import (
     HOST,
@@ -100,7 +101,7 @@ def attribute(frame: Frame, base: Value, node: ast.Attribute) -> Value:
             return UNKNOWN
         case Kind.UNKNOWN:
             if name == "device":
-                return Value(Kind.DEVICE, place=_place_or_same(base, node.value))
+                return Value(Kind.DEVICE, place=_place_or_same(base, node if is_setting(node) else node.value))
             # A part of something computed from tensors, such as `outputs.loss`.
             return (
                 replace(UNKNOWN, place=base.place, likely=True, trail=base.trail)

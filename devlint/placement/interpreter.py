@@ -222,7 +222,7 @@ class Frame:
     def _loop(self, node: ast.For | ast.AsyncFor | ast.While, element: Value | None, test: ast.expr | None) -> None:
         state = self.env
         breaks: list[Environment] = []
-        after = state
+        iterated = _iterated(node)
         for _ in range(MAX_PASSES):
             self._breaks.append([])
             self._continues.append([])
@@ -238,13 +238,12 @@ class Frame:
                 after = merge(after, other)
             breaks = self._breaks.pop()
             joined = merge(state, after)
+            if iterated in after.values and not after.dead:
+                # A loop over a container's parts sees them all: what it does to each holds for the whole.
+                joined.values[iterated] = after.values[iterated]
             if joined.values == state.values:
                 break
             state = joined
-        iterated = _iterated(node)
-        if iterated in after.values and not after.dead:
-            # A loop over a container's parts has seen them all: what it did to each holds for the whole.
-            state.values[iterated] = after.values[iterated]
         self.env = state
         if test is not None and not breaks:
             narrowing.assume(self, self.env, test, False)

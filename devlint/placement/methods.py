@@ -312,8 +312,18 @@ def _unknown_method(request: Call, receiver: Value, name: str) -> Value:
     if name in ("parameters",):
         return sequence_of(Value(Kind.PARAMETER, receiver.place, likely=True))
     if receiver.kind is Kind.UNKNOWN and receiver.place.sort is not Sort.UNKNOWN:
+        if torch_knowledge().tensor_methods.get(name) == "tensor" and name not in _SHARED_NAMES:
+            # Computed from tensors, and asked for what tensors can do.
+            return _tensor_method(request, replace(receiver, kind=Kind.TENSOR, likely=True), name)
         return replace(UNKNOWN, place=receiver.place, likely=True, trail=receiver.trail)
     return unknown_call(request)
+
+
+# Methods of tensors that other objects have too.
+_SHARED_NAMES = frozenset(
+    {"apply_", "map_", "index", "size", "type", "set_", "copy_", "data", "sort", "split", "item", "dim", "get_device"}
+    | {"float", "double", "half", "bfloat16", "requires_grad_", "share_memory_", "apply", "zero_", "to", "add", "pop"}
+)
 
 
 def _device_method(request: Call, receiver: Value, name: str) -> Value:

@@ -10,7 +10,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from devlint.knowledge import canonical, torch_knowledge
-from devlint.placement.devices import is_device_name
+from devlint.placement.devices import is_device_name, is_setting
 from devlint.placement.values import HOST, NO_GUARDS, Guards, Kind, Place, Sort, Value, compatible
 
 if TYPE_CHECKING:
@@ -230,11 +230,8 @@ def is_told(place: Place) -> bool:
     node = ast.parse(place.name, mode="eval").body
     if isinstance(node, ast.Attribute) and node.attr == "device":
         # `x.device` is where some tensor is, which may be the other operand.
-        return isinstance(node.value, ast.Name) and node.value.id in _SETTINGS
+        return is_setting(node)
     return is_device_name(node)
-
-
-_SETTINGS = frozenset({"self", "args", "opt", "opts", "options", "config", "cfg", "conf", "hparams", "params", "FLAGS"})
 
 
 def is_input(place: Place) -> bool:

@@ -334,7 +334,20 @@ def _super(request: Call) -> Value:
 
 def _loader(request: Call) -> Value:
     trail = (request.step(f"comes from `{request.text}`"),)
-    return Value(Kind.LOADER, HOST, name="torch.utils.data.DataLoader", trail=trail)
+    makers = [v for v in (request.argument(0, "dataset"), request.argument(6, "collate_fn")) if v is not None]
+    place = NOWHERE if any(_may_place(m, request) for m in makers) else HOST
+    return Value(Kind.LOADER, place, name="torch.utils.data.DataLoader", trail=trail)
+
+
+def _may_place(maker: Value, request: Call) -> bool:
+    """Whether a dataset or a collate function may give tensors that aren't on the host."""
+    maker = request.frame.analysis.resolve(maker, request.frame.source)
+    if maker.place.sort not in (Sort.UNKNOWN, Sort.HOST):
+        return True
+    text = maker.function.text if maker.function is not None else ""
+    if maker.cls is not None:
+        text = "".join(owner.text for owner in maker.cls.project_lineage())
+    return any(word in text for word in ("cuda", "device", ".to("))
 
 
 def _compiled(request: Call) -> Value:

@@ -66,7 +66,10 @@ class Call:
     def device(self, index: int, name: str = "device") -> tuple[Place, bool] | None:
         """The place that an argument names, where it names one."""
         value = self.argument(index, name)
-        return place_of_device(value, self.argument_node(index, name)) if value is not None else None
+        if value is None:
+            return None
+        value = self.frame.analysis.resolve(value, self.frame.source)
+        return place_of_device(value, self.argument_node(index, name))
 
     def computed(self, kind: Kind, *, likely: bool = False) -> Value:
         """A value computed from the arguments, where they are."""

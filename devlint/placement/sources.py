@@ -33,6 +33,11 @@ class FunctionModel:
     def name(self) -> str:
         return self.node.name
 
+    @property
+    def text(self) -> str:
+        """The definition's source."""
+        return self.source.text_of(self.node)
+
     @cached_property
     def parameters(self) -> list[ast.arg]:
         """All parameters that take one argument each, in order."""
@@ -156,6 +161,11 @@ class SourceModule:
     def line_starts(self) -> list[int]:
         """The offset of each line's first character."""
         return [0, *(match.end() for match in re.finditer(r"\r\n|\n|\r", self.text))]
+
+    def text_of(self, node: ast.stmt) -> str:
+        """The lines of a statement."""
+        end = node.end_lineno or node.lineno
+        return self.text[self.line_starts[node.lineno - 1] : (*self.line_starts, len(self.text))[end]]
 
     def close(self) -> None:
         """Forgets what was worked out of the tree, which refers back to the module."""
