@@ -25,6 +25,7 @@ from devlint.placement.values import (
     UNKNOWN,
     Kind,
     Place,
+    Sort,
     Step,
     Value,
     constant,
@@ -73,9 +74,11 @@ class Functions:
                 )
                 continue
             seen = [site[name] for site in sites if name in site]
-            value = join_all(seen) if seen and all(v.kind is not Kind.UNKNOWN for v in seen) else UNKNOWN
+            value = join_all(seen) if seen and all(_is_known(v) for v in seen) else UNKNOWN
             if value.kind is Kind.UNKNOWN:
-                value = self.declared(frame, argument, defaults.get(name))
+                declared = self.declared(frame, argument, defaults.get(name))
+                keeps_place = declared.kind in (Kind.UNKNOWN, Kind.TENSOR) and _is_known(value)
+                value = replace(value, kind=declared.kind) if keeps_place else declared
             value = self._analysis.by_evidence(frame, name, value)
             values[name] = _input_of(value, name) if is_forward else value
         for extra in (function.node.args.vararg, function.node.args.kwarg):
@@ -265,6 +268,10 @@ def _anything(bound: dict[str, Value]) -> Effects:
     """The effects of a call that wasn't followed: modules that it was given may have been moved."""
     sites = dict.fromkeys(site for value in bound.values() for site in unmoved_sites(value))
     return Effects(tuple((site, NOWHERE, None, True) for site in sites), ())
+
+
+def _is_known(value: Value) -> bool:
+    return value.kind is not Kind.UNKNOWN or value.place.sort is not Sort.UNKNOWN
 
 
 def _input_of(value: Value, name: str) -> Value:

@@ -92,6 +92,8 @@ class Frame:
                 elif isinstance(target, ast.Subscript):
                     evaluate(self, target.slice)
                     self._widen(target.value, value)
+                    if self.record is not None:
+                        self.record[target] = value
             case ast.Tuple(elts=elts) | ast.List(elts=elts):
                 self._unpack(elts, value, node)
             case ast.Starred(value=inner):

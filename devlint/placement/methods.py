@@ -74,7 +74,7 @@ def _tensor_method(request: Call, receiver: Value, name: str) -> Value:
         found = request.device(-1)
         return Value(Kind.TENSOR, found[0] if found else receiver.place, trail=receiver.trail)
     returned = torch_knowledge().tensor_methods.get(name)
-    ranked = receiver.ranked and keeps_dimensions(name)
+    ranked = name in ecosystem.GIVING_DIMENSIONS or (receiver.ranked and keeps_dimensions(name))
     tensor = Value(Kind.TENSOR, receiver.place, likely=receiver.likely, ranked=ranked, trail=receiver.trail)
     match returned:
         case "tensor":
@@ -98,7 +98,7 @@ def _tensor_method(request: Call, receiver: Value, name: str) -> Value:
 
 
 def keeps_dimensions(name: str) -> bool:
-    """Whether a tensor that has a dimension has one after the method."""
+    """Whether a tensor that has a dimension has one after a method."""
     return f"torch.Tensor.{name}" in torch_knowledge().keeping_dimensions or name in ecosystem.KEEPING_DIMENSIONS
 
 

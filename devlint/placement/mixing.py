@@ -243,7 +243,9 @@ def unplaced(
     model: PlacementModel, found: Iterable[Mixing], record: Mapping[ast.expr, Value]
 ) -> dict[ast.Call, Mixing]:
     """The factory calls that should have been told a device, each with where its result meets what a function is given."""
-    calls = {(n.lineno, n.col_offset): n for n in record if isinstance(n, ast.Call)}
+    # In a chain of calls all start at one place: the factory is the shortest.
+    nodes = sorted((n for n in record if isinstance(n, ast.Call)), key=_end, reverse=True)
+    calls = {(n.lineno, n.col_offset): n for n in nodes}
     result: dict[ast.Call, Mixing] = {}
     for mixing in found:
         if mixing.sense is not Sense.OPERATION or not mixing.host.value.trail:
@@ -258,6 +260,10 @@ def unplaced(
         ):
             result[call] = mixing
     return result
+
+
+def _end(node: ast.expr) -> tuple[int, int]:
+    return node.end_lineno or 0, node.end_col_offset or 0
 
 
 def _is_given(mixing: Mixing, scope: ast.FunctionDef | ast.AsyncFunctionDef, model: PlacementModel) -> bool:

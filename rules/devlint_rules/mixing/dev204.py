@@ -57,7 +57,8 @@ class NumpyFromAccelerator(Rule):
 
     code = "DEV204"
     name = "numpy-from-accelerator"
-    trigger = r"\.\s*numpy\s*\(\s*\)|\b(?:np|numpy|plt|sklearn|scipy|cv2|pd|sns)\.\w|\bsklearn\b"
+    trigger = r"\.\s*numpy\s*\(\s*\)|\b(?:np|numpy|plt|sklearn|scipy|cv2|pd|sns)\.\w"
+    alias = r"\bfrom\s+(?:sklearn|scipy|numpy|cv2|matplotlib)[\w.]*\s+import\s+(\w+)"
     effect = Effect(raises="TypeError", words="can't convert cuda:0 device type tensor to numpy")
     fix = "S"
 
