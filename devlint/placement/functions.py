@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,6 +27,7 @@ from devlint.placement.values import (
     constant,
     either,
     join_all,
+    replace,
     same_as,
     sequence_of,
 )

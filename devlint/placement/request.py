@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from devlint.placement.devices import place_of_device
 from devlint.placement.expressions import combined, leaves
-from devlint.placement.values import (
-    HOST,
-    UNKNOWN,
-    Kind,
-    Place,
-    Sort,
-    Step,
-    Value,
-    either,
-    sequence,
-)
+from devlint.placement.values import HOST, UNKNOWN, Kind, Place, Sort, Step, Value, either, replace, sequence
 
 if TYPE_CHECKING:
     from devlint.placement.interpreter import Frame
