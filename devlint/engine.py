@@ -64,7 +64,11 @@ class Linter:
         raw = source.text.encode("utf-8", "surrogatepass")
         triggered = {rule: frozenset[str]() for rule in rules if suspicious(raw, [rule])}
         for rule in rules:
-            if rule.event and rule not in triggered and (names := self._imported(source, path, rule)):
+            if (
+                rule.event == "missing-attribute"
+                and rule not in triggered
+                and (names := self._imported(source, path, rule))
+            ):
                 triggered[rule] = names
         if triggered:
             inspection = _Inspection(self, source, path, _parse(source), triggered)
@@ -126,7 +130,7 @@ class _Inspection:
         for rule, names in self._rules.items():
             if rule.event:
                 self._model_events(names)
-                lines = sorted({node.lineno for node in self._model.missing})
+                lines = sorted({node.lineno for node in self._events(rule)})
             else:
                 lines = trigger_lines(self._text.text, rule, self._text.starts)
             for unit in units_at(self._model.source, lines):
@@ -135,6 +139,15 @@ class _Inspection:
                     rule.only_hot and not self._model.may_be_hot(unit)
                 ):
                     yield from self._judge(rule(), unit)
+
+    def _events(self, rule: type[Rule]) -> Iterable[ast.expr | ast.stmt]:
+        """The nodes that the model has something to say of."""
+        match rule.event:
+            case "mixing":
+                return self._model.mixings
+            case "unplaced-factory":
+                return self._model.unplaced
+        return self._model.missing
 
     def _model_events(self, names: frozenset[str]) -> None:
         """Models what may bring events: every scope, or those that use the given names."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from devlint.placement.analysis import Missing
     from devlint.placement.loops import HotLoop
+    from devlint.placement.mixing import Mixing
     from devlint.placement.model import PlacementModel
     from devlint.placement.units import Unit
     from devlint.textmap import TextMap
@@ -40,9 +41,12 @@ class Piece:
         wrapper = MetadataWrapper(self.module, unsafe_skip_copy=True)
         self.positions: dict[cst.CSTNode, CodeRange] = dict(wrapper.resolve(PositionProvider))
         self._nodes: dict[Span, ast.expr] = {}
+        self._augmented: dict[Span, ast.AugAssign] = {}
         for node in ast.walk(unit.node):
             if isinstance(node, ast.expr):
                 self._nodes[text.span_of(node)] = node
+            elif isinstance(node, ast.AugAssign):
+                self._augmented[text.span_of(node)] = node
 
     def span_of(self, node: cst.CSTNode) -> Span:
         """Where a LibCST node stands in the file."""
@@ -60,6 +64,10 @@ class Piece:
         if isinstance(node, cst.Arg):
             node = node.value
         return self._nodes.get(self.span_of(node)) if node in self.positions else None
+
+    def statement_of(self, node: cst.AugAssign) -> ast.AugAssign | None:
+        """The `ast` statement that a LibCST augmented assignment is."""
+        return self._augmented.get(self.span_of(node))
 
     def rendered(self, replacements: Iterable[tuple[cst.CSTNode, cst.CSTNode]]) -> str:
         """The piece's code with nodes replaced."""
@@ -127,6 +135,16 @@ class Facts:
         found = self._piece.ast_of(node)
         return self.model.missing.get(found) if isinstance(found, ast.Attribute) else None
 
+    def mixing(self, node: cst.CSTNode) -> Mixing | None:
+        """What the model says of an operation whose operands are at different places."""
+        found = self._piece.statement_of(node) if isinstance(node, cst.AugAssign) else self._piece.ast_of(node)
+        return self.model.mixings.get(found) if found is not None else None
+
+    def unplaced(self, node: cst.CSTNode) -> Mixing | None:
+        """Where the result of a factory that wasn't told a device meets an input."""
+        found = self._piece.ast_of(node)
+        return self.model.unplaced.get(found) if isinstance(found, ast.Call) else None
+
     def notes(self, trail: Iterable[Step]) -> tuple[Note, ...]:
         """A trail as notes."""
         return tuple(Note(s.message, s.path, s.line, s.column + 1) for s in trail)
@@ -147,6 +165,25 @@ class Facts:
         start = self.text.span_of(statement)
         indent = self.text.line(start.line)[: start.column - 1]
         return Edit(Span(line, column, line, column), f"{self.text.newline}{indent}{code}")
+
+    def with_argument(self, call: ast.Call, argument: str) -> Edit:
+        """An edit that adds an argument to a call, right behind the last one and laid out as that is."""
+        given = [*call.args, *(k.value for k in call.keywords)]
+        closing = self.text.span_of(call)
+        if not given:
+            at = Span(closing.end_line, closing.end_column - 1, closing.end_line, closing.end_column - 1)
+            return Edit(at, argument)
+        last = max((self.text.span_of(a) for a in given), key=lambda s: (s.end_line, s.end_column))
+        rest = self.text.slice(Span(last.end_line, last.end_column, closing.end_line, closing.end_column))
+        if rest.lstrip().startswith(",") and last.end_line < closing.end_line:
+            # One argument a line, each with its comma: a line of its own, below the comment that may stand behind the comma.
+            line = self.text.line(last.end_line)
+            first = self.text.line(last.line)
+            indent = first[: len(first) - len(first.lstrip())]
+            at = Span(last.end_line, len(line) + 1, last.end_line, len(line) + 1)
+            return Edit(at, f"{self.text.newline}{indent}{argument},")
+        at = Span(last.end_line, last.end_column, last.end_line, last.end_column)
+        return Edit(at, f", {argument}")
 
     def code_of(self, node: ast.AST) -> str:
         """An `ast` node's source text."""

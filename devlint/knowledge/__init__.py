@@ -32,13 +32,17 @@ class Knowledge:
     optimizers: frozenset[str]
     schedulers: frozenset[str]
     loaders: frozenset[str]
+    # Functions and methods that refuse tensors of several devices; tensors without dimensions may be on the host.
+    one_device: frozenset[str]
+    # Functions and methods whose results have as many dimensions as their first tensor at least.
+    keeping_dimensions: frozenset[str]
 
 
 @cache
 def torch_knowledge() -> Knowledge:
     """The facts, read once for a process."""
     raw = json.loads(resources.files(__package__).joinpath("torch.json").read_text(encoding="utf-8"))
-    sets = ("factories", "modules", "optimizers", "schedulers", "loaders")
+    sets = ("factories", "modules", "optimizers", "schedulers", "loaders", "one_device", "keeping_dimensions")
     raw |= {key: frozenset(raw[key]) for key in sets}
     raw["wrappers"] = {name: frozenset(attributes) for name, attributes in raw["wrappers"].items()}
     raw["modules"] |= ecosystem.MODULE_CLASSES

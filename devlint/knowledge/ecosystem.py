@@ -139,3 +139,8 @@ KEEPING_DECORATORS = frozenset(
 CHEAP_MODULES = frozenset(
     {"torch.nn.ReLU", "torch.nn.Sigmoid", "torch.nn.Softmax", "torch.nn.Identity", "torch.nn.Dropout", "torch.nn.GELU"}
 )
+
+# Methods that give as many dimensions as they are asked for, which is some, beside those that torch.json tells of.
+KEEPING_DIMENSIONS = frozenset(
+    {"view", "reshape", "flatten", "detach", "detach_", "pin_memory", "requires_grad_", "type", "type_as", "expand_as", "view_as"}
+)  # fmt: skip

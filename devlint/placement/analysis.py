@@ -21,14 +21,17 @@ from devlint.placement.sources import FunctionModel, SourceModule
 from devlint.placement.values import (
     EMPTY,
     HOST,
+    ITEM,
     NOWHERE,
     SCALAR,
     UNKNOWN,
     Kind,
     Sort,
     Value,
+    displaced,
     either,
     element_of,
+    inherited,
     join_all,
     reference,
     replace,
@@ -167,7 +170,8 @@ class Analysis:
         frame = self.module_frame(source)
         if frame is None:
             return UNKNOWN
-        return (frame.final or frame.env).get(name) or UNKNOWN
+        value = (frame.final or frame.env).get(name) or UNKNOWN
+        return displaced(value) if name in source.changed_elsewhere else value
 
     def _starred(self, source: SourceModule, name: str) -> Value:
         """A name that only a star import can have brought; unknown where a package gathers a whole library so."""
@@ -219,19 +223,21 @@ class Analysis:
                 return either((g, self.iterate(v)) for g, v in value.options)
             case Kind.LOADER:
                 place = NOWHERE if value.place.sort is Sort.UNKNOWN else HOST
-                return Value(Kind.BATCH, place, likely=True, trail=value.trail)
+                return Value(Kind.BATCH, place, name=ITEM, likely=True, ranked=place == HOST, trail=value.trail)
             case Kind.SEQUENCE:
                 each = element_of(value)
                 return UNKNOWN if each is EMPTY else each
             case Kind.MAPPING:
                 return SCALAR
             case Kind.TENSOR | Kind.PARAMETER:
-                return replace(value, kind=Kind.TENSOR)
-            case Kind.BATCH | Kind.NDARRAY:
+                return replace(value, kind=Kind.TENSOR, ranked=False)
+            case Kind.BATCH:
+                return replace(value, name="", ranked=value.ranked and value.name == ITEM)
+            case Kind.NDARRAY:
                 return value
             case Kind.MODULE if value.each is not None or value.elements is not None:
                 each = value.each or join_all(value.elements or ())
-                return each.at(value.place) if value.place.off_host and each.is_module else each
+                return inherited(value, each)
             case Kind.OBJECT if value.cls is not None and (method := value.cls.method("__iter__")) is not None:
                 produced = self.functions.run_function(
                     method, {method.parameters[0].arg: value} if method.parameters else {}, 1

@@ -84,6 +84,19 @@ class ClassModel:
         """Whether the class or an ancestor in the project has a member of that name."""
         return any(name in c.methods or name in c.class_level or name in c.assigned_in for c in self.project_lineage())
 
+    @cached_property
+    def text(self) -> str:
+        """The class's source."""
+        starts = self.source.line_starts
+        return self.source.text[
+            starts[self.node.lineno - 1] : [*starts, len(self.source.text)][self.node.end_lineno or -1]
+        ]
+
+    @cached_property
+    def sets_by_name(self) -> bool:
+        """Whether attributes are set where their names aren't spelt: what one of them holds isn't known then."""
+        return any(word in self.text for word in ("setattr(", "__dict__", "def _apply", "vars(self)"))
+
     @property
     def is_frozen(self) -> bool:
         """A named tuple, or a frozen dataclass: attributes can't be assigned."""

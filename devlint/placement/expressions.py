@@ -11,6 +11,7 @@ from devlint.placement import narrowing
 from devlint.placement.environment import access_path, merge
 from devlint.placement.values import (
     HOST,
+    ITEM,
     NOWHERE,
     SCALAR,
     UNKNOWN,
@@ -21,6 +22,7 @@ from devlint.placement.values import (
     constant,
     either,
     element_of,
+    inherited,
     join,
     join_all,
     mapping,
@@ -91,7 +93,7 @@ def attribute(frame: Frame, base: Value, node: ast.Attribute) -> Value:
                 return Value(
                     Kind.DEVICE, place=base.place if base.place.off_host else same_as(ast.unparse(node)), likely=True
                 )
-            return frame.analysis.objects.attribute_of(base, name, node)
+            return _of_own_module(frame, frame.analysis.objects.attribute_of(base, name, node), node)
         case Kind.CLASS:
             return frame.analysis.objects.class_attribute(base, name)
         case Kind.LOADER:
@@ -108,6 +110,13 @@ def attribute(frame: Frame, base: Value, node: ast.Attribute) -> Value:
     return UNKNOWN
 
 
+def _of_own_module(frame: Frame, value: Value, node: ast.Attribute) -> Value:
+    """In `forward`, a parameter or buffer is where the module is: other tensors must be there too."""
+    if value.kind is Kind.PARAMETER and value.place == NOWHERE and frame.function and frame.function.name == "forward":
+        return replace(value, place=same_as(ast.unparse(node)))
+    return value
+
+
 def _place_or_same(base: Value, node: ast.expr) -> Place:
     if base.place.sort is not Sort.UNKNOWN:
         return base.place
@@ -117,7 +126,8 @@ def _place_or_same(base: Value, node: ast.expr) -> Place:
 def _tensor_attribute(base: Value, name: str, node: ast.Attribute) -> Value:
     kind = torch_knowledge().tensor_attributes.get(name)
     if kind == "tensor":
-        return Value(Kind.TENSOR, base.place, likely=base.likely, trail=base.trail)
+        ranked = base.ranked and name in ("data", "T", "mT", "grad")
+        return Value(Kind.TENSOR, base.place, likely=base.likely, ranked=ranked, trail=base.trail)
     if kind == "device":
         return Value(Kind.DEVICE, place=_place_or_same(base, node.value))
     return SCALAR if kind == "scalar" else UNKNOWN
@@ -146,8 +156,14 @@ def subscript(base: Value, index: Value) -> Value:
     """What `base[index]` is."""
     match base.kind:
         case Kind.TENSOR | Kind.PARAMETER:
-            return Value(Kind.TENSOR, base.place, likely=base.likely, trail=base.trail)
-        case Kind.BATCH | Kind.NDARRAY:
+            ranked = base.ranked and _keeps_a_dimension(index)
+            return Value(Kind.TENSOR, base.place, likely=base.likely, ranked=ranked, trail=base.trail)
+        case Kind.BATCH:
+            # A field of a batch is named, or comes first; what is counted out of that may be a number.
+            if base.name == ITEM:
+                return replace(base, name="")
+            return base if isinstance(index.constant, str) else replace(base, ranked=False)
+        case Kind.NDARRAY:
             return base
         case Kind.SEQUENCE if (
             base.elements is not None and index.kind is Kind.CONSTANT and isinstance(index.constant, int)
@@ -164,12 +180,18 @@ def subscript(base: Value, index: Value) -> Value:
             return element_of(base)
         case Kind.MODULE:
             # nn.Sequential and nn.ModuleList.
-            return element_of(base) if base.each is not None or base.elements is not None else UNKNOWN
+            return inherited(base, element_of(base)) if base.each is not None or base.elements is not None else UNKNOWN
         case Kind.UNKNOWN if base.place.sort is not Sort.UNKNOWN:
             return replace(UNKNOWN, place=base.place, likely=True, trail=base.trail)
         case Kind.REFERENCE | Kind.SCALAR:
             return base
     return UNKNOWN
+
+
+def _keeps_a_dimension(index: Value) -> bool:
+    """Whether a ranked tensor's part at this index surely has a dimension."""
+    parts = index.elements if index.kind is Kind.SEQUENCE and index.elements else (index,)
+    return any(p.name == "<slice>" or p.ranked for p in parts)
 
 
 def combined(values: list[Value]) -> tuple[Place, tuple, bool]:  # type: ignore[type-arg]
@@ -220,10 +242,10 @@ def arithmetic(left: Value, right: Value, op: ast.operator | None = None) -> Val
         place, trail, likely = combined(
             [v for v in (left, right) if v.kind in (Kind.TENSOR, Kind.PARAMETER, Kind.BATCH)]
         )
-        return Value(Kind.TENSOR, place, likely=likely, trail=trail)
+        return Value(Kind.TENSOR, place, likely=likely, ranked=left.ranked or right.ranked, trail=trail)
     if Kind.BATCH in kinds:
         place, trail, _ = combined([left, right])
-        return Value(Kind.TENSOR, place, likely=True, trail=trail)
+        return Value(Kind.TENSOR, place, likely=True, ranked=left.ranked or right.ranked, trail=trail)
     if Kind.NDARRAY in kinds:
         return Value(Kind.NDARRAY, HOST)
     plain = (Kind.SCALAR, Kind.CONSTANT)

@@ -12,12 +12,14 @@ from devlint.placement.devices import is_device_name, parse_device
 from devlint.placement.environment import access_path
 from devlint.placement.interpreter import Frame
 from devlint.placement.limits import MAX_DEPTH, MAX_DEPTH_OUTSIDE, MAX_FIELDS, MAX_SIZE
+from devlint.placement.request import unmoved_sites
 from devlint.placement.sources import FunctionModel
 from devlint.placement.values import (
     EMPTY,
     HOST,
     MAX_ELEMENTS,
     NONE,
+    NOWHERE,
     SCALAR,
     UNKNOWN,
     Kind,
@@ -59,6 +61,7 @@ class Functions:
         values = {}
         sites = self.call_log.get(function, [])
         defaults = default_nodes(function)
+        is_forward = function.name == "forward" and function.cls is not None
         for position, argument in enumerate(function.parameters):
             name = argument.arg
             if position == 0 and function.cls is not None and not function.is_static:
@@ -73,7 +76,8 @@ class Functions:
             value = join_all(seen) if seen and all(v.kind is not Kind.UNKNOWN for v in seen) else UNKNOWN
             if value.kind is Kind.UNKNOWN:
                 value = self.declared(frame, argument, defaults.get(name))
-            values[name] = self._analysis.by_evidence(frame, name, value)
+            value = self._analysis.by_evidence(frame, name, value)
+            values[name] = _input_of(value, name) if is_forward else value
         for extra in (function.node.args.vararg, function.node.args.kwarg):
             if extra is not None:
                 values[extra.arg] = UNKNOWN
@@ -156,10 +160,10 @@ class Functions:
         """The same for arguments whose trails are marks; a caller puts its own in their place."""
         if depth > (MAX_DEPTH if function.source is self._analysis.source else MAX_DEPTH_OUTSIDE):
             self._analysis.workings.cut_by_depth()
-            return UNKNOWN, Effects((), ())
+            return UNKNOWN, _anything(bound)
         if depth > 1 and function.size > MAX_SIZE:
             # All work that may be kept begins at depth 1 or below: none of it would see more.
-            return UNKNOWN, Effects((), ())
+            return UNKNOWN, _anything(bound)
         key = ("call", function, tuple(sorted(bound.items(), key=_name_of_item)))
         # A call that is under way already adds nothing to what it returns.
         cut = EMPTY, Effects((), ())
@@ -256,6 +260,19 @@ class Functions:
             if site == "self":
                 made = made.at(place, moved, likely=likely)
         return _holding(made, dict(own))
+
+
+def _anything(bound: dict[str, Value]) -> Effects:
+    """The effects of a call that wasn't followed: modules that it was given may have been moved."""
+    sites = dict.fromkeys(site for value in bound.values() for site in unmoved_sites(value))
+    return Effects(tuple((site, NOWHERE, None, True) for site in sites), ())
+
+
+def _input_of(value: Value, name: str) -> Value:
+    """An argument of `forward`: where it is, other tensors must be."""
+    if value.place != NOWHERE or value.kind not in (Kind.TENSOR, Kind.BATCH, Kind.UNKNOWN):
+        return value
+    return replace(value, place=same_as(name))
 
 
 def _holding(made: Value, attributes: dict[str, Value]) -> Value:

@@ -13,6 +13,7 @@ from devlint.placement.expressions import evaluate
 from devlint.placement.sources import FunctionModel, FunctionNode, SourceModule
 from devlint.placement.values import (
     EMPTY,
+    HOST,
     NO_GUARDS,
     UNKNOWN,
     Guards,
@@ -195,6 +196,8 @@ class Frame:
     def _aug_assign(self, node: ast.AugAssign) -> None:
         load = _as_load(node.target)
         combined = ast.copy_location(ast.BinOp(load, node.op, node.value), node)
+        # Rules ask about the statement: the sum is in nobody's tree.
+        setattr(combined, "devlint_statement", node)  # noqa: B010
         self.bind(node.target, evaluate(self, combined), node)
 
     def _if(self, node: ast.If) -> None:
@@ -206,6 +209,9 @@ class Frame:
         taken = self.branch(taken, node.body)
         skipped = self.branch(skipped, node.orelse)
         self.env = merge(taken, skipped)
+        if narrowing.asks_for_type(node.test) and not taken.dead:
+            # `if isinstance(v, Tensor): batch[k] = v.to(device)` moves whatever can be moved.
+            self.env.values.update({p: v for p, v in taken.values.items() if _left_host(skipped.values.get(p), v)})
 
     def _for(self, node: ast.For | ast.AsyncFor) -> None:
         iterable = evaluate(self, node.iter)
@@ -217,6 +223,7 @@ class Frame:
     def _loop(self, node: ast.For | ast.AsyncFor | ast.While, element: Value | None, test: ast.expr | None) -> None:
         state = self.env
         breaks: list[Environment] = []
+        after = state
         for _ in range(MAX_PASSES):
             self._breaks.append([])
             self._continues.append([])
@@ -235,6 +242,10 @@ class Frame:
             if joined.values == state.values:
                 break
             state = joined
+        iterated = _iterated(node)
+        if iterated in after.values and not after.dead:
+            # A loop over a container's parts has seen them all: what it did to each holds for the whole.
+            state.values[iterated] = after.values[iterated]
         self.env = state
         if test is not None and not breaks:
             narrowing.assume(self, self.env, test, False)
@@ -364,6 +375,22 @@ class Frame:
 
     def _global(self, node: ast.stmt) -> None:
         pass
+
+
+def _left_host(before: Value | None, after: Value) -> bool:
+    return (
+        before is not None and before.kind is after.kind is Kind.BATCH and before.place == HOST and after.place != HOST
+    )
+
+
+def _iterated(node: ast.For | ast.AsyncFor | ast.While) -> str:
+    """The access path of the container whose parts a loop goes through: `d` in `for k, v in d.items():`."""
+    if isinstance(node, ast.While):
+        return ""
+    parts = node.iter
+    while isinstance(parts, ast.Call) and (parts.args or isinstance(parts.func, ast.Attribute)):
+        parts = parts.args[0] if parts.args else parts.func.value  # type: ignore[attr-defined]
+    return access_path(parts) or ""
 
 
 def _as_load(target: ast.expr) -> ast.expr:

@@ -74,13 +74,14 @@ def _tensor_method(request: Call, receiver: Value, name: str) -> Value:
         found = request.device(-1)
         return Value(Kind.TENSOR, found[0] if found else receiver.place, trail=receiver.trail)
     returned = torch_knowledge().tensor_methods.get(name)
-    tensor = Value(Kind.TENSOR, receiver.place, likely=receiver.likely, trail=receiver.trail)
+    ranked = receiver.ranked and keeps_dimensions(name)
+    tensor = Value(Kind.TENSOR, receiver.place, likely=receiver.likely, ranked=ranked, trail=receiver.trail)
     match returned:
         case "tensor":
             if name in ("copy_", "fill_") or receiver.place.sort not in (Sort.HOST, Sort.UNKNOWN):
                 return tensor
             place, trail, likely = combined([receiver, *request.everything])
-            return Value(Kind.TENSOR, place, likely=likely, trail=trail)
+            return Value(Kind.TENSOR, place, likely=likely, ranked=ranked, trail=trail)
         case "tensors":
             return sequence_of(tensor)
         case "batch":
@@ -94,6 +95,11 @@ def _tensor_method(request: Call, receiver: Value, name: str) -> Value:
     if name == "type":
         return tensor
     return UNKNOWN
+
+
+def keeps_dimensions(name: str) -> bool:
+    """Whether a tensor that has a dimension has one after the method."""
+    return f"torch.Tensor.{name}" in torch_knowledge().keeping_dimensions or name in ecosystem.KEEPING_DIMENSIONS
 
 
 def _batch_method(request: Call, receiver: Value, name: str) -> Value:
@@ -210,6 +216,8 @@ def _object_method(request: Call, receiver: Value, name: str) -> Value:
     own = receiver.cls.method(name) if receiver.cls is not None else None
     if own is not None:
         return request.frame.analysis.functions.call_function(request, own, receiver)
+    if receiver.name == "torch.Generator" and name == "manual_seed":
+        return receiver
     return unknown_call(request)
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 
 from devlint.knowledge import ecosystem
 from devlint.placement.analysis import Analysis, Hints, Missing, OutOfBudgetError
 from devlint.placement.interpreter import Frame
 from devlint.placement.loops import HotLoop, Loops
+from devlint.placement.mixing import Mixing, mixings, unplaced
 from devlint.placement.project import Project
 from devlint.placement.sources import FunctionModel, FunctionNode, SourceModule, own_nodes
 from devlint.placement.units import Unit, all_functions, units_at
@@ -88,6 +90,16 @@ class PlacementModel:
     def missing(self) -> dict[ast.Attribute, Missing]:
         """Attributes read from wrappers that haven't got them, in the scopes that were run."""
         return self._analysis.missing
+
+    @cached_property
+    def mixings(self) -> dict[ast.expr | ast.AugAssign, Mixing]:
+        """The operations whose operands are at different places, in the scopes that were run by now."""
+        return {mixing.node: mixing for mixing in mixings(self, self._record)}
+
+    @cached_property
+    def unplaced(self) -> dict[ast.Call, Mixing]:
+        """The factories without a device whose result meets an input, in the scopes that were run by now."""
+        return unplaced(self, self.mixings.values(), self._record)
 
     def hot_loop(self, node: ast.AST) -> HotLoop | None:
         """The hot loop that runs a node each pass."""

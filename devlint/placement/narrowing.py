@@ -38,6 +38,13 @@ def assume(frame: Frame, env: Environment, test: ast.expr, outcome: bool) -> Non
     _narrow(frame, env, test, outcome)
 
 
+def asks_for_type(test: ast.expr) -> bool:
+    """Whether a condition asks what kind of thing a value is."""
+    names = {n.func.id if isinstance(n.func, ast.Name) else n.func.attr for n in ast.walk(test)
+             if isinstance(n, ast.Call) and isinstance(n.func, (ast.Name, ast.Attribute))}  # fmt: skip
+    return bool(names & {"isinstance", "hasattr", "is_tensor", "callable", "issubclass"})
+
+
 def _normalised(env: Environment, test: ast.expr, outcome: bool) -> tuple[str, bool]:
     """`x is not None` and `x is None` are one condition with two outcomes; so are `!=` and `==`, `not in` and `in`."""
     if isinstance(test, ast.Compare) and len(test.ops) == 1 and type(test.ops[0]) in _OPPOSITE:

@@ -12,7 +12,6 @@ from devlint.placement.interpreter import Frame
 from devlint.placement.limits import MAX_DEPTH
 from devlint.placement.sources import FunctionModel, SourceModule
 from devlint.placement.values import (
-    HOST,
     NONE,
     NOWHERE,
     SCALAR,
@@ -22,6 +21,7 @@ from devlint.placement.values import (
     Sort,
     Value,
     constant,
+    displaced,
     either,
     join_all,
     replace,
@@ -129,13 +129,7 @@ class Objects:
     def attribute_of(self, base: Value, name: str, node: ast.Attribute) -> Value:
         """`base.name` for a module or an object."""
         value = self._own_attribute(base, name)
-        if value.is_module or value.kind is Kind.PARAMETER:
-            if base.place.off_host:
-                return replace(value, place=base.place, trail=base.trail, likely=value.likely or base.likely)
-            if base.is_module and base.place.sort is Sort.UNKNOWN and value.place == HOST:
-                # Created on the host, but whoever holds the module may have moved it since.
-                return replace(value, place=NOWHERE)
-        return value
+        return either((g, _held_by(base, v)) for g, v in value.alternatives())
 
     def _own_attribute(self, base: Value, name: str) -> Value:
         if base.keys is not None and base.elements is not None and name in base.keys:
@@ -177,7 +171,7 @@ class Objects:
         real = [v for v in found if v != NONE] or found
         if not real:
             return UNKNOWN
-        return join_all(real)
+        return _settled(join_all(real), cls)
 
     def _attributes_after(self, function: FunctionModel, cls: ClassModel) -> dict[str, Value]:
         def work() -> dict[str, Value]:
@@ -190,3 +184,24 @@ class Objects:
             return {name: value for name, value in own if "[" not in name and "." not in name}
 
         return self._analysis.once(("written", function), function.source, work, {}, guard=function)
+
+
+def _settled(value: Value, cls: ClassModel) -> Value:
+    """What the methods of a class leave in an attribute, in whatever order they run: on the host only where all say so."""
+    places = {v.place for _, v in value.alternatives() if v.kind in (Kind.TENSOR, Kind.PARAMETER, Kind.BATCH)}
+    if len(places) > 1 or any(owner.sets_by_name for owner in cls.project_lineage()):
+        return displaced(value)
+    return value
+
+
+def _held_by(base: Value, value: Value) -> Value:
+    """A part of a module or an object, where its holder is: the parts that move with it, that is."""
+    if value.kind in (Kind.SEQUENCE, Kind.MAPPING):
+        # Other methods may have put other things in.
+        return displaced(value)
+    if not value.is_module and value.kind is not Kind.PARAMETER:
+        return value
+    if base.is_module and base.place.off_host:
+        return replace(value, place=base.place, trail=base.trail, likely=value.likely or base.likely)
+    # Created on the host, but whoever holds the whole may have moved it since.
+    return displaced(value) if not base.is_module or base.place.sort is Sort.UNKNOWN else value

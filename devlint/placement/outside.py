@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from devlint.knowledge import ecosystem, torch_knowledge
 from devlint.placement.environment import access_path
-from devlint.placement.expressions import attribute, combined
+from devlint.placement.expressions import attribute, combined, leaves
 from devlint.placement.request import Call, site_of, unknown_call
 from devlint.placement.values import (
     HOST,
+    ITEM,
     NONE,
     NOWHERE,
     PREFERRED,
@@ -47,7 +49,7 @@ def outside(request: Call, name: str) -> Value:
         found = request.device(-1) if "device" in request.keywords else None
         match returned:
             case "tensor":
-                result = request.computed(Kind.TENSOR)
+                result = replace(request.computed(Kind.TENSOR), ranked=_keeps(request, name))
                 return result.at(found[0]) if found else result
             case "tensors":
                 return sequence_of(request.computed(Kind.TENSOR))
@@ -79,6 +81,12 @@ def outside(request: Call, name: str) -> Value:
     return unknown_call(request)
 
 
+def _keeps(request: Call, name: str) -> bool:
+    """Whether a function's result has a dimension since its first tensor, or a tensor in its first list, has one."""
+    first = leaves(request.positional[0])[:1] if request.positional else []
+    return name in torch_knowledge().keeping_dimensions and all(v.ranked for v in first) and bool(first)
+
+
 def _is_pretrained(name: str) -> bool:
     return name.endswith(".from_pretrained") and name.startswith(ecosystem.PRETRAINED_PACKAGES)
 
@@ -99,8 +107,36 @@ def _factory(request: Call, name: str) -> Value:
     ):
         return replace(request.computed(Kind.TENSOR), likely=True)
     else:
-        place, likely = HOST, False
-    return Value(Kind.TENSOR, place, likely=likely, trail=(request.step(f"created on {place} by `{request.text}`"),))
+        place, likely = (NOWHERE, True) if request.frame.source.sets_default_device else (HOST, False)
+    step = request.step(f"created on {place} by `{request.text}`")
+    return Value(Kind.TENSOR, place, likely=likely, ranked=_has_dimension(request, name), trail=(step,))
+
+
+# Factories whose result has a dimension whatever they are given.
+_RANKED = re.compile(
+    r"torch\.(arange|range|linspace|logspace|eye|randperm|\w+_window|tr\w+_indices|from_numpy|frombuffer)"
+)
+
+
+def _has_dimension(request: Call, name: str) -> bool:
+    """Whether a factory's result surely has a dimension."""
+    if _RANKED.fullmatch(name):
+        return True
+    size = request.argument_node(0, "size" if name != "torch.tensor" else "data")
+    given = request.argument(0, "size" if name != "torch.tensor" else "data")
+    if size is None or given is None:
+        return False
+    sizes = request.node.args if name == "torch.randint" else [size]
+    if any(isinstance(s, (ast.Tuple, ast.List)) for s in sizes):
+        return all(s.elts for s in sizes if isinstance(s, (ast.Tuple, ast.List)))
+    if given.kind is Kind.SEQUENCE:
+        return given.elements is None or bool(given.elements)
+    # Sizes one by one: `zeros(n, m)`.
+    counted = given.kind is Kind.SCALAR or (given.kind is Kind.CONSTANT and isinstance(given.constant, int))
+    return counted and name in _SIZED
+
+
+_SIZED = frozenset({"torch.zeros", "torch.ones", "torch.empty", "torch.rand", "torch.randn"})
 
 
 def _tensor_constructor(request: Call, name: str) -> Value:
@@ -112,13 +148,19 @@ def _tensor_constructor(request: Call, name: str) -> Value:
 
 
 def _new_module(request: Call, name: str) -> Value:
-    return Value(
-        Kind.MODULE,
-        _module_place(request),
-        name=name,
-        site=site_of(request),
-        trail=(request.step(f"created on cpu by `{request.text}`"),),
-    )
+    step = request.step(f"created on cpu by `{request.text}`")
+    if name.startswith("torch.nn.") and name.endswith("Loss"):
+        # It holds class weights, or nothing that has a place.
+        weights = [v for k in ("weight", "pos_weight") if (v := request.keywords.get(k)) is not None]
+        weights = weights or request.positional[:1] if name in _WEIGHTED_FIRST else weights
+        place, trail, likely = combined([v for v in weights if v.is_tensor])
+        return Value(Kind.MODULE, place, name=name, likely=likely, site=site_of(request), trail=(*trail, step))
+    return Value(Kind.MODULE, _module_place(request), name=name, site=site_of(request), trail=(step,))
+
+
+_WEIGHTED_FIRST = frozenset(
+    {"torch.nn.CrossEntropyLoss", "torch.nn.NLLLoss", "torch.nn.BCELoss", "torch.nn.BCEWithLogitsLoss"}
+)
 
 
 def _module_place(request: Call) -> Place:
@@ -211,6 +253,16 @@ def _first(request: Call) -> Value:
     return request.positional[0] if request.positional else UNKNOWN
 
 
+def _copied(request: Call) -> Value:
+    """`copy.deepcopy`: the same, and moved by itself from here on."""
+    return either((g, _resited(v, site_of(request))) for g, v in _first(request).alternatives())
+
+
+def _resited(value: Value, site: str) -> Value:
+    inner = _resited(value.inner, site) if value.inner is not None and value.kind is Kind.WRAPPER else value.inner
+    return replace(value, site=site, inner=inner) if value.is_module else value
+
+
 def _getattr(request: Call) -> Value:
     subject, name = request.argument(0), request.argument(1)
     if subject is None or name is None or not isinstance(name.constant, str):
@@ -243,6 +295,13 @@ def _buffer(request: Call) -> Value:
     return UNKNOWN if request.node.args else Value(Kind.OBJECT, name="io.BytesIO")
 
 
+def _generator(request: Call) -> Value:
+    found = request.device(0, "device")
+    place, likely = found if found else (HOST if not request.everything else NOWHERE, False)
+    step = request.step(f"made for {place} by `{request.text}`")
+    return Value(Kind.OBJECT, place, name="torch.Generator", likely=likely, trail=(step,))
+
+
 def _scalar(request: Call) -> Value:
     return SCALAR
 
@@ -252,7 +311,7 @@ def _array(request: Call) -> Value:
 
 
 def _collate(request: Call) -> Value:
-    return Value(Kind.BATCH, HOST)
+    return Value(Kind.BATCH, HOST, name=ITEM, ranked=True)
 
 
 def _loaded(request: Call) -> Value:
@@ -295,7 +354,7 @@ OUTSIDE: dict[str, Callable[[Call], Value]] = {
     "torch.nn.ModuleDict": _container("torch.nn.ModuleDict"),
     "torch.utils.data.DataLoader": _loader,
     "torch.utils.data.default_collate": _collate,
-    "copy.deepcopy": _first,
+    "copy.deepcopy": _copied,
     "copy.copy": _first,
     "typing.cast": lambda r: r.argument(1) or UNKNOWN,
     "builtins.enumerate": _enumerate,
@@ -308,6 +367,7 @@ OUTSIDE: dict[str, Callable[[Call], Value]] = {
     "builtins.next": _next,
     "builtins.getattr": _getattr,
     "builtins.setattr": _setattr,
+    "torch.Generator": _generator,
     "io.BytesIO": _buffer,
     "tempfile.TemporaryFile": _buffer,
     "builtins.super": _super,

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from devlint.placement.devices import place_of_device
 from devlint.placement.expressions import combined, leaves
-from devlint.placement.values import HOST, UNKNOWN, Kind, Place, Sort, Step, Value, either, replace, sequence
+from devlint.placement.values import (
+    HOST,
+    NOWHERE,
+    UNKNOWN,
+    Kind,
+    Place,
+    Sort,
+    Step,
+    Value,
+    either,
+    replace,
+    sequence,
+)
 
 if TYPE_CHECKING:
     from devlint.placement.interpreter import Frame
@@ -63,11 +76,24 @@ class Call:
 
 
 def unknown_call(request: Call) -> Value:
-    """Something that isn't known computes from tensors: what it gives is likely where they are."""
+    """Something that isn't known computes from tensors: what it gives is likely where they are.
+
+    A module that it is given it may have moved.
+    """
+    for given in request.everything:
+        for site in unmoved_sites(given):
+            request.frame.env.move_site(site, NOWHERE, None, likely=True)
     place, trail, _ = combined([leaf for v in request.everything for leaf in leaves(v)])
     if place.sort in (Sort.UNKNOWN, Sort.HOST):
         return UNKNOWN
     return replace(UNKNOWN, place=place, likely=True, trail=trail)
+
+
+def unmoved_sites(value: Value) -> Iterator[str]:
+    """The identities of the modules in a value that stand where they were made."""
+    for leaf in leaves(value):
+        if leaf.is_module and leaf.place == HOST and leaf.site:
+            yield leaf.site
 
 
 def site_of(request: Call) -> str:

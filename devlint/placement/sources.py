@@ -212,6 +212,17 @@ class SourceModule:
         return None
 
     @cached_property
+    def changed_elsewhere(self) -> frozenset[str]:
+        """Top-level names that some function rebinds, or may move: `global x`, an indented `x.cuda()`."""
+        rebound = (name for match in _GLOBAL.finditer(self.text) for name in re.split(r"\s*,\s*", match[1]))
+        return frozenset({*rebound, *(match[1] for match in _INDENTED_MOVE.finditer(self.text))})
+
+    @cached_property
+    def sets_default_device(self) -> bool:
+        """Whether factories may create elsewhere than on the host without being told."""
+        return _DEFAULT_DEVICE.search(self.text) is not None
+
+    @cached_property
     def star_imports(self) -> list[ast.ImportFrom]:
         return [s for s in flat_statements(self.tree.body) if isinstance(s, ast.ImportFrom) and s.names[0].name == "*"]
 
@@ -243,6 +254,13 @@ class SourceModule:
             elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
                 names.add(node.module.split(".")[0])
         return frozenset(names)
+
+
+_GLOBAL = re.compile(r"^[ \t]+global[ \t]+(\w+(?:[ \t]*,[ \t]*\w+)*)", re.MULTILINE)
+_INDENTED_MOVE = re.compile(r"^[ \t]+(?:\w+[ \t]*=[ \t]*)?(\w+)\.(?:to|cuda|xpu|cpu|to_empty)\(", re.MULTILINE)
+_DEFAULT_DEVICE = re.compile(
+    r"set_default_device|set_default_tensor_type|with\s+[^\n:]*\bdevice\b[^\n]*:|DeviceContext"
+)
 
 
 def _first_line(statement: ast.stmt) -> int:

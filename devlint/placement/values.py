@@ -7,7 +7,7 @@ Values are immutable. `Either` holds the alternatives that the paths to a point 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import Enum
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -108,6 +108,10 @@ def same_as(text: str) -> Place:
     return Place(Sort.SAME, text)
 
 
+# The name of what a loader gives, before anything is taken out of it.
+ITEM = "<item>"
+
+
 class Step(NamedTuple):
     """One step of a trail: what happened to the value, and where."""
 
@@ -141,6 +145,8 @@ class Value:
     place: Place = NOWHERE
     name: str = ""
     likely: bool = False
+    # A tensor that surely has a dimension; one without any may be on the host where the others aren't.
+    ranked: bool = False
     constant: object = None
     cls: ClassModel | None = None
     function: FunctionModel | None = None
@@ -154,10 +160,10 @@ class Value:
     # Identity of an object that changes in place: where it was made.
     site: str = ""
     # How it came to its place, which makes it no other value.
-    trail: tuple[Step, ...] = ()
+    trail: tuple[Step, ...] = field(default=(), compare=False)
     # How deep containers stand in one another.
-    depth: int = 0
-    _hash: int | None = field(default=None, init=False, repr=False)
+    depth: int = field(default=0, compare=False)
+    _hash: int | None = field(default=None, init=False, repr=False, compare=False)
 
     def __hash__(self) -> int:
         if self._hash is None:
@@ -209,12 +215,8 @@ class Value:
         )
 
 
-# What makes two values the same one: all but the trail, and the depth, which follows from the parts.
-_identity = attrgetter(
-    *("kind", "place", "name", "likely", "constant", "cls", "function", "inner", "elements", "keys", "each", "options"),
-    "site",
-)
-_fields = attrgetter(*(name for name in Value.__slots__ if name != "_hash"))
+_identity = attrgetter(*(f.name for f in fields(Value) if f.compare))
+_fields = attrgetter(*(f.name for f in fields(Value) if f.init))
 
 
 def replace(value: Value, **changes: Any) -> Value:
@@ -224,6 +226,25 @@ def replace(value: Value, **changes: Any) -> Value:
         setattr(changed, name, new)
     return changed
 
+
+def displaced(value: Value) -> Value:
+    """A value that may have left the host where nobody looked."""
+    if value.kind is Kind.EITHER:
+        return either((guards, displaced(option)) for guards, option in value.options)
+    if value.kind in (Kind.SEQUENCE, Kind.MAPPING):
+        elements = tuple(displaced(e) for e in value.elements) if value.elements is not None else None
+        return replace(value, elements=elements, each=displaced(value.each) if value.each is not None else None)
+    return replace(value, place=NOWHERE) if value.place == HOST and value.kind in _MOVABLE else value
+
+
+def inherited(container: Value, part: Value) -> Value:
+    """A part of a container of modules, where the container is."""
+    if container.place.off_host and part.is_module:
+        return part.at(container.place)
+    return displaced(part) if container.place.sort is Sort.UNKNOWN else part
+
+
+_MOVABLE = (Kind.TENSOR, Kind.PARAMETER, Kind.MODULE, Kind.WRAPPER, Kind.BATCH)
 
 UNKNOWN = Value(Kind.UNKNOWN)
 SCALAR = Value(Kind.SCALAR)
@@ -316,6 +337,8 @@ def join(a: Value, b: Value, when_a: Guards = NO_GUARDS, when_b: Guards = NO_GUA
         a.elements is None or b.elements is None or len(a.elements) != len(b.elements)
     ):
         return sequence_of(join(element_of(a), element_of(b)))
+    if a.ranked is not b.ranked and replace(a, ranked=False) == replace(b, ranked=False):
+        return replace(a, ranked=False)
     if a.kind is b.kind is Kind.SCALAR or {a.kind, b.kind} == {Kind.SCALAR, Kind.CONSTANT}:
         return SCALAR
     return either([(when_a, a), (when_b, b)])

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from devlint.findings import Edit, Span
 from devlint.lazy import cst, m
 from devlint.placement.sources import own_nodes
 from devlint.placement.values import Kind
@@ -93,7 +92,9 @@ class LoadWithoutMapLocation(Rule):
             "certain" if straight else "likely",
             hint="; ".join(hints) or None,
             change=Change(
-                'add `map_location="cpu"`', "safe" if straight else "unsafe", edits=(_with_map_location(found, facts),)
+                'add `map_location="cpu"`',
+                "safe" if straight else "unsafe",
+                edits=(facts.with_argument(found, 'map_location="cpu"'),),
             ),
         )
 
@@ -218,27 +219,6 @@ def _leaves_before(parent: ast.AST, child: ast.AST, facts: Facts) -> bool:
         isinstance(s, ast.If) and isinstance(s.body[-1], ast.Return) and _asks_for_accelerator(s.test, facts) is False
         for s in block[: block.index(child)]
     )
-
-
-def _with_map_location(call: ast.Call, facts: Facts) -> Edit:
-    """The new argument, right behind the last one and laid out as that is."""
-    arguments = [*call.args, *(k.value for k in call.keywords)]
-    if not arguments:
-        end = facts.text.span_of(call)
-        at = Span(end.end_line, end.end_column - 1, end.end_line, end.end_column - 1)
-        return Edit(at, 'map_location="cpu"')
-    last = max((facts.text.span_of(a) for a in arguments), key=lambda s: (s.end_line, s.end_column))
-    closing = facts.text.span_of(call)
-    rest = facts.text.slice(Span(last.end_line, last.end_column, closing.end_line, closing.end_column))
-    if rest.lstrip().startswith(",") and last.end_line < closing.end_line:
-        # One argument a line, each with its comma: a line of its own, below the comment that may stand behind the comma.
-        line = facts.text.line(last.end_line)
-        first = facts.text.line(last.line)
-        indent = first[: len(first) - len(first.lstrip())]
-        at = Span(last.end_line, len(line) + 1, last.end_line, len(line) + 1)
-        return Edit(at, f'{facts.text.newline}{indent}map_location="cpu",')
-    at = Span(last.end_line, last.end_column, last.end_line, last.end_column)
-    return Edit(at, ', map_location="cpu"')
 
 
 def _goes_into_load_state_dict(call: ast.expr, facts: Facts) -> bool:

@@ -1,0 +1,1 @@
+"""DEV2: tensors at different places."""

@@ -1,0 +1,88 @@
+"""What the rules about operands at different places share: names, notes and moves."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from devlint.findings import Edit, Note
+from devlint.placement.devices import MOVES
+from devlint.placement.mixing import Mixing, Operand, is_told
+from devlint.placement.sources import own_nodes
+from devlint.placement.values import Place, Sort
+
+if TYPE_CHECKING:
+    from devlint.facts import Facts
+
+
+def text_of(operand: Operand, facts: Facts) -> str:
+    """An operand as the reader wrote it, long ones cut."""
+    text = " ".join(facts.code_of(operand.node).split())
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def place_text(place: Place) -> str:
+    """A place, for a sentence: `on cuda`, `wherever x is`."""
+    if place.sort is Sort.SAME:
+        return f"on `{place.name}`" if is_told(place) else f"wherever `{place.name}` is"
+    if place.sort is Sort.PREFERRED:
+        return f"on {place.name or 'the accelerator'} where there is one"
+    return f"on {place.name}"
+
+
+def trails(mixing: Mixing, facts: Facts) -> tuple[Note, ...]:
+    """Both operands' trails, each step under its operand's name."""
+    found = []
+    for operand in (mixing.host, mixing.other):
+        name = text_of(operand, facts)
+        found += [
+            Note(f"`{name}`: {step.message}", step.path, step.line, step.column + 1)
+            for step in operand.value.trail[-3:]
+        ]
+    return tuple(found)
+
+
+def is_likely(mixing: Mixing) -> bool:
+    """Whether an inference took part, or a device that only the program's user knows."""
+    values = (mixing.host.value, mixing.other.value)
+    return mixing.sometimes or any(v.likely or v.place.sort is Sort.SAME for v in values)
+
+
+def dropped_move(operand: Operand, facts: Facts) -> bool:
+    """Whether a move of the operand was made and dropped before: that is the finding then (DEV101)."""
+    path = facts.code_of(operand.node)
+    statements = (n for n in own_nodes(facts.model.enclosing_scope(operand.node)) if isinstance(n, ast.Expr))
+    return any(
+        isinstance(s.value, ast.Call)
+        and isinstance(s.value.func, ast.Attribute)
+        and s.value.func.attr in MOVES
+        and s.lineno <= operand.node.lineno
+        and ast.unparse(s.value.func.value) == path
+        for s in statements
+    )
+
+
+def device_of(operand: Operand, facts: Facts) -> str | None:
+    """An expression for the device of the operand, where a short one can be written here."""
+    place = operand.value.place
+    if place.sort is Sort.SAME and is_told(place):
+        return place.name
+    if _is_plain(operand.node) and operand.value.is_tensor:
+        return f"{facts.code_of(operand.node)}.device"
+    return None
+
+
+def moved(operand: Operand, device: str, facts: Facts) -> Edit | None:
+    """An edit that moves an operand; None where the operand can't simply take a method."""
+    if not _is_plain(operand.node) and not isinstance(operand.node, ast.Call):
+        return None
+    return facts.replaced(operand.node, f"{facts.code_of(operand.node)}.to({device})")
+
+
+def _is_plain(node: ast.expr) -> bool:
+    match node:
+        case ast.Name():
+            return True
+        case ast.Attribute(value=value) | ast.Subscript(value=value):
+            return _is_plain(value)
+    return False

@@ -1,0 +1,104 @@
+"""DEV201: one operation, two devices."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from devlint.lazy import cst, m
+from devlint.placement.mixing import Mixing, Sense, is_input
+from devlint.rule import Change, Effect, Report, Rule
+from devlint_rules.mixing.apart import device_of, dropped_move, is_likely, moved, place_text, text_of, trails
+
+if TYPE_CHECKING:
+    from devlint.facts import Facts
+
+
+class CrossDeviceOp(Rule):
+    """An operation whose tensors are on different devices.
+
+    ## What it does
+    Flags operators, functions of `torch` and `torch.nn.functional`, losses and tensor methods that need their tensors
+    on one device and surely get them from two, and shows how each got where it is. A tensor without dimensions may
+    stay on the host, as PyTorch lets it; what is on the host under the same condition as the other is left alone.
+
+    ## Why is this bad
+    `RuntimeError: Expected all tensors to be on the same device`, at run time and only on a machine with a GPU.
+
+    ## Example
+    ```python
+    import torch
+    from torch import nn
+    from torch.utils.data import DataLoader, TensorDataset
+
+    device = torch.device("cuda")
+    model = nn.Linear(4, 3).to(device)
+    loader = DataLoader(TensorDataset(torch.ones(8, 4), torch.zeros(8, dtype=torch.long)), batch_size=4)
+    for images, labels in loader:
+        logits = model(images.to(device))
+        loss = nn.functional.cross_entropy(logits, labels)
+    ```
+
+    ## Use instead
+    ```python
+    import torch
+    from torch import nn
+    from torch.utils.data import DataLoader, TensorDataset
+
+    device = torch.device("cuda")
+    model = nn.Linear(4, 3).to(device)
+    loader = DataLoader(TensorDataset(torch.ones(8, 4), torch.zeros(8, dtype=torch.long)), batch_size=4)
+    for images, labels in loader:
+        logits = model(images.to(device))
+        loss = nn.functional.cross_entropy(logits, labels.to(device))
+    ```
+
+    ## Fix safety
+    Unsafe: the tensor that is on the host is moved where it meets the other, which is right, but may be late: a tensor
+    that is used at each step is better moved once.
+
+    ## References
+    - [CUDA semantics](https://docs.pytorch.org/docs/stable/notes/cuda.html)
+    - [pytorch/pytorch 122757](https://github.com/pytorch/pytorch/issues/122757)
+    """
+
+    code = "DEV201"
+    name = "cross-device-op"
+    trigger = r"\.\s*(?:to|cuda|xpu|mps|hpu|npu)\s*\(|\bdevice\s*="
+    event = "mixing"
+    effect = Effect(raises="RuntimeError", words="Expected all tensors to be on the same device")
+    fix = "U"
+
+    def shape(self) -> m.BaseMatcherNode:
+        return m.OneOf(m.BinaryOperation(), m.Comparison(), m.Call(), m.AugAssign())
+
+    def judge(self, node: cst.CSTNode, facts: Facts) -> Iterator[Report]:
+        mixing = facts.mixing(node)
+        if mixing is None or mixing.sense is not Sense.OPERATION or is_input(mixing.other.value.place):
+            return
+        if dropped_move(mixing.host, facts) or mixing in facts.model.unplaced.values():
+            return
+        host, other = text_of(mixing.host, facts), text_of(mixing.other, facts)
+        when = ", on some paths," if mixing.sometimes else ""
+        yield Report(
+            node,
+            f"`{host}` is on {mixing.host.value.place} and `{other}` is{when} {place_text(mixing.other.value.place)}: "
+            f"{_operation(mixing)} needs both on one device",
+            "likely" if is_likely(mixing) else "certain",
+            notes=trails(mixing, facts),
+            change=_moved_to_other(mixing, facts),
+        )
+
+
+def _operation(mixing: Mixing) -> str:
+    return f"`{mixing.name.removeprefix('torch.nn.functional.')}`" if mixing.name else "the operator"
+
+
+def _moved_to_other(mixing: Mixing, facts: Facts) -> Change | None:
+    device = device_of(mixing.other, facts)
+    if device is None or (isinstance(mixing.node, ast.AugAssign) and mixing.host.node.lineno == mixing.node.lineno
+                          and mixing.host.node.col_offset == mixing.node.col_offset):  # fmt: skip
+        return None
+    edit = moved(mixing.host, device, facts)
+    return Change(f"move it: `.to({device})`", "unsafe", edits=(edit,)) if edit is not None else None

@@ -1,0 +1,116 @@
+"""DEV202: a module called with an input that isn't where its parameters are."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from devlint.lazy import cst, m
+from devlint.placement.devices import MOVES
+from devlint.placement.mixing import Mixing, Sense
+from devlint.rule import Change, Effect, Report, Rule
+from devlint_rules.mixing.apart import dropped_move, is_likely, moved, place_text, text_of, trails
+
+if TYPE_CHECKING:
+    from devlint.facts import Facts
+
+
+class CrossDeviceCall(Rule):
+    """A module called with an input on another device.
+
+    ## What it does
+    Flags calls of a module whose parameters are on one device with an input that is on another: the batch that was
+    never moved, or the model that wasn't. Only modules that surely have parameters and don't move their inputs
+    themselves count; `DataParallel` and its like, and objects that a framework prepared, are left alone.
+
+    ## Why is this bad
+    `RuntimeError: Expected all tensors to be on the same device`, at the first step, on a machine with a GPU.
+
+    ## Example
+    ```python
+    import torch
+    from torch import nn
+    from torch.utils.data import DataLoader
+
+    device = torch.device("cuda")
+    model = nn.Linear(4, 1).to(device)
+    loader = DataLoader(torch.ones(8, 4), batch_size=4)
+    for batch in loader:
+        output = model(batch)
+    ```
+
+    ## Use instead
+    ```python
+    import torch
+    from torch import nn
+    from torch.utils.data import DataLoader
+
+    device = torch.device("cuda")
+    model = nn.Linear(4, 1).to(device)
+    loader = DataLoader(torch.ones(8, 4), batch_size=4)
+    for batch in loader:
+        output = model(batch.to(device))
+    ```
+
+    ## Fix safety
+    Unsafe: the input is moved in the call, with the device that the module was moved to. Where it is used again
+    elsewhere, move it once before.
+
+    ## References
+    - [torch.nn.Module.to](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.to)
+    - [mrdbourke/pytorch-deep-learning 909](https://github.com/mrdbourke/pytorch-deep-learning/issues/909)
+    """
+
+    code = "DEV202"
+    name = "cross-device-call"
+    trigger = r"\.\s*(?:to|cuda|xpu|mps|hpu|npu)\s*\(|\bdevice\s*="
+    event = "mixing"
+    effect = Effect(raises="RuntimeError", words="Expected all tensors to be on the same device")
+    fix = "U"
+
+    def shape(self) -> m.BaseMatcherNode:
+        return m.Call()
+
+    def judge(self, node: cst.Call, facts: Facts) -> Iterator[Report]:
+        mixing = facts.mixing(node)
+        if mixing is None or mixing.sense is not Sense.CALL or dropped_move(mixing.host, facts):
+            return
+        module, given = mixing.other, mixing.host
+        if not module.value.is_module:
+            module, given = given, module
+        if not module.value.is_module:
+            return
+        subject = text_of(module, facts)
+        yield Report(
+            node,
+            f"`{text_of(given, facts)}` is {place_text(given.value.place)}, but `{subject}`, which computes from it, "
+            f"is {place_text(module.value.place)}",
+            "likely" if is_likely(mixing) else "certain",
+            notes=trails(mixing, facts),
+            hint=None if given is mixing.host else f"move `{subject}` once, after it is made",
+            change=_moved_to_module(mixing, facts) if given is mixing.host else None,
+        )
+
+
+def _moved_to_module(mixing: Mixing, facts: Facts) -> Change | None:
+    device = _device_moved_to(mixing, facts)
+    edit = moved(mixing.host, device, facts) if device else None
+    return Change(f"move it: `.to({device})`", "unsafe", edits=(edit,)) if edit is not None else None
+
+
+def _device_moved_to(mixing: Mixing, facts: Facts) -> str | None:
+    """The device as the module's move spells it, where a name or a string does."""
+    for step in reversed(mixing.other.value.trail):
+        for call in ast.walk(facts.model.source.tree) if step.path == facts.model.source.path else ():
+            if (
+                isinstance(call, ast.Call)
+                and isinstance(call.func, ast.Attribute)
+                and call.func.attr in MOVES
+                and (call.lineno, call.col_offset) == (step.line, step.column)
+            ):
+                if call.func.attr != "to":
+                    return repr(MOVES[call.func.attr]).replace("'", '"') if not call.args else None
+                device = call.args[0] if call.args else call.keywords[0].value if call.keywords else None
+                return ast.unparse(device).replace("'", '"') if isinstance(device, (ast.Name, ast.Constant)) else None
+    return None

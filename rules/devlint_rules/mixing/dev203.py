@@ -1,0 +1,129 @@
+"""DEV203: a factory without a device whose result meets an input."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from devlint.lazy import cst, m
+from devlint.placement.mixing import Mixing, is_input
+from devlint.rule import Change, Effect, Report, Rule
+from devlint_rules.mixing.apart import place_text, text_of
+
+if TYPE_CHECKING:
+    from devlint.facts import Facts
+
+
+class FactoryWithoutDevice(Rule):
+    """A tensor created on the host that meets an input, wherever that is.
+
+    ## What it does
+    Flags `torch.zeros`, `torch.arange` and the like without `device=` in `forward`, or in a function that it calls,
+    where the result meets an input, a parameter or a buffer. Left alone are results that are moved before, that have no
+    dimension in element-wise arithmetic, and that serve as plain host data.
+
+    ## Why is this bad
+    It works as long as everything is on the host, and so it passes tests on CI; on a GPU it raises
+    `RuntimeError: Expected all tensors to be on the same device`.
+
+    ## Example
+    ```python
+    import torch
+    from torch import nn
+
+
+    class Masked(nn.Module):
+        def forward(self, x, lengths):
+            steps = torch.arange(x.size(1))
+            mask = steps < lengths.unsqueeze(1)
+            return x.masked_fill(~mask, 0.0)
+
+
+    Masked()(torch.ones(2, 4, device="cuda"), torch.tensor([1, 3], device="cuda"))
+    ```
+
+    ## Use instead
+    ```python
+    import torch
+    from torch import nn
+
+
+    class Masked(nn.Module):
+        def forward(self, x, lengths):
+            steps = torch.arange(x.size(1), device=lengths.device)
+            mask = steps < lengths.unsqueeze(1)
+            return x.masked_fill(~mask, 0.0)
+
+
+    Masked()(torch.ones(2, 4, device="cuda"), torch.tensor([1, 3], device="cuda"))
+    ```
+
+    ## Fix safety
+    Safe: the tensor is created where the one is that it meets, which had to be on the host until now.
+
+    ## References
+    - [CUDA semantics: device-agnostic code](https://docs.pytorch.org/docs/stable/notes/cuda.html#device-agnostic-code)
+    - [mozilla/TTS 549](https://github.com/mozilla/TTS/issues/549)
+    """
+
+    code = "DEV203"
+    name = "factory-without-device"
+    trigger = (
+        r"(?:torch\.|\b)(?:arange|linspace|logspace|eye|zeros|ones|empty|full|rand|randn|randint|randperm|tensor|tri[lu]_indices"
+        r"|\w+_window|from_numpy)\((?![^\n]*device)"
+    )
+    event = "unplaced-factory"
+    effect = Effect(raises="RuntimeError", words="Expected all tensors to be on the same device")
+    fix = "S"
+
+    def shape(self) -> m.BaseMatcherNode:
+        return m.Call()
+
+    def judge(self, node: cst.Call, facts: Facts) -> Iterator[Report]:
+        mixing = facts.unplaced(node)
+        call = facts.node(node)
+        if mixing is None or not isinstance(call, ast.Call):
+            return
+        function = facts.model.enclosing_scope(call)
+        if isinstance(function, ast.Module) or function.name in ("__init__", "reset_parameters", "init_weights"):
+            return
+        other = text_of(mixing.other, facts)
+        place = mixing.other.value.place
+        where = f"wherever `{place.name}` is" if is_input(place) else place_text(place)
+        device = _device(mixing, function)
+        yield Report(
+            node,
+            f"`{facts.name_of(node.func)}` creates on the cpu what meets `{other}`, which is {where}: "
+            "give it a `device`",
+            "likely",
+            notes=(facts.note(f"`{other}` meets it here", mixing.node),),
+            change=_created_there(call, device, facts) if device and _takes_device(node, facts) else None,
+        )
+
+
+def _takes_device(node: cst.Call, facts: Facts) -> bool:
+    return facts.qualified(node.func) not in ("torch.from_numpy", "torch.frombuffer")
+
+
+def _created_there(call: ast.Call, device: str, facts: Facts) -> Change:
+    return Change(f"create it there: `device={device}`", "safe", edits=(facts.with_argument(call, f"device={device}"),))
+
+
+def _device(mixing: Mixing, function: ast.FunctionDef | ast.AsyncFunctionDef) -> str | None:
+    """The device of what it meets, by a name that the function is given: those are bound before anything is created."""
+    arguments = {a.arg for a in [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]}
+    met = _root(mixing.other.node)
+    if met in arguments - {"self"}:
+        return f"{met}.device"
+    name = mixing.other.value.place.name
+    if name in arguments or (name.startswith("self.") and "self" in arguments):
+        return f"{name}.device"
+    return None
+
+
+def _root(node: ast.expr) -> str:
+    """The name that a chain of methods, attributes and subscripts starts from."""
+    while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else ""

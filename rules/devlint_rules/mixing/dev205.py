@@ -1,0 +1,77 @@
+"""DEV205: a host tensor indexed by an accelerator tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from devlint.lazy import cst, m
+from devlint.placement.mixing import Sense
+from devlint.rule import Change, Effect, Report, Rule
+from devlint_rules.mixing.apart import is_likely, moved, place_text, text_of, trails
+
+if TYPE_CHECKING:
+    from devlint.facts import Facts
+
+
+class CrossDeviceIndex(Rule):
+    """A tensor on the host indexed by one on an accelerator.
+
+    ## What it does
+    Flags `t[index]` where `t` is on the host and `index`, numbers or a mask, is on an accelerator. The other way round
+    works: PyTorch moves an index that is on the host.
+
+    ## Why is this bad
+    `RuntimeError: indices should be either on cpu or on the same device as the indexed tensor (cpu)`. A `.to()` behind
+    the index comes too late.
+
+    ## Example
+    ```python
+    import torch
+
+    table = torch.linspace(0, 1, 1000)
+    steps = torch.randint(0, 1000, (4,), device="cuda")
+    betas = table[steps].to("cuda")
+    ```
+
+    ## Use instead
+    ```python
+    import torch
+
+    table = torch.linspace(0, 1, 1000)
+    steps = torch.randint(0, 1000, (4,), device="cuda")
+    betas = table.to("cuda")[steps]
+    ```
+
+    ## Fix safety
+    Unsafe: the index is moved to the host, which waits for the accelerator and leaves the result on the host. Where the
+    table is read at each step, keep it on the accelerator instead.
+
+    ## References
+    - [CompVis/latent-diffusion 282](https://github.com/CompVis/latent-diffusion/issues/282)
+    """
+
+    code = "DEV205"
+    name = "cross-device-index"
+    trigger = r"\.\s*(?:to|cuda|xpu|mps|hpu|npu)\s*\(|\bdevice\s*="
+    event = "mixing"
+    effect = Effect(raises="RuntimeError", words="indices should be either on cpu or on the same device")
+    fix = "U"
+
+    def shape(self) -> m.BaseMatcherNode:
+        return m.Subscript()
+
+    def judge(self, node: cst.Subscript, facts: Facts) -> Iterator[Report]:
+        mixing = facts.mixing(node)
+        if mixing is None or mixing.sense is not Sense.INDEX:
+            return
+        index = text_of(mixing.other, facts)
+        edit = moved(mixing.other, '"cpu"', facts)
+        yield Report(
+            node,
+            f"`{text_of(mixing.host, facts)}` is on cpu, and `{index}`, which indexes it, is "
+            f"{place_text(mixing.other.value.place)}",
+            "likely" if is_likely(mixing) else "certain",
+            notes=trails(mixing, facts),
+            change=Change('move the index: `.to("cpu")`', "unsafe", edits=(edit,)) if edit is not None else None,
+        )

@@ -1,0 +1,110 @@
+"""DEV206: a random generator on another device than what it draws for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from devlint.lazy import cst, m
+from devlint.placement.values import HOST, Sort, Value
+from devlint.rule import Effect, Report, Rule
+from devlint_rules.mixing.apart import place_text
+
+if TYPE_CHECKING:
+    from devlint.facts import Facts
+
+
+class GeneratorDevice(Rule):
+    """A random generator on another device than what it draws for.
+
+    ## What it does
+    Flags `torch.randn(..., device=..., generator=g)` and the other random factories where `g` was made for another
+    device, and a loader, a sampler or `random_split` with a generator of an accelerator: those draw on the host.
+
+    ## Why is this bad
+    `RuntimeError: Expected a 'cuda' device type for generator but found 'cpu'`.
+
+    ## Example
+    ```python
+    import torch
+
+    generator = torch.Generator().manual_seed(0)
+    noise = torch.randn(3, device="cuda", generator=generator)
+    ```
+
+    ## Use instead
+    ```python
+    import torch
+
+    generator = torch.Generator(device="cuda").manual_seed(0)
+    noise = torch.randn(3, device="cuda", generator=generator)
+    ```
+
+    ## Fix safety
+    There is no fix: the same seed gives other numbers on another device, and which are wanted is for you to say. To get
+    the same numbers everywhere, draw on the host and move the result.
+
+    ## References
+    - [torch.Generator](https://docs.pytorch.org/docs/stable/generated/torch.Generator.html)
+    """
+
+    code = "DEV206"
+    name = "generator-device"
+    trigger = r"\bgenerator\s*="
+    effect = Effect(raises="RuntimeError", words="device type for generator but found")
+
+    def shape(self) -> m.BaseMatcherNode:
+        return m.Call()
+
+    def judge(self, node: cst.Call, facts: Facts) -> Iterator[Report]:
+        given = next((a.value for a in node.args if a.keyword is not None and a.keyword.value == "generator"), None)
+        wanted = _wanted(node, facts) if given is not None else None
+        generator = _generator(given, facts) if given is not None else None
+        if given is None or wanted is None or generator is None or not _differ(generator, wanted):
+            return
+        yield Report(
+            node,
+            f"`{facts.name_of(given)}` is a generator {place_text(generator.place)}, and "
+            f"`{facts.name_of(node.func)}` draws {place_text(wanted.place)}",
+            "likely" if generator.likely or wanted.likely else "certain",
+            notes=facts.notes(generator.trail),
+            hint="make the generator for that device: `torch.Generator(device=...)`",
+        )
+
+
+# They draw the order of their samples on the host.
+_HOST_SAMPLERS = frozenset(
+    {
+        "torch.utils.data.DataLoader",
+        "torch.utils.data.RandomSampler",
+        "torch.utils.data.WeightedRandomSampler",
+        "torch.utils.data.SubsetRandomSampler",
+        "torch.utils.data.random_split",
+    }
+)
+_RANDOM = frozenset({"torch.rand", "torch.randn", "torch.randint", "torch.randperm", "torch.normal"})
+
+
+def _wanted(node: cst.Call, facts: Facts) -> Value | None:
+    """A value at the place where a call draws its numbers."""
+    name = facts.qualified(node.func)
+    if name in _HOST_SAMPLERS:
+        return Value(kind=facts.value(node).kind, place=HOST)
+    if name not in _RANDOM or any(a.star for a in node.args):
+        return None
+    made = facts.value(node)
+    return made if made.is_tensor else None
+
+
+def _generator(node: cst.BaseExpression, facts: Facts) -> Value | None:
+    value = facts.value(node)
+    return value if value.name == "torch.Generator" else None
+
+
+def _differ(generator: Value, wanted: Value) -> bool:
+    """Whether the two are surely on devices of different types; the index may differ."""
+    here, there = generator.place, wanted.place
+    if (here == HOST) != (there == HOST):
+        other = there if here == HOST else here
+        return other.off_host
+    return here.sort is there.sort is Sort.ACCELERATOR and here.name.split(":")[0] != there.name.split(":")[0]
