@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from devlint.knowledge import canonical
@@ -12,11 +11,7 @@ from devlint.placement.expressions import attribute, evaluate
 from devlint.placement.methods import method
 from devlint.placement.outside import outside
 from devlint.placement.request import Call, forward, unknown_call
-from devlint.placement.values import (
-    Kind,
-    Value,
-    either,
-)
+from devlint.placement.values import Kind, Value, either, replace
 
 if TYPE_CHECKING:
     from devlint.placement.interpreter import Frame

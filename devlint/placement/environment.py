@@ -6,7 +6,7 @@ An access path is a name with constant attributes and keys: `model`, `self.net`,
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from devlint.placement.values import (
     NO_GUARDS,
@@ -20,6 +20,7 @@ from devlint.placement.values import (
     compatible,
     either,
     join,
+    replace,
 )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from devlint.knowledge import torch_knowledge
@@ -30,6 +29,7 @@ from devlint.placement.values import (
     mapping,
     mapping_of,
     reference,
+    replace,
     same_as,
     sequence,
     sequence_of,

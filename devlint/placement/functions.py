@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -31,6 +30,7 @@ from devlint.placement.values import (
     constant,
     either,
     join_all,
+    replace,
     same_as,
     sequence_of,
 )
@@ -161,10 +161,11 @@ class Functions:
 
     def _run_plain(self, function: FunctionModel, bound: dict[str, Value], depth: int) -> tuple[Value, Effects]:
         """The same for arguments whose trails are marks; a caller puts its own in their place."""
-        if depth > (MAX_DEPTH if function.source is self._analysis.source else MAX_DEPTH_OUTSIDE) or (
-            depth > 1 and function.size > MAX_SIZE
-        ):
+        if depth > (MAX_DEPTH if function.source is self._analysis.source else MAX_DEPTH_OUTSIDE):
             self._analysis.workings.cut_by_depth()
+            return UNKNOWN, _anything(bound)
+        if depth > 1 and function.size > MAX_SIZE:
+            # All work that may be kept begins at depth 1 or below: none of it would see more.
             return UNKNOWN, _anything(bound)
         key = ("call", function, tuple(sorted(bound.items(), key=_name_of_item)))
         # A call that is under way already adds nothing to what it returns.

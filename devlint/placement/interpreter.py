@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from devlint.placement import narrowing
@@ -22,6 +22,7 @@ from devlint.placement.values import (
     either,
     element_of,
     reference,
+    replace,
     sequence_of,
 )
 

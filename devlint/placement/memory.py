@@ -14,6 +14,11 @@ Result = TypeVar("Result")
 Memory = dict[Hashable, object]
 
 _FREE = 1 << 30
+_NOTHING = object()
+
+
+class _ByDepth(dict[int, object]):
+    """Results that were cut short for being too deep, by the depth at which the work began."""
 
 
 class Workings:
@@ -36,21 +41,24 @@ class Workings:
         *,
         shared: bool,
         guard: Hashable = None,
-        depth: int = 0,
+        depth: int | None = None,
         keep_cut: bool = True,
     ) -> Result:
         """The result of `work`, done once for a key; `cut` where it is asked for while `guard` is under way.
 
-        `shared` says that the result is about another module than the file at hand. A result that was cut short for
-        what its callers do isn't kept unless `keep_cut`.
+        `shared` says that the result is about another module than the file at hand. `depth` is where the work begins,
+        for work that is cut when it gets too deep; work without one goes equally deep whoever asks. A result that was
+        cut short for what its callers do isn't kept unless `keep_cut`.
         """
         store = self._shared if shared else self._own
-        deep = (key, depth)
         for memory in (store, self._own) if shared else (store,):
-            for known in (key, deep):
-                if known in memory:
-                    self._too_deep = self._too_deep or known is deep
-                    return cast(Result, memory[known])
+            known = memory.get(key, _NOTHING)
+            if type(known) is _ByDepth:
+                known = known.get(depth or 0, _NOTHING)
+                if known is not _NOTHING:
+                    self._too_deep = True
+            if known is not _NOTHING:
+                return cast(Result, known)
         guard = guard if guard is not None else key
         if guard in self._stack:
             self._lowest = min(self._lowest, self._stack[guard])
@@ -67,11 +75,17 @@ class Workings:
             self._lowest = -1
         finally:
             del self._stack[guard]
-            was_deep = self._too_deep
+            was_deep = self._too_deep and depth is not None
             self._lowest = min(outer[0], _FREE if free else self._lowest)
-            self._too_deep = self._too_deep or outer[1]
+            self._too_deep = was_deep or outer[1]
         if free or keep_cut:
-            (store if free else self._own)[deep if was_deep else key] = result
+            memory = store if free else self._own
+            if was_deep:
+                kept = memory.setdefault(key, _ByDepth())
+                assert isinstance(kept, _ByDepth)
+                kept[depth or 0] = result
+            else:
+                memory[key] = result
         return result
 
     def cut_by_depth(self) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from devlint.knowledge import ecosystem, torch_knowledge
@@ -26,6 +25,7 @@ from devlint.placement.values import (
     element_of,
     join,
     mapping_of,
+    replace,
     sequence,
     sequence_of,
 )

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from devlint.knowledge import torch_knowledge
 from devlint.placement.environment import Environment, access_path
 from devlint.placement.expressions import evaluate
-from devlint.placement.values import Kind, Value, either
+from devlint.placement.values import Kind, Value, either, replace
 
 if TYPE_CHECKING:
     from devlint.placement.interpreter import Frame

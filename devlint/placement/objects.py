@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from devlint.knowledge import canonical, ecosystem
@@ -25,6 +24,7 @@ from devlint.placement.values import (
     displaced,
     either,
     join_all,
+    replace,
 )
 
 if TYPE_CHECKING:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from devlint.knowledge import ecosystem, torch_knowledge
@@ -29,6 +28,7 @@ from devlint.placement.values import (
     element_of,
     mapping,
     mapping_of,
+    replace,
     sequence,
     sequence_of,
 )
