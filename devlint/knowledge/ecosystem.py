@@ -46,6 +46,8 @@ MODULE_CLASSES = frozenset(
         "torchmetrics.metric.Metric",
     }
 )
+# Base classes that say nothing of what an object is.
+PLAIN_BASES = frozenset({"builtins.object", "abc.ABC", "typing.Generic", "typing.Protocol", "object"})
 # Calls of other libraries that give a torch.nn.Module, by the start of their qualified name.
 MODULE_FACTORIES = (
     "torchvision.models.",

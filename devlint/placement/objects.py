@@ -70,11 +70,7 @@ class Objects:
         for base in cls.outside_bases:
             if base in self._analysis.knowledge.modules or base.startswith(ecosystem.MODULE_FACTORIES):
                 return True
-        unknown_bases = [
-            b
-            for b in cls.outside_bases
-            if b not in ("builtins.object", "abc.ABC", "typing.Generic", "typing.Protocol", "object")
-        ]
+        unknown_bases = [b for b in cls.outside_bases if b not in ecosystem.PLAIN_BASES]
         return bool(unknown_bases) and cls.method("forward") is not None
 
     def instance_of(self, cls: ClassModel, site: str = "", place: Place = NOWHERE) -> Value:
