@@ -113,6 +113,10 @@ class PlacementModel:
         """What the methods of a class put into an attribute of its objects."""
         return self._analysis.objects.written(cls, attribute) or UNKNOWN
 
+    def holds_state(self, module: Value) -> bool:
+        """Whether a module surely has parameters or buffers."""
+        return self._analysis.objects.holds_state(module)
+
     def is_module_base(self, name: str) -> bool:
         """Whether a class outside the project leaves the registering and moving of parts to torch.nn.Module."""
         return name in self._analysis.knowledge.modules or name in ecosystem.PLAIN_BASES

@@ -45,6 +45,10 @@ def in_constructor(unit: Unit) -> bool:
     return unit.scope is not None and unit.scope.cls is not None and unit.scope.name == "__init__"
 
 
+def is_parameter(name: str, function: FunctionModel | None) -> bool:
+    return function is not None and any(a.arg == name for a in function.parameters)
+
+
 def module_class(found: Kept, facts: Facts) -> ClassModel | None:
     """The class of the object that the attribute is set on, where that surely is a module."""
     owner = facts.model.value(found.target.value)

@@ -131,7 +131,7 @@ class UnregisteredTensor(Rule):
 def _may_be_tensor(value: ast.expr, constructor: FunctionModel | None) -> bool:
     """A call, an operation, or a name that isn't a plain parameter."""
     if isinstance(value, ast.Name):
-        return constructor is not None and value.id not in {a.arg for a in constructor.parameters}
+        return not attributes.is_parameter(value.id, constructor)
     return isinstance(value, (ast.Call, ast.BinOp, ast.UnaryOp, ast.Subscript, ast.IfExp, ast.Attribute, ast.Compare))
 
 
