@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from devlint.placement.loops import HotLoop
     from devlint.placement.mixing import Mixing
     from devlint.placement.model import PlacementModel
+    from devlint.placement.sources import FunctionModel
     from devlint.placement.units import Unit
     from devlint.textmap import TextMap
 
@@ -97,6 +98,11 @@ class Facts:
     def statement(self) -> ast.stmt:
         """The statement that the piece is or belongs to."""
         return self._piece.unit.statement
+
+    @property
+    def scope(self) -> FunctionModel | None:
+        """The function that the piece runs in; None at the module's top level."""
+        return self._piece.unit.scope
 
     def value(self, node: cst.CSTNode) -> Value:
         """Kind, place and trail of an expression."""

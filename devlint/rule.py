@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import libcst.matchers as m
 
     from devlint.facts import Facts
+    from devlint.placement.units import Unit
 
 ENTRY_POINTS = "devlint.rules"
 
@@ -96,6 +97,10 @@ class Rule:
     seen_as: ClassVar[tuple[str, ...]] = ()
     # What its fixes are: "S" safe, "U" unsafe, "S/U" either, "-" none.
     fix: ClassVar[str] = "-"
+
+    def concerns(self, unit: Unit) -> bool:
+        """Whether a unit may be worth a look, told from its `ast` alone: what this turns down is never parsed again."""
+        return True
 
     def shape(self) -> m.BaseMatcherNode:
         """The LibCST matcher for the nodes to judge."""

@@ -46,6 +46,13 @@ MODULE_CLASSES = frozenset(
         "torchmetrics.metric.Metric",
     }
 )
+# Modules that have the state of what they hold, and none themselves.
+CONTAINERS = frozenset(
+    {"torch.nn.Module", "torch.nn.Container", "torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict",
+     "torch.nn.ParameterList", "torch.nn.ParameterDict"}
+)  # fmt: skip
+# Base classes that say nothing of what an object is.
+PLAIN_BASES = frozenset({"builtins.object", "abc.ABC", "typing.Generic", "typing.Protocol", "object"})
 # Calls of other libraries that give a torch.nn.Module, by the start of their qualified name.
 MODULE_FACTORIES = (
     "torchvision.models.",

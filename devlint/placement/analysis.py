@@ -259,7 +259,7 @@ class Analysis:
 
     def note_attribute(self, frame: Frame, base: Value, node: ast.Attribute) -> None:
         """Remembers a read of an attribute that a wrapper hasn't got."""
-        if frame.record is None or not isinstance(node.ctx, ast.Load):
+        if not frame.tells or not isinstance(node.ctx, ast.Load):
             return
         options = [v for _, v in base.alternatives()]
         for option in options:

@@ -100,7 +100,7 @@ class Functions:
     def call_function(self, request: Call, function: FunctionModel, receiver: Value | None) -> Value:
         """A call of a project function: its result, with its side effects done to the caller."""
         bound = self._bind(request, function, receiver)
-        if request.frame.record is not None:
+        if request.frame.tells:
             self.call_log[function].append(bound)
             self.call_nodes[function][request.node] = None
         value, effects = self._run(function, bound, request.frame.depth + 1)
@@ -254,7 +254,7 @@ class Functions:
             return made if request.open_ended or len(fields) > MAX_FIELDS else _holding(made, given)
         # One identity for all constructor runs, so that calls from several places are looked at once.
         bound = self._bind(request, constructor, replace(made, site="self" if made.is_module else "", trail=()))
-        if request.frame.record is not None:
+        if request.frame.tells:
             self.call_log[constructor].append(bound)
         _, effects = self._run(constructor, bound, request.frame.depth + 1)
         me = constructor.parameters[0].arg if constructor.parameters else "self"

@@ -51,6 +51,8 @@ class Frame:
     top_level: bool = False
     # Values by expression, for the scopes that rules ask about.
     record: dict[ast.expr, Value] | None = None
+    # A rule's "what if": what happens here says nothing of the program to anyone else.
+    supposed: bool = False
     returns: list[tuple[Guards, Value]] = field(default_factory=list)
     yields: list[Value] = field(default_factory=list)
     final: Environment | None = None
@@ -58,6 +60,11 @@ class Frame:
     _ended: list[Environment] = field(default_factory=list)
     _breaks: list[list[Environment]] = field(default_factory=list)
     _continues: list[list[Environment]] = field(default_factory=list)
+
+    @property
+    def tells(self) -> bool:
+        """Whether what is seen here is remembered for others: calls, and attributes that are missing."""
+        return self.record is not None and not self.supposed
 
     # -- names ---------------------------------------------------------------------------------------------------
 
@@ -361,7 +368,8 @@ class Frame:
         ]:
             evaluate(self, default)
         model = self.source.function(node, self.class_node, self.function)
-        self.analysis.closures[model] = self
+        if not self.supposed:
+            self.analysis.closures[model] = self
         self.env.bind(node.name, Value(Kind.FUNCTION, function=model), node.lineno)
 
     def _class(self, node: ast.ClassDef) -> None:

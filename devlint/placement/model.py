@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from devlint.knowledge import ecosystem
 from devlint.placement.analysis import Analysis, Hints, Missing, OutOfBudgetError
+from devlint.placement.functions import default_nodes
 from devlint.placement.interpreter import Frame
 from devlint.placement.loops import HotLoop, Loops
 from devlint.placement.mixing import Mixing, mixings, unplaced
@@ -16,6 +19,9 @@ from devlint.placement.project import Project
 from devlint.placement.sources import FunctionModel, FunctionNode, SourceModule, own_nodes
 from devlint.placement.units import Unit, all_functions, units_at
 from devlint.placement.values import UNKNOWN, Step, Value
+
+if TYPE_CHECKING:
+    from devlint.placement.classes import ClassModel
 
 # Callers are looked at this many deep before a function itself.
 MAX_CALLER_CHAIN = 4
@@ -76,6 +82,25 @@ class PlacementModel:
         for function in all_functions(self.source):
             self.ensure(function)
 
+    def supposing(self, function: FunctionModel, given: dict[str, Value]) -> dict[ast.expr, Value]:
+        """What the expressions of a function would be, were its parameters these; the others as they are declared."""
+        record: dict[ast.expr, Value] = {}
+        frame = Frame(self._analysis, function.source, function, record=record, supposed=True)
+        frame.env.values.update(self.declared(function))
+        frame.env.values.update(given)
+        with suppress(OutOfBudgetError, RecursionError):
+            frame.run(function.node.body)
+        return record
+
+    def declared(self, function: FunctionModel) -> dict[str, Value]:
+        """A function's parameters by their annotations, defaults, names and use, whoever calls it."""
+        frame = Frame(self._analysis, function.source, function)
+        functions, defaults = self._analysis.functions, default_nodes(function)
+        return {
+            a.arg: self._analysis.by_evidence(frame, a.arg, functions.declared(frame, a, defaults.get(a.arg)))
+            for a in function.parameters
+        }
+
     # -- answers ---------------------------------------------------------------------------------------------------
 
     def value(self, node: ast.AST) -> Value:
@@ -85,6 +110,22 @@ class PlacementModel:
     def resolved(self, node: ast.AST) -> Value:
         """The same, with a reference followed into the project."""
         return self._analysis.resolve(self.value(node), self.source)
+
+    def held(self, cls: ClassModel, attribute: str) -> Value:
+        """What the methods of a class put into an attribute of its objects."""
+        return self._analysis.objects.written(cls, attribute) or UNKNOWN
+
+    def holds_state(self, module: Value) -> bool:
+        """Whether a module surely has parameters or buffers."""
+        return self._analysis.objects.holds_state(module)
+
+    def is_module_base(self, name: str) -> bool:
+        """Whether a class outside the project leaves the registering and moving of parts to torch.nn.Module."""
+        return name in self._analysis.knowledge.modules or name in ecosystem.PLAIN_BASES
+
+    def global_value(self, name: str) -> Value:
+        """What a top-level name of the file stands for."""
+        return self._analysis.global_value(self.source, name)
 
     @property
     def missing(self) -> dict[ast.Attribute, Missing]:

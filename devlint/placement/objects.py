@@ -70,11 +70,7 @@ class Objects:
         for base in cls.outside_bases:
             if base in self._analysis.knowledge.modules or base.startswith(ecosystem.MODULE_FACTORIES):
                 return True
-        unknown_bases = [
-            b
-            for b in cls.outside_bases
-            if b not in ("builtins.object", "abc.ABC", "typing.Generic", "typing.Protocol", "object")
-        ]
+        unknown_bases = [b for b in cls.outside_bases if b not in ecosystem.PLAIN_BASES]
         return bool(unknown_bases) and cls.method("forward") is not None
 
     def instance_of(self, cls: ClassModel, site: str = "", place: Place = NOWHERE) -> Value:
@@ -172,6 +168,28 @@ class Objects:
         if not real:
             return UNKNOWN
         return _settled(join_all(real), cls)
+
+    def holds_state(self, module: Value, depth: int = 0) -> bool:
+        """Whether a module surely has parameters or buffers, of its own or in its parts."""
+        if depth > MAX_DEPTH:
+            return False
+        parts = [*(module.elements or ()), *(v for v in (module.each, module.inner) if v is not None)]
+        if module.cls is not None:
+            if any(b in self._analysis.knowledge.modules and self._has_state(b) for b in module.cls.outside_bases):
+                return True
+            names = {name for c in module.cls.project_lineage() for name in c.assigned_in}
+            parts += [v for name in sorted(names) if (v := self.written(module.cls, name)) is not None]
+        elif self._has_state(module.name):
+            return True
+        options = [option for part in parts for _, option in part.alternatives()]
+        return any(v.kind is Kind.PARAMETER or (v.is_module and self.holds_state(v, depth + 1)) for v in options)
+
+    def _has_state(self, name: str) -> bool:
+        """A layer of torch.nn that has parameters by itself."""
+        return (
+            name.startswith("torch.nn.")
+            and name in self._analysis.knowledge.modules - self._analysis.knowledge.stateless - ecosystem.CONTAINERS
+        )
 
     def _attributes_after(self, function: FunctionModel, cls: ClassModel) -> dict[str, Value]:
         def work() -> dict[str, Value]:
