@@ -21,6 +21,7 @@ from devlint.placement.values import (
     NONE,
     SCALAR,
     UNKNOWN,
+    Happening,
     Kind,
     Place,
     Step,
@@ -43,6 +44,7 @@ class Effects(NamedTuple):
     moves: tuple[tuple[str, Place, Step | None, bool], ...]
     # (parameter, attribute, what it was set to)
     attributes: tuple[tuple[str, str, Value], ...]
+    happenings: tuple[Happening, ...] = ()
 
 
 class Functions:
@@ -98,6 +100,7 @@ class Functions:
             self.call_nodes[function][request.node] = None
         value, effects = self._run(function, bound, request.frame.depth + 1)
         env = request.frame.env
+        request.frame.happenings.update(dict.fromkeys(effects.happenings))
         for site, place, step, likely in effects.moves:
             env.move_site(site, place, step, likely=likely)
         if effects.attributes:
@@ -150,6 +153,7 @@ class Functions:
         return value.retraced(back), Effects(
             effects.moves,
             tuple((parameter, name, attribute.retraced(back)) for parameter, name, attribute in effects.attributes),
+            effects.happenings,
         )
 
     def _run_plain(self, function: FunctionModel, bound: dict[str, Value], depth: int) -> tuple[Value, Effects]:
@@ -222,7 +226,7 @@ class Functions:
             name, dot, rest = path.partition(".")
             if dot and name in entry:
                 attributes.append((name, rest, value))
-        return Effects(tuple(moves), tuple(attributes))
+        return Effects(tuple(moves), tuple(attributes), tuple(frame.happenings))
 
     def instantiate(self, request: Call, class_value: Value) -> Value:
         """`Cls(...)`: runs the constructor and keeps what it set."""
@@ -249,6 +253,7 @@ class Functions:
         if request.frame.record is not None:
             self.call_log[constructor].append(bound)
         _, effects = self._run(constructor, bound, request.frame.depth + 1)
+        request.frame.happenings.update(dict.fromkeys(effects.happenings))
         me = constructor.parameters[0].arg if constructor.parameters else "self"
         own = [(name, value) for owner, name, value in effects.attributes if owner == me and name.isidentifier()]
         for site, place, moved, likely in effects.moves:
