@@ -152,6 +152,9 @@ def subscript(base: Value, index: Value) -> Value:
     match base.kind:
         case Kind.TENSOR | Kind.PARAMETER:
             return Value(Kind.TENSOR, base.place, likely=base.likely, trail=base.trail)
+        case Kind.BATCH if base.name == GATHERED and not isinstance(index.constant, str):
+            # One of several results, or an element of the only one: a single number, maybe.
+            return replace(base, name="")
         case Kind.BATCH | Kind.NDARRAY:
             return base
         case Kind.SEQUENCE if (

@@ -56,6 +56,7 @@ class WrappedStateDict(Rule):
 
     ## References
     - [Saving torch.nn.DataParallel models](https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html)
+    - [pytorch/pytorch 9176](https://github.com/pytorch/pytorch/issues/9176)
     - [torch.nn.DataParallel](https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html)
     """
 
