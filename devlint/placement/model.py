@@ -92,7 +92,8 @@ class PlacementModel:
         return self._analysis.missing
 
     def happenings(self, what: str, node: ast.Call) -> list[Happening]:
-        """What was done to the object that a call of this file makes, in the scopes that were run."""
+        """What was done to the object that a call of this file makes, in any scope of the file or called from there."""
+        self.ensure_all()
         site = site_at(self.source.path, node)
         found = (h for frame in self._frames.values() if frame is not None for h in frame.happenings)
         return [h for h in found if h.what == what and h.site == site]
