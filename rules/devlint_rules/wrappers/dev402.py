@@ -12,12 +12,10 @@ from devlint.placement.devices import parse_device
 from devlint.placement.sources import own_nodes
 from devlint.placement.values import HOST, NONE, Kind, Sort, Step, Value
 from devlint.rule import Change, Effect, Report, Rule
+from devlint_rules.wrappers.unwrapping import DATA_PARALLEL, DISTRIBUTED
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
-
-DATA_PARALLEL = "torch.nn.DataParallel"
-DISTRIBUTED = "torch.nn.parallel.DistributedDataParallel"
 
 
 class WrappedBeforeMove(Rule):

@@ -7,17 +7,13 @@ from typing import TYPE_CHECKING
 
 from devlint.findings import Note
 from devlint.lazy import cst
-from devlint.placement.values import Kind, Value
+from devlint.placement.values import Value
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
 
-
-def wrapper_among(value: Value) -> tuple[Value, bool] | None:
-    """(the wrapper, whether it is there on some paths only) where a value may be one; None where it is none."""
-    options = [v for _, v in value.alternatives()]
-    wrapper = next((v for v in options if v.kind is Kind.WRAPPER), None)
-    return (wrapper, any(v.kind is not Kind.WRAPPER for v in options)) if wrapper is not None else None
+DATA_PARALLEL = "torch.nn.DataParallel"
+DISTRIBUTED = "torch.nn.parallel.DistributedDataParallel"
 
 
 def class_of(wrapper: Value) -> str:
