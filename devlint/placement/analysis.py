@@ -263,9 +263,7 @@ class Analysis:
             return
         options = [v for _, v in base.alternatives()]
         for option in options:
-            if option.kind is Kind.WRAPPER and node.attr not in self.knowledge.wrappers.get(
-                option.name, frozenset({node.attr})
-            ):
+            if option.kind is Kind.WRAPPER and self.objects.wrapper_has(option, node.attr) is False:
                 self.missing[node] = Missing(option, len(options) > 1)
                 return
         self.missing.pop(node, None)

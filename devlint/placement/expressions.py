@@ -11,6 +11,7 @@ from devlint.placement import narrowing
 from devlint.placement.devices import is_setting
 from devlint.placement.environment import access_path, merge
 from devlint.placement.values import (
+    GATHERED,
     HOST,
     ITEM,
     NOWHERE,
@@ -136,6 +137,10 @@ def _tensor_attribute(base: Value, name: str, node: ast.Attribute) -> Value:
 
 def _wrapper_attribute(frame: Frame, base: Value, node: ast.Attribute) -> Value:
     inner = base.inner or UNKNOWN
+    if base.keys is not None and base.elements is not None and node.attr in base.keys:
+        return base.elements[base.keys.index(node.attr)]
+    if base.cls is not None and node.attr != "module":
+        return frame.analysis.objects.attribute_of(base, node.attr, node)
     if node.attr == "module":
         return inner.at(base.place) if inner.is_module and base.place.sort is not Sort.UNKNOWN else inner
     return UNKNOWN
@@ -163,7 +168,10 @@ def subscript(base: Value, index: Value) -> Value:
             # A field of a batch is named, or comes first; what is counted out of that may be a number.
             if base.name == ITEM:
                 return replace(base, name="")
-            return base if isinstance(index.constant, str) else replace(base, ranked=False)
+            if isinstance(index.constant, str):
+                return base
+            # One of several results, or an element of the only one: a single number, maybe.
+            return replace(base, name="" if base.name == GATHERED else base.name, ranked=False)
         case Kind.NDARRAY:
             return base
         case Kind.SEQUENCE if (
@@ -239,14 +247,17 @@ def arithmetic(left: Value, right: Value, op: ast.operator | None = None) -> Val
     if right.kind is Kind.EITHER:
         return either((g, arithmetic(left, option, op)) for g, option in right.options)
     kinds = (left.kind, right.kind)
+    gathered = GATHERED if GATHERED in (left.name, right.name) else ""
     if left.is_tensor or right.is_tensor:
         place, trail, likely = combined(
             [v for v in (left, right) if v.kind in (Kind.TENSOR, Kind.PARAMETER, Kind.BATCH)]
         )
-        return Value(Kind.TENSOR, place, likely=likely, ranked=left.ranked or right.ranked, trail=trail)
+        ranked = left.ranked or right.ranked
+        return Value(Kind.TENSOR, place, name=gathered, likely=likely, ranked=ranked, trail=trail)
     if Kind.BATCH in kinds:
         place, trail, _ = combined([left, right])
-        return Value(Kind.TENSOR, place, likely=True, ranked=left.ranked or right.ranked, trail=trail)
+        ranked = left.ranked or right.ranked
+        return Value(Kind.TENSOR, place, name=gathered, likely=True, ranked=ranked, trail=trail)
     if Kind.NDARRAY in kinds:
         return Value(Kind.NDARRAY, HOST)
     plain = (Kind.SCALAR, Kind.CONSTANT)

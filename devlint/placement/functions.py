@@ -22,6 +22,7 @@ from devlint.placement.values import (
     NOWHERE,
     SCALAR,
     UNKNOWN,
+    Happening,
     Kind,
     Place,
     Sort,
@@ -46,6 +47,7 @@ class Effects(NamedTuple):
     moves: tuple[tuple[str, Place, Step | None, bool], ...]
     # (parameter, attribute, what it was set to)
     attributes: tuple[tuple[str, str, Value], ...]
+    happenings: tuple[Happening, ...] = ()
 
 
 class Functions:
@@ -105,6 +107,7 @@ class Functions:
             self.call_nodes[function][request.node] = None
         value, effects = self._run(function, bound, request.frame.depth + 1)
         env = request.frame.env
+        request.frame.happenings.update(dict.fromkeys(effects.happenings))
         for site, place, step, likely in effects.moves:
             env.move_site(site, place, step, likely=likely)
         if effects.attributes:
@@ -157,6 +160,7 @@ class Functions:
         return value.retraced(back), Effects(
             effects.moves,
             tuple((parameter, name, attribute.retraced(back)) for parameter, name, attribute in effects.attributes),
+            effects.happenings,
         )
 
     def _run_plain(self, function: FunctionModel, bound: dict[str, Value], depth: int) -> tuple[Value, Effects]:
@@ -230,7 +234,7 @@ class Functions:
             name, dot, rest = path.partition(".")
             if dot and name in entry:
                 attributes.append((name, rest, value))
-        return Effects(tuple(moves), tuple(attributes))
+        return Effects(tuple(moves), tuple(attributes), tuple(frame.happenings))
 
     def instantiate(self, request: Call, class_value: Value) -> Value:
         """`Cls(...)`: runs the constructor and keeps what it set."""
@@ -257,6 +261,7 @@ class Functions:
         if request.frame.tells:
             self.call_log[constructor].append(bound)
         _, effects = self._run(constructor, bound, request.frame.depth + 1)
+        request.frame.happenings.update(dict.fromkeys(effects.happenings))
         me = constructor.parameters[0].arg if constructor.parameters else "self"
         own = [(name, value) for owner, name, value in effects.attributes if owner == me and name.isidentifier()]
         for site, place, moved, likely in effects.moves:

@@ -17,6 +17,7 @@ from devlint.placement.values import (
     NO_GUARDS,
     UNKNOWN,
     Guards,
+    Happening,
     Kind,
     Value,
     either,
@@ -55,6 +56,8 @@ class Frame:
     supposed: bool = False
     returns: list[tuple[Guards, Value]] = field(default_factory=list)
     yields: list[Value] = field(default_factory=list)
+    # What was done on the way to objects of known identity, in the functions that were called too.
+    happenings: dict[Happening, None] = field(default_factory=dict)
     final: Environment | None = None
     # The states at the returns.
     _ended: list[Environment] = field(default_factory=list)

@@ -10,7 +10,7 @@ from devlint.knowledge import ecosystem, torch_knowledge
 from devlint.placement.devices import MOVES
 from devlint.placement.environment import access_path
 from devlint.placement.expressions import combined
-from devlint.placement.request import Call, forward, unknown_call
+from devlint.placement.request import Call, forward, site_of, unknown_call
 from devlint.placement.values import (
     HOST,
     NONE,
@@ -140,11 +140,8 @@ SELF_RETURNING = frozenset(
 
 def _module_method(request: Call, receiver: Value, name: str) -> Value:
     analysis = request.frame.analysis
-    if receiver.kind is Kind.WRAPPER:
-        # The wrapper answers for itself alone: a method of the wrapped class isn't found on it.
-        own = None
-    else:
-        own = receiver.cls.method(name) if receiver.cls is not None else None
+    # A wrapper answers for itself alone: `cls` is its own class, not that of what it wraps.
+    own = receiver.cls.method(name) if receiver.cls is not None else None
     if own is not None:
         return analysis.functions.call_function(request, own, receiver)
     if name in MOVES:
@@ -176,7 +173,8 @@ def _module_method(request: Call, receiver: Value, name: str) -> Value:
             return Value(
                 Kind.STATE_DICT,
                 receiver.place,
-                inner=receiver if receiver.kind is Kind.WRAPPER else None,
+                inner=receiver,
+                site=site_of(request),
                 trail=receiver.trail,
             )
         case "modules" | "children":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cached_property
@@ -16,9 +17,10 @@ from devlint.placement.interpreter import Frame
 from devlint.placement.loops import HotLoop, Loops
 from devlint.placement.mixing import Mixing, mixings, unplaced
 from devlint.placement.project import Project
-from devlint.placement.sources import FunctionModel, FunctionNode, SourceModule, own_nodes
+from devlint.placement.request import site_at
+from devlint.placement.sources import FunctionModel, FunctionNode, SourceModule, dotted, own_nodes
 from devlint.placement.units import Unit, all_functions, units_at
-from devlint.placement.values import UNKNOWN, Step, Value
+from devlint.placement.values import UNKNOWN, Happening, Step, Value
 
 if TYPE_CHECKING:
     from devlint.placement.classes import ClassModel
@@ -141,6 +143,30 @@ class PlacementModel:
     def unplaced(self) -> dict[ast.Call, Mixing]:
         """The factories without a device whose result meets an input, in the scopes that were run by now."""
         return unplaced(self, self.mixings.values(), self._record)
+
+    def happenings(self, what: str, node: ast.Call) -> list[Happening]:
+        """What was done to the object that a call of this file makes, in any scope of the file or called from there."""
+        self.ensure_all()
+        site = site_at(self.source.path, node)
+        found = (h for frame in self._frames.values() if frame is not None for h in frame.happenings)
+        return [h for h in found if h.what == what and h.site == site]
+
+    def calls(self, name: str) -> Iterator[ast.Call]:
+        """The calls of this file of something with that last name; the scopes that they stand in are run."""
+        for unit in units_at(self.source, sorted(set(self.source.called_on.get(name, ())))):
+            self.ensure(unit.scope)
+            for node in ast.walk(unit.node):
+                if isinstance(node, ast.Call) and (dotted(node.func) or ast.unparse(node.func)).split(".")[-1] == name:
+                    yield node
+
+    def texts_match(self, pattern: str, *, elsewhere: bool = False) -> bool:
+        """Whether the text of a file of the project matches, or the project is too large to tell.
+
+        `elsewhere` leaves this file out.
+        """
+        if not elsewhere and re.search(pattern, self.source.text):
+            return True
+        return self._analysis.project.texts.match(Path(self.source.path), pattern)
 
     def hot_loop(self, node: ast.AST) -> HotLoop | None:
         """The hot loop that runs a node each pass."""

@@ -75,6 +75,10 @@ class Objects:
 
     def instance_of(self, cls: ClassModel, site: str = "", place: Place = NOWHERE) -> Value:
         """An object of a project class of which nothing else is known."""
+        for base in cls.outside_bases:
+            if base in self._analysis.knowledge.wrappers:
+                # What it wraps, and where that is, is its constructor's business.
+                return Value(Kind.WRAPPER, name=base, cls=cls, inner=Value(Kind.MODULE, likely=True), site=site)
         if self.is_module_class(cls):
             return Value(Kind.MODULE, place, cls=cls, site=site)
         for base in cls.outside_bases:
@@ -85,6 +89,18 @@ class Objects:
             if base in ecosystem.TENSOR_TYPES or base == "torch.nn.Parameter":
                 return UNKNOWN
         return Value(Kind.OBJECT, cls=cls, site=site)
+
+    def wrapper_has(self, wrapper: Value, name: str) -> bool | None:
+        """Whether a wrapper has an attribute of its own; None where its class may find it by other means."""
+        if name in self._analysis.knowledge.wrappers.get(wrapper.name, frozenset({name})):
+            return True
+        cls = wrapper.cls
+        if cls is None:
+            return False
+        if cls.defines(name):
+            return True
+        others = set(cls.outside_bases) - {wrapper.name, "object", "builtins.object", "typing.Generic"}
+        return None if others or cls.defines("__getattr__") or cls.defines("__getattribute__") else False
 
     def type_name(self, value: Value) -> str:
         """The qualified name of a class or reference."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from devlint.knowledge import ecosystem, torch_knowledge
-from devlint.placement.environment import access_path
+from devlint.placement.environment import access_path, is_under
 from devlint.placement.expressions import attribute, combined, leaves
 from devlint.placement.request import Call, site_of, unknown_call
 from devlint.placement.values import (
@@ -164,6 +164,9 @@ _WEIGHTED_FIRST = frozenset(
 
 
 def _module_place(request: Call) -> Place:
+    if "device_map" in request.keywords or request.open_ended:
+        # Libraries that load a model may put it anywhere.
+        return NOWHERE
     found = request.device(-1)
     return found[0] if found else HOST
 
@@ -184,13 +187,25 @@ def _container(name: str) -> Callable[[Call], Value]:
 
 
 def _wrap(request: Call, name: str) -> Value:
+    """A module in a wrapper, which keeps `device_ids` as it was given; unknown where it may be given unseen."""
     inner = request.argument(0, "module") or UNKNOWN
+    ids = request.argument(1, "device_ids") or (UNKNOWN if request.open_ended else NONE)
     step = request.step(f"wrapped by `{request.text}`")
     options = []
     for guards, module in inner.alternatives():
         if module.kind is Kind.UNKNOWN:
             module = replace(module, kind=Kind.MODULE, likely=True)
-        wrapped = Value(Kind.WRAPPER, module.place, name=name, inner=module, site=site_of(request), trail=module.trail)
+        wrapped = Value(
+            Kind.WRAPPER,
+            module.place,
+            name=name,
+            inner=module,
+            site=site_of(request),
+            keys=("device_ids",),
+            elements=(ids,),
+            depth=ids.depth + 1,
+            trail=module.trail,
+        )
         options.append((guards, wrapped.stepped(step)))
     return either(options)
 
@@ -270,7 +285,7 @@ def _getattr(request: Call) -> Value:
     node = ast.copy_location(ast.Attribute(request.node.args[0], name.constant, ast.Load()), request.node)
     results = []
     for guards, option in subject.alternatives():
-        if option.kind is Kind.WRAPPER and name.constant not in torch_knowledge().wrappers[option.name]:
+        if option.kind is Kind.WRAPPER and not request.frame.analysis.objects.wrapper_has(option, name.constant):
             continue
         if name.constant == "module" and option.kind is Kind.MODULE:
             # `getattr(model, "module", model)` on a bare model gives the default.
@@ -320,6 +335,19 @@ def _loaded(request: Call) -> Value:
     return replace(UNKNOWN, place=found[0] if found else NOWHERE, likely=True)
 
 
+def _saved(request: Call) -> Value:
+    """`torch.save`: remembers which state dicts it writes."""
+    env, node = request.frame.env, request.argument_node(0, "obj")
+    path = access_path(node) if node is not None else None
+    # `state["model"] = model.state_dict()` keeps the part beside the whole.
+    parts = [v for p, v in env.values.items() if path is not None and is_under(p, path)]
+    given = request.argument(0, "obj")
+    for leaf in [leaf for value in [*parts, *((given,) if given else ())] for leaf in leaves(value)]:
+        if leaf.kind is Kind.STATE_DICT:
+            request.happened("saved", leaf, "saved here")
+    return NONE
+
+
 def _super(request: Call) -> Value:
     frame = request.frame
     own = frame.lookup("self") if "self" in frame.env.values else UNKNOWN
@@ -360,6 +388,7 @@ OUTSIDE: dict[str, Callable[[Call], Value]] = {
     "torch.accelerator.current_accelerator": _current_accelerator,
     "torch.get_default_device": _current_accelerator,
     "torch.load": _loaded,
+    "torch.save": _saved,
     "torch.compile": _compiled,
     "torch.jit.script": _compiled,
     "torch.nn.Sequential": _container("torch.nn.Sequential"),

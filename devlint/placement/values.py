@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from enum import Enum
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from devlint.placement.classes import ClassModel
@@ -121,6 +121,16 @@ class Step(NamedTuple):
     column: int
 
 
+class Happening(NamedTuple):
+    """Something that was done to an object of known identity, and where: a state dict saved, a wrapper called."""
+
+    what: Literal["saved", "called"]
+    site: str
+    # Where the object was at the time.
+    place: Place
+    step: Step
+
+
 class Guard(NamedTuple):
     """A condition, by its text, and its outcome."""
 
@@ -150,7 +160,7 @@ class Value:
     constant: object = None
     cls: ClassModel | None = None
     function: FunctionModel | None = None
-    # What a wrapper wraps, or the object that a method is bound to.
+    # What a wrapper wraps, the object that a method is bound to, or the module that a state dict is of.
     inner: Value | None = None
     elements: tuple[Value, ...] | None = None
     keys: tuple[str, ...] | None = None
@@ -361,5 +371,7 @@ def element_of(value: Value) -> Value:
     return EMPTY if value.kind in (Kind.SEQUENCE, Kind.MAPPING) else UNKNOWN
 
 
+# The name of what a DataParallel gathered: one result for each replica, where its module gives one.
+GATHERED = "<gathered>"
 # The element of an empty list: nothing yet, whatever is appended decides.
 EMPTY = Value(Kind.UNKNOWN, name="<empty>")
