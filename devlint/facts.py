@@ -155,7 +155,9 @@ class Facts:
 
     def name_of(self, node: cst.CSTNode) -> str:
         """A node's source text, for messages: whitespace folded, long ones cut."""
-        text = " ".join(cst.Module([]).code_for_node(node).split())
+        # A header stands in brackets of our own.
+        bare = node.with_changes(lpar=(), rpar=()) if isinstance(node, cst.BaseExpression) else node
+        text = " ".join(cst.Module([]).code_for_node(bare).split())
         return text if len(text) <= 60 else f"{text[:57]}..."
 
 

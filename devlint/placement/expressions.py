@@ -11,6 +11,7 @@ from devlint.knowledge import torch_knowledge
 from devlint.placement import narrowing
 from devlint.placement.environment import access_path, merge
 from devlint.placement.values import (
+    DEVICE_CLASS,
     HOST,
     NOWHERE,
     SCALAR,
@@ -83,7 +84,7 @@ def attribute(frame: Frame, base: Value, node: ast.Attribute) -> Value:
             return frame.analysis.resolve(reference(f"{base.name}.{name}"), frame.source)
         case Kind.DEVICE:
             # `device.type` serves as a device string.
-            return base if name == "type" else SCALAR
+            return replace(base, name="") if name == "type" else SCALAR
         case Kind.WRAPPER:
             return _wrapper_attribute(frame, base, node)
         case Kind.MODULE | Kind.OBJECT:
@@ -119,7 +120,7 @@ def _tensor_attribute(base: Value, name: str, node: ast.Attribute) -> Value:
     if kind == "tensor":
         return Value(Kind.TENSOR, base.place, likely=base.likely, trail=base.trail)
     if kind == "device":
-        return Value(Kind.DEVICE, place=_place_or_same(base, node.value))
+        return Value(Kind.DEVICE, _place_or_same(base, node.value), DEVICE_CLASS)
     return SCALAR if kind == "scalar" else UNKNOWN
 
 

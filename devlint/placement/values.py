@@ -200,6 +200,9 @@ class Value:
         )
 
 
+# The name of a device that is an object for sure: others may be strings, or numbers of GPUs.
+DEVICE_CLASS = "torch.device"
+
 UNKNOWN = Value(Kind.UNKNOWN)
 SCALAR = Value(Kind.SCALAR)
 NONE = Value(Kind.CONSTANT, constant=None, name="None")
