@@ -65,11 +65,22 @@ class Piece:
         """The piece's code with nodes replaced."""
         tree: cst.CSTNode = self.module
         for old, new in replacements:
-            changed = tree.deep_replace(old, new)
+            changed = tree.deep_replace(old, self._in_our_brackets(old, new))
             assert isinstance(changed, cst.CSTNode)
             tree = changed
         assert isinstance(tree, cst.Module)
         return tree.code[1:-1] if self._wrapped else tree.code
+
+    def _in_our_brackets(self, old: cst.CSTNode, new: cst.CSTNode) -> cst.CSTNode:
+        """A replacement of a whole header: the brackets around it, which LibCST gives to `old`, stay outermost."""
+        if not self._wrapped or not isinstance(old, cst.BaseExpression) or not isinstance(new, cst.BaseExpression):
+            return new
+        if self.span_of(old) != self.span or (new.lpar and new.lpar[0] is old.lpar[0]):
+            return new
+        inner = old.with_changes(lpar=old.lpar[1:], rpar=old.rpar[:-1])
+        changed = new.deep_replace(old, inner)
+        assert isinstance(changed, cst.BaseExpression)
+        return changed.with_changes(lpar=[old.lpar[0], *changed.lpar], rpar=[*changed.rpar, old.rpar[-1]])
 
 
 class Facts:
