@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from devlint.placement.loops import HotLoop
     from devlint.placement.model import PlacementModel
     from devlint.placement.units import Unit
+    from devlint.settings import Settings
     from devlint.textmap import TextMap
 
 
@@ -42,7 +43,8 @@ class Piece:
         self._nodes: dict[Span, ast.expr] = {}
         for node in ast.walk(unit.node):
             if isinstance(node, ast.expr):
-                self._nodes[text.span_of(node)] = node
+                # The outermost: before Python 3.12, the parts of an f-string have the span of the whole.
+                self._nodes.setdefault(text.span_of(node), node)
 
     def span_of(self, node: cst.CSTNode) -> Span:
         """Where a LibCST node stands in the file."""
@@ -86,10 +88,15 @@ class Piece:
 class Facts:
     """The model's answers for the nodes of one piece of one file."""
 
-    def __init__(self, model: PlacementModel, piece: Piece, text: TextMap, path: str) -> None:
+    def __init__(
+        self, model: PlacementModel, piece: Piece, text: TextMap, path: str, settings: Settings | None = None
+    ) -> None:
         self.model = model
         self.text = text
         self.path = path
+        release = settings.torch_version if settings is not None else None
+        # Whether the code is meant for releases that all have `torch.accelerator`, which came with torch 2.6.
+        self.prefers_accelerator = release is not None and release >= (2, 6)
         self._piece = piece
 
     def node(self, node: cst.CSTNode) -> ast.expr | None:

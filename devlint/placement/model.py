@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -74,6 +75,11 @@ class PlacementModel:
         for function in all_functions(self.source):
             self.ensure(function)
 
+    def ensure_around(self, node: ast.expr) -> None:
+        """Runs the scope that an expression stands in."""
+        for unit in units_at(self.source, [node.lineno]):
+            self.ensure(unit.scope)
+
     # -- answers ---------------------------------------------------------------------------------------------------
 
     def value(self, node: ast.AST) -> Value:
@@ -132,6 +138,10 @@ class PlacementModel:
             (Step(f"`{function.name}` is called each step", self.source.path, node.lineno, node.col_offset), node)
             for node in self._analysis.functions.call_nodes.get(model, ())
         ]
+
+    def imports_from(self, pattern: re.Pattern[bytes]) -> set[str]:
+        """The names that the file imports from project modules whose text matches a pattern."""
+        return self._analysis.project.names_from(Path(self.source.path), self.source.text, pattern)
 
     @property
     def packages(self) -> frozenset[str]:
