@@ -11,6 +11,7 @@ from devlint.knowledge import ecosystem
 from devlint.placement.analysis import Analysis, Hints, Missing, OutOfBudgetError
 from devlint.placement.interpreter import Frame
 from devlint.placement.loops import HotLoop, Loops
+from devlint.placement.names import is_unbound
 from devlint.placement.project import Project
 from devlint.placement.sources import FunctionModel, FunctionNode, SourceModule, own_nodes
 from devlint.placement.units import Unit, all_functions, units_at
@@ -138,6 +139,10 @@ class PlacementModel:
             (Step(f"`{function.name}` is called each step", self.source.path, node.lineno, node.col_offset), node)
             for node in self._analysis.functions.call_nodes.get(model, ())
         ]
+
+    def is_unbound(self, name: ast.Name) -> bool:
+        """Whether nothing that can be seen binds a name where it is read: reading it is a NameError."""
+        return is_unbound(name, self.source, self._analysis.project)
 
     def imports_from(self, pattern: re.Pattern[bytes]) -> set[str]:
         """The names that the file imports from project modules whose text matches a pattern."""

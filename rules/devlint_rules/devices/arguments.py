@@ -58,7 +58,7 @@ def taker(found: ast.expr, facts: Facts) -> Taker | None:
                 child = parent
             case ast.Call(args=args, keywords=keywords):
                 if child in args and not any(isinstance(a, ast.Starred) for a in args):
-                    return _taken(parent, args.index(child), "", facts)  # type: ignore[arg-type]
+                    return _taken(parent, args.index(child), "", facts)
                 return (
                     _taken(parent, -1, child.arg or "", facts)
                     if child in keywords and isinstance(child, ast.keyword)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from devlint.lazy import cst, m
@@ -89,7 +90,8 @@ class InvalidDeviceString(Rule):
         )
 
 
-class _Fault(NamedTuple):
+@dataclass(frozen=True)
+class Fault:
     """What is wrong with a device string, and what it means."""
 
     why: str
@@ -109,7 +111,7 @@ _ONE = re.compile(rf"\s*({_TYPES}|{'|'.join(_NAMES)})?[\s:_.,/-]*?(-?\d+)?:?\s*"
 _SEVERAL = re.compile(rf"\s*(?:{_TYPES}|{'|'.join(_NAMES)})?:?\s*\d+(?:[,\s]+(?:(?:{_TYPES}):)?\d+)+\s*", re.IGNORECASE)
 
 
-def diagnosed(text: str) -> _Fault | None:
+def diagnosed(text: str) -> Fault | None:
     """What is wrong with a device string; None for a valid one, and for one that may be the name of another backend.
 
     What is valid was read off `torch.device` of torch 2.13: `[type]` or `[type]:[index]`, lower case, without spaces,
@@ -118,26 +120,26 @@ def diagnosed(text: str) -> _Fault | None:
     if _VALID.fullmatch(text) or not text.strip():
         return None
     if _SEVERAL.fullmatch(text):
-        return _Fault("a device has one index", hint="for several devices, wrap the model or start a process for each")
+        return Fault("a device has one index", hint="for several devices, wrap the model or start a process for each")
     match = _ONE.fullmatch(text)
     if match is None or not (match[1] or match[2]):
         return None
     name, index = (match[1] or "").lower(), match[2] or ""
     if index.startswith("-") and ":" in text:
-        return _Fault("an index isn't negative")
+        return Fault("an index isn't negative")
     index = str(abs(int(index))) if index else ""
     if not name:
-        return _Fault("a number by itself is an index only as an `int`", "cuda", index)
+        return Fault("a number by itself is an index only as an `int`", "cuda", index)
     if name in _NAMES:
         makers = "Apple" if name == "metal" else "NVIDIA and AMD"
-        return _Fault(f"GPUs of {makers} are of the type `{_NAMES[name]}`", _NAMES[name], index, is_name=True)
+        return Fault(f"GPUs of {makers} are of the type `{_NAMES[name]}`", _NAMES[name], index, is_name=True)
     if match[1] != name:
-        return _Fault("types are lower case", name, index)
+        return Fault("types are lower case", name, index)
     if text != text.strip() or " " in text:
-        return _Fault("it has a space", name, index)
+        return Fault("it has a space", name, index)
     if text.endswith(":"):
-        return _Fault("the index is missing", name, index)
-    return _Fault("an index stands behind a colon, without leading zeros", name, index)
+        return Fault("the index is missing", name, index)
+    return Fault("an index stands behind a colon, without leading zeros", name, index)
 
 
 class _Written(NamedTuple):
@@ -168,8 +170,8 @@ def _written(node: cst.SimpleString | cst.FormattedString, found: ast.expr, fact
         case ast.BinOp(op=ast.Mod(), left=left) as whole if left is found:
             return _Written(_HOLE.sub("0", text), whole)
         case ast.Attribute(attr="format"):
-            whole = next(around, None)
-            return _Written(_HOLE.sub("0", text), whole) if isinstance(whole, ast.Call) else None
+            formatted = next(around, None)
+            return _Written(_HOLE.sub("0", text), formatted) if isinstance(formatted, ast.Call) else None
         case ast.Attribute():
             return None
     return _Written(text, found)
@@ -190,7 +192,7 @@ def _is_registered(facts: Facts) -> bool:
 _REGISTERS = re.compile(rb"rename_privateuse1_backend|generate_methods_for_privateuse1_backend")
 
 
-def _respelt(node: cst.SimpleString | cst.FormattedString, fault: _Fault) -> Change | None:
+def _respelt(node: cst.SimpleString | cst.FormattedString, fault: Fault) -> Change | None:
     """The same string with what it means."""
     if fault.type is None:
         return None
