@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import libcst.matchers as m
 
     from devlint.facts import Facts
+    from devlint.placement.units import Unit
 
 ENTRY_POINTS = "devlint.rules"
 
@@ -95,6 +96,11 @@ class Rule:
     seen_as: ClassVar[tuple[str, ...]] = ()
     # What its fixes are: "S" safe, "U" unsafe, "S/U" either, "-" none.
     fix: ClassVar[str] = "-"
+
+    @classmethod
+    def may_concern(cls, unit: Unit) -> bool:
+        """A cheap question about a statement that bears the trigger, asked before it is parsed again and modelled."""
+        return True
 
     def shape(self) -> m.BaseMatcherNode:
         """The LibCST matcher for the nodes to judge."""
