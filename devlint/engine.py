@@ -116,6 +116,7 @@ class _Inspection:
         from devlint.placement.model import build
         from devlint.textmap import TextMap
 
+        self._settings = linter.settings
         self._display = source.display
         self._path = path
         # The rules, in their order, each with the imported names that it is about where the file itself bears no trigger.
@@ -190,7 +191,7 @@ class _Inspection:
         matches = m.findall(piece.module, rule.shape())
         if matches:
             self._model.ensure(unit.scope)
-        facts = Facts(self._model, piece, self._text, self._display)
+        facts = Facts(self._model, piece, self._text, self._display, self._settings)
         for node in matches:
             for report in rule.judge(node, facts):
                 yield self._finding(rule, report, piece, facts)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from devlint.placement.model import PlacementModel
     from devlint.placement.sources import FunctionModel
     from devlint.placement.units import Unit
+    from devlint.settings import Settings
     from devlint.textmap import TextMap
 
 
@@ -45,7 +46,8 @@ class Piece:
         self._augmented: dict[Span, ast.AugAssign] = {}
         for node in ast.walk(unit.node):
             if isinstance(node, ast.expr):
-                self._nodes[text.span_of(node)] = node
+                # The outermost: before Python 3.12, the parts of an f-string have the span of the whole.
+                self._nodes.setdefault(text.span_of(node), node)
             elif isinstance(node, ast.AugAssign):
                 self._augmented[text.span_of(node)] = node
 
@@ -74,20 +76,36 @@ class Piece:
         """The piece's code with nodes replaced."""
         tree: cst.CSTNode = self.module
         for old, new in replacements:
-            changed = tree.deep_replace(old, new)
+            changed = tree.deep_replace(old, self._in_our_brackets(old, new))
             assert isinstance(changed, cst.CSTNode)
             tree = changed
         assert isinstance(tree, cst.Module)
         return tree.code[1:-1] if self._wrapped else tree.code
 
+    def _in_our_brackets(self, old: cst.CSTNode, new: cst.CSTNode) -> cst.CSTNode:
+        """A replacement of a whole header: the brackets around it, which LibCST gives to `old`, stay outermost."""
+        if not self._wrapped or not isinstance(old, cst.BaseExpression) or not isinstance(new, cst.BaseExpression):
+            return new
+        if self.span_of(old) != self.span or (new.lpar and new.lpar[0] is old.lpar[0]):
+            return new
+        inner = old.with_changes(lpar=old.lpar[1:], rpar=old.rpar[:-1])
+        changed = new.deep_replace(old, inner)
+        assert isinstance(changed, cst.BaseExpression)
+        return changed.with_changes(lpar=[old.lpar[0], *changed.lpar], rpar=[*changed.rpar, old.rpar[-1]])
+
 
 class Facts:
     """The model's answers for the nodes of one piece of one file."""
 
-    def __init__(self, model: PlacementModel, piece: Piece, text: TextMap, path: str) -> None:
+    def __init__(
+        self, model: PlacementModel, piece: Piece, text: TextMap, path: str, settings: Settings | None = None
+    ) -> None:
         self.model = model
         self.text = text
         self.path = path
+        release = settings.torch_version if settings is not None else None
+        # Whether the code is meant for releases that all have `torch.accelerator`, which came with torch 2.6.
+        self.prefers_accelerator = release is not None and release >= (2, 6)
         self._piece = piece
 
     def node(self, node: cst.CSTNode) -> ast.expr | None:
@@ -198,7 +216,9 @@ class Facts:
 
     def name_of(self, node: cst.CSTNode) -> str:
         """A node's source text, for messages: whitespace folded, long ones cut."""
-        text = " ".join(cst.Module([]).code_for_node(node).split())
+        # A header stands in brackets of our own.
+        bare = node.with_changes(lpar=(), rpar=()) if isinstance(node, cst.BaseExpression) else node
+        text = " ".join(cst.Module([]).code_for_node(bare).split())
         return text if len(text) <= 60 else f"{text[:57]}..."
 
 

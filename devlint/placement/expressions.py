@@ -11,6 +11,7 @@ from devlint.placement import narrowing
 from devlint.placement.devices import is_setting
 from devlint.placement.environment import access_path, merge
 from devlint.placement.values import (
+    DEVICE_CLASS,
     GATHERED,
     HOST,
     ITEM,
@@ -87,7 +88,7 @@ def attribute(frame: Frame, base: Value, node: ast.Attribute) -> Value:
             return frame.analysis.resolve(reference(f"{base.name}.{name}"), frame.source)
         case Kind.DEVICE:
             # `device.type` serves as a device string.
-            return base if name == "type" else SCALAR
+            return replace(base, name="") if name == "type" else SCALAR
         case Kind.WRAPPER:
             return _wrapper_attribute(frame, base, node)
         case Kind.MODULE | Kind.OBJECT:
@@ -131,7 +132,7 @@ def _tensor_attribute(base: Value, name: str, node: ast.Attribute) -> Value:
         ranked = base.ranked and name in ("data", "T", "mT", "grad")
         return Value(Kind.TENSOR, base.place, likely=base.likely, ranked=ranked, trail=base.trail)
     if kind == "device":
-        return Value(Kind.DEVICE, place=_place_or_same(base, node.value))
+        return Value(Kind.DEVICE, _place_or_same(base, node.value), DEVICE_CLASS)
     return SCALAR if kind == "scalar" else UNKNOWN
 
 

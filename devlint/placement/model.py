@@ -16,6 +16,7 @@ from devlint.placement.functions import default_nodes
 from devlint.placement.interpreter import Frame
 from devlint.placement.loops import HotLoop, Loops
 from devlint.placement.mixing import Mixing, mixings, unplaced
+from devlint.placement.names import is_unbound
 from devlint.placement.project import Project
 from devlint.placement.request import site_at
 from devlint.placement.sources import FunctionModel, FunctionNode, SourceModule, dotted, own_nodes
@@ -102,6 +103,11 @@ class PlacementModel:
             a.arg: self._analysis.by_evidence(frame, a.arg, functions.declared(frame, a, defaults.get(a.arg)))
             for a in function.parameters
         }
+
+    def ensure_around(self, node: ast.expr) -> None:
+        """Runs the scope that an expression stands in."""
+        for unit in units_at(self.source, [node.lineno]):
+            self.ensure(unit.scope)
 
     # -- answers ---------------------------------------------------------------------------------------------------
 
@@ -211,6 +217,14 @@ class PlacementModel:
             (Step(f"`{function.name}` is called each step", self.source.path, node.lineno, node.col_offset), node)
             for node in self._analysis.functions.call_nodes.get(model, ())
         ]
+
+    def is_unbound(self, name: ast.Name) -> bool:
+        """Whether nothing that can be seen binds a name where it is read: reading it is a NameError."""
+        return is_unbound(name, self.source, self._analysis.project)
+
+    def imports_from(self, pattern: re.Pattern[bytes]) -> set[str]:
+        """The names that the file imports from project modules whose text matches a pattern."""
+        return self._analysis.project.names_from(Path(self.source.path), self.source.text, pattern)
 
     @property
     def packages(self) -> frozenset[str]:

@@ -12,6 +12,7 @@ from devlint.placement.environment import access_path, is_under
 from devlint.placement.expressions import attribute, combined, leaves
 from devlint.placement.request import Call, site_of, unknown_call
 from devlint.placement.values import (
+    DEVICE_CLASS,
     HOST,
     ITEM,
     NONE,
@@ -213,16 +214,16 @@ def _wrap(request: Call, name: str) -> Value:
 def _device(request: Call) -> Value:
     found = request.device(0, "device") or request.device(0, "type")
     if found is None:
-        return Value(Kind.DEVICE, PREFERRED if request.node.args else NOWHERE, likely=True)
+        return Value(Kind.DEVICE, PREFERRED if request.node.args else NOWHERE, DEVICE_CLASS, likely=True)
     place, likely = found
     index = request.argument(1, "index")
     if index is not None and isinstance(index.constant, int) and place.sort is Sort.ACCELERATOR:
         place = accelerator(f"{place.name}:{index.constant}")
-    return Value(Kind.DEVICE, place, likely=likely)
+    return Value(Kind.DEVICE, place, DEVICE_CLASS, likely=likely)
 
 
 def _current_accelerator(request: Call) -> Value:
-    return Value(Kind.DEVICE, PREFERRED)
+    return Value(Kind.DEVICE, PREFERRED, DEVICE_CLASS)
 
 
 def _enumerate(request: Call) -> Value:

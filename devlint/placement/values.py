@@ -256,6 +256,9 @@ def inherited(container: Value, part: Value) -> Value:
 
 _MOVABLE = (Kind.TENSOR, Kind.PARAMETER, Kind.MODULE, Kind.WRAPPER, Kind.BATCH)
 
+# The name of a device that is an object for sure: others may be strings, or numbers of GPUs.
+DEVICE_CLASS = "torch.device"
+
 UNKNOWN = Value(Kind.UNKNOWN)
 SCALAR = Value(Kind.SCALAR)
 NONE = Value(Kind.CONSTANT, constant=None, name="None")
