@@ -131,8 +131,10 @@ class _Inspection:
                 lines = trigger_lines(self._text.text, rule, self._text.starts)
             for unit in units_at(self._model.source, lines):
                 # The cheap questions first: what they leave over is parsed by LibCST, and its scope is modelled.
-                if isinstance(unit.statement, rule.statement) and not (
-                    rule.only_hot and not self._model.may_be_hot(unit)
+                if (
+                    isinstance(unit.statement, rule.statement)
+                    and rule.suspects(unit.node)
+                    and not (rule.only_hot and not self._model.may_be_hot(unit))
                 ):
                     yield from self._judge(rule(), unit)
 

@@ -98,6 +98,14 @@ class Rule:
     # What its fixes are: "S" safe, "U" unsafe, "S/U" either, "-" none.
     fix: ClassVar[str] = "-"
 
+    @classmethod
+    def suspects(cls, node: ast.stmt | ast.expr) -> bool:
+        """Whether a statement, or the header of one, could hold a finding at all, told from its `ast` alone.
+
+        What this turns down is neither parsed by LibCST nor modelled.
+        """
+        return True
+
     def shape(self) -> m.BaseMatcherNode:
         """The LibCST matcher for the nodes to judge."""
         raise NotImplementedError

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from devlint.knowledge import ecosystem
@@ -36,6 +37,8 @@ class HotLoop:
     path: tuple[Step, ...] = ()
     # The loop itself, where the code stands in it.
     node: Loop | None = None
+    # Each pass takes a batch of a loader: it isn't the depth of a model, or a search.
+    takes_batches: bool = False
 
 
 class Loops:
@@ -47,6 +50,7 @@ class Loops:
         self._judged: dict[ast.AST, HotLoop | None] = {}
         self._called_in_loop: dict[tuple[ast.AST, int], bool] = {}
         self._cold = ColdCode(model)
+        self._in_test = _is_test(Path(model.source.path))
 
     def around(self, node: ast.AST, depth: int = 0) -> HotLoop | None:
         """The hot loop that runs a node each pass; None where there is none, or where a guard makes it cold."""
@@ -69,6 +73,8 @@ class Loops:
 
     def possible(self, node: ast.AST, depth: int = 0) -> bool:
         """Whether a node stands in or holds some loop, or a loop may call its function, going by names alone."""
+        if self._in_test:
+            return False
         if any(isinstance(n, ast.comprehension) for n in ast.walk(node)):
             return True
         child = node
@@ -120,7 +126,7 @@ class Loops:
         if not isinstance(loop, ast.While):
             over = self._over_loader(loop.iter)
             if over is not None:
-                return self._hot(loop, f"iterates `{_short(loop.iter)}`", likely=over)
+                return self._hot(loop, f"iterates `{_short(loop.iter)}`", likely=over, takes_batches=True)
         if isinstance(loop, ast.comprehension):
             return None
         if any(isinstance(n, (ast.For, ast.While)) and self._steps_by_loader(n) for n in _nested(loop)):
@@ -137,9 +143,9 @@ class Loops:
         hot = self.judge(loop)
         return hot is not None
 
-    def _hot(self, loop: Loop, reason: str, *, likely: bool) -> HotLoop:
+    def _hot(self, loop: Loop, reason: str, *, likely: bool, takes_batches: bool = False) -> HotLoop:
         where = loop.iter if isinstance(loop, ast.comprehension) else loop
-        return HotLoop(where.lineno, where.col_offset, reason, likely, node=loop)
+        return HotLoop(where.lineno, where.col_offset, reason, likely, node=loop, takes_batches=takes_batches)
 
     def _over_loader(self, iterated: ast.expr) -> bool | None:
         """False: surely a loader; True: likely one; None: no."""
@@ -216,8 +222,15 @@ class Loops:
         for step, node in self._model.callers(function):
             hot = self.around(node, depth + 1)
             if hot is not None:
-                return HotLoop(hot.line, hot.column, hot.reason, True, (*hot.path, step))
+                return HotLoop(
+                    hot.line, hot.column, hot.reason, True, (*hot.path, step), takes_batches=hot.takes_batches
+                )
         return None
+
+
+def _is_test(path: Path) -> bool:
+    """A test reads what it checks; nobody waits for it."""
+    return path.name.startswith("test_") or path.stem.endswith("_test") or path.name == "conftest.py"
 
 
 def _is_model(value: Value) -> bool:

@@ -15,6 +15,7 @@ from devlint_rules.hot_loops.graphs import Graph, Region, added_up, gradients_ar
 if TYPE_CHECKING:
     from devlint.facts import Facts
     from devlint.findings import Note
+    from devlint.placement.loops import HotLoop
     from devlint.placement.sources import FunctionModel
 
 
@@ -56,7 +57,7 @@ class GraphKeptAlive(Rule):
         loss.backward()
         optimizer.step()
         total += loss
-    average = float(total) / len(loader)
+    average = total / len(loader)
     ```
 
     ## Use instead
@@ -74,7 +75,7 @@ class GraphKeptAlive(Rule):
         loss.backward()
         optimizer.step()
         total += loss.detach()
-    average = float(total) / len(loader)
+    average = total / len(loader)
     ```
 
     ## Fix safety
@@ -110,7 +111,7 @@ class GraphKeptAlive(Rule):
         if _starts_anew(kept.target, region, facts):
             return
         carriers = region.carriers(kept.value, facts.statement.lineno)
-        if not carriers or not _keeps(kept, [g for _, g in carriers], facts):
+        if not carriers or not _keeps(kept, [g for _, g in carriers], hot, facts):
             return
         tensor, graph = next((c for c in carriers if c[1].spent), carriers[0])
         change = _detached([c for c, _ in carriers], expression, facts)
@@ -190,7 +191,7 @@ def _adds_to_itself(statement: ast.AST, path: str) -> bool:
     )
 
 
-def _keeps(kept: Kept, graphs: list[Graph], facts: Facts) -> bool:
+def _keeps(kept: Kept, graphs: list[Graph], hot: HotLoop, facts: Facts) -> bool:
     """Whether the graphs outlive the step for nothing."""
     statement = facts.statement
     if kept.summed and stalls.under_no_grad(statement, facts):

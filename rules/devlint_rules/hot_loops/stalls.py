@@ -16,8 +16,14 @@ if TYPE_CHECKING:
     from devlint.placement.loops import HotLoop
 
 
+# Text that a file about accelerators, and one about steps, has somewhere.
+NEEDS = (
+    r"cuda|device|xpu|mps|npu|[aA]ccelerat",
+    r"[lL]oader|backward|step|no_grad|inference_mode|eval\(|_dl\b|_iter\b|optim",
+)
 # What DEV501 and DEV505 advise alike, whether the loop adds up numbers or tensors.
 ACCUMULATE_DETACHED = "accumulate the detached tensor, read it after the loop"
+LOG_SOMETIMES = "write it on some steps only (`if step % 100 == 0:`), or once after the loop"
 KEEP_DETACHED = "keep a detached tensor and read it once after the loop, or only on steps that log"
 
 
