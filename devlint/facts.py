@@ -66,7 +66,13 @@ class Piece:
         """The `ast` expression that a LibCST expression is."""
         if isinstance(node, cst.Arg):
             node = node.value
-        return self._nodes.get(self.span_of(node)) if node in self.positions else None
+        if node not in self.positions:
+            return None
+        span = self.span_of(node)
+        if (isinstance(node, cst.Tuple) and node.lpar) or (isinstance(node, cst.GeneratorExp) and not node.lpar):
+            # For `ast`, a tuple's parentheses belong to it, and a call's to the generator that is all it is given.
+            span = Span(span.line, span.column - 1, span.end_line, span.end_column + 1)
+        return self._nodes.get(span)
 
     def statement_of(self, node: cst.AugAssign) -> ast.AugAssign | None:
         """The `ast` statement that a LibCST augmented assignment is."""
@@ -216,9 +222,9 @@ class Facts:
 
     def name_of(self, node: cst.CSTNode) -> str:
         """A node's source text, for messages: whitespace folded, long ones cut."""
-        # A header stands in brackets of our own.
-        bare = node.with_changes(lpar=(), rpar=()) if isinstance(node, cst.BaseExpression) else node
-        text = " ".join(cst.Module([]).code_for_node(bare).split())
+        if isinstance(node, cst.BaseExpression) and not isinstance(node, (cst.Tuple, cst.GeneratorExp)):
+            node = node.with_changes(lpar=[], rpar=[])
+        text = " ".join(cst.Module([]).code_for_node(node).split())
         return text if len(text) <= 60 else f"{text[:57]}..."
 
 

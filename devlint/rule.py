@@ -85,6 +85,8 @@ class Rule:
     name: ClassVar[str]
     trigger: ClassVar[str]
     event: ClassVar[Literal["", "missing-attribute", "mixing", "unplaced-factory"]] = ""
+    # Expressions that must each match somewhere in the file too: without them the rule has nothing to say there.
+    needs: ClassVar[tuple[str, ...]] = ()
     # Names that this expression captures are triggers too: other names for what the rule is about.
     alias: ClassVar[str] = ""
     # The kind of statement that it looks at, where it looks at one only.

@@ -247,6 +247,9 @@ def arithmetic(left: Value, right: Value, op: ast.operator | None = None) -> Val
         return either((g, arithmetic(option, right, op)) for g, option in left.options)
     if right.kind is Kind.EITHER:
         return either((g, arithmetic(left, option, op)) for g, option in right.options)
+    if isinstance(op, ast.Mod) and left.kind is Kind.CONSTANT and isinstance(left.constant, str):
+        # Text that is formatted.
+        return SCALAR
     kinds = (left.kind, right.kind)
     gathered = GATHERED if GATHERED in (left.name, right.name) else ""
     if left.is_tensor or right.is_tensor:
@@ -263,8 +266,6 @@ def arithmetic(left: Value, right: Value, op: ast.operator | None = None) -> Val
         return Value(Kind.NDARRAY, HOST)
     plain = (Kind.SCALAR, Kind.CONSTANT)
     if left.kind in plain and right.kind in plain:
-        return SCALAR
-    if isinstance(op, ast.Mod) and left.kind is Kind.CONSTANT and isinstance(left.constant, str):
         return SCALAR
     if Kind.SEQUENCE in kinds and isinstance(op, (ast.Add, ast.Mult)):
         parts = [element_of(v) for v in (left, right) if v.kind is Kind.SEQUENCE]
