@@ -40,6 +40,8 @@ class Ran:
     held: bool = False
     # How often the host waited, in the operations that the effect names.
     syncs: int = 0
+    # How often something was copied from one device to another.
+    transfers: int = 0
 
 
 def example(rule: type[Rule], heading: str) -> str:
@@ -124,7 +126,8 @@ def _run_file(path: Path, effect: Effect, *, devices: bool, real: bool) -> Ran:
             return Ran(error)
         held = bool(eval(effect.holds, names)) if effect.holds else False
     syncs = sum(event.count for event in watch.report().syncs if effect.words in event.operation)
-    return Ran(None, held, syncs)
+    transfers = sum(event.count for event in watch.report().transfers)
+    return Ran(None, held, syncs, transfers)
 
 
 @contextlib.contextmanager
@@ -157,6 +160,8 @@ def _shows(effect: Effect, ran: Ran) -> bool:
         return type(ran.error).__name__ == effect.raises and effect.words in str(ran.error)
     if ran.error is not None:
         return False
+    if effect.transfers:
+        return ran.transfers >= effect.transfers
     return ran.held if effect.holds else ran.syncs >= effect.syncs
 
 
@@ -166,4 +171,6 @@ def _told(effect: Effect, ran: Ran) -> str:
         return f"raises {type(ran.error).__name__}: {first}"
     if effect.holds:
         return f"`{effect.holds}` is {ran.held}"
+    if effect.transfers:
+        return f"runs, and copies between devices {ran.transfers} times"
     return f"runs, and the host waits {ran.syncs} times in `{effect.words}`" if effect.syncs else "runs"
