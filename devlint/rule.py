@@ -59,7 +59,7 @@ class Effect:
 
     One of: it raises an error of the type `raises` whose text has `words`; `holds`, a Python expression, is true of its
     names when it ends; it gives a warning with the words `warns`; the host waits at least `syncs` times in operations
-    whose name has `words`.
+    whose name has `words`; at least `transfers` tensors are copied from one device to another.
     """
 
     raises: str = ""
@@ -67,6 +67,7 @@ class Effect:
     holds: str = ""
     warns: str = ""
     syncs: int = 0
+    transfers: int = 0
     # Code that is run before, and whether the example itself is run on a machine without an accelerator.
     before: str = ""
     without_accelerator: bool = False

@@ -84,6 +84,8 @@ class Objects:
         for base in cls.outside_bases:
             if base in self._analysis.knowledge.optimizers:
                 return Value(Kind.OPTIMIZER, cls=cls)
+            if base in self._analysis.knowledge.schedulers:
+                return Value(Kind.SCHEDULER, cls=cls)
             if base in self._analysis.knowledge.loaders:
                 return Value(Kind.LOADER, cls=cls)
             if base in ecosystem.TENSOR_TYPES or base == "torch.nn.Parameter":

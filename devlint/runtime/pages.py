@@ -43,6 +43,8 @@ class Ran:
     syncs: int = 0
     # Whether the warning that the effect names was given.
     warned: bool = False
+    # How often something was copied from one device to another.
+    transfers: int = 0
 
 
 def example(rule: type[Rule], heading: str) -> str:
@@ -128,7 +130,8 @@ def _run_file(path: Path, effect: Effect, *, devices: bool, real: bool) -> Ran:
             return Ran(error)
         held = bool(eval(effect.holds, names)) if effect.holds else False
     syncs = sum(event.count for event in watch.report().syncs if effect.words in event.operation)
-    return Ran(None, held, syncs, any(effect.warns in str(w.message) for w in warned))
+    transfers = sum(event.count for event in watch.report().transfers)
+    return Ran(None, held, syncs, any(effect.warns in str(w.message) for w in warned), transfers)
 
 
 @contextlib.contextmanager
@@ -178,6 +181,8 @@ def _shows(effect: Effect, ran: Ran) -> bool:
         return False
     if effect.warns:
         return ran.warned
+    if effect.transfers:
+        return ran.transfers >= effect.transfers
     return ran.held if effect.holds else ran.syncs >= effect.syncs
 
 
@@ -189,4 +194,6 @@ def _told(effect: Effect, ran: Ran) -> str:
         return f"runs, and {'warns' if ran.warned else 'does not warn'} that `{effect.warns}`"
     if effect.holds:
         return f"`{effect.holds}` is {ran.held}"
+    if effect.transfers:
+        return f"runs, and copies between devices {ran.transfers} times"
     return f"runs, and the host waits {ran.syncs} times in `{effect.words}`" if effect.syncs else "runs"

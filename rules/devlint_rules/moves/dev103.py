@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from devlint.findings import Edit, Note
 from devlint.lazy import cst, m
 from devlint.placement.dimensions import dimensions
-from devlint.placement.values import HOST, NONE, Kind, Value
+from devlint.placement.values import HOST, NONE, UNKNOWN, Kind, Value
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.moves import attributes
 from devlint_rules.moves.meetings import Meeting, meeting
@@ -107,7 +107,10 @@ class UnregisteredTensor(Rule):
             return
         cls = attributes.module_class(found, facts)
         made = _host_tensor(facts.model.value(found.value))
-        if cls is None or made is None or _host_tensor(facts.model.held(cls, found.name)) is None:
+        if cls is None or made is None or not _stays_there(facts.model.held(cls, found.name)):
+            return
+        if _reworks(found.value, found.name):
+            # `self.pe = self.pe.unsqueeze(0)`: told where it is made.
             return
         if attributes.overrides(cls, MOVERS) or attributes.set_elsewhere(found.name, constructor, facts):
             return
@@ -143,13 +146,35 @@ def _host_tensor(value: Value) -> Value | None:
     return None
 
 
+def _stays_there(held: Value) -> bool:
+    """Whether an attribute may be a host tensor once the constructor is through, and nothing else that is known.
+
+    What was set on some paths only is unknown on the others.
+    """
+    options = [v for _, v in held.alternatives() if v != NONE and v != UNKNOWN]
+    return bool(options) and all(_host_tensor(v) is not None for v in options)
+
+
+def _reworks(value: ast.expr, name: str) -> bool:
+    """Whether an attribute's new value is made of its old one."""
+    return any(isinstance(n, ast.Attribute) and n.attr == name for n in ast.walk(value))
+
+
 def _note(met: Meeting, facts: Facts) -> Note:
     return facts.note(f"meets moved tensors here, in `{met.function.name}`", met.node)
 
 
 def _registered(found: attributes.Kept, constructor: FunctionModel, facts: Facts) -> Change | None:
     """The tensor kept as a buffer instead."""
-    written = [n for n in constructor.nodes if isinstance(n, ast.Attribute) and _sets(n, found.name)]
+    # A buffer takes a tensor that is made of it; setting its name anew on another path, it wouldn't be one.
+    written = [
+        n
+        for n in constructor.nodes
+        if isinstance(n, ast.stmt)
+        and (other := attributes.kept(n)) is not None
+        and other.name == found.name
+        and not _reworks(other.value, found.name)
+    ]
     wants_grad = any(
         (isinstance(n, ast.keyword) and n.arg == "requires_grad")
         or (isinstance(n, ast.Attribute) and n.attr == "requires_grad_")
@@ -160,7 +185,3 @@ def _registered(found: attributes.Kept, constructor: FunctionModel, facts: Facts
     code = f'self.register_buffer("{found.name}", {facts.code_of(found.value)}, persistent=False)'
     edit: Edit = facts.replaced(found.statement, code)
     return Change("register it as a buffer, which moves with the module", "unsafe", edits=(edit,))
-
-
-def _sets(node: ast.Attribute, name: str) -> bool:
-    return node.attr == name and isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name)
