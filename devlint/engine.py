@@ -126,7 +126,7 @@ class _Inspection:
         for rule, names in self._rules.items():
             if rule.event:
                 self._model_events(names)
-                lines = sorted({node.lineno for node in self._model.missing})
+                lines = sorted({node.lineno for node in self._model.events(rule.event)})
             else:
                 lines = trigger_lines(self._text.text, rule, self._text.starts)
             for unit in units_at(self._model.source, lines):

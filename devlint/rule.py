@@ -74,13 +74,13 @@ class Rule:
 
     `trigger` is a regular expression: where it matches nothing in a file, the file is never parsed for this rule, and
     only the statements on lines that it matches are looked at. `event` names what the placement model reports by
-    itself ("missing-attribute"): then the whole file is modelled when the trigger matches it or a module it imports.
+    itself (an attribute that a wrapper lacks, a device that its replicas share): then the whole file is modelled when the trigger matches it or a module it imports.
     """
 
     code: ClassVar[str]
     name: ClassVar[str]
     trigger: ClassVar[str]
-    event: ClassVar[Literal["", "missing-attribute"]] = ""
+    event: ClassVar[Literal["", "missing-attribute", "pinned-device"]] = ""
     # Names that this expression captures are triggers too: other names for what the rule is about.
     alias: ClassVar[str] = ""
     # The kind of statement that it looks at, where it looks at one only.

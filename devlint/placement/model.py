@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import cached_property
 from pathlib import Path
 
 from devlint.knowledge import ecosystem
@@ -12,6 +13,7 @@ from devlint.placement.analysis import Analysis, Hints, Missing, OutOfBudgetErro
 from devlint.placement.interpreter import Frame
 from devlint.placement.loops import HotLoop, Loops
 from devlint.placement.project import Project
+from devlint.placement.replicas import Pinned, pinned_calls
 from devlint.placement.request import site_at
 from devlint.placement.sources import FunctionModel, FunctionNode, SourceModule, dotted, own_nodes
 from devlint.placement.units import Unit, all_functions, units_at
@@ -114,6 +116,15 @@ class PlacementModel:
         if not elsewhere and re.search(pattern, self.source.text):
             return True
         return self._analysis.project.texts.match(Path(self.source.path), pattern)
+
+    @cached_property
+    def pinned(self) -> dict[ast.Call, Pinned]:
+        """Calls that name one device in what every replica of a DataParallel runs, in the scopes that were run."""
+        return pinned_calls(self._analysis, self._record)
+
+    def events(self, name: str) -> Iterable[ast.expr]:
+        """The nodes that a kind of event was noted for."""
+        return self.pinned if name == "pinned-device" else self.missing
 
     def hot_loop(self, node: ast.AST) -> HotLoop | None:
         """The hot loop that runs a node each pass."""
