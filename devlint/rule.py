@@ -78,14 +78,14 @@ class Rule:
 
     `trigger` is a regular expression: where it matches nothing in a file, the file is never parsed for this rule, and
     only the statements on lines that it matches are looked at. `event` names what the placement model reports by
-    itself ("missing-attribute", "mixing", "unplaced-factory"): then the whole file is modelled when the trigger matches it, and for the
-    former those scopes of a file that use a module that it matches.
+    itself: then the whole file is modelled when the trigger matches it. What a wrapper lacks, and a device that its
+    replicas share, are also looked for where a file uses a module that the trigger matches.
     """
 
     code: ClassVar[str]
     name: ClassVar[str]
     trigger: ClassVar[str]
-    event: ClassVar[Literal["", "missing-attribute", "mixing", "unplaced-factory"]] = ""
+    event: ClassVar[Literal["", "missing-attribute", "pinned-device", "mixing", "unplaced-factory"]] = ""
     # Expressions that must each match somewhere in the file too: without them the rule has nothing to say there.
     needs: ClassVar[tuple[str, ...]] = ()
     # Names that this expression captures are triggers too: other names for what the rule is about.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +18,7 @@ from devlint.placement.loops import HotLoop, Loops
 from devlint.placement.mixing import Mixing, mixings, unplaced
 from devlint.placement.names import is_unbound
 from devlint.placement.project import Project
+from devlint.placement.replicas import Pinned, pinned_calls
 from devlint.placement.request import site_at
 from devlint.placement.sources import FunctionModel, FunctionNode, SourceModule, dotted, own_nodes
 from devlint.placement.units import Unit, all_functions, units_at
@@ -173,6 +174,22 @@ class PlacementModel:
         if not elsewhere and re.search(pattern, self.source.text):
             return True
         return self._analysis.project.texts.match(Path(self.source.path), pattern)
+
+    @cached_property
+    def pinned(self) -> dict[ast.Call, Pinned]:
+        """Calls that name one device in what every replica of a DataParallel runs, in the scopes that were run."""
+        return pinned_calls(self._analysis, self._record)
+
+    def events(self, name: str) -> Iterable[ast.expr | ast.stmt]:
+        """The nodes that the model has something to say of by itself, in the scopes that were run by now."""
+        match name:
+            case "mixing":
+                return self.mixings
+            case "unplaced-factory":
+                return self.unplaced
+            case "pinned-device":
+                return self.pinned
+        return self.missing
 
     def hot_loop(self, node: ast.AST) -> HotLoop | None:
         """The hot loop that runs a node each pass."""

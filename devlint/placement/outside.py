@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from devlint.knowledge import ecosystem, torch_knowledge
+from devlint.placement.devices import parse_device
 from devlint.placement.environment import access_path, is_under
 from devlint.placement.expressions import attribute, combined, leaves
 from devlint.placement.request import Call, site_of, unknown_call
@@ -219,7 +220,19 @@ def _device(request: Call) -> Value:
     index = request.argument(1, "index")
     if index is not None and isinstance(index.constant, int) and place.sort is Sort.ACCELERATOR:
         place = accelerator(f"{place.name}:{index.constant}")
-    return Value(Kind.DEVICE, place, DEVICE_CLASS, likely=likely)
+    return Value(
+        Kind.DEVICE,
+        place,
+        DEVICE_CLASS,
+        likely=likely,
+        constant=_numbered(request.argument(0, "device") or UNKNOWN),
+    )
+
+
+def _numbered(given: Value) -> str | None:
+    """`cuda:0` of `"cuda:0" if torch.cuda.is_available() else "cpu"`: the place knows the type alone."""
+    spelt = (str(v.constant) for _, v in given.alternatives() if v.kind is Kind.CONSTANT and given is not v)
+    return next((text for text in spelt if parse_device(text) is not None and ":" in text), None)
 
 
 def _current_accelerator(request: Call) -> Value:

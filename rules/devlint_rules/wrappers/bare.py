@@ -23,7 +23,7 @@ def bare_model(node: ast.expr, facts: Facts) -> tuple[Value, bool] | None:
     None where it may be wrapped, or something else.
     """
     options = [v for _, v in facts.model.value(node).alternatives()]
-    if not options or not all(_is_bare(v) for v in options) or _may_be_set_elsewhere(node, facts):
+    if not options or not all(is_bare(v) for v in options) or _may_be_set_elsewhere(node, facts):
         return None
     return options[0], not isinstance(node, ast.Name) or _is_parameter(node, facts)
 
@@ -35,7 +35,7 @@ def _is_parameter(node: ast.Name, facts: Facts) -> bool:
     return any(a.arg == node.id for a in facts.model.source.function(scope).parameters)
 
 
-def _is_bare(value: Value) -> bool:
+def is_bare(value: Value) -> bool:
     """A module of a known class whose making was seen."""
     if value.kind is not Kind.MODULE or value.site in ("", "self"):
         return False
