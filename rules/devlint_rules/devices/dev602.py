@@ -117,7 +117,7 @@ def _too_many(access: Access, facts: Facts) -> _Fault | None:
     match access.node:
         case ast.Call(func=ast.Attribute(attr="setdefault"), args=[_, *values]) if len(values) > 1:
             texts = [str(v.value) for v in values if isinstance(v, ast.Constant)]
-            edits = ()
+            edits: tuple[Edit, ...] = ()
             if len(texts) == len(values):
                 start, end = facts.text.span_of(values[0]), facts.text.span_of(values[-1])
                 span = type(start)(start.line, start.column, end.end_line, end.end_column)
