@@ -118,6 +118,7 @@ def _run_file(path: Path, effect: Effect, *, devices: bool, real: bool) -> Ran:
     watch = watch_devices()
     with contextlib.ExitStack() as stack:
         stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
+        stack.enter_context(_own_environment())
         warned = stack.enter_context(_all_warnings()) if effect.warns else []
         if devices and not real:
             stack.enter_context(virtual_cuda(DEVICES))
@@ -160,6 +161,17 @@ def _without_devices() -> Iterator[None]:
         yield
     finally:
         torch.cuda.is_available = available
+
+
+@contextlib.contextmanager
+def _own_environment() -> Iterator[None]:
+    """What code sets in the environment ends with it."""
+    before = dict(os.environ)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 @contextlib.contextmanager
