@@ -57,13 +57,15 @@ class Effect:
     """What a rule's bad example does when it is run, on virtual CUDA and on a real GPU, and its good one doesn't.
 
     One of: it raises an error of the type `raises` whose text has `words`; `holds`, a Python expression, is true of its
-    names when it ends; the host waits at least `syncs` times in operations whose name has `words`.
+    names when it ends; the host waits (or does what else `counts` names) at least `syncs` times in operations whose
+    name has `words`.
     """
 
     raises: str = ""
     words: str = ""
     holds: str = ""
     syncs: int = 0
+    counts: Literal["sync", "flush"] = "sync"
     # Code that is run before, and whether the example itself is run on a machine without an accelerator.
     before: str = ""
     without_accelerator: bool = False

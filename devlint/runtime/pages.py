@@ -38,7 +38,7 @@ class Ran:
     error: BaseException | None
     # Whether the effect's expression was true at the end, devices still there.
     held: bool = False
-    # How often the host waited, in the operations that the effect names.
+    # How often the host waited, or flushed, in the operations that the effect names.
     syncs: int = 0
 
 
@@ -123,7 +123,8 @@ def _run_file(path: Path, effect: Effect, *, devices: bool, real: bool) -> Ran:
         except Exception as error:
             return Ran(error)
         held = bool(eval(effect.holds, names)) if effect.holds else False
-    syncs = sum(event.count for event in watch.report().syncs if effect.words in event.operation)
+    counted = (event for event in watch.report().events if event.kind == effect.counts)
+    syncs = sum(event.count for event in counted if effect.words in event.operation)
     return Ran(None, held, syncs)
 
 
@@ -166,4 +167,5 @@ def _told(effect: Effect, ran: Ran) -> str:
         return f"raises {type(ran.error).__name__}: {first}"
     if effect.holds:
         return f"`{effect.holds}` is {ran.held}"
-    return f"runs, and the host waits {ran.syncs} times in `{effect.words}`" if effect.syncs else "runs"
+    what = {"sync": "the host waits", "flush": "it flushes"}[effect.counts]
+    return f"runs, and {what} {ran.syncs} times in `{effect.words}`" if effect.syncs else "runs"
