@@ -13,7 +13,7 @@ from devlint.placement.loops import HotLoop, Loops
 from devlint.placement.project import Project
 from devlint.placement.sources import FunctionModel, FunctionNode, SourceModule, own_nodes
 from devlint.placement.units import Unit, all_functions, units_at
-from devlint.placement.values import UNKNOWN, Step, Value
+from devlint.placement.values import UNKNOWN, Kind, Step, Value
 
 # Callers are looked at this many deep before a function itself.
 MAX_CALLER_CHAIN = 4
@@ -83,6 +83,12 @@ class PlacementModel:
     def resolved(self, node: ast.AST) -> Value:
         """The same, with a reference followed into the project."""
         return self._analysis.resolve(self.value(node), self.source)
+
+    def gives_batches(self, value: Value) -> bool:
+        """Whether iterating an object of the project gives a loader's batches: a prefetcher, a loader of its own."""
+        each = self._analysis.iterate(value)
+        parts = [leaf for _, option in each.alternatives() for leaf in (option, *(option.elements or ()))]
+        return any(p.kind is Kind.BATCH for p in parts)
 
     @property
     def missing(self) -> dict[ast.Attribute, Missing]:

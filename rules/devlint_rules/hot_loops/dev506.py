@@ -93,16 +93,17 @@ class CacheFlushInHotLoop(Rule):
         call = cst.ensure_type(node.value, cst.Call)
         name = _flushes(call, facts)
         hot = facts.hot_loop(call) if name is not None else None
-        if (
-            name is None
-            or hot is None
-            or _is_needed(name, hot.node or facts.model.enclosing_scope(facts.statement), facts)
-        ):
+        if name is None or hot is None or hot.kind == "call":
+            # A loop inside a model may well have to make room for its next part.
             return
+        around = hot.node or facts.model.enclosing_scope(facts.statement)
+        if _is_needed(name, around, facts):
+            return
+        trains = any(isinstance(n, ast.Attribute) and n.attr == "backward" for n in own_nodes(around))
         yield Report(
             call,
             f"`{facts.name_of(call)}` {COSTS[name]}",
-            "likely" if hot.likely else "certain",
+            "certain" if trains and not hot.likely else "likely",
             notes=stalls.hot_notes(hot, facts),
             hint=ADVICE.get(name, "leave it out; free memory by dropping the tensors that hold it"),
         )
