@@ -58,8 +58,8 @@ class Effect:
     """What a rule's bad example does when it is run, on virtual CUDA and on a real GPU, and its good one doesn't.
 
     One of: it raises an error of the type `raises` whose text has `words`; `holds`, a Python expression, is true of its
-    names when it ends; it gives a warning with the words `warns`; the host waits at least `syncs` times in operations
-    whose name has `words`; at least `transfers` tensors are copied from one device to another.
+    names when it ends; it gives a warning with the words `warns`; it does what `counts` names (waits for the accelerator,
+    flushes, copies between devices) at least `syncs` times in operations whose name has `words`.
     """
 
     raises: str = ""
@@ -67,7 +67,7 @@ class Effect:
     holds: str = ""
     warns: str = ""
     syncs: int = 0
-    transfers: int = 0
+    counts: Literal["sync", "flush", "transfer"] = "sync"
     # Code that is run before, and whether the example itself is run on a machine without an accelerator.
     before: str = ""
     without_accelerator: bool = False

@@ -28,12 +28,12 @@ from devlint.placement.values import (
     Sort,
     Step,
     Value,
+    batches_of,
     constant,
     either,
     join_all,
     replace,
     same_as,
-    sequence_of,
 )
 
 if TYPE_CHECKING:
@@ -208,7 +208,7 @@ class Functions:
         entry = dict(frame.env.values)
         frame.run(function.node.body)
         if function.is_generator:
-            value = sequence_of(join_all(frame.yields))
+            value = batches_of(join_all(frame.yields))
         elif frame.returns:
             # What a recursive call gives is what the others give.
             value = either((guards, returned) for guards, returned in frame.returns if returned is not EMPTY)

@@ -3,26 +3,36 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from devlint.knowledge import ecosystem
 from devlint.placement.cold import ColdCode, is_warm_up
 from devlint.placement.sources import FunctionNode, own_nodes
-from devlint.placement.values import Kind, Step, Value
+from devlint.placement.values import OVER_LOADER, Kind, Step, Value
 
 if TYPE_CHECKING:
     from devlint.placement.model import PlacementModel
 
 Loop = ast.For | ast.AsyncFor | ast.While | ast.comprehension
+Pass = Literal["batch", "step", "call"]
 
 # Functions that a framework calls each step.
 STEP_FUNCTIONS = ("training_step", "validation_step", "test_step", "predict_step")
 # Calls are followed backwards this far.
 MAX_CALLERS = 3
+
+
+# Calls that iterate what they are given, whatever they add to it.
+_HANDS_ON = re.compile(
+    r"^(enumerate|tqdm|trange|zip|islice|iter|chain|cycle|track|log_every|take|batched|skip_first_batches)$"
+    r"|prefetch|progress|background|infinite|forever|(^|_)bar$",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -37,8 +47,8 @@ class HotLoop:
     path: tuple[Step, ...] = ()
     # The loop itself, where the code stands in it.
     node: Loop | None = None
-    # Each pass takes a batch of a loader: it isn't the depth of a model, or a search.
-    takes_batches: bool = False
+    # What a pass is: a batch of a loader, a step of training, or some call of a module, which may be a model's depth.
+    kind: Pass = "call"
 
 
 class Loops:
@@ -126,7 +136,7 @@ class Loops:
         if not isinstance(loop, ast.While):
             over = self._over_loader(loop.iter)
             if over is not None:
-                return self._hot(loop, f"iterates `{_short(loop.iter)}`", likely=over, takes_batches=True)
+                return self._hot(loop, f"iterates `{_short(loop.iter)}`", likely=over, kind="batch")
         if isinstance(loop, ast.comprehension):
             return None
         if any(isinstance(n, (ast.For, ast.While)) and self._steps_by_loader(n) for n in _nested(loop)):
@@ -136,16 +146,16 @@ class Loops:
             return None
         if is_warm_up(loop):
             return None
-        reason = self._step_in(loop)
-        return self._hot(loop, reason, likely=True) if reason else None
+        found = self._step_in(loop)
+        return self._hot(loop, found[0], likely=True, kind=found[1]) if found else None
 
     def _steps_by_loader(self, loop: ast.For | ast.While) -> bool:
         hot = self.judge(loop)
         return hot is not None
 
-    def _hot(self, loop: Loop, reason: str, *, likely: bool, takes_batches: bool = False) -> HotLoop:
+    def _hot(self, loop: Loop, reason: str, *, likely: bool, kind: Pass) -> HotLoop:
         where = loop.iter if isinstance(loop, ast.comprehension) else loop
-        return HotLoop(where.lineno, where.col_offset, reason, likely, node=loop, takes_batches=takes_batches)
+        return HotLoop(where.lineno, where.col_offset, reason, likely, node=loop, kind=kind)
 
     def _over_loader(self, iterated: ast.expr) -> bool | None:
         """False: surely a loader; True: likely one; None: no."""
@@ -153,30 +163,26 @@ class Loops:
         for _, option in value.alternatives():
             if option.kind is Kind.LOADER:
                 return option.likely
-            if option.name == "<over a loader>":
-                return False
+            if option.name == OVER_LOADER:
+                return option.likely
+            if option.kind is Kind.OBJECT and self._model.gives_batches(option):
+                return True
         if value.kind in (Kind.UNKNOWN, Kind.SEQUENCE) and self._named_like_loader(iterated):
             return True
         return None
 
     def _named_like_loader(self, node: ast.expr) -> bool:
         match node:
-            case ast.Call(
-                func=ast.Name(id="enumerate" | "tqdm" | "zip" | "islice" | "iter" | "track"), args=[first, *_]
-            ):
-                return self._named_like_loader(first)
-            case ast.Call(
-                func=ast.Attribute(attr="tqdm" | "islice" | "track" | "log_every" | "trange"), args=[first, *_]
-            ):
-                return self._named_like_loader(first)
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=args) if _HANDS_ON.search(name):
+                return any(self._named_like_loader(a) for a in args)
             case ast.Subscript(value=ast.Name(id=name) | ast.Attribute(attr=name)):
                 return name.lower().endswith(("loaders", "loader", "_dls"))
             case ast.Name(id=name) | ast.Attribute(attr=name):
                 return any(fnmatchcase(name, pattern) for pattern in self._model.loader_names)
         return False
 
-    def _step_in(self, loop: ast.For | ast.AsyncFor | ast.While) -> str | None:
-        """What in the loop's own body makes each pass a step."""
+    def _step_in(self, loop: ast.For | ast.AsyncFor | ast.While) -> tuple[str, Pass] | None:
+        """What in the loop's own body makes each pass a step, and what kind of pass it is."""
         targets = (
             {n.id for n in ast.walk(loop.target) if isinstance(n, ast.Name)}
             if not isinstance(loop, ast.While)
@@ -189,13 +195,24 @@ class Loops:
                 continue
             func = node.func
             if isinstance(func, ast.Attribute) and func.attr == "backward":
-                return "calls `.backward()`"
+                return "calls `.backward()`", "step"
             if isinstance(func, ast.Attribute) and func.attr == "step" and self._is_optimizer(func.value):
-                return f"calls `{_short(func)}()`"
+                return f"calls `{_short(func)}()`", "step"
+            if self._takes_next(node):
+                return f"takes a batch by `{_short(node)}`", "batch"
             if called is None and self._calls_module(func, targets):
                 called = f"calls `{_short(func)}`"
         # An epoch's own model calls are evaluations now and then; a step trains.
-        return None if is_epoch else called
+        return (called, "call") if called is not None and not is_epoch else None
+
+    def _takes_next(self, call: ast.Call) -> bool:
+        """`next(batches)` of an iterator over a loader that was made before the loop, `prefetcher.next()`."""
+        match call:
+            case ast.Call(func=ast.Name(id="next"), args=[ast.Name() | ast.Attribute() as iterator, *_]):
+                return self._over_loader(iterator) is not None
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name) | ast.Attribute(attr=name), attr="next"), args=[]):
+                return "prefetch" in name.lower()
+        return False
 
     def _is_optimizer(self, node: ast.expr) -> bool:
         value = self._model.value(node)
@@ -216,15 +233,15 @@ class Loops:
     def _through_callers(self, function: FunctionNode, depth: int) -> HotLoop | None:
         """Hot because a hot loop of this file calls the function, or a framework does."""
         if self._is_step_function(function):
-            return HotLoop(function.lineno, function.col_offset, f"`{function.name}` is called each step", likely=True)
+            return HotLoop(
+                function.lineno, function.col_offset, f"`{function.name}` is called each step", likely=True, kind="step"
+            )
         if depth >= MAX_CALLERS:
             return None
         for step, node in self._model.callers(function):
             hot = self.around(node, depth + 1)
             if hot is not None:
-                return HotLoop(
-                    hot.line, hot.column, hot.reason, True, (*hot.path, step), takes_batches=hot.takes_batches
-                )
+                return HotLoop(hot.line, hot.column, hot.reason, True, (*hot.path, step), kind=hot.kind)
         return None
 
 

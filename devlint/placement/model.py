@@ -22,7 +22,7 @@ from devlint.placement.replicas import Pinned, pinned_calls
 from devlint.placement.request import site_at
 from devlint.placement.sources import FunctionModel, FunctionNode, SourceModule, dotted, own_nodes
 from devlint.placement.units import Unit, all_functions, units_at
-from devlint.placement.values import UNKNOWN, Happening, Step, Value
+from devlint.placement.values import UNKNOWN, Happening, Kind, Step, Value
 
 if TYPE_CHECKING:
     from devlint.placement.classes import ClassModel
@@ -135,6 +135,12 @@ class PlacementModel:
     def global_value(self, name: str) -> Value:
         """What a top-level name of the file stands for."""
         return self._analysis.global_value(self.source, name)
+
+    def gives_batches(self, value: Value) -> bool:
+        """Whether iterating an object of the project gives a loader's batches: a prefetcher, a loader of its own."""
+        each = self._analysis.iterate(value)
+        parts = [leaf for _, option in each.alternatives() for leaf in (option, *(option.elements or ()))]
+        return any(p.kind is Kind.BATCH for p in parts)
 
     @property
     def missing(self) -> dict[ast.Attribute, Missing]:

@@ -18,6 +18,7 @@ from devlint.placement.values import (
     ITEM,
     NONE,
     NOWHERE,
+    OVER_LOADER,
     PREFERRED,
     SCALAR,
     UNKNOWN,
@@ -250,8 +251,10 @@ def _zip(request: Call) -> Value:
 
 def _like(iterated: list[Value], each: Value) -> Value:
     """A sequence of `each`; its name says that a loader stands behind it."""
-    behind = any(v.kind is Kind.LOADER or v.name == "<over a loader>" for v in iterated)
-    return replace(sequence_of(each), name="<over a loader>" if behind else "")
+    behind = [v for v in iterated if v.kind is Kind.LOADER or v.name == OVER_LOADER]
+    if not behind:
+        return sequence_of(each)
+    return replace(sequence_of(each), name=OVER_LOADER, likely=all(v.likely for v in behind))
 
 
 def _listed(request: Call) -> Value:

@@ -258,6 +258,8 @@ _MOVABLE = (Kind.TENSOR, Kind.PARAMETER, Kind.MODULE, Kind.WRAPPER, Kind.BATCH)
 
 # The name of a device that is an object for sure: others may be strings, or numbers of GPUs.
 DEVICE_CLASS = "torch.device"
+# The name of a sequence that a loader stands behind.
+OVER_LOADER = "<over a loader>"
 
 UNKNOWN = Value(Kind.UNKNOWN)
 SCALAR = Value(Kind.SCALAR)
@@ -294,6 +296,13 @@ def sequence_of(each: Value) -> Value:
         if each.depth < MAX_NESTING
         else Value(Kind.SEQUENCE, each=UNKNOWN)
     )
+
+
+def batches_of(each: Value) -> Value:
+    """What a generator yields; one that yields a loader's batches, or parts of them, stands for the loader."""
+    parts = [leaf for _, option in each.alternatives() for leaf in (option, *(option.elements or ()))]
+    made = sequence_of(each)
+    return replace(made, name=OVER_LOADER, likely=True) if any(p.kind is Kind.BATCH for p in parts) else made
 
 
 def mapping(keys: Iterable[str], values: Iterable[Value]) -> Value:

@@ -39,12 +39,10 @@ class Ran:
     error: BaseException | None
     # Whether the effect's expression was true at the end, devices still there.
     held: bool = False
-    # How often the host waited, in the operations that the effect names.
+    # How often the host waited, flushed or copied in the operations that the effect names.
     syncs: int = 0
     # Whether the warning that the effect names was given.
     warned: bool = False
-    # How often something was copied from one device to another.
-    transfers: int = 0
 
 
 def example(rule: type[Rule], heading: str) -> str:
@@ -130,9 +128,9 @@ def _run_file(path: Path, effect: Effect, *, devices: bool, real: bool) -> Ran:
         except Exception as error:
             return Ran(error)
         held = bool(eval(effect.holds, names)) if effect.holds else False
-    syncs = sum(event.count for event in watch.report().syncs if effect.words in event.operation)
-    transfers = sum(event.count for event in watch.report().transfers)
-    return Ran(None, held, syncs, any(effect.warns in str(w.message) for w in warned), transfers)
+    counted = (event for event in watch.report().events if event.kind == effect.counts)
+    syncs = sum(event.count for event in counted if effect.words in event.operation)
+    return Ran(None, held, syncs, any(effect.warns in str(w.message) for w in warned))
 
 
 @contextlib.contextmanager
@@ -193,8 +191,6 @@ def _shows(effect: Effect, ran: Ran) -> bool:
         return False
     if effect.warns:
         return ran.warned
-    if effect.transfers:
-        return ran.transfers >= effect.transfers
     return ran.held if effect.holds else ran.syncs >= effect.syncs
 
 
@@ -206,6 +202,6 @@ def _told(effect: Effect, ran: Ran) -> str:
         return f"runs, and {'warns' if ran.warned else 'does not warn'} that `{effect.warns}`"
     if effect.holds:
         return f"`{effect.holds}` is {ran.held}"
-    if effect.transfers:
-        return f"runs, and copies between devices {ran.transfers} times"
-    return f"runs, and the host waits {ran.syncs} times in `{effect.words}`" if effect.syncs else "runs"
+    what = {"sync": "the host waits", "flush": "it flushes", "transfer": "it copies between devices"}[effect.counts]
+    where = f" in `{effect.words}`" if effect.words else ""
+    return f"runs, and {what} {ran.syncs} times{where}" if effect.syncs else "runs"

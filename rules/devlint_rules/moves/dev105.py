@@ -58,7 +58,7 @@ class CreatedThenMoved(Rule):
     code = "DEV105"
     name = "created-then-moved"
     trigger = r"\)\s*\.\s*(?:to|cuda|xpu|hpu|npu)\s*\("
-    effect = Effect(transfers=1)
+    effect = Effect(syncs=1, counts="transfer")
     seen_as = ("transfer",)
     fix = "S/U"
 
