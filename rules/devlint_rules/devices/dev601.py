@@ -109,7 +109,9 @@ def _use_before(statement: ast.stmt, facts: Facts, seen: set[ast.AST]) -> _Use |
     child: ast.AST = statement
     for parent in facts.model.ancestors(statement):
         for block in blocks_of(parent) if isinstance(parent, ast.stmt) else [getattr(parent, "body", [])]:
-            if isinstance(block, list) and child in block and not isinstance(parent, ast.ClassDef):
+            if isinstance(block, list) and isinstance(child, ast.stmt) and child in block:
+                if isinstance(parent, ast.ClassDef):
+                    continue
                 for earlier in reversed(block[: block.index(child)]):
                     use = _use_in(earlier, facts, 2)
                     if use is not None:
