@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from devlint.placement.sources import FunctionModel
@@ -41,8 +42,24 @@ def kept(statement: ast.stmt) -> Kept | None:
 
 
 def in_constructor(unit: Unit) -> bool:
-    """Whether a unit stands in the constructor of a class."""
-    return unit.scope is not None and unit.scope.cls is not None and unit.scope.name == "__init__"
+    """Whether a unit stands in the constructor of a class that inherits from something."""
+    scope = unit.scope
+    return scope is not None and scope.name == "__init__" and scope.cls is not None and bool(scope.cls.bases)
+
+
+@lru_cache(maxsize=4)
+def read_by_methods(cls: ast.ClassDef) -> frozenset[str]:
+    """The attributes of `self` that methods other than the constructor read, and do more with than call them."""
+    called: set[ast.AST] = set()
+    read: list[ast.Attribute] = []
+    for method in cls.body:
+        if isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef)) and method.name != "__init__":
+            for node in ast.walk(method):
+                if isinstance(node, ast.Call):
+                    called.add(node.func)
+                elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
+                    read.append(node)
+    return frozenset(n.attr for n in read if n not in called)
 
 
 def is_parameter(name: str, function: FunctionModel | None) -> bool:

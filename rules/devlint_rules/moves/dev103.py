@@ -95,7 +95,10 @@ class UnregisteredTensor(Rule):
 
     def concerns(self, unit: Unit) -> bool:
         found = attributes.kept(unit.statement)
-        return found is not None and attributes.in_constructor(unit) and _may_be_tensor(found.value, unit.scope)
+        if found is None or not attributes.in_constructor(unit) or not _may_be_tensor(found.value, unit.scope):
+            return False
+        cls = unit.scope.cls if unit.scope is not None else None
+        return cls is not None and found.name in attributes.read_by_methods(cls)
 
     def shape(self) -> m.BaseMatcherNode:
         return m.OneOf(m.Assign(targets=[m.AssignTarget(target=m.Attribute())]), m.AnnAssign(target=m.Attribute()))
@@ -132,9 +135,12 @@ class UnregisteredTensor(Rule):
 
 
 def _may_be_tensor(value: ast.expr, constructor: FunctionModel | None) -> bool:
-    """A call, an operation, or a name that isn't a plain parameter."""
-    if isinstance(value, ast.Name):
-        return not attributes.is_parameter(value.id, constructor)
+    """An operation, a call of something that isn't a class of modules, or a name that isn't a plain parameter."""
+    match value:
+        case ast.Name(id=name):
+            return not attributes.is_parameter(name, constructor)
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
+            return not name[:1].isupper() or name.endswith(("Tensor", "Variable"))
     return isinstance(value, (ast.Call, ast.BinOp, ast.UnaryOp, ast.Subscript, ast.IfExp, ast.Attribute, ast.Compare))
 
 

@@ -99,7 +99,9 @@ class UnregisteredModule(Rule):
 
     def concerns(self, unit: Unit) -> bool:
         found = attributes.kept(unit.statement)
-        return found is not None and attributes.in_constructor(unit) and gathered.may_gather(found.value, unit.scope)
+        if found is None or unit.scope is None or not attributes.in_constructor(unit):
+            return False
+        return gathered.may_gather(found.value, unit.scope) and gathered.is_filled(found, unit.scope)
 
     def shape(self) -> m.BaseMatcherNode:
         return m.OneOf(m.Assign(targets=[m.AssignTarget(target=m.Attribute())]), m.AnnAssign(target=m.Attribute()))

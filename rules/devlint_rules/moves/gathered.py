@@ -48,9 +48,26 @@ def may_gather(value: ast.expr, constructor: FunctionModel | None) -> bool:
             return not is_parameter(name, constructor)
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
             return name in MAKERS
-        case ast.List() | ast.Tuple() | ast.Dict() | ast.ListComp() | ast.DictComp():
+        case ast.List(elts=[]) | ast.Tuple(elts=[]) | ast.Dict(keys=[]):
             return True
+        case ast.List() | ast.Tuple() | ast.Dict() | ast.ListComp() | ast.DictComp():
+            # Something is made in it, or was before.
+            return any(
+                isinstance(n, ast.Call) or (isinstance(n, ast.Name) and not is_parameter(n.id, constructor))
+                for n in ast.walk(value)
+            )
     return False
+
+
+def is_filled(found: Kept, constructor: FunctionModel) -> bool:
+    """Whether there is anything in a list: it isn't empty as it is made, or the constructor does more with it."""
+    match found.value:
+        case ast.List(elts=[]) | ast.Tuple(elts=[]) | ast.Dict(keys=[]) | ast.Call(args=[], keywords=[]):
+            return any(
+                isinstance(n, ast.Attribute) and n.attr == found.name and n is not found.target
+                for n in constructor.nodes
+            )
+    return True
 
 
 def kind_of(value: ast.expr) -> str:
