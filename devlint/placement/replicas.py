@@ -120,12 +120,15 @@ def _device_argument(call: ast.Call) -> ast.expr | None:
 
 
 def numbered_device(value: Value, node: ast.expr) -> str | None:
-    """`cuda:0` where a value is that device, on some path at least; None for devices without a number."""
-    for _, option in value.alternatives():
+    """`cuda:0` where a value is that device if there are any; None for devices without a number."""
+    options = [option for _, option in value.alternatives()]
+    if any(option.kind not in (Kind.DEVICE, Kind.CONSTANT) for option in options):
+        # A number among other things, as in `*sizes, device = *x.shape, x.device`, isn't a device's.
+        return None
+    for option in options:
+        found = place_of_device(option, node)
         if option.kind is Kind.DEVICE and isinstance(option.constant, str):
             return option.constant
-        if option.kind in (Kind.DEVICE, Kind.CONSTANT):
-            found = place_of_device(option, node)
-            if found is not None and found[0].off_host and ":" in found[0].name:
-                return found[0].name
+        if found is not None and found[0].off_host and ":" in found[0].name:
+            return found[0].name
     return None
