@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from devlint.lazy import cst, m
 from devlint.placement.sources import blocks_of, own_nodes
@@ -106,7 +106,7 @@ _MAX_CHAIN = 3
 def _use_before(statement: ast.stmt, facts: Facts, seen: set[ast.AST]) -> _Use | None:
     """A use of the accelerator that surely ran before a statement: earlier in its blocks, or before its function's call."""
     scope: ast.AST | None = None
-    child: ast.AST = statement
+    child: Any = statement
     for parent in facts.model.ancestors(statement):
         for block in blocks_of(parent) if isinstance(parent, ast.stmt) else [getattr(parent, "body", [])]:
             if isinstance(block, list) and isinstance(child, ast.stmt) and child in block:
