@@ -11,7 +11,7 @@ from devlint.lazy import cst, m
 from devlint.placement.sources import blocks_of, own_nodes
 from devlint.placement.values import Kind
 from devlint.rule import Change, Effect, Report, Rule
-from devlint_rules.devices.arguments import takers
+from devlint_rules.devices.arguments import has_no_parameters, takers
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
@@ -101,16 +101,20 @@ def _is_taken(found: ast.expr, facts: Facts) -> bool:
     if isinstance(found, ast.Call):
         assert isinstance(found.func, ast.Attribute)
         owner = facts.model.resolved(found.func.value)
+        if has_no_parameters(owner):
+            return False
         return owner.kind in (Kind.TENSOR, Kind.PARAMETER, Kind.MODULE, Kind.WRAPPER, Kind.BATCH)
     if any(isinstance(parent, ast.arguments) for parent in facts.model.ancestors(found)):
         return False
-    # `torch.device("cuda")` by itself asks for nothing yet, and autocast only warns.
-    uses = [
-        t
-        for t in takers(found, facts)
-        if t.name not in ("torch.autocast", "torch.amp.autocast", "torch.get_device_module")
-    ]
-    return any(t.name != "torch.load" or not t.likely for t in uses)
+    return any(t.name not in _ASKS_FOR_NOTHING and not _moves_nothing(t.call, facts) for t in takers(found, facts))
+
+
+# Naming an accelerator here only chooses what happens on it.
+_ASKS_FOR_NOTHING = frozenset({"torch.autocast", "torch.amp.autocast", "torch.get_device_module"})
+
+
+def _moves_nothing(call: ast.Call, facts: Facts) -> bool:
+    return isinstance(call.func, ast.Attribute) and has_no_parameters(facts.model.value(call.func.value))
 
 
 # A condition that speaks of devices, however it does.
