@@ -78,7 +78,8 @@ class MissingCall(Rule):
     fix = "S"
 
     def shape(self) -> m.BaseMatcherNode:
-        return m.Attribute() | m.Name(m.MatchIfTrue(lambda name: name in (*QUESTIONS, *ACTIONS)))
+        named = m.OneOf(*(m.Name(name) for name in (*QUESTIONS, *ACTIONS)))
+        return m.Attribute(attr=named | m.OneOf(*(m.Name(name) for name in MOVES))) | named
 
     def judge(self, node: cst.Attribute | cst.Name, facts: Facts) -> Iterator[Report]:
         found = facts.node(node)
