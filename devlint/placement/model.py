@@ -8,6 +8,7 @@ from pathlib import Path
 
 from devlint.knowledge import ecosystem
 from devlint.placement.analysis import Analysis, Hints, Missing, OutOfBudgetError
+from devlint.placement.classes import ClassModel
 from devlint.placement.interpreter import Frame
 from devlint.placement.loops import HotLoop, Loops
 from devlint.placement.project import Project
@@ -83,6 +84,13 @@ class PlacementModel:
     def resolved(self, node: ast.AST) -> Value:
         """The same, with a reference followed into the project."""
         return self._analysis.resolve(self.value(node), self.source)
+
+    def class_around(self, node: ast.AST) -> ClassModel | None:
+        """The class of the method that a node runs in."""
+        for parent in self.ancestors(node):
+            if isinstance(parent, ast.ClassDef):
+                return self._analysis.objects.class_model(self.source, parent)
+        return None
 
     def gives_batches(self, value: Value) -> bool:
         """Whether iterating an object of the project gives a loader's batches: a prefetcher, a loader of its own."""
