@@ -68,7 +68,7 @@ def outside(request: Call, name: str) -> Value:
     if name in knowledge.schedulers:
         return Value(Kind.SCHEDULER, name=name)
     if name in knowledge.loaders:
-        return Value(Kind.LOADER, name=name, inner=None)
+        return Value(Kind.LOADER, name=name, pinned=_pins(request))
     if name in ecosystem.TENSOR_TYPES or name in ("torch.nn.Parameter", "torch.autograd.Variable"):
         return _tensor_constructor(request, name)
     if name in ecosystem.PASSING_ITERATORS or name.removeprefix("builtins.") in ecosystem.PASSING_ITERATORS:
@@ -278,7 +278,15 @@ def _super(request: Call) -> Value:
 
 def _loader(request: Call) -> Value:
     trail = (request.step(f"comes from `{request.text}`"),)
-    return Value(Kind.LOADER, HOST, name="torch.utils.data.DataLoader", trail=trail)
+    return Value(Kind.LOADER, HOST, name="torch.utils.data.DataLoader", trail=trail, pinned=_pins(request))
+
+
+def _pins(request: Call) -> bool | None:
+    """Whether a loader pins its batches; `pin_memory=False` is the default."""
+    given = request.keywords.get("pin_memory")
+    if given is None:
+        return None if request.open_ended or len(request.positional) > 7 else False
+    return given.constant if isinstance(given.constant, bool) else None
 
 
 def _compiled(request: Call) -> Value:

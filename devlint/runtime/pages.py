@@ -72,7 +72,7 @@ def run_page(rule: type[Rule], *, real: bool = False) -> list[Outcome]:
 
 
 def _linter(rule: type[Rule]) -> Linter:
-    return Linter(Settings(root=Path.cwd()), Registry([*META_RULES, rule]))
+    return Linter(Settings(root=Path.cwd(), select=("ALL",)), Registry([*META_RULES, rule]))
 
 
 def _fixed(rule: type[Rule], code: str) -> str:
