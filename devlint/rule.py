@@ -65,7 +65,8 @@ class Effect:
     words: str = ""
     holds: str = ""
     syncs: int = 0
-    counts: Literal["sync", "flush"] = "sync"
+    # "early reading": the clock is read while the accelerator still works.
+    counts: Literal["sync", "flush", "early reading"] = "sync"
     # Code that is run before, and whether the example itself is run on a machine without an accelerator.
     before: str = ""
     without_accelerator: bool = False

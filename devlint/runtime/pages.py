@@ -107,10 +107,11 @@ def _run(path: Path, effect: Effect, *, real: bool) -> Ran:
 
 
 def _run_file(path: Path, effect: Effect, *, devices: bool, real: bool) -> Ran:
+    from devlint.runtime.clocks import EarlyReadings
     from devlint.runtime.virtual.context import virtual_cuda
     from devlint.runtime.watch.watcher import watch_devices
 
-    watch = watch_devices()
+    watch, clocks = watch_devices(), EarlyReadings(real=real)
     with contextlib.ExitStack() as stack:
         stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
         if devices and not real:
@@ -118,13 +119,13 @@ def _run_file(path: Path, effect: Effect, *, devices: bool, real: bool) -> Ran:
         elif not devices and real:
             stack.enter_context(_without_devices())
         try:
-            with watch:
+            with watch, clocks if effect.counts == "early reading" else contextlib.nullcontext():
                 names = runpy.run_path(str(path))
         except Exception as error:
             return Ran(error)
         held = bool(eval(effect.holds, names)) if effect.holds else False
     counted = (event for event in watch.report().events if event.kind == effect.counts)
-    syncs = sum(event.count for event in counted if effect.words in event.operation)
+    syncs = sum(event.count for event in counted if effect.words in event.operation) + clocks.count
     return Ran(None, held, syncs)
 
 
@@ -167,5 +168,9 @@ def _told(effect: Effect, ran: Ran) -> str:
         return f"raises {type(ran.error).__name__}: {first}"
     if effect.holds:
         return f"`{effect.holds}` is {ran.held}"
+    if not effect.syncs:
+        return "runs"
+    if effect.counts == "early reading":
+        return f"runs, and reads the clock {ran.syncs} times while the accelerator still works"
     what = {"sync": "the host waits", "flush": "it flushes"}[effect.counts]
-    return f"runs, and {what} {ran.syncs} times in `{effect.words}`" if effect.syncs else "runs"
+    return f"runs, and {what} {ran.syncs} times in `{effect.words}`"
