@@ -171,6 +171,8 @@ class Value:
     site: str = ""
     # How it came to its place, which makes it no other value.
     trail: tuple[Step, ...] = field(default=(), compare=False)
+    # Whether it lies in page-locked memory of the host (of a loader: whether its batches do); None where it isn't known.
+    pinned: bool | None = None
     # How deep containers stand in one another.
     depth: int = field(default=0, compare=False)
     _hash: int | None = field(default=None, init=False, repr=False, compare=False)
@@ -200,7 +202,7 @@ class Value:
 
     def at(self, place: Place, step: Step | None = None, *, likely: bool = False) -> Value:
         """This value at another place."""
-        moved = replace(self, place=place, likely=self.likely or likely)
+        moved = replace(self, place=place, likely=self.likely or likely, pinned=None)
         return moved.stepped(step) if step else moved
 
     @property
