@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from devlint.textmap import TextMap
 
 
+# Events of what may have been made in a module that the file imports.
+FOLLOWING_IMPORTS = ("missing-attribute", "pinned-device")
+
+
 class Linter:
     """Lints sources under one set of settings; what it reads of the project it keeps for the next source."""
 
@@ -65,7 +69,7 @@ class Linter:
         triggered = {rule: frozenset[str]() for rule in rules if suspicious(raw, [rule])}
         for rule in rules:
             if (
-                rule.event == "missing-attribute"
+                rule.event in FOLLOWING_IMPORTS
                 and rule not in triggered
                 and (names := self._imported(source, path, rule))
             ):
@@ -116,6 +120,7 @@ class _Inspection:
         from devlint.placement.model import build
         from devlint.textmap import TextMap
 
+        self._settings = linter.settings
         self._display = source.display
         self._path = path
         # The rules, in their order, each with the imported names that it is about where the file itself bears no trigger.
@@ -130,24 +135,18 @@ class _Inspection:
         for rule, names in self._rules.items():
             if rule.event:
                 self._model_events(names)
-                lines = sorted({node.lineno for node in self._events(rule)})
+                lines = sorted({node.lineno for node in self._model.events(rule.event)})
             else:
                 lines = trigger_lines(self._text.text, rule, self._text.starts)
             for unit in units_at(self._model.source, lines):
                 # The cheap questions first: what they leave over is parsed by LibCST, and its scope is modelled.
-                if isinstance(unit.statement, rule.statement) and not (
-                    rule.only_hot and not self._model.may_be_hot(unit)
+                judge = rule()
+                if (
+                    isinstance(unit.statement, rule.statement)
+                    and judge.concerns(unit)
+                    and not (rule.only_hot and not self._model.may_be_hot(unit))
                 ):
-                    yield from self._judge(rule(), unit)
-
-    def _events(self, rule: type[Rule]) -> Iterable[ast.expr | ast.stmt]:
-        """The nodes that the model has something to say of."""
-        match rule.event:
-            case "mixing":
-                return self._model.mixings
-            case "unplaced-factory":
-                return self._model.unplaced
-        return self._model.missing
+                    yield from self._judge(judge, unit)
 
     def _model_events(self, names: frozenset[str]) -> None:
         """Models what may bring events: every scope, or those that use the given names."""
@@ -187,7 +186,7 @@ class _Inspection:
         matches = m.findall(piece.module, rule.shape())
         if matches:
             self._model.ensure(unit.scope)
-        facts = Facts(self._model, piece, self._text, self._display)
+        facts = Facts(self._model, piece, self._text, self._display, self._settings)
         for node in matches:
             for report in rule.judge(node, facts):
                 yield self._finding(rule, report, piece, facts)

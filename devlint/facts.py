@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from devlint.placement.loops import HotLoop
     from devlint.placement.mixing import Mixing
     from devlint.placement.model import PlacementModel
+    from devlint.placement.sources import FunctionModel
     from devlint.placement.units import Unit
+    from devlint.settings import Settings
     from devlint.textmap import TextMap
 
 
@@ -44,7 +46,8 @@ class Piece:
         self._augmented: dict[Span, ast.AugAssign] = {}
         for node in ast.walk(unit.node):
             if isinstance(node, ast.expr):
-                self._nodes[text.span_of(node)] = node
+                # The outermost: before Python 3.12, the parts of an f-string have the span of the whole.
+                self._nodes.setdefault(text.span_of(node), node)
             elif isinstance(node, ast.AugAssign):
                 self._augmented[text.span_of(node)] = node
 
@@ -63,7 +66,13 @@ class Piece:
         """The `ast` expression that a LibCST expression is."""
         if isinstance(node, cst.Arg):
             node = node.value
-        return self._nodes.get(self.span_of(node)) if node in self.positions else None
+        if node not in self.positions:
+            return None
+        span = self.span_of(node)
+        if (isinstance(node, cst.Tuple) and node.lpar) or (isinstance(node, cst.GeneratorExp) and not node.lpar):
+            # For `ast`, a tuple's parentheses belong to it, and a call's to the generator that is all it is given.
+            span = Span(span.line, span.column - 1, span.end_line, span.end_column + 1)
+        return self._nodes.get(span)
 
     def statement_of(self, node: cst.AugAssign) -> ast.AugAssign | None:
         """The `ast` statement that a LibCST augmented assignment is."""
@@ -73,20 +82,36 @@ class Piece:
         """The piece's code with nodes replaced."""
         tree: cst.CSTNode = self.module
         for old, new in replacements:
-            changed = tree.deep_replace(old, new)
+            changed = tree.deep_replace(old, self._in_our_brackets(old, new))
             assert isinstance(changed, cst.CSTNode)
             tree = changed
         assert isinstance(tree, cst.Module)
         return tree.code[1:-1] if self._wrapped else tree.code
 
+    def _in_our_brackets(self, old: cst.CSTNode, new: cst.CSTNode) -> cst.CSTNode:
+        """A replacement of a whole header: the brackets around it, which LibCST gives to `old`, stay outermost."""
+        if not self._wrapped or not isinstance(old, cst.BaseExpression) or not isinstance(new, cst.BaseExpression):
+            return new
+        if self.span_of(old) != self.span or (new.lpar and new.lpar[0] is old.lpar[0]):
+            return new
+        inner = old.with_changes(lpar=old.lpar[1:], rpar=old.rpar[:-1])
+        changed = new.deep_replace(old, inner)
+        assert isinstance(changed, cst.BaseExpression)
+        return changed.with_changes(lpar=[old.lpar[0], *changed.lpar], rpar=[*changed.rpar, old.rpar[-1]])
+
 
 class Facts:
     """The model's answers for the nodes of one piece of one file."""
 
-    def __init__(self, model: PlacementModel, piece: Piece, text: TextMap, path: str) -> None:
+    def __init__(
+        self, model: PlacementModel, piece: Piece, text: TextMap, path: str, settings: Settings | None = None
+    ) -> None:
         self.model = model
         self.text = text
         self.path = path
+        release = settings.torch_version if settings is not None else None
+        # Whether the code is meant for releases that all have `torch.accelerator`, which came with torch 2.6.
+        self.prefers_accelerator = release is not None and release >= (2, 6)
         self._piece = piece
 
     def node(self, node: cst.CSTNode) -> ast.expr | None:
@@ -97,6 +122,11 @@ class Facts:
     def statement(self) -> ast.stmt:
         """The statement that the piece is or belongs to."""
         return self._piece.unit.statement
+
+    @property
+    def scope(self) -> FunctionModel | None:
+        """The function that the piece runs in; None at the module's top level."""
+        return self._piece.unit.scope
 
     def value(self, node: cst.CSTNode) -> Value:
         """Kind, place and trail of an expression."""
@@ -192,6 +222,8 @@ class Facts:
 
     def name_of(self, node: cst.CSTNode) -> str:
         """A node's source text, for messages: whitespace folded, long ones cut."""
+        if isinstance(node, cst.BaseExpression) and not isinstance(node, (cst.Tuple, cst.GeneratorExp)):
+            node = node.with_changes(lpar=[], rpar=[])
         text = " ".join(cst.Module([]).code_for_node(node).split())
         return text if len(text) <= 60 else f"{text[:57]}..."
 

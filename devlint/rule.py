@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import libcst.matchers as m
 
     from devlint.facts import Facts
+    from devlint.placement.units import Unit
 
 ENTRY_POINTS = "devlint.rules"
 
@@ -57,13 +58,16 @@ class Effect:
     """What a rule's bad example does when it is run, on virtual CUDA and on a real GPU, and its good one doesn't.
 
     One of: it raises an error of the type `raises` whose text has `words`; `holds`, a Python expression, is true of its
-    names when it ends; the host waits at least `syncs` times in operations whose name has `words`.
+    names when it ends; it gives a warning with the words `warns`; it does what `counts` names (waits for the accelerator,
+    flushes, copies between devices) at least `syncs` times in operations whose name has `words`.
     """
 
     raises: str = ""
     words: str = ""
     holds: str = ""
+    warns: str = ""
     syncs: int = 0
+    counts: Literal["sync", "flush", "transfer"] = "sync"
     # Code that is run before, and whether the example itself is run on a machine without an accelerator.
     before: str = ""
     without_accelerator: bool = False
@@ -74,14 +78,16 @@ class Rule:
 
     `trigger` is a regular expression: where it matches nothing in a file, the file is never parsed for this rule, and
     only the statements on lines that it matches are looked at. `event` names what the placement model reports by
-    itself ("missing-attribute", "mixing", "unplaced-factory"): then the whole file is modelled when the trigger matches it, and for the
-    former those scopes of a file that use a module that it matches.
+    itself: then the whole file is modelled when the trigger matches it. What a wrapper lacks, and a device that its
+    replicas share, are also looked for where a file uses a module that the trigger matches.
     """
 
     code: ClassVar[str]
     name: ClassVar[str]
     trigger: ClassVar[str]
-    event: ClassVar[Literal["", "missing-attribute", "mixing", "unplaced-factory"]] = ""
+    event: ClassVar[Literal["", "missing-attribute", "pinned-device", "mixing", "unplaced-factory"]] = ""
+    # Expressions that must each match somewhere in the file too: without them the rule has nothing to say there.
+    needs: ClassVar[tuple[str, ...]] = ()
     # Names that this expression captures are triggers too: other names for what the rule is about.
     alias: ClassVar[str] = ""
     # The kind of statement that it looks at, where it looks at one only.
@@ -96,6 +102,10 @@ class Rule:
     seen_as: ClassVar[tuple[str, ...]] = ()
     # What its fixes are: "S" safe, "U" unsafe, "S/U" either, "-" none.
     fix: ClassVar[str] = "-"
+
+    def concerns(self, unit: Unit) -> bool:
+        """Whether a unit may be worth a look, told from its `ast` alone: what this turns down is never parsed again."""
+        return True
 
     def shape(self) -> m.BaseMatcherNode:
         """The LibCST matcher for the nodes to judge."""

@@ -19,9 +19,10 @@ def _pattern(triggers: frozenset[str]) -> re.Pattern[bytes]:
 
 
 def suspicious(raw: bytes, rules: Iterable[type[Rule]]) -> bool:
-    """Whether some rule's trigger stands in a file that is about torch."""
-    triggers = frozenset(rule.trigger for rule in rules)
-    return TORCH in raw and bool(triggers) and _pattern(triggers).search(raw) is not None
+    """Whether some rule's trigger, and all that it needs, stands in a file that is about torch."""
+    return TORCH in raw and any(
+        all(_pattern(frozenset({text})).search(raw) for text in (rule.trigger, *rule.needs)) for rule in rules
+    )
 
 
 def pattern_of(rule: type[Rule]) -> re.Pattern[bytes]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -76,6 +77,8 @@ class Settings:
     # fnmatch patterns, added to the built-in hints: names of loaders, and of functions that run once per batch.
     loader_names: tuple[str, ...] = ()
     hot_functions: tuple[str, ...] = ()
+    # The oldest release of torch that the code is meant for, as (major, minor); None where it isn't said.
+    torch_version: tuple[int, int] | None = None
     # What the command line selects on top of the above.
     overrides: Selection = Selection()
 
@@ -189,7 +192,7 @@ def _table_of(file: Path) -> dict[str, Any] | None:
     return table
 
 
-_Shape = Literal["strings", "codes", "globs", "confidence", "codes by glob", "folders"]
+_Shape = Literal["strings", "codes", "globs", "confidence", "codes by glob", "folders", "release"]
 
 # Each key of the table: the shape of its value. The field of Settings has the same name with underscores.
 _KEYS: Mapping[str, _Shape] = {
@@ -202,6 +205,7 @@ _KEYS: Mapping[str, _Shape] = {
     "confidence": "confidence",
     "loader-names": "strings",
     "hot-functions": "strings",
+    "torch-version": "release",
 }
 
 
@@ -224,6 +228,11 @@ def _read_value(value: object, shape: _Shape, where: str, root: Path, registry: 
             hint = nearest(value, known) if isinstance(value, str) else ""
             raise SettingsError(f"{where}: must be one of {', '.join(map(repr, known))}, not {value!r}{hint}")
         return value
+    if shape == "release":
+        release = re.fullmatch(r"(\d+)\.(\d+)", value) if isinstance(value, str) else None
+        if release is None:
+            raise SettingsError(f'{where}: must be a release of torch such as "2.6", not {value!r}')
+        return int(release[1]), int(release[2])
     if shape == "codes by glob":
         if not isinstance(value, dict):
             raise SettingsError(f"{where}: must be a table from a path pattern to a list of codes")

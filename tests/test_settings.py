@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from devlint.rule import Registry, Rule
+from devlint.engine import Linter
+from devlint.files import read_source
+from devlint.rule import Registry, Rule, load_registry
 from devlint.settings import Selection, Settings, SettingsError, check_selectors, load_settings, nearest
 
 
@@ -96,6 +98,7 @@ def test_all_keys(tmp_path):
         confidence = "certain"
         loader-names = ["*_dl"]
         hot-functions = ["process_batch"]
+        torch-version = "2.6"
         [tool.devlint.per-file-ignores]
         "tests/*" = ["DEV101"]
         """,
@@ -112,6 +115,7 @@ def test_all_keys(tmp_path):
         confidence="certain",
         loader_names=("*_dl",),
         hot_functions=("process_batch",),
+        torch_version=(2, 6),
     )
 
 
@@ -133,6 +137,8 @@ def test_no_file_or_isolated(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ('torch-version = "two"', "torch-version: must be a release of torch such as \"2.6\", not 'two'"),
+        ("torch-version = 2.6", 'torch-version: must be a release of torch such as "2.6", not 2.6'),
         ('selct = ["DEV1"]', "unknown key 'selct'; did you mean 'select'?"),
         ('select = ["DEV110"]', "select: no rule is called 'DEV110'; did you mean 'DEV101'?"),
         ('ignore = ["discarded-moves"]', "ignore: no rule is called 'discarded-moves'; did you mean 'discarded-move'?"),
@@ -166,3 +172,15 @@ def test_selectors_and_nearest():
     assert check_selectors(["DEV1", "ALL", "moved-parameter"], REGISTRY, "--select")
     assert nearest("DEV51", ["DEV101", "DEV501"]) == "; did you mean 'DEV501'?"
     assert nearest("qqqq", ["DEV101"]) == ""
+
+
+def test_hints_speak_of_torch_accelerator_where_every_release_has_it(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text('import torch\n\nx = torch.ones(3, device="gpu")\n')
+
+    def hints(release):
+        settings = Settings(root=tmp_path, torch_version=release)
+        return [f.hint for f in Linter(settings, load_registry()).check(read_source(program, "program.py"))]
+
+    assert hints(None) == hints((2, 5)) == [None]
+    assert "torch.accelerator.current_accelerator()" in hints((2, 6))[0]

@@ -13,6 +13,7 @@ import ast
 import inspect
 import json
 import sys
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -225,6 +226,30 @@ def public_classes(module: Any, base: type, prefix: str) -> list[str]:
     ]
 
 
+def stateless_modules(names: Iterable[str]) -> list[str]:
+    """Those that have neither parameters nor buffers as they are made by default; containers have what they hold."""
+    found = []
+    for name in names:
+        cls = getattr(nn, name.rsplit(".", 1)[1])
+        made = next((m for sizes in SIZES if (m := made_with(cls, sizes)) is not None), None)
+        if made is not None and not (made.state_dict() or hasattr(cls, "append") or hasattr(cls, "keys")):
+            found.append(name)
+    return sorted(set(found) - {"torch.nn.Module", "torch.nn.Container"})
+
+
+# Arguments that some constructor takes.
+SIZES = ((), (1,), (2, 2), (2, 2, 2), (4, 2, 2, 2), (1, (1, 1)))
+
+
+def made_with(cls: type[nn.Module], sizes: tuple[Any, ...]) -> nn.Module | None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return cls(*sizes)
+        except (TypeError, ValueError, AssertionError):
+            return None
+
+
 def collect() -> dict[str, Any]:
     functions, factories = torch_functions()
     methods, attributes = tensor_class()
@@ -240,6 +265,7 @@ def collect() -> dict[str, Any]:
         "tensor_methods": methods,
         "tensor_attributes": attributes,
         "modules": sorted(set(modules) - set(wrappers)),
+        "stateless": stateless_modules(set(modules) - set(wrappers)),
         "wrappers": wrappers,
         "optimizers": sorted(public_classes(torch.optim, Optimizer, "torch.optim")),
         "schedulers": sorted(public_classes(lr_scheduler, lr_scheduler.LRScheduler, "torch.optim.lr_scheduler")),

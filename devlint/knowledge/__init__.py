@@ -28,6 +28,8 @@ class Knowledge:
     tensor_methods: dict[str, str]
     tensor_attributes: dict[str, str]
     modules: frozenset[str]
+    # Those of them that have no parameters and buffers as they are made by default.
+    stateless: frozenset[str]
     wrappers: dict[str, frozenset[str]]
     optimizers: frozenset[str]
     schedulers: frozenset[str]
@@ -42,7 +44,16 @@ class Knowledge:
 def torch_knowledge() -> Knowledge:
     """The facts, read once for a process."""
     raw = json.loads(resources.files(__package__).joinpath("torch.json").read_text(encoding="utf-8"))
-    sets = ("factories", "modules", "optimizers", "schedulers", "loaders", "one_device", "keeping_dimensions")
+    sets = (
+        "factories",
+        "modules",
+        "stateless",
+        "optimizers",
+        "schedulers",
+        "loaders",
+        "one_device",
+        "keeping_dimensions",
+    )
     raw |= {key: frozenset(raw[key]) for key in sets}
     raw["wrappers"] = {name: frozenset(attributes) for name, attributes in raw["wrappers"].items()}
     raw["modules"] |= ecosystem.MODULE_CLASSES

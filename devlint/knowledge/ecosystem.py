@@ -46,6 +46,13 @@ MODULE_CLASSES = frozenset(
         "torchmetrics.metric.Metric",
     }
 )
+# Modules that have the state of what they hold, and none themselves.
+CONTAINERS = frozenset(
+    {"torch.nn.Module", "torch.nn.Container", "torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict",
+     "torch.nn.ParameterList", "torch.nn.ParameterDict"}
+)  # fmt: skip
+# Base classes that say nothing of what an object is.
+PLAIN_BASES = frozenset({"builtins.object", "abc.ABC", "typing.Generic", "typing.Protocol", "object"})
 # Calls of other libraries that give a torch.nn.Module, by the start of their qualified name.
 MODULE_FACTORIES = (
     "torchvision.models.",
@@ -140,7 +147,8 @@ CHEAP_MODULES = frozenset(
     {"torch.nn.ReLU", "torch.nn.Sigmoid", "torch.nn.Softmax", "torch.nn.Identity", "torch.nn.Dropout", "torch.nn.GELU"}
 )
 
-# Methods that give as many dimensions as they are asked for, which is some, beside those that torch.json tells of.
-KEEPING_DIMENSIONS = frozenset(
-    {"view", "reshape", "flatten", "detach", "detach_", "pin_memory", "requires_grad_", "type", "type_as", "expand_as", "view_as"}
+# Methods that keep the dimensions there are, beside those that torch.json tells of, and methods that give some.
+KEEPING_DIMENSIONS = frozenset({"detach", "detach_", "pin_memory", "requires_grad_", "type", "type_as"})
+GIVING_DIMENSIONS = frozenset(
+    {"view", "reshape", "flatten", "ravel", "unsqueeze", "unsqueeze_", "repeat", "expand", "expand_as", "view_as", "nonzero"}
 )  # fmt: skip

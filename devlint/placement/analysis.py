@@ -241,13 +241,20 @@ class Analysis:
                 each = value.each or join_all(value.elements or ())
                 return inherited(value, each)
             case Kind.OBJECT if value.cls is not None and (method := value.cls.method("__iter__")) is not None:
-                produced = self.functions.run_function(
-                    method, {method.parameters[0].arg: value} if method.parameters else {}, 1
-                )
-                return element_of(produced) if produced.kind is Kind.SEQUENCE else UNKNOWN
+                produced = self._run_own(method, value)
+                if produced.kind is Kind.SEQUENCE:
+                    return element_of(produced)
+                # An iterator of its own: `__iter__` returns the object, `__next__` gives the elements.
+                following = produced.cls.method("__next__") if produced.cls is not None else None
+                return self._run_own(following, produced) if following is not None else UNKNOWN
             case Kind.UNKNOWN if value.place.sort is not Sort.UNKNOWN:
                 return value
         return UNKNOWN
+
+    def _run_own(self, method: FunctionModel, value: Value) -> Value:
+        """What a method without further arguments gives for an object."""
+        given = {method.parameters[0].arg: value} if method.parameters else {}
+        return self.functions.run_function(method, given, 1)
 
     def entered(self, value: Value) -> Value:
         """What `with value as x` binds."""
@@ -261,13 +268,11 @@ class Analysis:
 
     def note_attribute(self, frame: Frame, base: Value, node: ast.Attribute) -> None:
         """Remembers a read of an attribute that a wrapper hasn't got."""
-        if frame.record is None or not isinstance(node.ctx, ast.Load):
+        if not frame.tells or not isinstance(node.ctx, ast.Load):
             return
         options = [v for _, v in base.alternatives()]
         for option in options:
-            if option.kind is Kind.WRAPPER and node.attr not in self.knowledge.wrappers.get(
-                option.name, frozenset({node.attr})
-            ):
+            if option.kind is Kind.WRAPPER and self.objects.wrapper_has(option, node.attr) is False:
                 self.missing[node] = Missing(option, len(options) > 1)
                 return
         self.missing.pop(node, None)

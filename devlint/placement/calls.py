@@ -38,6 +38,7 @@ def call(frame: Frame, node: ast.Call) -> Value:
     ]:
         evaluate(frame, extra)
     if callee is not None:
+        _note_wrapper_call(request, callee)
         if callee.kind is not Kind.EITHER:
             return _call_value(request, callee)
         return either((g, _call_value(request, c)) for g, c in callee.alternatives())
@@ -47,6 +48,14 @@ def call(frame: Frame, node: ast.Call) -> Value:
     if receiver.kind is not Kind.EITHER:
         return method(request, receiver, name)
     return either((g, method(request, r, name)) for g, r in receiver.alternatives())
+
+
+def _note_wrapper_call(request: Call, callee: Value) -> None:
+    """A wrapper is called; told where every path to the call leaves it at one place."""
+    options = [v for _, v in callee.alternatives()]
+    if options[0].kind is Kind.WRAPPER and len({v.place for v in options}) == 1:
+        for option in options:
+            request.happened("called", option, "called here")
 
 
 def _method_or_attribute(frame: Frame, receiver: Value, func: ast.Attribute) -> Value | None:

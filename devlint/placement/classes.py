@@ -86,10 +86,7 @@ class ClassModel:
     @cached_property
     def text(self) -> str:
         """The class's source."""
-        starts = self.source.line_starts
-        return self.source.text[
-            starts[self.node.lineno - 1] : [*starts, len(self.source.text)][self.node.end_lineno or -1]
-        ]
+        return self.source.text_of(self.node)
 
     @cached_property
     def sets_by_name(self) -> bool:

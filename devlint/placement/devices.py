@@ -33,6 +33,17 @@ def is_device_name(node: ast.expr) -> bool:
     return False
 
 
+# Names under which programs keep what their user told them.
+SETTINGS_NAMES = frozenset(
+    {"self", "args", "opt", "opts", "options", "config", "cfg", "conf", "hparams", "params", "FLAGS"}
+)
+
+
+def is_setting(node: ast.Attribute) -> bool:
+    """`args.device`, `self.device`: what the program was told, rather than where some tensor is."""
+    return isinstance(node.value, ast.Name) and node.value.id in SETTINGS_NAMES
+
+
 def place_of_device(value: Value, node: ast.expr | None) -> tuple[Place, bool] | None:
     """(place, likely) that a `device=` or `.to(...)` argument means; None when it isn't a device at all."""
     match value.kind:

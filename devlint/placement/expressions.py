@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 
 from devlint.knowledge import torch_knowledge
 from devlint.placement import narrowing
+from devlint.placement.devices import is_setting
 from devlint.placement.environment import access_path, merge
 from devlint.placement.sources import text_of
 from devlint.placement.values import (
+    DEVICE_CLASS,
+    GATHERED,
     HOST,
     ITEM,
     NOWHERE,
@@ -86,7 +89,7 @@ def attribute(frame: Frame, base: Value, node: ast.Attribute) -> Value:
             return frame.analysis.resolve(reference(f"{base.name}.{name}"), frame.source)
         case Kind.DEVICE:
             # `device.type` serves as a device string.
-            return base if name == "type" else SCALAR
+            return replace(base, name="") if name == "type" else SCALAR
         case Kind.WRAPPER:
             return _wrapper_attribute(frame, base, node)
         case Kind.MODULE | Kind.OBJECT:
@@ -101,7 +104,7 @@ def attribute(frame: Frame, base: Value, node: ast.Attribute) -> Value:
             return UNKNOWN
         case Kind.UNKNOWN:
             if name == "device":
-                return Value(Kind.DEVICE, place=_place_or_same(base, node.value))
+                return Value(Kind.DEVICE, place=_place_or_same(base, node if is_setting(node) else node.value))
             # A part of something computed from tensors, such as `outputs.loss`.
             return (
                 replace(UNKNOWN, place=base.place, likely=True, trail=base.trail)
@@ -130,12 +133,16 @@ def _tensor_attribute(base: Value, name: str, node: ast.Attribute) -> Value:
         ranked = base.ranked and name in ("data", "T", "mT", "grad")
         return Value(Kind.TENSOR, base.place, likely=base.likely, ranked=ranked, trail=base.trail)
     if kind == "device":
-        return Value(Kind.DEVICE, place=_place_or_same(base, node.value))
+        return Value(Kind.DEVICE, _place_or_same(base, node.value), DEVICE_CLASS)
     return SCALAR if kind == "scalar" else UNKNOWN
 
 
 def _wrapper_attribute(frame: Frame, base: Value, node: ast.Attribute) -> Value:
     inner = base.inner or UNKNOWN
+    if base.keys is not None and base.elements is not None and node.attr in base.keys:
+        return base.elements[base.keys.index(node.attr)]
+    if base.cls is not None and node.attr != "module":
+        return frame.analysis.objects.attribute_of(base, node.attr, node)
     if node.attr == "module":
         return inner.at(base.place) if inner.is_module and base.place.sort is not Sort.UNKNOWN else inner
     return UNKNOWN
@@ -163,7 +170,10 @@ def subscript(base: Value, index: Value) -> Value:
             # A field of a batch is named, or comes first; what is counted out of that may be a number.
             if base.name == ITEM:
                 return replace(base, name="")
-            return base if isinstance(index.constant, str) else replace(base, ranked=False)
+            if isinstance(index.constant, str):
+                return base
+            # One of several results, or an element of the only one: a single number, maybe.
+            return replace(base, name="" if base.name == GATHERED else base.name, ranked=False)
         case Kind.NDARRAY:
             return base
         case Kind.SEQUENCE if (
@@ -238,21 +248,25 @@ def arithmetic(left: Value, right: Value, op: ast.operator | None = None) -> Val
         return either((g, arithmetic(option, right, op)) for g, option in left.options)
     if right.kind is Kind.EITHER:
         return either((g, arithmetic(left, option, op)) for g, option in right.options)
+    if isinstance(op, ast.Mod) and left.kind is Kind.CONSTANT and isinstance(left.constant, str):
+        # Text that is formatted.
+        return SCALAR
     kinds = (left.kind, right.kind)
+    gathered = GATHERED if GATHERED in (left.name, right.name) else ""
     if left.is_tensor or right.is_tensor:
         place, trail, likely = combined(
             [v for v in (left, right) if v.kind in (Kind.TENSOR, Kind.PARAMETER, Kind.BATCH)]
         )
-        return Value(Kind.TENSOR, place, likely=likely, ranked=left.ranked or right.ranked, trail=trail)
+        ranked = left.ranked or right.ranked
+        return Value(Kind.TENSOR, place, name=gathered, likely=likely, ranked=ranked, trail=trail)
     if Kind.BATCH in kinds:
         place, trail, _ = combined([left, right])
-        return Value(Kind.TENSOR, place, likely=True, ranked=left.ranked or right.ranked, trail=trail)
+        ranked = left.ranked or right.ranked
+        return Value(Kind.TENSOR, place, name=gathered, likely=True, ranked=ranked, trail=trail)
     if Kind.NDARRAY in kinds:
         return Value(Kind.NDARRAY, HOST)
     plain = (Kind.SCALAR, Kind.CONSTANT)
     if left.kind in plain and right.kind in plain:
-        return SCALAR
-    if isinstance(op, ast.Mod) and left.kind is Kind.CONSTANT and isinstance(left.constant, str):
         return SCALAR
     if Kind.SEQUENCE in kinds and isinstance(op, (ast.Add, ast.Mult)):
         parts = [element_of(v) for v in (left, right) if v.kind is Kind.SEQUENCE]

@@ -22,16 +22,18 @@ from devlint.placement.values import (
     NOWHERE,
     SCALAR,
     UNKNOWN,
+    Happening,
     Kind,
     Place,
+    Sort,
     Step,
     Value,
+    batches_of,
     constant,
     either,
     join_all,
     replace,
     same_as,
-    sequence_of,
 )
 
 if TYPE_CHECKING:
@@ -45,6 +47,7 @@ class Effects(NamedTuple):
     moves: tuple[tuple[str, Place, Step | None, bool], ...]
     # (parameter, attribute, what it was set to)
     attributes: tuple[tuple[str, str, Value], ...]
+    happenings: tuple[Happening, ...] = ()
 
 
 class Functions:
@@ -73,9 +76,11 @@ class Functions:
                 )
                 continue
             seen = [site[name] for site in sites if name in site]
-            value = join_all(seen) if seen and all(v.kind is not Kind.UNKNOWN for v in seen) else UNKNOWN
+            value = join_all(seen) if seen and all(_is_known(v) for v in seen) else UNKNOWN
             if value.kind is Kind.UNKNOWN:
-                value = self.declared(frame, argument, defaults.get(name))
+                declared = self.declared(frame, argument, defaults.get(name))
+                keeps_place = declared.kind in (Kind.UNKNOWN, Kind.TENSOR) and _is_known(value)
+                value = replace(value, kind=declared.kind) if keeps_place else declared
             value = self._analysis.by_evidence(frame, name, value)
             values[name] = _input_of(value, name) if is_forward else value
         for extra in (function.node.args.vararg, function.node.args.kwarg):
@@ -97,11 +102,12 @@ class Functions:
     def call_function(self, request: Call, function: FunctionModel, receiver: Value | None) -> Value:
         """A call of a project function: its result, with its side effects done to the caller."""
         bound = self._bind(request, function, receiver)
-        if request.frame.record is not None:
+        if request.frame.tells:
             self.call_log[function].append(bound)
             self.call_nodes[function][request.node] = None
         value, effects = self._run(function, bound, request.frame.depth + 1)
         env = request.frame.env
+        request.frame.happenings.update(dict.fromkeys(effects.happenings))
         for site, place, step, likely in effects.moves:
             env.move_site(site, place, step, likely=likely)
         if effects.attributes:
@@ -154,6 +160,7 @@ class Functions:
         return value.retraced(back), Effects(
             effects.moves,
             tuple((parameter, name, attribute.retraced(back)) for parameter, name, attribute in effects.attributes),
+            effects.happenings,
         )
 
     def _run_plain(self, function: FunctionModel, bound: dict[str, Value], depth: int) -> tuple[Value, Effects]:
@@ -200,8 +207,8 @@ class Functions:
                 frame.env.values[extra.arg] = UNKNOWN
         entry = dict(frame.env.values)
         frame.run(function.node.body)
-        if function.outline.is_generator:
-            value = sequence_of(join_all(frame.yields))
+        if function.is_generator:
+            value = batches_of(join_all(frame.yields))
         elif frame.returns:
             # What a recursive call gives is what the others give.
             value = either((guards, returned) for guards, returned in frame.returns if returned is not EMPTY)
@@ -227,7 +234,7 @@ class Functions:
             name, dot, rest = path.partition(".")
             if dot and name in entry:
                 attributes.append((name, rest, value))
-        return Effects(tuple(moves), tuple(attributes))
+        return Effects(tuple(moves), tuple(attributes), tuple(frame.happenings))
 
     def instantiate(self, request: Call, class_value: Value) -> Value:
         """`Cls(...)`: runs the constructor and keeps what it set."""
@@ -251,9 +258,10 @@ class Functions:
             return made if request.open_ended or len(fields) > MAX_FIELDS else _holding(made, given)
         # One identity for all constructor runs, so that calls from several places are looked at once.
         bound = self._bind(request, constructor, replace(made, site="self" if made.is_module else "", trail=()))
-        if request.frame.record is not None:
+        if request.frame.tells:
             self.call_log[constructor].append(bound)
         _, effects = self._run(constructor, bound, request.frame.depth + 1)
+        request.frame.happenings.update(dict.fromkeys(effects.happenings))
         me = constructor.parameters[0].arg if constructor.parameters else "self"
         own = [(name, value) for owner, name, value in effects.attributes if owner == me and name.isidentifier()]
         for site, place, moved, likely in effects.moves:
@@ -266,6 +274,10 @@ def _anything(bound: dict[str, Value]) -> Effects:
     """The effects of a call that wasn't followed: modules that it was given may have been moved."""
     sites = dict.fromkeys(site for value in bound.values() for site in unmoved_sites(value))
     return Effects(tuple((site, NOWHERE, None, True) for site in sites), ())
+
+
+def _is_known(value: Value) -> bool:
+    return value.kind is not Kind.UNKNOWN or value.place.sort is not Sort.UNKNOWN
 
 
 def _input_of(value: Value, name: str) -> Value:

@@ -17,6 +17,7 @@ from devlint.placement.values import (
     NO_GUARDS,
     UNKNOWN,
     Guards,
+    Happening,
     Kind,
     Value,
     either,
@@ -51,13 +52,22 @@ class Frame:
     top_level: bool = False
     # Values by expression, for the scopes that rules ask about.
     record: dict[ast.expr, Value] | None = None
+    # A rule's "what if": what happens here says nothing of the program to anyone else.
+    supposed: bool = False
     returns: list[tuple[Guards, Value]] = field(default_factory=list)
     yields: list[Value] = field(default_factory=list)
+    # What was done on the way to objects of known identity, in the functions that were called too.
+    happenings: dict[Happening, None] = field(default_factory=dict)
     final: Environment | None = None
     # The states at the returns.
     _ended: list[Environment] = field(default_factory=list)
     _breaks: list[list[Environment]] = field(default_factory=list)
     _continues: list[list[Environment]] = field(default_factory=list)
+
+    @property
+    def tells(self) -> bool:
+        """Whether what is seen here is remembered for others: calls, and attributes that are missing."""
+        return self.record is not None and not self.supposed
 
     # -- names ---------------------------------------------------------------------------------------------------
 
@@ -93,6 +103,8 @@ class Frame:
                 elif isinstance(target, ast.Subscript):
                     evaluate(self, target.slice)
                     self._widen(target.value, value)
+                    if self.record is not None:
+                        self.record[target] = value
             case ast.Tuple(elts=elts) | ast.List(elts=elts):
                 self._unpack(elts, value, node)
             case ast.Starred(value=inner):
@@ -223,7 +235,7 @@ class Frame:
     def _loop(self, node: ast.For | ast.AsyncFor | ast.While, element: Value | None, test: ast.expr | None) -> None:
         state = self.env
         breaks: list[Environment] = []
-        after = state
+        iterated = _iterated(node)
         for _ in range(MAX_PASSES):
             self._breaks.append([])
             self._continues.append([])
@@ -239,13 +251,12 @@ class Frame:
                 after = merge(after, other)
             breaks = self._breaks.pop()
             joined = merge(state, after)
+            if iterated in after.values and not after.dead:
+                # A loop over a container's parts sees them all: what it does to each holds for the whole.
+                joined.values[iterated] = after.values[iterated]
             if joined.values == state.values:
                 break
             state = joined
-        iterated = _iterated(node)
-        if iterated in after.values and not after.dead:
-            # A loop over a container's parts has seen them all: what it did to each holds for the whole.
-            state.values[iterated] = after.values[iterated]
         self.env = state
         if test is not None and not breaks:
             narrowing.assume(self, self.env, test, False)
@@ -360,7 +371,8 @@ class Frame:
         ]:
             evaluate(self, default)
         model = self.source.function(node, self.class_node, self.function)
-        self.analysis.closures[model] = self
+        if not self.supposed:
+            self.analysis.closures[model] = self
         self.env.bind(node.name, Value(Kind.FUNCTION, function=model), node.lineno)
 
     def _class(self, node: ast.ClassDef) -> None:

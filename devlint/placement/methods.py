@@ -10,7 +10,7 @@ from devlint.knowledge import ecosystem, torch_knowledge
 from devlint.placement.devices import MOVES
 from devlint.placement.environment import access_path
 from devlint.placement.expressions import combined
-from devlint.placement.request import Call, forward, unknown_call
+from devlint.placement.request import Call, forward, site_of, unknown_call
 from devlint.placement.values import (
     HOST,
     NONE,
@@ -74,7 +74,7 @@ def _tensor_method(request: Call, receiver: Value, name: str) -> Value:
         found = request.device(-1)
         return Value(Kind.TENSOR, found[0] if found else receiver.place, trail=receiver.trail)
     returned = torch_knowledge().tensor_methods.get(name)
-    ranked = receiver.ranked and keeps_dimensions(name)
+    ranked = name in ecosystem.GIVING_DIMENSIONS or (receiver.ranked and keeps_dimensions(name))
     tensor = Value(Kind.TENSOR, receiver.place, likely=receiver.likely, ranked=ranked, trail=receiver.trail)
     match returned:
         case "tensor":
@@ -98,7 +98,7 @@ def _tensor_method(request: Call, receiver: Value, name: str) -> Value:
 
 
 def keeps_dimensions(name: str) -> bool:
-    """Whether a tensor that has a dimension has one after the method."""
+    """Whether a tensor that has a dimension has one after a method."""
     return f"torch.Tensor.{name}" in torch_knowledge().keeping_dimensions or name in ecosystem.KEEPING_DIMENSIONS
 
 
@@ -140,11 +140,8 @@ SELF_RETURNING = frozenset(
 
 def _module_method(request: Call, receiver: Value, name: str) -> Value:
     analysis = request.frame.analysis
-    if receiver.kind is Kind.WRAPPER:
-        # The wrapper answers for itself alone: a method of the wrapped class isn't found on it.
-        own = None
-    else:
-        own = receiver.cls.method(name) if receiver.cls is not None else None
+    # A wrapper answers for itself alone: `cls` is its own class, not that of what it wraps.
+    own = receiver.cls.method(name) if receiver.cls is not None else None
     if own is not None:
         return analysis.functions.call_function(request, own, receiver)
     if name in MOVES:
@@ -176,7 +173,8 @@ def _module_method(request: Call, receiver: Value, name: str) -> Value:
             return Value(
                 Kind.STATE_DICT,
                 receiver.place,
-                inner=receiver if receiver.kind is Kind.WRAPPER else None,
+                inner=receiver,
+                site=site_of(request),
                 trail=receiver.trail,
             )
         case "modules" | "children":
@@ -312,8 +310,18 @@ def _unknown_method(request: Call, receiver: Value, name: str) -> Value:
     if name in ("parameters",):
         return sequence_of(Value(Kind.PARAMETER, receiver.place, likely=True))
     if receiver.kind is Kind.UNKNOWN and receiver.place.sort is not Sort.UNKNOWN:
+        if torch_knowledge().tensor_methods.get(name) == "tensor" and name not in _SHARED_NAMES:
+            # Computed from tensors, and asked for what tensors can do.
+            return _tensor_method(request, replace(receiver, kind=Kind.TENSOR, likely=True), name)
         return replace(UNKNOWN, place=receiver.place, likely=True, trail=receiver.trail)
     return unknown_call(request)
+
+
+# Methods of tensors that other objects have too.
+_SHARED_NAMES = frozenset(
+    {"apply_", "map_", "index", "size", "type", "set_", "copy_", "data", "sort", "split", "item", "dim", "get_device"}
+    | {"float", "double", "half", "bfloat16", "requires_grad_", "share_memory_", "apply", "zero_", "to", "add", "pop"}
+)
 
 
 def _device_method(request: Call, receiver: Value, name: str) -> Value:

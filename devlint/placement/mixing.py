@@ -10,7 +10,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from devlint.knowledge import canonical, torch_knowledge
-from devlint.placement.devices import is_device_name
+from devlint.placement.devices import is_device_name, is_setting
 from devlint.placement.values import HOST, NO_GUARDS, Guards, Kind, Place, Sort, Value, compatible
 
 if TYPE_CHECKING:
@@ -230,11 +230,8 @@ def is_told(place: Place) -> bool:
     node = ast.parse(place.name, mode="eval").body
     if isinstance(node, ast.Attribute) and node.attr == "device":
         # `x.device` is where some tensor is, which may be the other operand.
-        return isinstance(node.value, ast.Name) and node.value.id in _SETTINGS
+        return is_setting(node)
     return is_device_name(node)
-
-
-_SETTINGS = frozenset({"self", "args", "opt", "opts", "options", "config", "cfg", "conf", "hparams", "params", "FLAGS"})
 
 
 def is_input(place: Place) -> bool:
@@ -246,7 +243,9 @@ def unplaced(
     model: PlacementModel, found: Iterable[Mixing], record: Mapping[ast.expr, Value]
 ) -> dict[ast.Call, Mixing]:
     """The factory calls that should have been told a device, each with where its result meets what a function is given."""
-    calls = {(n.lineno, n.col_offset): n for n in record if isinstance(n, ast.Call)}
+    # In a chain of calls all start at one place: the factory is the shortest.
+    nodes = sorted((n for n in record if isinstance(n, ast.Call)), key=_end, reverse=True)
+    calls = {(n.lineno, n.col_offset): n for n in nodes}
     result: dict[ast.Call, Mixing] = {}
     for mixing in found:
         if mixing.sense is not Sense.OPERATION or not mixing.host.value.trail:
@@ -261,6 +260,10 @@ def unplaced(
         ):
             result[call] = mixing
     return result
+
+
+def _end(node: ast.expr) -> tuple[int, int]:
+    return node.end_lineno or 0, node.end_col_offset or 0
 
 
 def _is_given(mixing: Mixing, scope: ast.FunctionDef | ast.AsyncFunctionDef, model: PlacementModel) -> bool:

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from devlint.knowledge import ecosystem
 from devlint.placement.analysis import Analysis, Hints, Missing, OutOfBudgetError
+from devlint.placement.functions import default_nodes
 from devlint.placement.interpreter import Frame
 from devlint.placement.loops import HotLoop, Loops
 from devlint.placement.mixing import Mixing, mixings, unplaced
+from devlint.placement.names import is_unbound
 from devlint.placement.project import Project
-from devlint.placement.sources import FunctionModel, FunctionNode, SourceModule, own_nodes
+from devlint.placement.replicas import Pinned, pinned_calls
+from devlint.placement.request import site_at
+from devlint.placement.sources import FunctionModel, FunctionNode, SourceModule, dotted, own_nodes
 from devlint.placement.units import Unit, all_functions, units_at
-from devlint.placement.values import UNKNOWN, Step, Value
+from devlint.placement.values import UNKNOWN, Happening, Kind, Step, Value
+
+if TYPE_CHECKING:
+    from devlint.placement.classes import ClassModel
 
 # Callers are looked at this many deep before a function itself.
 MAX_CALLER_CHAIN = 4
@@ -76,6 +86,30 @@ class PlacementModel:
         for function in all_functions(self.source):
             self.ensure(function)
 
+    def supposing(self, function: FunctionModel, given: dict[str, Value]) -> dict[ast.expr, Value]:
+        """What the expressions of a function would be, were its parameters these; the others as they are declared."""
+        record: dict[ast.expr, Value] = {}
+        frame = Frame(self._analysis, function.source, function, record=record, supposed=True)
+        frame.env.values.update(self.declared(function))
+        frame.env.values.update(given)
+        with suppress(OutOfBudgetError, RecursionError):
+            frame.run(function.node.body)
+        return record
+
+    def declared(self, function: FunctionModel) -> dict[str, Value]:
+        """A function's parameters by their annotations, defaults, names and use, whoever calls it."""
+        frame = Frame(self._analysis, function.source, function)
+        functions, defaults = self._analysis.functions, default_nodes(function)
+        return {
+            a.arg: self._analysis.by_evidence(frame, a.arg, functions.declared(frame, a, defaults.get(a.arg)))
+            for a in function.parameters
+        }
+
+    def ensure_around(self, node: ast.expr) -> None:
+        """Runs the scope that an expression stands in."""
+        for unit in units_at(self.source, [node.lineno]):
+            self.ensure(unit.scope)
+
     # -- answers ---------------------------------------------------------------------------------------------------
 
     def value(self, node: ast.AST) -> Value:
@@ -85,6 +119,28 @@ class PlacementModel:
     def resolved(self, node: ast.AST) -> Value:
         """The same, with a reference followed into the project."""
         return self._analysis.resolve(self.value(node), self.source)
+
+    def held(self, cls: ClassModel, attribute: str) -> Value:
+        """What the methods of a class put into an attribute of its objects."""
+        return self._analysis.objects.written(cls, attribute) or UNKNOWN
+
+    def holds_state(self, module: Value) -> bool:
+        """Whether a module surely has parameters or buffers."""
+        return self._analysis.objects.holds_state(module)
+
+    def is_module_base(self, name: str) -> bool:
+        """Whether a class outside the project leaves the registering and moving of parts to torch.nn.Module."""
+        return name in self._analysis.knowledge.modules or name in ecosystem.PLAIN_BASES
+
+    def global_value(self, name: str) -> Value:
+        """What a top-level name of the file stands for."""
+        return self._analysis.global_value(self.source, name)
+
+    def gives_batches(self, value: Value) -> bool:
+        """Whether iterating an object of the project gives a loader's batches: a prefetcher, a loader of its own."""
+        each = self._analysis.iterate(value)
+        parts = [leaf for _, option in each.alternatives() for leaf in (option, *(option.elements or ()))]
+        return any(p.kind is Kind.BATCH for p in parts)
 
     @property
     def missing(self) -> dict[ast.Attribute, Missing]:
@@ -100,6 +156,46 @@ class PlacementModel:
     def unplaced(self) -> dict[ast.Call, Mixing]:
         """The factories without a device whose result meets an input, in the scopes that were run by now."""
         return unplaced(self, self.mixings.values(), self._record)
+
+    def happenings(self, what: str, node: ast.Call) -> list[Happening]:
+        """What was done to the object that a call of this file makes, in any scope of the file or called from there."""
+        self.ensure_all()
+        site = site_at(self.source.path, node)
+        found = (h for frame in self._frames.values() if frame is not None for h in frame.happenings)
+        return [h for h in found if h.what == what and h.site == site]
+
+    def calls(self, name: str) -> Iterator[ast.Call]:
+        """The calls of this file of something with that last name; the scopes that they stand in are run."""
+        for unit in units_at(self.source, sorted(set(self.source.called_on(name)))):
+            self.ensure(unit.scope)
+            for node in ast.walk(unit.node):
+                if isinstance(node, ast.Call) and (dotted(node.func) or ast.unparse(node.func)).split(".")[-1] == name:
+                    yield node
+
+    def texts_match(self, pattern: str, *, elsewhere: bool = False) -> bool:
+        """Whether the text of a file of the project matches, or the project is too large to tell.
+
+        `elsewhere` leaves this file out.
+        """
+        if not elsewhere and re.search(pattern, self.source.text):
+            return True
+        return self._analysis.project.texts.match(Path(self.source.path), pattern)
+
+    @cached_property
+    def pinned(self) -> dict[ast.Call, Pinned]:
+        """Calls that name one device in what every replica of a DataParallel runs, in the scopes that were run."""
+        return pinned_calls(self._analysis, self._record)
+
+    def events(self, name: str) -> Iterable[ast.expr | ast.stmt]:
+        """The nodes that the model has something to say of by itself, in the scopes that were run by now."""
+        match name:
+            case "mixing":
+                return self.mixings
+            case "unplaced-factory":
+                return self.unplaced
+            case "pinned-device":
+                return self.pinned
+        return self.missing
 
     def hot_loop(self, node: ast.AST) -> HotLoop | None:
         """The hot loop that runs a node each pass."""
@@ -118,7 +214,7 @@ class PlacementModel:
         if scope.name.startswith("__") and scope.name != "__init__":
             return []
         name = scope.cls.name if scope.cls is not None and scope.name == "__init__" else scope.name
-        lines = sorted(set(self.source.called_on.get(name, ())) - {scope.node.lineno})
+        lines = sorted(set(self.source.called_on(name)) - {scope.node.lineno})
         if not lines or len(lines) > MAX_CALL_SITES:
             return []
         return [u for u in units_at(self.source, lines) if u.scope is not scope]
@@ -144,6 +240,14 @@ class PlacementModel:
             (Step(f"`{function.name}` is called each step", self.source.path, node.lineno, node.col_offset), node)
             for node in self._analysis.functions.call_nodes.get(model, ())
         ]
+
+    def is_unbound(self, name: ast.Name) -> bool:
+        """Whether nothing that can be seen binds a name where it is read: reading it is a NameError."""
+        return is_unbound(name, self.source, self._analysis.project)
+
+    def imports_from(self, pattern: re.Pattern[bytes]) -> set[str]:
+        """The names that the file imports from project modules whose text matches a pattern."""
+        return self._analysis.project.names_from(Path(self.source.path), self.source.text, pattern)
 
     @property
     def packages(self) -> frozenset[str]:

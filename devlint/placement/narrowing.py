@@ -103,6 +103,9 @@ def _keep(env: Environment, subject: ast.expr, judge: object, outcome: bool) -> 
         env.values[path] = Value(Kind.UNKNOWN)
     elif len(kept) < len(list(value.alternatives())):
         env.values[path] = either(kept)
+        if len(kept) == 1:
+            # What the condition left over is there on certain paths: this is one of them.
+            env.guards |= kept[0][0]
 
 
 def _become_tensor(env: Environment, subject: ast.expr) -> None:
@@ -125,7 +128,8 @@ def _is_instance(value: Value, names: set[str]) -> bool | None:
     """True, False, or None where it isn't known."""
     match value.kind:
         case Kind.WRAPPER:
-            return value.name in names or "torch.nn.Module" in names
+            # Of a subclass only what it surely is.
+            return value.name in names or "torch.nn.Module" in names or (None if value.cls is not None else False)
         case Kind.TENSOR | Kind.PARAMETER:
             return "torch.Tensor" in names if value.kind is Kind.TENSOR else None
         case Kind.MODULE:
@@ -140,7 +144,8 @@ def _is_instance(value: Value, names: set[str]) -> bool | None:
 def _has(value: Value, name: str) -> bool | None:
     """`hasattr(x, name)`: a wrapper has what its class has; of a project's module, `module` can be told."""
     if value.kind is Kind.WRAPPER:
-        return name in torch_knowledge().wrappers.get(value.name, frozenset())
+        own = name in torch_knowledge().wrappers.get(value.name, frozenset())
+        return own or (None if value.cls is not None else False)
     if name == "module" and value.kind is Kind.MODULE and value.cls is not None and not value.cls.defines("module"):
         return False
     return None

@@ -70,25 +70,39 @@ class Objects:
         for base in cls.outside_bases:
             if base in self._analysis.knowledge.modules or base.startswith(ecosystem.MODULE_FACTORIES):
                 return True
-        unknown_bases = [
-            b
-            for b in cls.outside_bases
-            if b not in ("builtins.object", "abc.ABC", "typing.Generic", "typing.Protocol", "object")
-        ]
+        unknown_bases = [b for b in cls.outside_bases if b not in ecosystem.PLAIN_BASES]
         return bool(unknown_bases) and cls.method("forward") is not None
 
     def instance_of(self, cls: ClassModel, site: str = "", place: Place = NOWHERE) -> Value:
         """An object of a project class of which nothing else is known."""
+        for base in cls.outside_bases:
+            if base in self._analysis.knowledge.wrappers:
+                # What it wraps, and where that is, is its constructor's business.
+                return Value(Kind.WRAPPER, name=base, cls=cls, inner=Value(Kind.MODULE, likely=True), site=site)
         if self.is_module_class(cls):
             return Value(Kind.MODULE, place, cls=cls, site=site)
         for base in cls.outside_bases:
             if base in self._analysis.knowledge.optimizers:
                 return Value(Kind.OPTIMIZER, cls=cls)
+            if base in self._analysis.knowledge.schedulers:
+                return Value(Kind.SCHEDULER, cls=cls)
             if base in self._analysis.knowledge.loaders:
                 return Value(Kind.LOADER, cls=cls)
             if base in ecosystem.TENSOR_TYPES or base == "torch.nn.Parameter":
                 return UNKNOWN
         return Value(Kind.OBJECT, cls=cls, site=site)
+
+    def wrapper_has(self, wrapper: Value, name: str) -> bool | None:
+        """Whether a wrapper has an attribute of its own; None where its class may find it by other means."""
+        if name in self._analysis.knowledge.wrappers.get(wrapper.name, frozenset({name})):
+            return True
+        cls = wrapper.cls
+        if cls is None:
+            return False
+        if cls.defines(name):
+            return True
+        others = set(cls.outside_bases) - {wrapper.name, "object", "builtins.object", "typing.Generic"}
+        return None if others or cls.defines("__getattr__") or cls.defines("__getattribute__") else False
 
     def type_name(self, value: Value) -> str:
         """The qualified name of a class or reference."""
@@ -172,6 +186,28 @@ class Objects:
         if not real:
             return UNKNOWN
         return _settled(join_all(real), cls)
+
+    def holds_state(self, module: Value, depth: int = 0) -> bool:
+        """Whether a module surely has parameters or buffers, of its own or in its parts."""
+        if depth > MAX_DEPTH:
+            return False
+        parts = [*(module.elements or ()), *(v for v in (module.each, module.inner) if v is not None)]
+        if module.cls is not None:
+            if any(b in self._analysis.knowledge.modules and self._has_state(b) for b in module.cls.outside_bases):
+                return True
+            names = {name for c in module.cls.project_lineage() for name in c.assigned_in}
+            parts += [v for name in sorted(names) if (v := self.written(module.cls, name)) is not None]
+        elif self._has_state(module.name):
+            return True
+        options = [option for part in parts for _, option in part.alternatives()]
+        return any(v.kind is Kind.PARAMETER or (v.is_module and self.holds_state(v, depth + 1)) for v in options)
+
+    def _has_state(self, name: str) -> bool:
+        """A layer of torch.nn that has parameters by itself."""
+        return (
+            name.startswith("torch.nn.")
+            and name in self._analysis.knowledge.modules - self._analysis.knowledge.stateless - ecosystem.CONTAINERS
+        )
 
     def _attributes_after(self, function: FunctionModel, cls: ClassModel) -> dict[str, Value]:
         def work() -> dict[str, Value]:

@@ -8,14 +8,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from devlint.knowledge import ecosystem, torch_knowledge
-from devlint.placement.environment import access_path
+from devlint.placement.devices import parse_device
+from devlint.placement.environment import access_path, is_under
 from devlint.placement.expressions import attribute, combined, leaves
 from devlint.placement.request import Call, site_of, unknown_call
 from devlint.placement.values import (
+    DEVICE_CLASS,
     HOST,
     ITEM,
     NONE,
     NOWHERE,
+    OVER_LOADER,
     PREFERRED,
     SCALAR,
     UNKNOWN,
@@ -164,6 +167,9 @@ _WEIGHTED_FIRST = frozenset(
 
 
 def _module_place(request: Call) -> Place:
+    if "device_map" in request.keywords or request.open_ended:
+        # Libraries that load a model may put it anywhere.
+        return NOWHERE
     found = request.device(-1)
     return found[0] if found else HOST
 
@@ -184,13 +190,25 @@ def _container(name: str) -> Callable[[Call], Value]:
 
 
 def _wrap(request: Call, name: str) -> Value:
+    """A module in a wrapper, which keeps `device_ids` as it was given; unknown where it may be given unseen."""
     inner = request.argument(0, "module") or UNKNOWN
+    ids = request.argument(1, "device_ids") or (UNKNOWN if request.open_ended else NONE)
     step = request.step(f"wrapped by `{request.text}`")
     options = []
     for guards, module in inner.alternatives():
         if module.kind is Kind.UNKNOWN:
             module = replace(module, kind=Kind.MODULE, likely=True)
-        wrapped = Value(Kind.WRAPPER, module.place, name=name, inner=module, site=site_of(request), trail=module.trail)
+        wrapped = Value(
+            Kind.WRAPPER,
+            module.place,
+            name=name,
+            inner=module,
+            site=site_of(request),
+            keys=("device_ids",),
+            elements=(ids,),
+            depth=ids.depth + 1,
+            trail=module.trail,
+        )
         options.append((guards, wrapped.stepped(step)))
     return either(options)
 
@@ -198,16 +216,28 @@ def _wrap(request: Call, name: str) -> Value:
 def _device(request: Call) -> Value:
     found = request.device(0, "device") or request.device(0, "type")
     if found is None:
-        return Value(Kind.DEVICE, PREFERRED if request.node.args else NOWHERE, likely=True)
+        return Value(Kind.DEVICE, PREFERRED if request.node.args else NOWHERE, DEVICE_CLASS, likely=True)
     place, likely = found
     index = request.argument(1, "index")
     if index is not None and isinstance(index.constant, int) and place.sort is Sort.ACCELERATOR:
         place = accelerator(f"{place.name}:{index.constant}")
-    return Value(Kind.DEVICE, place, likely=likely)
+    return Value(
+        Kind.DEVICE,
+        place,
+        DEVICE_CLASS,
+        likely=likely,
+        constant=_numbered(request.argument(0, "device") or UNKNOWN),
+    )
+
+
+def _numbered(given: Value) -> str | None:
+    """`cuda:0` of `"cuda:0" if torch.cuda.is_available() else "cpu"`: the place knows the type alone."""
+    spelt = (str(v.constant) for _, v in given.alternatives() if v.kind is Kind.CONSTANT and given is not v)
+    return next((text for text in spelt if parse_device(text) is not None and ":" in text), None)
 
 
 def _current_accelerator(request: Call) -> Value:
-    return Value(Kind.DEVICE, PREFERRED)
+    return Value(Kind.DEVICE, PREFERRED, DEVICE_CLASS)
 
 
 def _enumerate(request: Call) -> Value:
@@ -221,8 +251,10 @@ def _zip(request: Call) -> Value:
 
 def _like(iterated: list[Value], each: Value) -> Value:
     """A sequence of `each`; its name says that a loader stands behind it."""
-    behind = any(v.kind is Kind.LOADER or v.name == "<over a loader>" for v in iterated)
-    return replace(sequence_of(each), name="<over a loader>" if behind else "")
+    behind = [v for v in iterated if v.kind is Kind.LOADER or v.name == OVER_LOADER]
+    if not behind:
+        return sequence_of(each)
+    return replace(sequence_of(each), name=OVER_LOADER, likely=all(v.likely for v in behind))
 
 
 def _listed(request: Call) -> Value:
@@ -270,7 +302,7 @@ def _getattr(request: Call) -> Value:
     node = ast.copy_location(ast.Attribute(request.node.args[0], name.constant, ast.Load()), request.node)
     results = []
     for guards, option in subject.alternatives():
-        if option.kind is Kind.WRAPPER and name.constant not in torch_knowledge().wrappers[option.name]:
+        if option.kind is Kind.WRAPPER and not request.frame.analysis.objects.wrapper_has(option, name.constant):
             continue
         if name.constant == "module" and option.kind is Kind.MODULE:
             # `getattr(model, "module", model)` on a bare model gives the default.
@@ -320,6 +352,19 @@ def _loaded(request: Call) -> Value:
     return replace(UNKNOWN, place=found[0] if found else NOWHERE, likely=True)
 
 
+def _saved(request: Call) -> Value:
+    """`torch.save`: remembers which state dicts it writes."""
+    env, node = request.frame.env, request.argument_node(0, "obj")
+    path = access_path(node) if node is not None else None
+    # `state["model"] = model.state_dict()` keeps the part beside the whole.
+    parts = [v for p, v in env.values.items() if path is not None and is_under(p, path)]
+    given = request.argument(0, "obj")
+    for leaf in [leaf for value in [*parts, *((given,) if given else ())] for leaf in leaves(value)]:
+        if leaf.kind is Kind.STATE_DICT:
+            request.happened("saved", leaf, "saved here")
+    return NONE
+
+
 def _super(request: Call) -> Value:
     frame = request.frame
     own = frame.lookup("self") if "self" in frame.env.values else UNKNOWN
@@ -334,7 +379,20 @@ def _super(request: Call) -> Value:
 
 def _loader(request: Call) -> Value:
     trail = (request.step(f"comes from `{request.text}`"),)
-    return Value(Kind.LOADER, HOST, name="torch.utils.data.DataLoader", trail=trail)
+    makers = [v for v in (request.argument(0, "dataset"), request.argument(6, "collate_fn")) if v is not None]
+    place = NOWHERE if any(_may_place(m, request) for m in makers) else HOST
+    return Value(Kind.LOADER, place, name="torch.utils.data.DataLoader", trail=trail)
+
+
+def _may_place(maker: Value, request: Call) -> bool:
+    """Whether a dataset or a collate function may give tensors that aren't on the host."""
+    maker = request.frame.analysis.resolve(maker, request.frame.source)
+    if maker.place.sort not in (Sort.UNKNOWN, Sort.HOST):
+        return True
+    text = maker.function.text if maker.function is not None else ""
+    if maker.cls is not None:
+        text = "".join(owner.text for owner in maker.cls.project_lineage())
+    return any(word in text for word in ("cuda", "device", ".to("))
 
 
 def _compiled(request: Call) -> Value:
@@ -347,6 +405,7 @@ OUTSIDE: dict[str, Callable[[Call], Value]] = {
     "torch.accelerator.current_accelerator": _current_accelerator,
     "torch.get_default_device": _current_accelerator,
     "torch.load": _loaded,
+    "torch.save": _saved,
     "torch.compile": _compiled,
     "torch.jit.script": _compiled,
     "torch.nn.Sequential": _container("torch.nn.Sequential"),

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from devlint.placement.sources import SourceModule
+from devlint.placement.texts import Texts
 
 if TYPE_CHECKING:
     from devlint.placement.memory import Memory
@@ -49,6 +50,7 @@ class Project:
         self._searched: dict[tuple[Path, bytes], bool] = {}
         self._packages: dict[Path, tuple[Path, str]] = {}
         self._kept_bytes = 0
+        self.texts = Texts(self)
         # What analyses of the project's modules have worked out so far.
         self.memory: Memory = {}
 

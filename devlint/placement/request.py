@@ -6,15 +6,17 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from devlint.placement.devices import place_of_device
 from devlint.placement.expressions import combined, leaves
 from devlint.placement.sources import text_of
 from devlint.placement.values import (
+    GATHERED,
     HOST,
     NOWHERE,
     UNKNOWN,
+    Happening,
     Kind,
     Place,
     Sort,
@@ -59,6 +61,10 @@ class Call:
     def step(self, message: str) -> Step:
         return Step(message, self.frame.source.path, self.node.lineno, self.node.col_offset)
 
+    def happened(self, what: Literal["saved", "called"], to: Value, message: str) -> None:
+        """Notes what this call does to an object."""
+        self.frame.happenings[Happening(what, to.site, to.place, self.step(message))] = None
+
     @cached_property
     def text(self) -> str:
         """The call as written, shortened."""
@@ -68,7 +74,10 @@ class Call:
     def device(self, index: int, name: str = "device") -> tuple[Place, bool] | None:
         """The place that an argument names, where it names one."""
         value = self.argument(index, name)
-        return place_of_device(value, self.argument_node(index, name)) if value is not None else None
+        if value is None:
+            return None
+        value = self.frame.analysis.resolve(value, self.frame.source)
+        return place_of_device(value, self.argument_node(index, name))
 
     def computed(self, kind: Kind, *, likely: bool = False) -> Value:
         """A value computed from the arguments, where they are."""
@@ -99,13 +108,39 @@ def unmoved_sites(value: Value) -> Iterator[str]:
 
 def site_of(request: Call) -> str:
     """The identity of what a call makes: the place of the call."""
-    return f"{request.frame.source.path}:{request.node.lineno}:{request.node.col_offset}"
+    return site_at(request.frame.source.path, request.node)
+
+
+def site_at(path: str, node: ast.Call) -> str:
+    return f"{path}:{node.lineno}:{node.col_offset}"
 
 
 def forward(request: Call, module: Value) -> Value:
     """`model(x)`: through the project's own `forward` where there is one."""
+    result = _forward(request, module)
+    if module.name == "torch.nn.DataParallel" and module.cls is None and not _has_one_device(module):
+        return either((g, _gathered(v)) for g, v in result.alternatives())
+    return result
+
+
+def _has_one_device(wrapper: Value) -> bool:
+    """`device_ids=[0]`: there is one replica, and nothing to gather."""
+    ids = wrapper.elements[0] if wrapper.elements else UNKNOWN
+    return ids.elements is not None and len(ids.elements) == 1
+
+
+def _gathered(value: Value) -> Value:
+    """A replica's result as DataParallel hands it on, each part marked as one that several replicas gave."""
+    if value.kind in (Kind.TENSOR, Kind.BATCH):
+        return replace(value, name=GATHERED)
+    if value.elements is not None:
+        return replace(value, elements=tuple(_gathered(e) for e in value.elements))
+    return value
+
+
+def _forward(request: Call, module: Value) -> Value:
     inner = module
-    while inner.kind is Kind.WRAPPER and inner.inner is not None:
+    while inner.kind is Kind.WRAPPER and inner.inner is not None and not (inner.cls and inner.cls.method("forward")):
         inner = inner.inner
     forward = inner.cls.method("forward") if inner.cls is not None else None
     place, trail, likely = combined(request.everything)

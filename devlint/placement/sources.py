@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -33,6 +34,11 @@ class FunctionModel:
     @property
     def name(self) -> str:
         return self.node.name
+
+    @property
+    def text(self) -> str:
+        """The definition's source."""
+        return self.source.text_of(self.node)
 
     @cached_property
     def parameters(self) -> list[ast.arg]:
@@ -73,6 +79,10 @@ class FunctionModel:
     def evidence(self) -> dict[str, Kind]:
         """What the function's use of names says of them."""
         return self.outline.evidence
+
+    @property
+    def is_generator(self) -> bool:
+        return self.outline.is_generator
 
     @property
     def declared_outer(self) -> frozenset[str]:
@@ -120,6 +130,11 @@ class SourceModule:
         """The offset of each line's first character."""
         return [0, *(match.end() for match in re.finditer(r"\r\n|\n|\r", self.text))]
 
+    def text_of(self, node: ast.stmt) -> str:
+        """The lines of a statement."""
+        end = node.end_lineno or node.lineno
+        return self.text[self.line_starts[node.lineno - 1] : (*self.line_starts, len(self.text))[end]]
+
     def close(self) -> None:
         """Forgets what was worked out of the tree, which refers back to the module."""
         self.classes.clear()
@@ -131,14 +146,15 @@ class SourceModule:
         """The first line of each top-level statement."""
         return [_first_line(statement) for statement in self.tree.body]
 
+    def called_on(self, name: str) -> list[int]:
+        """The lines on which something of a name seems to be called or defined, in their order."""
+        return [bisect_right(self.line_starts, offset) for offset in self._called_at.get(name, ())]
+
     @cached_property
-    def called_on(self) -> dict[str, list[int]]:
-        """Name of a definition -> the lines on which something of that name seems to be called or defined."""
-        found: dict[str, list[int]] = {name: [] for name in re.findall(r"\b(?:def|class)\s+(\w+)", self.text)}
+    def _called_at(self) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = defaultdict(list)
         for match in re.finditer(r"(\w+)\s*\(", self.text):
-            lines = found.get(match[1])
-            if lines is not None:
-                lines.append(bisect_right(self.line_starts, match.start()))
+            found[match[1]].append(match.start())
         return found
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from enum import Enum
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from devlint.placement.classes import ClassModel
@@ -121,6 +121,16 @@ class Step(NamedTuple):
     column: int
 
 
+class Happening(NamedTuple):
+    """Something that was done to an object of known identity, and where: a state dict saved, a wrapper called."""
+
+    what: Literal["saved", "called"]
+    site: str
+    # Where the object was at the time.
+    place: Place
+    step: Step
+
+
 class Guard(NamedTuple):
     """A condition, by its text, and its outcome."""
 
@@ -150,7 +160,7 @@ class Value:
     constant: object = None
     cls: ClassModel | None = None
     function: FunctionModel | None = None
-    # What a wrapper wraps, or the object that a method is bound to.
+    # What a wrapper wraps, the object that a method is bound to, or the module that a state dict is of.
     inner: Value | None = None
     elements: tuple[Value, ...] | None = None
     keys: tuple[str, ...] | None = None
@@ -246,6 +256,11 @@ def inherited(container: Value, part: Value) -> Value:
 
 _MOVABLE = (Kind.TENSOR, Kind.PARAMETER, Kind.MODULE, Kind.WRAPPER, Kind.BATCH)
 
+# The name of a device that is an object for sure: others may be strings, or numbers of GPUs.
+DEVICE_CLASS = "torch.device"
+# The name of a sequence that a loader stands behind.
+OVER_LOADER = "<over a loader>"
+
 UNKNOWN = Value(Kind.UNKNOWN)
 SCALAR = Value(Kind.SCALAR)
 NONE = Value(Kind.CONSTANT, constant=None, name="None")
@@ -281,6 +296,13 @@ def sequence_of(each: Value) -> Value:
         if each.depth < MAX_NESTING
         else Value(Kind.SEQUENCE, each=UNKNOWN)
     )
+
+
+def batches_of(each: Value) -> Value:
+    """What a generator yields; one that yields a loader's batches, or parts of them, stands for the loader."""
+    parts = [leaf for _, option in each.alternatives() for leaf in (option, *(option.elements or ()))]
+    made = sequence_of(each)
+    return replace(made, name=OVER_LOADER, likely=True) if any(p.kind is Kind.BATCH for p in parts) else made
 
 
 def mapping(keys: Iterable[str], values: Iterable[Value]) -> Value:
@@ -364,5 +386,7 @@ def element_of(value: Value) -> Value:
     return EMPTY if value.kind in (Kind.SEQUENCE, Kind.MAPPING) else UNKNOWN
 
 
+# The name of what a DataParallel gathered: one result for each replica, where its module gives one.
+GATHERED = "<gathered>"
 # The element of an empty list: nothing yet, whatever is appended decides.
 EMPTY = Value(Kind.UNKNOWN, name="<empty>")

@@ -8,6 +8,7 @@ import os
 import re
 import runpy
 import tempfile
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,8 +39,10 @@ class Ran:
     error: BaseException | None
     # Whether the effect's expression was true at the end, devices still there.
     held: bool = False
-    # How often the host waited, in the operations that the effect names.
+    # How often the host waited, flushed or copied in the operations that the effect names.
     syncs: int = 0
+    # Whether the warning that the effect names was given.
+    warned: bool = False
 
 
 def example(rule: type[Rule], heading: str) -> str:
@@ -113,6 +116,8 @@ def _run_file(path: Path, effect: Effect, *, devices: bool, real: bool) -> Ran:
     watch = watch_devices()
     with contextlib.ExitStack() as stack:
         stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
+        stack.enter_context(_own_environment())
+        warned = stack.enter_context(_all_warnings()) if effect.warns else []
         if devices and not real:
             stack.enter_context(virtual_cuda(DEVICES))
         elif not devices and real:
@@ -123,8 +128,24 @@ def _run_file(path: Path, effect: Effect, *, devices: bool, real: bool) -> Ran:
         except Exception as error:
             return Ran(error)
         held = bool(eval(effect.holds, names)) if effect.holds else False
-    syncs = sum(event.count for event in watch.report().syncs if effect.words in event.operation)
-    return Ran(None, held, syncs)
+    counted = (event for event in watch.report().events if event.kind == effect.counts)
+    syncs = sum(event.count for event in counted if effect.words in event.operation)
+    return Ran(None, held, syncs, any(effect.warns in str(w.message) for w in warned))
+
+
+@contextlib.contextmanager
+def _all_warnings() -> Iterator[list[warnings.WarningMessage]]:
+    """The warnings that code gives, those that torch gives once in a process each time."""
+    import torch
+
+    always = torch.is_warn_always_enabled()
+    torch.set_warn_always(True)
+    try:
+        with warnings.catch_warnings(record=True) as given:
+            warnings.simplefilter("always")
+            yield given
+    finally:
+        torch.set_warn_always(always)
 
 
 @contextlib.contextmanager
@@ -138,6 +159,17 @@ def _without_devices() -> Iterator[None]:
         yield
     finally:
         torch.cuda.is_available = available
+
+
+@contextlib.contextmanager
+def _own_environment() -> Iterator[None]:
+    """What code sets in the environment ends with it."""
+    before = dict(os.environ)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 @contextlib.contextmanager
@@ -157,6 +189,8 @@ def _shows(effect: Effect, ran: Ran) -> bool:
         return type(ran.error).__name__ == effect.raises and effect.words in str(ran.error)
     if ran.error is not None:
         return False
+    if effect.warns:
+        return ran.warned
     return ran.held if effect.holds else ran.syncs >= effect.syncs
 
 
@@ -164,6 +198,10 @@ def _told(effect: Effect, ran: Ran) -> str:
     if ran.error is not None:
         first = (str(ran.error).splitlines() or [""])[0]
         return f"raises {type(ran.error).__name__}: {first}"
+    if effect.warns:
+        return f"runs, and {'warns' if ran.warned else 'does not warn'} that `{effect.warns}`"
     if effect.holds:
         return f"`{effect.holds}` is {ran.held}"
-    return f"runs, and the host waits {ran.syncs} times in `{effect.words}`" if effect.syncs else "runs"
+    what = {"sync": "the host waits", "flush": "it flushes", "transfer": "it copies between devices"}[effect.counts]
+    where = f" in `{effect.words}`" if effect.words else ""
+    return f"runs, and {what} {ran.syncs} times{where}" if effect.syncs else "runs"

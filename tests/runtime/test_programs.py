@@ -91,6 +91,16 @@ def test_data_parallel_replicas_see_their_own_device(two_gpus):
     ]
 
 
+def test_data_parallel_scatters_inputs_from_the_host(two_gpus):
+    out = nn.DataParallel(nn.Linear(2, 3).cuda())(torch.ones(4, 2))
+    assert out.device == torch.device("cuda:0")
+    assert out.shape == (4, 3)
+
+
+def test_a_number_alone_names_an_accelerator(two_gpus):
+    assert torch.device(1) == torch.device("cuda:1")
+
+
 def test_optimizer_state_follows_parameters(gpus):
     for make in (torch.optim.Adam, torch.optim.AdamW):
         for options in ({"foreach": True}, {"fused": True}, {"foreach": False}):

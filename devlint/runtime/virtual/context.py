@@ -101,8 +101,7 @@ class virtual_cuda:  # noqa: N801 - reads as the function it stands for
             mode = engine.VirtualMode()
             self._entered.append((machine.count, machine.current.index, machine.used_in, mode))
             if machine.count == 0:
-                machine.used_in = None
-                machine.peak.clear()
+                machine.switched_on()
                 threads.add(engine.VirtualMode)
             machine.count = self.count
             machine.current.index = 0

@@ -20,7 +20,7 @@ from devlint.runtime.virtual.state import machine
 
 
 def _check(index: int) -> int:
-    if not 0 <= index < machine.count:
+    if not 0 <= index < machine.visible():
         raise invalid_ordinal()
     return index
 
@@ -116,7 +116,7 @@ def _refusal(what: str) -> Callable[..., Any]:
 _C_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "_cuda_init": machine.touch,
     "_cuda_isInBadFork": lambda: False,
-    "_cuda_getDeviceCount": lambda: machine.count,
+    "_cuda_getDeviceCount": machine.visible,
     "_cuda_getDevice": lambda: machine.current.index,
     "_cuda_setDevice": _set_device,
     "_cuda_exchangeDevice": _exchange_device,
@@ -163,8 +163,8 @@ _C_FUNCTIONS: dict[str, Callable[..., Any]] = {
 }
 
 _CUDA_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "is_available": lambda: machine.count > 0,
-    "device_count": lambda: machine.count,
+    "is_available": machine.available,
+    "device_count": machine.visible,
     "is_initialized": lambda: machine.used_in is not None,
     "_lazy_init": machine.touch,
     "init": machine.touch,
@@ -216,7 +216,7 @@ def install(patches: Patches) -> None:
     patches.set(torch.backends.cudnn, "is_acceptable", lambda tensor: False)
     patches.set(torch.version, "cuda", "12.8")
     if hasattr(torch, "accelerator"):
-        patches.set(torch.accelerator, "device_count", lambda: machine.count)
-        patches.set(torch.accelerator, "is_available", lambda: machine.count > 0)
+        patches.set(torch.accelerator, "device_count", machine.visible)
+        patches.set(torch.accelerator, "is_available", machine.available)
         patches.set(torch.accelerator, "current_accelerator", lambda check_available=False: torch.device("cuda"))
     streams.install(patches)

@@ -73,6 +73,13 @@ def _copy_from_data(func: Any, args: Args, kwargs: Kwargs) -> Any:
     return run_with_device(func, args, kwargs)
 
 
+def _device(func: Any, args: Args, kwargs: Kwargs) -> Any:
+    """`torch.device(1)`: a number alone is the accelerator's."""
+    if len(args) == 1 and isinstance(args[0], int) and not kwargs:
+        return func("cuda", args[0])
+    return func(*args, **kwargs)
+
+
 def move(tensor: Tensor, device: Any, dtype: torch.dtype | None = None, **options: Any) -> Tensor:
     """`tensor.to(device, dtype)`: itself where nothing changes, else a copy at the new place."""
     here = tensor._devlint_place  # type: ignore[attr-defined]
@@ -292,6 +299,7 @@ HANDLERS.update(
         torch.tensor: _copy_from_data,
         torch.as_tensor: _copy_from_data,
         torch.asarray: _copy_from_data,
+        torch.device: _device,
         Base.to: _to,
         Base.cuda: _cuda,
         Base.cpu: _cpu,

@@ -84,7 +84,7 @@ class _DefaultGenerators:
     """`torch.cuda.default_generators`: the host's, for every device."""
 
     def __len__(self) -> int:
-        return machine.count
+        return machine.visible()
 
     def __getitem__(self, index: int) -> Any:
         return torch.default_generator
@@ -95,7 +95,7 @@ def install(patches: Patches) -> None:
     patches.set(torch, "Generator", Generator)
     functions: dict[str, Any] = {
         "get_rng_state": _get_state,
-        "get_rng_state_all": lambda: [_get_state(i) for i in range(machine.count)],
+        "get_rng_state_all": lambda: [_get_state(i) for i in range(machine.visible())],
         "set_rng_state": _set_state,
         "set_rng_state_all": _set_all,
         "manual_seed": _manual_seed,

@@ -11,6 +11,8 @@ import torch
 from devlint.runtime.places import virtual_place
 from devlint.runtime.virtual.errors import bad_fork, invalid_ordinal
 
+VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
+
 
 class _Current(threading.local):
     """CUDA's current device and streams are per thread, and start at device 0."""
@@ -28,10 +30,43 @@ class Machine:
         self.current = _Current()
         self.used_in: int | None = None  # process that has touched a device, as CUDA's context belongs to one
         self.peak: dict[int, int] = {}
+        self._environment: str | None = None
+        self._looked = False
+        self._chosen: list[Any] | None = None
+
+    def switched_on(self) -> None:
+        """Notes the environment that the machine starts in: what was set for real GPUs doesn't hide virtual ones."""
+        self.used_in = None
+        self.peak.clear()
+        self._environment = os.environ.get(VISIBLE_DEVICES)
+        self._looked = False
+
+    def visible(self) -> int:
+        """The number of devices that the program sees: it may hide some before the driver has looked."""
+        chosen = self._chosen if self._looked else self._choice()
+        if chosen is None:
+            return self.count
+        return sum(1 for index in chosen if not isinstance(index, int) or index < self.count)
+
+    def _choice(self) -> list[Any] | None:
+        """The devices that the program has chosen by the environment; None where it has chosen nothing."""
+        if os.environ.get(VISIBLE_DEVICES) == self._environment:
+            return None
+        return list(torch.cuda._parse_visible_devices())
+
+    def available(self) -> bool:
+        """`torch.cuda.is_available`: starts the driver, which looks at the environment once."""
+        self._look()
+        return self.visible() > 0
+
+    def _look(self) -> None:
+        if not self._looked:
+            self._looked, self._chosen = True, self._choice()
 
     def touch(self) -> None:
         """Notes the first use of a device; raises as CUDA does in a forked child."""
         pid = os.getpid()
+        self._look()
         if self.used_in is None:
             self.used_in = pid
         elif self.used_in != pid:
@@ -53,7 +88,7 @@ class Machine:
         if index is None:
             index = self.current.index
         self.touch()
-        if not 0 <= index < self.count:
+        if not 0 <= index < self.visible():
             raise invalid_ordinal()
         return virtual_place(index)
 

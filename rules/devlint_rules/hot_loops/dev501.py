@@ -108,9 +108,7 @@ class ItemInHotLoop(Rule):
             f"`{facts.name_of(node)}` makes the host wait for {stalls.place_of(value)} at each step",
             "likely" if likely or hot.likely else "certain",
             notes=stalls.loop_notes(hot, value, facts),
-            hint=None
-            if change
-            else "keep a detached tensor and read it once after the loop, or only on steps that log",
+            hint=None if change else stalls.KEEP_DETACHED,
             change=change,
         )
 
@@ -130,7 +128,7 @@ def _collected(node: cst.Call, tensor: cst.BaseExpression, hot: HotLoop, facts: 
     if reading is None:
         return None
     return Change(
-        "accumulate the detached tensor, read it after the loop",
+        stalls.ACCUMULATE_DETACHED,
         "unsafe",
         ((node, stalls.detached(tensor, found, facts)),),
         (reading,),

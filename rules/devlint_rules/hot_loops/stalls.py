@@ -16,8 +16,24 @@ if TYPE_CHECKING:
     from devlint.placement.loops import HotLoop
 
 
+# Text that a file about accelerators, and one about steps, has somewhere.
+NEEDS = (
+    r"cuda|device|xpu|mps|npu|[aA]ccelerat",
+    r"[lL]oader|backward|step|no_grad|inference_mode|eval\(|_dl\b|_iter\b|optim",
+)
+# What DEV501 and DEV505 advise alike, whether the loop adds up numbers or tensors.
+ACCUMULATE_DETACHED = "accumulate the detached tensor, read it after the loop"
+LOG_SOMETIMES = "write it on some steps only (`if step % 100 == 0:`), or once after the loop"
+KEEP_DETACHED = "keep a detached tensor and read it once after the loop, or only on steps that log"
+
+
 def loop_notes(hot: HotLoop, value: Value, facts: Facts) -> tuple[Note, ...]:
-    """The trail of the value, then the loop that makes the code hot and the calls that lead from it."""
+    """The trail of the value, then what makes the code hot."""
+    return (*facts.notes(value.trail), *hot_notes(hot, facts))
+
+
+def hot_notes(hot: HotLoop, facts: Facts) -> tuple[Note, ...]:
+    """The loop that makes the code hot and the calls that lead from it."""
     path = facts.model.source.path
     loop = Note(
         f"hot: each pass {hot.reason}" if hot.node is not None or hot.path else f"hot: {hot.reason}",
@@ -25,7 +41,7 @@ def loop_notes(hot: HotLoop, value: Value, facts: Facts) -> tuple[Note, ...]:
         hot.line,
         hot.column + 1,
     )
-    return (*facts.notes(value.trail), loop, *facts.notes(hot.path))
+    return (loop, *facts.notes(hot.path))
 
 
 def place_of(value: Value) -> str:
@@ -88,8 +104,13 @@ def under_no_grad(node: ast.AST, facts: Facts) -> bool:
 
 def detached(tensor: cst.BaseExpression, node: ast.AST, facts: Facts) -> cst.BaseExpression:
     """The tensor without its graph, where it may have one."""
-    if under_no_grad(node, facts) or _is_detached(tensor):
-        return tensor
+    return tensor if under_no_grad(node, facts) or _is_detached(tensor) else without_graph(tensor)
+
+
+def without_graph(tensor: cst.BaseExpression) -> cst.BaseExpression:
+    """The same tensor, detached."""
+    if isinstance(tensor, (cst.UnaryOperation, cst.BinaryOperation)) and not tensor.lpar:
+        tensor = tensor.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
     return cst.Call(cst.Attribute(tensor, cst.Name("detach")))
 
 

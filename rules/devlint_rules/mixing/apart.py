@@ -14,6 +14,17 @@ from devlint.placement.values import Place, Sort
 if TYPE_CHECKING:
     from devlint.facts import Facts
 
+# Where a file names an accelerator, or is told a device: without it, nothing in there is surely off the host.
+NAMES_DEVICE = (
+    r"[\"'](?:cuda|xpu|mps|hpu|npu)\b|\.\s*(?:cuda|xpu|mps|hpu|npu)\s*\(|\btorch\.device\(|accelerator|\bDEVICE\b"
+    r"|\b(?:self|args|opts?|options|config|cfg|conf|hparams|params|FLAGS)\.\w*device\b|\bdef\s+\w+\([^)]*\bdevice\b"
+)
+# Where something can be on the host for sure, or on a second accelerator.
+HOST_MAKERS = (
+    r"[lL]oader|\.cpu\(|from_numpy|\bdevice\s*=\s*[\"']cpu"
+    r"|\b(?:arange|linspace|logspace|eye|zeros|ones|empty|full|rand|randn|randint|randperm|tensor)\(|:[1-9]\b"
+)
+
 
 def text_of(operand: Operand, facts: Facts) -> str:
     """An operand as the reader wrote it, long ones cut."""

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING
 from devlint.lazy import cst, m
 from devlint.placement.mixing import Mixing, Sense, is_input
 from devlint.rule import Change, Effect, Report, Rule
-from devlint_rules.mixing.apart import device_of, dropped_move, is_likely, moved, place_text, text_of, trails
+from devlint_rules.mixing.apart import (
+    HOST_MAKERS,
+    NAMES_DEVICE,
+    device_of,
+    dropped_move,
+    is_likely,
+    moved,
+    place_text,
+    text_of,
+    trails,
+)
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
@@ -65,7 +75,8 @@ class CrossDeviceOp(Rule):
 
     code = "DEV201"
     name = "cross-device-op"
-    trigger = r"\.\s*(?:to|cuda|xpu|mps|hpu|npu)\s*\(|\bdevice\s*="
+    trigger = NAMES_DEVICE
+    needs = (HOST_MAKERS,)
     event = "mixing"
     effect = Effect(raises="RuntimeError", words="Expected all tensors to be on the same device")
     fix = "U"

@@ -74,6 +74,7 @@ class FactoryWithoutDevice(Rule):
         r"|\w+_window|from_numpy)\((?![^\n]*device)"
     )
     event = "unplaced-factory"
+    needs = (r"\bdef\s+forward\b",)
     effect = Effect(raises="RuntimeError", words="Expected all tensors to be on the same device")
     fix = "S"
 

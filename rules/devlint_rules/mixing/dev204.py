@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from devlint.lazy import cst, m
 from devlint.placement.values import Value
 from devlint.rule import Change, Effect, Report, Rule
-from devlint_rules.mixing.apart import place_text
+from devlint_rules.mixing.apart import NAMES_DEVICE, place_text
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
@@ -57,7 +57,9 @@ class NumpyFromAccelerator(Rule):
 
     code = "DEV204"
     name = "numpy-from-accelerator"
-    trigger = r"\.\s*numpy\s*\(\s*\)|\b(?:np|numpy|plt|sklearn|scipy|cv2|pd|sns)\.\w|\bsklearn\b"
+    trigger = r"\.\s*numpy\s*\(\s*\)|\b(?:np|numpy|plt|sklearn|scipy|cv2|pd|sns)\.\w"
+    alias = r"\bfrom\s+(?:sklearn|scipy|numpy|cv2|matplotlib)[\w.]*\s+import\s+(\w+)"
+    needs = (NAMES_DEVICE,)
     effect = Effect(raises="TypeError", words="can't convert cuda:0 device type tensor to numpy")
     fix = "S"
 

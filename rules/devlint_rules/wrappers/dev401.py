@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from devlint.lazy import cst, m
+from devlint.placement.values import Kind
 from devlint.rule import Change, Effect, Report, Rule
+from devlint_rules.wrappers.unwrapping import class_of, is_expected, unwrapped
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
@@ -94,9 +96,12 @@ class MissingModuleAttribute(Rule):
     def judge(self, node: cst.Attribute, facts: Facts) -> Iterator[Report]:
         missing = facts.missing(node)
         found = facts.node(node)
-        if missing is None or found is None or _is_expected(found, node.attr.value, facts):
+        if missing is None or found is None or is_expected(found, node.attr.value, facts):
             return
-        wrapper = missing.wrapper.name.rsplit(".", 1)[-1]
+        if missing.wrapper.inner is not None and missing.wrapper.inner.kind in (Kind.OPTIMIZER, Kind.SCHEDULER):
+            # DEV405's matter: there is no model to unwrap.
+            return
+        wrapper = class_of(missing.wrapper)
         subject = facts.name_of(node.value)
         when = (
             f"`{subject}` is a {wrapper} on some paths, and that"
@@ -112,57 +117,11 @@ class MissingModuleAttribute(Rule):
         )
 
 
-def _is_expected(found: ast.expr, attribute: str, facts: Facts) -> bool:
-    """The code is ready for the attribute to be missing."""
-    child: ast.AST = found
-    for parent in facts.model.ancestors(found):
-        match parent:
-            case ast.Try(body=body, handlers=handlers) if child in body:
-                if any(
-                    h.type is None or any(n in ast.unparse(h.type) for n in ("AttributeError", "Exception"))
-                    for h in handlers
-                ):
-                    return True
-            case ast.If(test=test) | ast.IfExp(test=test) if child is not test and _asks(test, attribute):
-                return True
-            case ast.BoolOp(values=values) if any(v is not child and _asks(v, attribute) for v in values):
-                return True
-        child = parent
-    return False
-
-
-def _asks(test: ast.expr, attribute: str) -> bool:
-    """`hasattr(x, "<attribute>")` in a condition."""
-    return any(
-        isinstance(n, ast.Call)
-        and isinstance(n.func, ast.Name)
-        and n.func.id in ("hasattr", "getattr")
-        and len(n.args) > 1
-        and isinstance(n.args[1], ast.Constant)
-        and n.args[1].value == attribute
-        for n in ast.walk(test)
-    )
-
-
 def _unwrapped(node: cst.Attribute, found: ast.expr, missing: Missing, facts: Facts) -> Change:
-    owner = node.value
-    if not missing.sometimes:
-        return Change(
-            "insert `.module`: the wrapped model is there",
-            "safe",
-            ((node, node.with_changes(value=cst.Attribute(owner, cst.Name("module")))),),
-        )
-    quote = _free_quote(found, facts)
-    unwrapped = cst.Call(
-        cst.Name("getattr"),
-        [cst.Arg(owner), cst.Arg(cst.SimpleString(f"{quote}module{quote}")), cst.Arg(owner.deep_clone())],
+    title = (
+        "unwrap it first: the wrapped model is its `.module`"
+        if missing.sometimes
+        else "insert `.module`: the wrapped model is there"
     )
-    return Change(
-        "unwrap it first: the wrapped model is its `.module`", "safe", ((node, node.with_changes(value=unwrapped)),)
-    )
-
-
-def _free_quote(found: ast.expr, facts: Facts) -> str:
-    """A quote that a string at this place may use: before Python 3.12, not that of the f-string around it."""
-    texts = [facts.code_of(parent) for parent in facts.model.ancestors(found) if isinstance(parent, ast.JoinedStr)]
-    return "'" if any('"' in text for text in texts) else '"'
+    model = unwrapped(node.value, found, facts, sometimes=missing.sometimes)
+    return Change(title, "safe", ((node, node.with_changes(value=model)),))

@@ -1,0 +1,264 @@
+"""Cold code: what inside a hot loop runs on a few passes only, or only while somebody looks."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from devlint.placement.model import PlacementModel
+
+# What is done for people to look at, under a flag of such a name or in a function called so.
+_LOOKING = r"debug|verbose|profil\w*|visuali[sz]\w*|plot\w*|warm\w*"
+_OCCASIONAL = re.compile(
+    rf"(^|_|\b)({_LOOKING}|log|logging|isenabledfor|should_\w+|do_log\w*|print\w*|is_last\w*|last|first)(_|\b|$)",
+    re.IGNORECASE,
+)
+_FOR_LOOKING = re.compile(rf"(^|_|\b)({_LOOKING}|sanity)(_|\b|$)", re.IGNORECASE)
+_WARM_UP = re.compile(r"warm", re.IGNORECASE)
+_RECORD = re.compile(r"(^|_|\b)best(_|\b|$)", re.IGNORECASE)
+_ABNORMAL_CALLS = frozenset({"isnan", "isinf", "isfinite", "is_nonzero"})
+# Contexts that are entered to measure or to debug.
+_MEASURING = frozenset({"profile", "emit_nvtx", "detect_anomaly", "FlopCounterMode"})
+CLOCKS = frozenset(
+    {"time", "perf_counter", "monotonic", "process_time", "time_ns", "perf_counter_ns", "monotonic_ns", "default_timer"}
+)
+_LEAVING_CALLS = frozenset({"exit", "_exit", "quit"})
+_COUNTERS = frozenset(
+    {"i", "j", "idx", "index", "step", "it", "iteration", "batch_idx", "batch_i", "global_step", "n_iter", "iter", "counter",
+     "count", "batch_index", "step_idx", "itr", "bi", "ii", "n", "num_steps", "steps", "global_steps", "iterations",
+     "current_step", "cur_step", "train_step", "nb_iter"}
+)  # fmt: skip
+
+
+class ColdCode:
+    """Answers for one file whether a part of a loop's body is cold."""
+
+    def __init__(self, model: PlacementModel) -> None:
+        self._model = model
+        self._asked: set[str] = set()
+
+    def is_cold(self, parent: ast.AST, child: ast.AST) -> bool:
+        """Whether standing in `parent` keeps `child` from running on each pass of the loop around them."""
+        match parent:
+            case ast.ExceptHandler():
+                return True
+            case ast.If(test=test, body=body, orelse=orelse):
+                if child in body:
+                    return self.is_step_guard(test) or _ends(body) or _runs_once(test, body)
+                return child in orelse and (_ends(orelse) or self._is_usual(test))
+            case ast.IfExp(test=test, body=body, orelse=other):
+                return (child is body and self.is_step_guard(test)) or (child is other and self._is_usual(test))
+            case ast.BoolOp(op=ast.And(), values=values):
+                position = next((i for i, v in enumerate(values) if v is child), 0)
+                return any(self.is_step_guard(v) for v in values[:position])
+            case ast.For(body=block) | ast.While(body=block) | ast.AsyncFor(body=block):
+                if child in block:
+                    return self._after_skip(block, child, ast.Continue) or _leaves(block)
+            case ast.FunctionDef(body=block) | ast.AsyncFunctionDef(body=block):
+                if child in block and self._after_skip(block, child, ast.Return):
+                    return True
+        return self.is_for_looking(parent, child)
+
+    def is_for_looking(self, parent: ast.AST, child: ast.AST) -> bool:
+        """Whether all of `parent`, loops in it included, is there to debug, to measure or to show something."""
+        match parent:
+            case ast.With(items=items) | ast.AsyncWith(items=items):
+                return any(_last_name(i.context_expr) in _MEASURING for i in items)
+            case ast.If(test=ast.Name(id=name) | ast.Attribute(attr=name), body=body):
+                return child in body and bool(_FOR_LOOKING.search(name))
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                return bool(_FOR_LOOKING.search(name))
+        return False
+
+    def _after_skip(self, block: list[ast.stmt], child: ast.AST, leaving: type[ast.stmt]) -> bool:
+        """`if step % n: continue` (in a function: `return`) before it: the rest runs now and then."""
+        for statement in block:
+            if statement is child:
+                return False
+            if (
+                isinstance(statement, ast.If)
+                and isinstance(statement.body[-1], leaving)
+                and not statement.orelse
+                and self._is_usual(statement.test)
+            ):
+                return True
+        return False
+
+    def _is_usual(self, test: ast.expr) -> bool:
+        """Whether a condition fails on some steps only: the opposite of a step guard."""
+        match test:
+            case ast.BoolOp(op=ast.Or(), values=values):
+                return any(self._is_usual(v) for v in values)
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                return self.is_step_guard(operand)
+            case ast.BinOp():
+                return _is_remainder(test)
+            case ast.Compare(left=left, ops=[ast.NotEq()], comparators=[right]):
+                return _counts(test) or _is_position(left, right) or _is_position(right, left)
+        return False
+
+    def is_step_guard(self, test: ast.expr) -> bool:
+        """Whether a condition holds on some steps only."""
+        match test:
+            case ast.BoolOp(op=ast.And(), values=values):
+                return any(self.is_step_guard(v) for v in values)
+            case ast.BoolOp(op=ast.Or(), values=values):
+                return all(self.is_step_guard(v) for v in values)
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                return _counts(operand) or self._is_flag(operand) or _is_abnormal(operand)
+            case ast.Compare():
+                return self._is_occasional(test)
+            case ast.Call():
+                return _is_abnormal(test) or bool(_OCCASIONAL.search(ast.unparse(test.func)))
+            case ast.BinOp(op=ast.Mod()):
+                return False
+        return self._is_flag(test)
+
+    def _is_occasional(self, test: ast.Compare) -> bool:
+        """A comparison that comes out true on few steps."""
+        match test:
+            case ast.Compare(ops=[ast.NotEq()]) if _counts(test):
+                # `step % n != 0` holds on nearly all of them.
+                return False
+            case ast.Compare(ops=[ast.IsNot() | ast.NotIn()]):
+                return False
+            case ast.Compare() if _counts(test) or _is_abnormal(test) or self._looks_at_clock(test):
+                return True
+            case ast.Compare(left=left, ops=[ast.In()]):
+                return _is_counter(left)
+            case ast.Compare(left=left, ops=[ast.Eq()], comparators=[right]):
+                return _is_position(left, right) or _is_position(right, left)
+            case ast.Compare(left=left, ops=[ast.Lt() | ast.LtE()], comparators=[right]) if _is_counter(left):
+                # The first few passes.
+                return isinstance(right, (ast.Constant, ast.Name, ast.Attribute))
+            case ast.Compare(left=left, ops=[ast.Gt() | ast.GtE()], comparators=[right]) if "len(" in ast.unparse(
+                right
+            ):
+                # The last few.
+                return _is_counter(left)
+        sides = [ast.unparse(side) for side in (test.left, *test.comparators)]
+        return any(_WARM_UP.search(side) or _RECORD.search(side) for side in sides)
+
+    def _looks_at_clock(self, test: ast.AST) -> bool:
+        """`time.time() - last > 10`, also by way of a name."""
+        for node in ast.walk(test):
+            if isinstance(node, ast.Call) and _last_name(node) in CLOCKS:
+                return True
+            if isinstance(node, ast.Name) and node.id not in self._asked:
+                with _Asking(self._asked, node.id):
+                    if any(self._looks_at_clock(v) for v in self._model.assigned_values(node)):
+                        return True
+        return False
+
+    def _is_flag(self, test: ast.expr) -> bool:
+        """A flag that was computed from a step count, or is named like one for looking at things."""
+        match test:
+            case ast.Name(id=name) | ast.Attribute(attr=name):
+                if _OCCASIONAL.search(name):
+                    return True
+        if isinstance(test, ast.Name) and test.id not in self._asked:
+            # A flag may be computed from itself.
+            with _Asking(self._asked, test.id):
+                return any(self.is_step_guard(v) or _counts(v) for v in self._model.assigned_values(test))
+        return False
+
+
+class _Asking:
+    """Holds a name in a set while it is looked into."""
+
+    def __init__(self, asked: set[str], name: str) -> None:
+        self._asked, self._name = asked, name
+
+    def __enter__(self) -> None:
+        self._asked.add(self._name)
+
+    def __exit__(self, *_: object) -> None:
+        self._asked.discard(self._name)
+
+
+def is_warm_up(loop: ast.For | ast.AsyncFor | ast.While) -> bool:
+    """`for _ in range(n_warmup):` gets the machine ready; nobody counts its time."""
+    return not isinstance(loop, ast.While) and bool(_WARM_UP.search(ast.unparse(loop.iter)))
+
+
+def _runs_once(test: ast.expr, body: list[ast.stmt]) -> bool:
+    """`if first: ...; first = False` and `if state is None: state = ...` run on one pass."""
+    match test:
+        case ast.UnaryOp(op=ast.Not(), operand=subject):
+            after: tuple[object, ...] = (True,)
+        case ast.Compare(left=subject, ops=[ast.Is()], comparators=[ast.Constant(value=None)]):
+            after = ()
+        case ast.Name() | ast.Attribute():
+            subject, after = test, (False, None)
+        case _:
+            return False
+    name = ast.unparse(subject)
+    for statement in body:
+        if isinstance(statement, ast.Assign) and any(ast.unparse(t) == name for t in statement.targets):
+            return not after or (isinstance(statement.value, ast.Constant) and statement.value.value in after)
+    return False
+
+
+def _is_position(left: ast.expr, right: ast.expr) -> bool:
+    """`i == len(loader) - 1`, `i == 0`."""
+    if isinstance(left, ast.BinOp) and isinstance(left.right, ast.Constant):
+        # Counted from one: `i + 1 == len(loader)`.
+        left = left.left
+    if not isinstance(left, (ast.Name, ast.Attribute)):
+        return False
+    text = ast.unparse(right)
+    return _is_counter(left) or (isinstance(left, ast.Name) and ("len(" in text or "num_" in text))
+
+
+def _is_abnormal(test: ast.expr) -> bool:
+    return any(isinstance(n, ast.Call) and _last_name(n) in _ABNORMAL_CALLS for n in ast.walk(test))
+
+
+def _counts(test: ast.expr) -> bool:
+    """A remainder in a condition: `step % n == 0`, `divmod(step, n)[1] == 0`, `step & 63 == 0`."""
+    return any(_is_remainder(n) for n in ast.walk(test))
+
+
+def _is_remainder(node: ast.AST) -> bool:
+    match node:
+        case ast.BinOp(left=ast.Constant(value=str())):
+            # Text that is formatted.
+            return False
+        case ast.BinOp(op=ast.Mod()) | ast.Call(func=ast.Name(id="divmod")):
+            return True
+        case ast.BinOp(left=left, op=ast.BitAnd()):
+            return _is_counter(left)
+    return False
+
+
+def _is_counter(node: ast.expr) -> bool:
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name.lower().lstrip("_") in _COUNTERS
+        case ast.BinOp(left=left, op=ast.Add(), right=ast.Constant()):
+            return _is_counter(left)
+    return False
+
+
+def _last_name(node: ast.expr) -> str:
+    """`perf_counter` of `time.perf_counter()`."""
+    if isinstance(node, ast.Call):
+        node = node.func
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def _ends(block: list[ast.stmt]) -> bool:
+    """A block after which the loop is left: it runs once."""
+    match block[-1]:
+        case ast.Break() | ast.Return() | ast.Raise():
+            return True
+        case ast.Expr(value=ast.Call() as called):
+            return _last_name(called) in _LEAVING_CALLS
+    return False
+
+
+def _leaves(block: list[ast.stmt]) -> bool:
+    """The loop's own body always leaves it: there is one pass."""
+    return isinstance(block[-1], (ast.Break, ast.Return))

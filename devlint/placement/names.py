@@ -1,0 +1,82 @@
+"""Whether a name is bound at all: by its scopes, by Python, by a star import, or by code that binds names at run time."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from devlint.placement.project import Project
+from devlint.placement.sources import SourceModule, own_nodes
+
+_BUILTINS = frozenset({*dir(__import__("builtins")), "__file__"})
+# Code that may bind any name, and IPython's commands that do.
+_BINDS_AT_RUN_TIME = re.compile(
+    r"(?<![.\w])(?:globals|vars|exec|setattr\s*\(\s*builtins)\b|^\s*#?\s*%(?:run|pylab|load|store)", re.MULTILINE
+)
+# Star imports are followed this far.
+_MAX_STARS = 8
+
+
+def is_unbound(name: ast.Name, source: SourceModule, project: Project) -> bool:
+    """Whether nothing that can be seen binds a name where it is read. False wherever something unseen may do it."""
+    if name.id in _BUILTINS or _BINDS_AT_RUN_TIME.search(source.text):
+        return False
+    # A package's own namespace holds its submodules, whoever imports them.
+    if source.is_package:
+        return False
+    scopes = [p for p in source.ancestors(name) if not isinstance(p, ast.Module)]
+    if any(name.id in _bound_by(scope) for scope in scopes):
+        return False
+    return not _binds(source, name.id, project, _MAX_STARS)
+
+
+def _bound_by(node: ast.AST) -> set[str]:
+    """The names that a node around another makes readable there, if it is a scope."""
+    match node:
+        case ast.FunctionDef(args=arguments) | ast.AsyncFunctionDef(args=arguments):
+            return {*_arguments(arguments), *_stored(node)}
+        case ast.Lambda(args=arguments):
+            return set(_arguments(arguments))
+        case ast.ClassDef() | ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+            return set(_stored(node))
+    return set()
+
+
+def _binds(source: SourceModule, name: str, project: Project, stars: int) -> bool:
+    """Whether a module's top level binds a name, or may."""
+    if name in _stored(source.tree):
+        return True
+    if any(isinstance(n, ast.Global) and name in n.names for n in ast.walk(source.tree)):
+        return True
+    for star in source.star_imports:
+        module = project.find(source.absolute(star), Path(source.path)) if stars else None
+        if module is None or module.is_package or _BINDS_AT_RUN_TIME.search(module.text):
+            return True
+        if module is not source and _binds(module, name, project, stars - 1):
+            return True
+    return False
+
+
+def _arguments(arguments: ast.arguments) -> Iterator[str]:
+    return (node.arg for node in ast.walk(arguments) if isinstance(node, ast.arg))
+
+
+def _stored(scope: ast.AST) -> Iterator[str]:
+    """The names that a scope's own code binds."""
+    for node in own_nodes(scope):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()):
+                yield name
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name
+            case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
+                yield from ((a.asname or a.name).split(".")[0] for a in aliases)
+            case (
+                ast.ExceptHandler(name=str() as name)
+                | ast.MatchAs(name=str() as name)
+                | ast.MatchStar(name=str() as name)
+                | ast.MatchMapping(rest=str() as name)
+            ):
+                yield name

@@ -1,0 +1,134 @@
+"""What runs in the replicas of a DataParallel, and what of it is bound to one device.
+
+Each replica runs `forward` on a GPU of its own, with parameters and inputs there. A device with a number, written into
+`forward` or kept as an attribute, is the same one in all of them.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from devlint.placement.analysis import OutOfBudgetError
+from devlint.placement.devices import place_of_device
+from devlint.placement.interpreter import Frame
+from devlint.placement.values import UNKNOWN, Kind, Value
+
+if TYPE_CHECKING:
+    from devlint.placement.analysis import Analysis
+    from devlint.placement.sources import FunctionModel
+
+DATA_PARALLEL = "torch.nn.DataParallel"
+
+
+class Pinned(NamedTuple):
+    """A call that names one device, and the wrapper in whose replicas it runs."""
+
+    call: ast.Call
+    argument: ast.expr
+    device: str
+    function: FunctionModel
+    wrapper: Value
+
+
+def pinned_calls(analysis: Analysis, record: Mapping[ast.expr, Value]) -> dict[ast.Call, Pinned]:
+    """Call -> what pins it: calls of this file in replicas, and wraps of classes whose pinned calls are elsewhere."""
+    found: dict[ast.Call, Pinned] = {}
+    seen: set[tuple[object, str]] = set()
+    for node, value in list(record.items()):
+        for _, option in value.alternatives() if isinstance(node, ast.Call) else ():
+            key = (option.inner.cls if option.inner is not None else None, option.site)
+            if not _has_replicas(option) or key in seen:
+                continue
+            seen.add(key)
+            for pinned in _of_wrapper(analysis, option):
+                at_home = pinned.function.source is analysis.source
+                found.setdefault(pinned.call if at_home else node, pinned)  # type: ignore[arg-type]
+    return found
+
+
+def _has_replicas(value: Value) -> bool:
+    if value.kind is not Kind.WRAPPER or value.name != DATA_PARALLEL or value.cls is not None or not value.elements:
+        return False
+    ids = value.elements[0]
+    return ids.elements is None or len(ids.elements) > 1
+
+
+def _of_wrapper(analysis: Analysis, wrapper: Value) -> Iterator[Pinned]:
+    for module in _modules(wrapper.inner or UNKNOWN):
+        for function in _run_by_forward(module):
+            for call, argument, device in _devices_in(analysis, function, module):
+                yield Pinned(call, argument, device, function, wrapper)
+
+
+def _modules(value: Value) -> Iterator[Value]:
+    """A module and the parts of it that are known, those of the project's own classes."""
+    for _, option in value.alternatives():
+        if option.kind is Kind.MODULE and option.cls is not None:
+            yield option
+        if option.kind in (Kind.MODULE, Kind.SEQUENCE):
+            for part in option.elements or ():
+                yield from _modules(part)
+
+
+def _run_by_forward(module: Value) -> list[FunctionModel]:
+    """`forward` and the methods of the same object that it calls."""
+    assert module.cls is not None
+    found: dict[FunctionModel, None] = {}
+    waiting = [module.cls.method("forward")]
+    while waiting:
+        function = waiting.pop()
+        if function is None or function in found:
+            continue
+        found[function] = None
+        for node in function.nodes:
+            match node:
+                case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=name)):
+                    waiting.append(module.cls.method(name))
+    return list(found)
+
+
+def _devices_in(analysis: Analysis, function: FunctionModel, module: Value) -> Iterator[tuple[ast.Call, ast.expr, str]]:
+    """(call, device argument, device) of the calls in a method that name a device with a number."""
+    calls = [n for n in function.nodes if isinstance(n, ast.Call) and _device_argument(n) is not None]
+    if not calls or not function.parameters:
+        return
+    record: dict[ast.expr, Value] = {}
+    frame = Frame(analysis, function.source, function, module.cls, record=record)
+    frame.env.values.update({a.arg: UNKNOWN for a in function.parameters})
+    frame.env.values[function.parameters[0].arg] = module
+    try:
+        frame.run(function.node.body)
+    except (OutOfBudgetError, RecursionError):
+        return
+    for call in calls:
+        argument = _device_argument(call)
+        assert argument is not None
+        device = numbered_device(record.get(argument, UNKNOWN), argument)
+        if device is not None:
+            yield call, argument, device
+
+
+def _device_argument(call: ast.Call) -> ast.expr | None:
+    for keyword in call.keywords:
+        if keyword.arg == "device":
+            return keyword.value
+    if isinstance(call.func, ast.Attribute) and call.func.attr in ("to", "cuda") and call.args:
+        return call.args[0]
+    return None
+
+
+def numbered_device(value: Value, node: ast.expr) -> str | None:
+    """`cuda:0` where a value is that device if there are any; None for devices without a number."""
+    options = [option for _, option in value.alternatives()]
+    if any(option.kind not in (Kind.DEVICE, Kind.CONSTANT) for option in options):
+        # A number among other things, as in `*sizes, device = *x.shape, x.device`, isn't a device's.
+        return None
+    for option in options:
+        found = place_of_device(option, node)
+        if option.kind is Kind.DEVICE and isinstance(option.constant, str):
+            return option.constant
+        if found is not None and found[0].off_host and ":" in found[0].name:
+            return found[0].name
+    return None

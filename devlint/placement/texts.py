@@ -1,0 +1,79 @@
+"""What a project's files say, told from their text alone.
+
+A rule asks only where a finding hangs on it: files that nothing imports may hold the other half of a story, such as the
+script that strips the keys of a checkpoint which another one wrote.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from devlint.files import USUAL_EXCLUDES
+
+if TYPE_CHECKING:
+    from devlint.placement.project import Project
+
+# A project with more than these files is too large to look through for one finding.
+MAX_FILES = 8_000
+
+
+class Texts:
+    """The texts around a file: what stands under its import root and under the settings' roots."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._files: dict[Path, list[Path] | None] = {}
+        self._matching: dict[tuple[Path, str], list[Path] | None] = {}
+
+    def match(self, asking: Path, pattern: str) -> bool:
+        """Whether another file than `asking` matches; True as well where there are too many to tell."""
+        root, _ = self._project.name_of(asking)
+        for folder in _outermost([root, *self._project.roots]):
+            found = self._found(folder, pattern)
+            if found is None or any(path != asking for path in found):
+                return True
+        return False
+
+    def _found(self, folder: Path, pattern: str) -> list[Path] | None:
+        key = (folder, pattern)
+        if key not in self._matching:
+            files = self._files_of(folder)
+            compiled = re.compile(pattern.encode())
+            self._matching[key] = None if files is None else [f for f in files if compiled.search(_read(f))]
+        return self._matching[key]
+
+    def _files_of(self, folder: Path) -> list[Path] | None:
+        if folder not in self._files:
+            files = []
+            for file in _python_files(folder):
+                files.append(file)
+                if len(files) > MAX_FILES:
+                    break
+            self._files[folder] = files if len(files) <= MAX_FILES else None
+        return self._files[folder]
+
+
+def _outermost(folders: list[Path]) -> list[Path]:
+    """Each folder once, those inside others left out."""
+    return [
+        f
+        for f in dict.fromkeys(folders)
+        if f.is_dir() and not any(f != other and f.is_relative_to(other) for other in folders)
+    ]
+
+
+def _python_files(folder: Path) -> Iterator[Path]:
+    for where, folders, names in os.walk(folder):
+        folders[:] = [f for f in folders if f not in USUAL_EXCLUDES]
+        yield from (Path(where, name) for name in names if name.endswith((".py", ".ipynb")))
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""

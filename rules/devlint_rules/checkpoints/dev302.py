@@ -1,0 +1,121 @@
+"""DEV302: a wrapper's state dict in a file."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from devlint.findings import Note
+from devlint.lazy import cst, m
+from devlint.placement.values import Kind
+from devlint.rule import Change, Effect, Report, Rule
+from devlint_rules.checkpoints.keys import STRIPPING, WRAPS_AND_LOADS, state_of
+from devlint_rules.wrappers.unwrapping import class_of, unwrapped, wrap_notes
+
+if TYPE_CHECKING:
+    from devlint.facts import Facts
+
+
+class WrappedStateDict(Rule):
+    """A checkpoint whose keys all start with `module.`.
+
+    ## What it does
+    Flags the `state_dict()` of a `DataParallel` or `DistributedDataParallel` object that goes into `torch.save`: as it
+    is, as a part of a dict, through a variable or through a function that saves it. A project that loads into a wrapper
+    again, or that takes `module.` off the keys anywhere, knows what it does and is left alone. Where the model is
+    wrapped on some paths only, the finding is `likely`.
+
+    ## Why is this bad
+    The wrapper holds the model as its `module`, and each key says so. The file doesn't load into the bare model, as one
+    has it in a test, a demo or an export: `Missing key(s) in state_dict: "fc.weight" ... Unexpected key(s):
+    "module.fc.weight"`. With `strict=False` it loads nothing, and says nothing.
+
+    ## Example
+    ```python
+    import torch
+    from torch import nn
+
+    model = nn.DataParallel(nn.Linear(2, 2))
+    torch.save(model.state_dict(), "model.pt")
+    keys = list(torch.load("model.pt", map_location="cpu"))
+    ```
+
+    ## Use instead
+    ```python
+    import torch
+    from torch import nn
+
+    model = nn.DataParallel(nn.Linear(2, 2))
+    torch.save(model.module.state_dict(), "model.pt")
+    keys = list(torch.load("model.pt", map_location="cpu"))
+    ```
+
+    ## Fix safety
+    Safe: no code of the project loads the file into a wrapper. Checkpoints that were written before keep their keys.
+
+    ## References
+    - [Saving torch.nn.DataParallel models](https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html)
+    - [pytorch/pytorch 9176](https://github.com/pytorch/pytorch/issues/9176)
+    - [torch.nn.DataParallel](https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html)
+    """
+
+    code = "DEV302"
+    name = "wrapped-state-dict"
+    trigger = r"\.state_dict\s*\(\s*\)"
+    effect = Effect(holds="all(key.startswith('module.') for key in keys)")
+    fix = "S"
+
+    def shape(self) -> m.BaseMatcherNode:
+        return m.Call(func=m.Attribute(attr=m.Name("state_dict")), args=[])
+
+    def judge(self, node: cst.Call, facts: Facts) -> Iterator[Report]:
+        found = facts.node(node)
+        state = state_of(facts.value(node))
+        if state is None or not isinstance(found, ast.Call) or not isinstance(node.func, cst.Attribute):
+            return
+        saved = facts.model.happenings("saved", found)
+        if not saved or _is_known(facts):
+            return
+        wrapper, sometimes = state
+        owner = node.func.value
+        when = " on some paths" if sometimes else ""
+        model = unwrapped(owner, found, facts, sometimes=sometimes)
+        yield Report(
+            node,
+            f"`{facts.name_of(owner)}` is a {class_of(wrapper)}{when}: each key that is saved starts with `module.`, "
+            "and doesn't load into the bare model",
+            "likely" if sometimes or wrapper.likely else "certain",
+            notes=(*wrap_notes(wrapper, facts), *_saves(found, facts)),
+            change=Change(
+                "save the wrapped model's own state", "safe", ((node.func, node.func.with_changes(value=model)),)
+            ),
+        )
+
+
+def _saves(call: ast.Call, facts: Facts) -> tuple[Note, ...]:
+    """Where it is saved, unless that is where it is taken."""
+    steps = dict.fromkeys(h.step for h in facts.model.happenings("saved", call))
+    around = {n for n in facts.model.ancestors(call) if isinstance(n, ast.Call)}
+    return facts.notes(s for s in steps if s.line not in {n.lineno for n in around})
+
+
+def _is_known(facts: Facts) -> bool:
+    """The project loads into a wrapper again, or takes the prefix off somewhere."""
+    return (
+        any(_may_load_into_wrapper(call, facts) for call in facts.model.calls("load_state_dict"))
+        or facts.model.texts_match(STRIPPING)
+        or facts.model.texts_match(WRAPS_AND_LOADS, elsewhere=True)
+    )
+
+
+def _may_load_into_wrapper(call: ast.Call, facts: Facts) -> bool:
+    """A wrapper, or something of which it isn't known that it is none."""
+    if not isinstance(call.func, ast.Attribute):
+        return False
+    owner = call.func.value
+    name = ast.unparse(owner).rsplit(".", 1)[-1].lower()
+    if any(word in name for word in ("optim", "sched", "scaler", "opt_")):
+        return False
+    options = [v for _, v in facts.model.value(owner).alternatives()]
+    return any(v.kind is Kind.WRAPPER or v.kind is Kind.UNKNOWN or (v.is_module and v.likely) for v in options)

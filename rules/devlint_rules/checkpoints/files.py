@@ -1,0 +1,126 @@
+"""Which checkpoint of this program a `torch.load` reads: the same path, as code, written and read where both can be seen."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from devlint.placement.sources import own_nodes
+from devlint.placement.values import Kind, Value
+
+if TYPE_CHECKING:
+    from devlint.facts import Facts
+
+
+class Loaded(NamedTuple):
+    """A part of a file that is read: `torch.load(path)["model"]`."""
+
+    path: ast.expr
+    key: str | None
+
+
+class Saved(NamedTuple):
+    """What a `torch.save` puts where it is read, and the call."""
+
+    value: Value
+    call: ast.Call
+
+
+def loaded_by(node: ast.expr, facts: Facts) -> Loaded | None:
+    """The file that an expression comes from as it was read; None where it comes from elsewhere, or was changed."""
+    match node:
+        case ast.Call(func=func, args=[path, *_]) if facts.model.resolved(func).name == "torch.load":
+            return Loaded(path, None)
+        case ast.Subscript(value=whole, slice=ast.Constant(value=str() as key)):
+            loaded = loaded_by(whole, facts)
+            return Loaded(loaded.path, key) if loaded is not None and loaded.key is None else None
+        case ast.Name() if (value := _only_value(node, facts)) is not None:
+            return loaded_by(value, facts)
+    return None
+
+
+def _only_value(name: ast.Name, facts: Facts) -> ast.expr | None:
+    """What a variable was bound to, where it is bound once and only read from then on."""
+    uses = [n for n in own_nodes(facts.model.enclosing_scope(name)) if isinstance(n, ast.Name) and n.id == name.id]
+    stores = [n for n in uses if isinstance(n.ctx, ast.Store)]
+    values = list(facts.model.assigned_values(name))
+    if len(stores) != 1 or len(values) != 1:
+        return None
+    return values[0] if all(_only_reads(n, facts) for n in uses if n not in stores) else None
+
+
+def _only_reads(use: ast.Name, facts: Facts) -> bool:
+    """A part is read, or the whole is loaded, printed or measured: the keys stay as they are."""
+    parent = next(facts.model.ancestors(use), None)
+    match parent:
+        case ast.Subscript(ctx=ast.Load()):
+            return True
+        case ast.Attribute(attr="get" | "keys"):
+            return True
+        case (
+            ast.Call(func=ast.Attribute(attr="load_state_dict")) | ast.Call(func=ast.Name(id="print" | "len" | "type"))
+        ):
+            return True
+    return isinstance(parent, (ast.keyword, ast.Compare))
+
+
+def saved_under(loaded: Loaded, facts: Facts) -> list[Saved]:
+    """All that this file's code saves to that path; empty where some of it isn't known."""
+    found = []
+    for call in facts.model.calls("save"):
+        path = _path_of(call)
+        if path is None or facts.model.resolved(call.func).name != "torch.save":
+            continue
+        if ast.unparse(path) != ast.unparse(loaded.path):
+            continue
+        if not _is_same_path(path, loaded.path, facts):
+            return []
+        part = _part(facts.model.value(call.args[0]), loaded.key) if call.args else None
+        if part is None:
+            return []
+        found.append(Saved(part, call))
+    return found
+
+
+def _path_of(call: ast.Call) -> ast.expr | None:
+    named = (k.value for k in call.keywords if k.arg == "f")
+    return call.args[1] if len(call.args) > 1 else next(named, None)
+
+
+def _part(value: Value, key: str | None) -> Value | None:
+    if key is None:
+        return value
+    if value.kind is Kind.MAPPING and value.keys is not None and value.elements is not None and key in value.keys:
+        return value.elements[value.keys.index(key)]
+    return None
+
+
+def _is_same_path(one: ast.expr, other: ast.expr, facts: Facts) -> bool:
+    """The names in two paths of the same text mean the same thing."""
+    here, there = facts.model.enclosing_scope(one), facts.model.enclosing_scope(other)
+    return all(_means_the_same(name, here, there, facts) for name in _names(one))
+
+
+def _names(path: ast.expr) -> Iterator[str]:
+    yield from {n.id for n in ast.walk(path) if isinstance(n, ast.Name)}
+
+
+def _means_the_same(name: str, here: ast.AST, there: ast.AST, facts: Facts) -> bool:
+    if here is there:
+        return sum(1 for n in own_nodes(here) if isinstance(n, ast.Name) and n.id == name and _is_store(n)) <= 1
+    if name == "self":
+        return _class_of(here, facts) is not None and _class_of(here, facts) is _class_of(there, facts)
+    functions = [s for s in (here, there) if isinstance(s, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    return len(facts.model.source.bindings.get(name, ())) == 1 and not any(
+        name in facts.model.source.function(f).local_names for f in functions
+    )
+
+
+def _is_store(name: ast.Name) -> bool:
+    return isinstance(name.ctx, ast.Store)
+
+
+def _class_of(scope: ast.AST, facts: Facts) -> ast.AST | None:
+    parent = next(facts.model.ancestors(scope), None)
+    return parent if isinstance(parent, ast.ClassDef) else None

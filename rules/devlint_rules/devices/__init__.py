@@ -1,0 +1,1 @@
+"""DEV6: choosing devices."""

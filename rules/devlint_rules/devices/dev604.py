@@ -1,0 +1,179 @@
+"""DEV604: tensor types of another age that carry a device in their name."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from devlint.lazy import cst, m
+from devlint.placement.values import HOST, Kind
+from devlint.rule import Change, Effect, Report, Rule
+
+if TYPE_CHECKING:
+    from devlint.facts import Facts
+
+# https://docs.pytorch.org/docs/stable/tensors.html#data-types
+DTYPES = {
+    "FloatTensor": "float32",
+    "DoubleTensor": "float64",
+    "HalfTensor": "float16",
+    "BFloat16Tensor": "bfloat16",
+    "LongTensor": "int64",
+    "IntTensor": "int32",
+    "ShortTensor": "int16",
+    "CharTensor": "int8",
+    "ByteTensor": "uint8",
+    "BoolTensor": "bool",
+}
+_TYPE = re.compile(rf"torch\.cuda\.({'|'.join(DTYPES)})")
+_HOST_TYPE = re.compile(rf"torch\.({'|'.join(DTYPES)})")
+
+
+class LegacyCudaType(Rule):
+    """A tensor type of another age that carries a device in its name.
+
+    ## What it does
+    Flags `torch.cuda.FloatTensor` and its like, `x.type("torch.cuda.FloatTensor")`, and
+    `torch.set_default_tensor_type`. Annotations and `isinstance` checks are left alone.
+
+    ## Why is this bad
+    `set_default_tensor_type` is deprecated since PyTorch 2.1. `torch.cuda.FloatTensor` always means the current GPU,
+    not that of the data at hand: in a replica or a process on another GPU it is the wrong one, and without a GPU it
+    raises TypeError. A `dtype` and a `device` say the two things apart.
+
+    ## Example
+    ```python
+    import torch
+
+    torch.set_default_tensor_type(torch.FloatTensor)
+    x = torch.ones(3)
+    ```
+
+    ## Use instead
+    ```python
+    import torch
+
+    torch.set_default_dtype(torch.float32)
+    x = torch.ones(3)
+    ```
+
+    ## Fix safety
+    Safe, and offered where the new form is exact: a default type on the host, a tensor made of literal data or sizes,
+    a cast of a tensor that is known to be on the host.
+
+    ## References
+    - [torch.set_default_tensor_type](https://docs.pytorch.org/docs/stable/generated/torch.set_default_tensor_type.html)
+    - [torch.set_default_device](https://docs.pytorch.org/docs/stable/generated/torch.set_default_device.html)
+    """
+
+    code = "DEV604"
+    name = "legacy-cuda-type"
+    trigger = r"set_default_tensor_type|cuda\.(?:Float|Double|Half|BFloat16|Long|Int|Short|Char|Byte|Bool)Tensor"
+    effect = Effect(warns="set_default_tensor_type() is deprecated")
+    fix = "S"
+
+    def shape(self) -> m.BaseMatcherNode:
+        return m.Attribute() | m.SimpleString() | m.Name(m.MatchIfTrue(lambda n: n == "set_default_tensor_type"))
+
+    def judge(self, node: cst.Attribute | cst.SimpleString | cst.Name, facts: Facts) -> Iterator[Report]:
+        found = facts.node(node)
+        if found is None:
+            return
+        parent = next(facts.model.ancestors(found), None)
+        if facts.qualified(node) == "torch.set_default_tensor_type":
+            if isinstance(parent, ast.Call) and parent.func is found:
+                yield self._default_type(node, parent, facts)
+            return
+        name = str(node.evaluated_value) if isinstance(node, cst.SimpleString) else facts.qualified(node) or ""
+        kind = _TYPE.fullmatch(name)
+        if kind is None or _is_annotation_or_check(found, facts) or _is_default_type(parent, facts):
+            return
+        called = isinstance(parent, ast.Call) and parent.func is found
+        cast = _cast_by(found, parent)
+        if isinstance(node, cst.SimpleString) and cast is None:
+            return
+        change = _made(parent, kind[1], facts) if called and isinstance(parent, ast.Call) else None
+        if cast is not None:
+            change = _moved(cast, kind[1], facts)
+        what = f"`{facts.name_of(node)}`"
+        yield Report(
+            node,
+            f"{what} is a legacy type: it means the current GPU, whichever one the data is on, and raises TypeError without one",
+            hint=None if change else f"give `dtype=torch.{DTYPES[kind[1]]}` and the `device` that the data is on",
+            change=change,
+        )
+
+    def _default_type(self, node: cst.CSTNode, call: ast.Call, facts: Facts) -> Report:
+        given = facts.code_of(call.args[0]).strip("\"'") if call.args else ""
+        host, cuda = _HOST_TYPE.fullmatch(given), _TYPE.fullmatch(given)
+        change = None
+        # It also sets the default place back to the host: with CUDA types about, the new form isn't exact.
+        if host and not re.search(r"set_default_tensor_type\s*\(\s*[\"']?torch\.cuda", facts.text.text):
+            new = f"torch.set_default_dtype(torch.{DTYPES[host[1]]})"
+            if facts.code_of(call.func) == "torch.set_default_tensor_type":
+                change = Change("set the default dtype", "safe", edits=(facts.replaced(call, new),))
+        place = '`torch.set_default_device("cuda")`' if cuda else "`torch.set_default_device`"
+        return Report(
+            node,
+            "`set_default_tensor_type` is deprecated since PyTorch 2.1: the default dtype and the default device are two things now",
+            hint=None if change else f"use `torch.set_default_dtype` and {place}",
+            change=change,
+        )
+
+
+def _is_annotation_or_check(found: ast.expr, facts: Facts) -> bool:
+    child: ast.AST = found
+    for parent in facts.model.ancestors(found):
+        match parent:
+            case ast.arg() | ast.AnnAssign() if child is parent.annotation:
+                return True
+            case ast.FunctionDef(returns=returns) | ast.AsyncFunctionDef(returns=returns):
+                return child is returns
+            case ast.Call(func=ast.Name(id="isinstance" | "issubclass")):
+                return True
+            case ast.stmt():
+                return False
+        child = parent
+    return False
+
+
+def _is_default_type(parent: ast.AST | None, facts: Facts) -> bool:
+    """`set_default_tensor_type(<it>)` is reported as a whole."""
+    return isinstance(parent, ast.Call) and facts.model.resolved(parent.func).name == "torch.set_default_tensor_type"
+
+
+def _cast_by(found: ast.expr, parent: ast.AST | None) -> ast.Call | None:
+    """The call `x.type(found)`."""
+    match parent:
+        case ast.Call(func=ast.Attribute(attr="type"), args=[given]) if given is found:
+            return parent
+    return None
+
+
+def _made(call: ast.Call, kind: str, facts: Facts) -> Change | None:
+    """A factory in the constructor's place, where its arguments are literal data or sizes."""
+    if call.keywords or not isinstance(call.func, ast.Attribute) or facts.code_of(call.func.value) != "torch.cuda":
+        return None
+    rest = f'dtype=torch.{DTYPES[kind]}, device="cuda")'
+    given = ", ".join(facts.code_of(a) for a in call.args)
+    if not call.args:
+        code = f"torch.empty(0, {rest}"
+    elif len(call.args) == 1 and isinstance(call.args[0], (ast.List, ast.Tuple)):
+        code = f"torch.tensor({given}, {rest}"
+    elif all(isinstance(a, ast.Constant) and isinstance(a.value, int) for a in call.args):
+        code = f"torch.empty({given}, {rest}"
+    else:
+        return None
+    return Change("use a factory with dtype and device", "safe", edits=(facts.replaced(call, code),))
+
+
+def _moved(call: ast.Call, kind: str, facts: Facts) -> Change | None:
+    """`x.to("cuda", dtype)`, where x is on the host: a cast leaves a tensor on the GPU that it is on."""
+    assert isinstance(call.func, ast.Attribute)
+    subject = facts.model.value(call.func.value)
+    if subject.kind is not Kind.TENSOR or subject.place != HOST or subject.likely:
+        return None
+    code = f'{facts.code_of(call.func.value)}.to("cuda", torch.{DTYPES[kind]})'
+    return Change("move and cast with `.to`", "safe", edits=(facts.replaced(call, code),))

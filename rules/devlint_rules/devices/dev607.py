@@ -1,0 +1,183 @@
+"""DEV607: the device of a module, which has none."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from devlint.knowledge.ecosystem import CHEAP_MODULES
+from devlint.lazy import cst, m
+from devlint.placement.values import Kind, Value
+from devlint.rule import Change, Effect, Report, Rule
+from devlint_rules.guards import expects_missing
+
+if TYPE_CHECKING:
+    from devlint.facts import Facts
+    from devlint.placement.classes import ClassModel
+    from devlint.placement.sources import FunctionModel
+    from devlint.placement.units import Unit
+
+
+class ModuleHasNoDevice(Rule):
+    """The device of a module, which has none.
+
+    ## What it does
+    Flags `.device` on a module of `torch.nn`, of `torchvision.models`, or of a class of your own that neither has
+    such an attribute or property nor inherits one. Classes with a base that can't be seen are left alone, such as those
+    of Lightning and transformers, which have a `device`; so are those with a `__getattr__`, those that are given the
+    attribute from outside, and code under a guard (`hasattr`, `getattr`, `except AttributeError`).
+
+    ## Why is this bad
+    A tensor has a device; a module's parameters may be at several, so `nn.Module` has none:
+    `AttributeError: 'Net' object has no attribute 'device'`.
+
+    ## Example
+    ```python
+    import torch
+    from torch import nn
+
+    model = nn.Linear(2, 2).to("cuda")
+    x = torch.ones(2, device=model.device)
+    ```
+
+    ## Use instead
+    ```python
+    import torch
+    from torch import nn
+
+    model = nn.Linear(2, 2).to("cuda")
+    x = torch.ones(2, device=next(model.parameters()).device)
+    ```
+
+    ## Fix safety
+    Safe: the device of the first parameter is asked for. Not offered for modules that have no parameters.
+
+    ## References
+    - [torch.nn.Module](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html)
+    - [pytorch/pytorch 7460](https://github.com/pytorch/pytorch/issues/7460)
+    """
+
+    code = "DEV607"
+    name = "module-has-no-device"
+    # By the names that modules go by, and `self`: asking everything that has a device would cost too much.
+    trigger = (
+        r"(?:self|model|net|module|coder|generator|discriminator|critic|actor|policy|head|backbone|layer|linear|fc|conv|norm"
+        r"|student|teacher|classifier|embedding)s?(?:_?\d+)?(?:\[[^\]\n]*\])?\.device\b(?!\s*=[^=])"
+    )
+    effect = Effect(raises="AttributeError", words="object has no attribute 'device'")
+    fix = "S"
+
+    def concerns(self, unit: Unit) -> bool:
+        """Of `self.device`, those in plain modules that don't set it."""
+        owners = {
+            n.value.id if isinstance(n.value, ast.Name) else ""
+            for n in ast.walk(unit.node)
+            if isinstance(n, ast.Attribute) and n.attr == "device" and isinstance(n.ctx, ast.Load)
+        }
+        return bool(owners - {"self"}) or ("self" in owners and _in_plain_module(unit.scope))
+
+    def shape(self) -> m.BaseMatcherNode:
+        return m.Attribute(attr=m.Name("device"))
+
+    def judge(self, node: cst.Attribute, facts: Facts) -> Iterator[Report]:
+        found = facts.node(node)
+        if not isinstance(found, ast.Attribute) or not isinstance(found.ctx, ast.Load):
+            return
+        options = [v for _, v in facts.value(node.value).alternatives()]
+        if not all(_has_none(v, facts) for v in options) or expects_missing(found, "device", facts):
+            return
+        if _is_given(facts.model.source.tree):
+            return
+        of_self = isinstance(found.value, ast.Name) and found.value.id == "self"
+        yield Report(
+            node,
+            f"`{facts.name_of(node.value)}` is a module, and modules have no `device`: AttributeError when it is reached",
+            "likely" if of_self or any(v.likely for v in options) else "certain",
+            notes=facts.notes(options[0].trail),
+            change=_of_first_parameter(node, options),
+        )
+
+
+def _in_plain_module(function: FunctionModel | None) -> bool:
+    """Whether a method's class looks like a module that has no device of its own."""
+    while function is not None and function.cls is None:
+        function = function.parent
+    if function is None or function.cls is None:
+        return False
+    bases = [ast.unparse(b) for b in function.cls.bases]
+    return any(b.split(".")[-1] in _MODULES or b.startswith("nn.") for b in bases) and not any(
+        isinstance(n, ast.Attribute) and n.attr == "device" and isinstance(n.ctx, ast.Store)
+        for n in ast.walk(function.cls)
+    )
+
+
+_MODULES = ("Module", "Sequential", "ModuleList", "ModuleDict", "ScriptModule")
+
+
+def _has_none(value: Value, facts: Facts) -> bool:
+    if value.kind is not Kind.MODULE:
+        return False
+    if value.cls is None:
+        return _is_known(value.name)
+    cls = value.cls
+    if any(_has(c) for c in cls.project_lineage()) or any(_is_given(c.source.tree) for c in cls.project_lineage()):
+        return False
+    return all(_is_known(base) or base in _PLAIN for base in cls.outside_bases) and not _is_completed(cls, facts)
+
+
+_PLAIN = frozenset({"builtins.object", "object", "abc.ABC", "typing.Generic", "typing.Protocol"})
+
+
+def _is_known(name: str) -> bool:
+    """Modules of which it is known that they have no `device`: that was read off torch.nn and torchvision."""
+    return name.startswith(("torch.nn.", "torchvision.models."))
+
+
+def _has(cls: ClassModel) -> bool:
+    """Whether a class has a `device`, or may find one by itself."""
+    names = ("device", "__getattr__", "__getattribute__", "__slots__")
+    if cls.node.decorator_list or any(n in cls.methods or n in cls.class_level or n in cls.assigned_in for n in names):
+        return True
+    return any(
+        (isinstance(n, ast.Attribute) and n.attr == "__dict__")
+        or (isinstance(n, ast.Name) and n.id in ("setattr", "vars"))
+        or (isinstance(n, ast.Attribute) and n.attr == "device" and isinstance(n.ctx, ast.Store))
+        for n in ast.walk(cls.node)
+    )
+
+
+def _is_completed(cls: ClassModel, facts: Facts) -> bool:
+    """A class that is meant to be completed by others: abstract, or with a subclass in this file that has a device."""
+    if any(b in ("abc.ABC", "typing.Protocol") for b in cls.outside_bases):
+        return True
+    if any("abstractmethod" in d for f in cls.methods.values() for d in f.decorators):
+        return True
+    subclasses = (c for c in facts.model.source.classes.values() if c is not cls and cls in c.lineage)
+    return any(_has(c) for c in subclasses)
+
+
+def _is_given(tree: ast.Module) -> bool:
+    """Whether a file sets the `device` of something that isn't called `self`: `model.device = device`."""
+    known = getattr(tree, "devlint_gives_device", None)
+    if known is None:
+        known = any(_gives(n) for n in ast.walk(tree))
+        setattr(tree, "devlint_gives_device", known)  # noqa: B010
+    return bool(known)
+
+
+def _gives(node: ast.AST) -> bool:
+    match node:
+        case ast.Attribute(value=owner, attr="device", ctx=ast.Store()):
+            return not (isinstance(owner, ast.Name) and owner.id in ("self", "args", "opt", "cfg", "config"))
+        case ast.Call(func=ast.Name(id="setattr"), args=[_, name, *_]):
+            return not isinstance(name, ast.Constant) or name.value == "device"
+    return False
+
+
+def _of_first_parameter(node: cst.Attribute, options: list[Value]) -> Change | None:
+    if any(v.name in CHEAP_MODULES or v.name.endswith("Loss") for v in options):
+        return None
+    parameters = cst.Call(cst.Attribute(node.value, cst.Name("parameters")))
+    first = cst.Call(cst.Name("next"), [cst.Arg(parameters)])
+    return Change("ask its first parameter", "safe", ((node, node.with_changes(value=first)),))

@@ -1,0 +1,209 @@
+"""DEV610: a string that torch takes for no device."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from devlint.lazy import cst, m
+from devlint.rule import Change, Effect, Report, Rule
+from devlint_rules.devices.arguments import takers
+
+if TYPE_CHECKING:
+    from devlint.facts import Facts
+
+
+class InvalidDeviceString(Rule):
+    """A string that torch takes for no device.
+
+    ## What it does
+    Flags `"gpu"`, `"CUDA"`, `"cuda: 0"`, `"cuda0"`, `"cuda:0,1"` and their like where torch takes a device: in
+    `torch.device`, `.to`, `.cuda`, factories, `map_location`, `torch.cuda.set_device` and others, at once or by way of
+    a name. Strings that go elsewhere are left alone, and so are types that a backend of its own may bring, such as
+    `"npu"`, and those that the project registers.
+
+    ## Why is this bad
+    The first use fails with `RuntimeError: Invalid device string`, or `Expected one of cpu, cuda, ... device type at
+    start of device string`. Where the string is chosen by `torch.cuda.is_available()`, that is on machines with a
+    GPU only.
+
+    ## Example
+    ```python
+    import torch
+
+    x = torch.ones(3, device="gpu")
+    ```
+
+    ## Use instead
+    ```python
+    import torch
+
+    x = torch.ones(3, device="cuda")
+    ```
+
+    ## Fix safety
+    Safe: the string gets the one meaning that it can have. GPUs of NVIDIA and AMD are both `cuda`. There is no fix for
+    several indices, which no device has.
+
+    ## References
+    - [torch.device](https://docs.pytorch.org/docs/stable/tensor_attributes.html#torch.device)
+    - [HIP (ROCm) semantics](https://docs.pytorch.org/docs/stable/notes/hip.html)
+    """
+
+    code = "DEV610"
+    name = "invalid-device-string"
+    trigger = (
+        r"[\"']\s*(?:(?i:gpu|rocm|nvidia|amd|metal)|(?:CUDA|Cuda|CPU|Cpu|MPS|XPU|HPU|META))[\s:_.,/-]*(?:[\d,\s]*[\"']|[%{])"
+        r"|[\"']\s*(?:cuda|xpu|mps|cpu|hpu|meta)(?:\s|[_.,/-]?\d|:\s|:[\"']|:-|:\d+[\s,:]|:0\d)|[\"']\s+(?:cuda|xpu|mps|cpu)\b"
+        r"|\b(?:device|to|cuda|xpu)\s*\(\s*[\"'][\d, ]+[\"']"
+    )
+    effect = Effect(raises="RuntimeError", words="device type at start of device string: gpu")
+    fix = "S"
+
+    def shape(self) -> m.BaseMatcherNode:
+        return m.SimpleString() | m.FormattedString(parts=[m.FormattedStringText(), m.AtLeastN(m.DoNotCare(), n=1)])
+
+    def judge(self, node: cst.SimpleString | cst.FormattedString, facts: Facts) -> Iterator[Report]:
+        found = facts.node(node)
+        written = _written(node, found, facts) if found is not None else None
+        fault = diagnosed(written.text) if written is not None else None
+        if found is None or written is None or fault is None or (fault.is_name and _is_registered(facts)):
+            return
+        taken = list(takers(written.whole, facts))
+        if not taken:
+            return
+        direct = taken[0].call
+        notes = () if written.whole in ast.walk(direct) else (facts.note("taken for a device here", direct),)
+        hint = fault.hint
+        if fault.is_name and facts.prefers_accelerator:
+            hint = "`torch.accelerator.current_accelerator()` is the one that the machine has"
+        yield Report(
+            node,
+            f"`{facts.name_of(node)}` is no device: {fault.why}",
+            "likely" if all(t.likely for t in taken) else "certain",
+            notes=notes,
+            hint=hint,
+            change=_respelt(node, fault),
+        )
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is wrong with a device string, and what it means."""
+
+    why: str
+    # The type and index that it means; None where it can't be told.
+    type: str | None = None
+    index: str = ""
+    # The type is no type of torch.
+    is_name: bool = False
+    hint: str | None = None
+
+
+# What people call accelerators -> the type that torch has for them.
+_NAMES = {"gpu": "cuda", "rocm": "cuda", "nvidia": "cuda", "amd": "cuda", "metal": "mps"}
+_TYPES = "cuda|xpu|mps|cpu|hpu|meta"
+_VALID = re.compile(rf"(?:{_TYPES})(?::(?:0|[1-9]\d*))?")
+_ONE = re.compile(rf"\s*({_TYPES}|{'|'.join(_NAMES)})?[\s:_.,/-]*?(-?\d+)?:?\s*", re.IGNORECASE)
+_SEVERAL = re.compile(rf"\s*(?:{_TYPES}|{'|'.join(_NAMES)})?:?\s*\d+(?:[,\s]+(?:(?:{_TYPES}):)?\d+)+\s*", re.IGNORECASE)
+
+
+def diagnosed(text: str) -> Fault | None:
+    """What is wrong with a device string; None for a valid one, and for one that may be the name of another backend.
+
+    What is valid was read off `torch.device` of torch 2.13: `[type]` or `[type]:[index]`, lower case, without spaces,
+    signs or leading zeros.
+    """
+    if _VALID.fullmatch(text) or not text.strip():
+        return None
+    if _SEVERAL.fullmatch(text):
+        return Fault("a device has one index", hint="for several devices, wrap the model or start a process for each")
+    match = _ONE.fullmatch(text)
+    if match is None or not (match[1] or match[2]):
+        return None
+    name, index = (match[1] or "").lower(), match[2] or ""
+    if index.startswith("-") and ":" in text:
+        return Fault("an index isn't negative")
+    index = str(abs(int(index))) if index else ""
+    if not name:
+        return Fault("a number by itself is an index only as an `int`", "cuda", index)
+    if name in _NAMES:
+        makers = "Apple" if name == "metal" else "NVIDIA and AMD"
+        return Fault(f"GPUs of {makers} are of the type `{_NAMES[name]}`", _NAMES[name], index, is_name=True)
+    if match[1] != name:
+        return Fault("types are lower case", name, index)
+    if text != text.strip() or " " in text:
+        return Fault("it has a space", name, index)
+    if text.endswith(":"):
+        return Fault("the index is missing", name, index)
+    return Fault("an index stands behind a colon, without leading zeros", name, index)
+
+
+class _Written(NamedTuple):
+    """A device string as written: its text, with a digit where it is filled in, and the whole expression."""
+
+    text: str
+    whole: ast.expr
+
+
+_HOLE = re.compile(r"%[ds]|\{\w*\}")
+
+
+def _written(node: cst.SimpleString | cst.FormattedString, found: ast.expr, facts: Facts) -> _Written | None:
+    if isinstance(node, cst.FormattedString):
+        texts = [p.value for p in node.parts if isinstance(p, cst.FormattedStringText)]
+        filled = _filled(texts[0], "".join(texts[1:]))
+        return _Written(filled, found) if filled and len(node.parts) - len(texts) == 1 else None
+    text = node.evaluated_value
+    if not isinstance(text, str):
+        return None
+    around = iter(facts.model.ancestors(found))
+    match next(around, None):
+        case ast.JoinedStr():
+            return None
+        case ast.BinOp(op=ast.Add(), left=left) as whole:
+            filled = _filled(text, "")
+            return _Written(filled, whole) if left is found and filled else None
+        case ast.BinOp(op=ast.Mod(), left=left) as whole if left is found:
+            return _Written(_HOLE.sub("0", text), whole)
+        case ast.Attribute(attr="format"):
+            formatted = next(around, None)
+            return _Written(_HOLE.sub("0", text), formatted) if isinstance(formatted, ast.Call) else None
+        case ast.Attribute():
+            return None
+    return _Written(text, found)
+
+
+def _filled(before: str, after: str) -> str | None:
+    """The text with a digit in the hole, where something separates it: what fills `cuda{suffix}` may be `:0`."""
+    return f"{before}0{after}" if before[-1:] in (":", " ") else None
+
+
+def _is_registered(facts: Facts) -> bool:
+    """The project gives a backend of its own a name."""
+    return bool(_REGISTERS.search(facts.model.source.text.encode("utf-8", "replace"))) or bool(
+        facts.model.imports_from(_REGISTERS)
+    )
+
+
+_REGISTERS = re.compile(rb"rename_privateuse1_backend|generate_methods_for_privateuse1_backend")
+
+
+def _respelt(node: cst.SimpleString | cst.FormattedString, fault: Fault) -> Change | None:
+    """The same string with what it means."""
+    if fault.type is None:
+        return None
+    if isinstance(node, cst.FormattedString):
+        kept = [p for p in node.parts if not isinstance(p, cst.FormattedStringText)]
+        new: cst.BaseExpression = node.with_changes(parts=[cst.FormattedStringText(f"{fault.type}:"), *kept])
+    else:
+        text = str(node.evaluated_value)
+        hole = _HOLE.search(text)
+        index = hole[0] if hole else fault.index if re.search(r"\d", text) else ""
+        # An index without a digit in sight is added by what follows: `"cuda: " + str(rank)`.
+        spelt = f"{fault.type}:{index}" if fault.index else fault.type
+        new = node.with_changes(value=f"{node.prefix}{node.quote}{spelt}{node.quote}")
+    return Change("write the device that it means", "safe", ((node, new),))

@@ -1,0 +1,39 @@
+"""Code that is ready for what would be an error elsewhere."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from devlint.facts import Facts
+
+
+def expects_missing(found: ast.expr, attribute: str, facts: Facts) -> bool:
+    """Whether the code around the read of an attribute is ready for it to be missing."""
+    child: ast.AST = found
+    for parent in facts.model.ancestors(found):
+        match parent:
+            case ast.Try(body=body, handlers=handlers) if child in body:
+                caught = [ast.unparse(h.type) if h.type is not None else "Exception" for h in handlers]
+                if any("AttributeError" in text or "Exception" in text for text in caught):
+                    return True
+            case ast.If(test=test) | ast.IfExp(test=test) if child is not test and _asks(test, attribute):
+                return True
+            case ast.BoolOp(values=values) if any(v is not child and _asks(v, attribute) for v in values):
+                return True
+        child = parent
+    return False
+
+
+def _asks(test: ast.expr, attribute: str) -> bool:
+    """`hasattr(x, "<attribute>")` in a condition."""
+    return any(
+        isinstance(n, ast.Call)
+        and isinstance(n.func, ast.Name)
+        and n.func.id in ("hasattr", "getattr")
+        and len(n.args) > 1
+        and isinstance(n.args[1], ast.Constant)
+        and n.args[1].value == attribute
+        for n in ast.walk(test)
+    )

@@ -1,0 +1,168 @@
+"""DEV503: turning a tensor into text at each step."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from devlint.lazy import cst, m
+from devlint.placement.sources import dotted
+from devlint.placement.values import Kind, Value
+from devlint.rule import Effect, Report, Rule
+from devlint_rules.hot_loops import stalls
+
+if TYPE_CHECKING:
+    from devlint.facts import Facts
+    from devlint.placement.units import Unit
+
+TEXT_FUNCTIONS = {"builtins.print", "builtins.str", "builtins.repr", "builtins.format", "tqdm.write", "tqdm.tqdm.write"}
+# Methods that write what they are given: of progress bars, loggers and TensorBoard's writer (its `make_np` copies to the
+# host). `debug` is left out: such messages are mostly not formatted at all.
+TEXT_METHODS = frozenset(
+    {"set_postfix", "set_postfix_str", "set_description", "set_description_str", "info", "warning", "warn", "error", "critical",
+     "exception", "add_scalar", "add_scalars", "add_histogram"}
+)  # fmt: skip
+
+
+class PrintInHotLoop(Rule):
+    """A tensor's value turned into text at each step.
+
+    ## What it does
+    Flags `print`, f-strings, `%` and `format`, `str`, logging calls, progress-bar text (`set_postfix`,
+    `set_description`) and TensorBoard's `add_scalar` that are given an accelerator tensor at each pass of a hot loop.
+    Left alone: text under a step guard or in an exception handler, `logger.debug`, and shapes, types and names.
+
+    ## Why is this bad
+    The text needs the value, so the host waits until the accelerator has done all that was queued before it: one stall
+    at each step. A progress bar redraws a few times a second, but its text is made at each step all the same.
+
+    ## Example
+    ```python
+    import torch
+    from torch import nn
+
+    device = torch.device("cuda")
+    model = nn.Linear(4, 1).to(device)
+    loader = torch.utils.data.DataLoader(torch.ones(8, 4), batch_size=2)
+    for step, batch in enumerate(loader):
+        loss = model(batch.to(device)).mean()
+        loss.backward()
+        print("step", step, loss)
+    ```
+
+    ## Use instead
+    ```python
+    import torch
+    from torch import nn
+
+    device = torch.device("cuda")
+    model = nn.Linear(4, 1).to(device)
+    loader = torch.utils.data.DataLoader(torch.ones(8, 4), batch_size=2)
+    for step, batch in enumerate(loader):
+        loss = model(batch.to(device)).mean()
+        loss.backward()
+        if step % 4 == 0:
+            print("step", step, loss)
+    ```
+
+    ## References
+    - [Performance Tuning Guide: avoid unnecessary CPU-GPU synchronization](https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html)
+    """
+
+    code = "DEV503"
+    name = "print-in-hot-loop"
+    trigger = r"\b(?:print|str|repr|format|write)\s*\(|\b[fF][rR]?[\"']|\b[rR][fF][\"']|[\"']\s*%\s*[(\w]|\.\s*(?:set_\w+|info|warn\w*|error|critical|exception|add_\w+)\s*\("
+    needs = stalls.NEEDS
+    only_hot = True
+    effect = Effect(syncs=4, words="print")
+    seen_as = ("sync",)
+
+    def concerns(self, unit: Unit) -> bool:
+        # A message of names and plain text holds no tensor.
+        return not isinstance(unit.node, ast.Raise) and any(_makes_text(part) for part in ast.walk(unit.node))
+
+    def shape(self) -> m.BaseMatcherNode:
+        return m.OneOf(
+            m.Call(args=[m.AtLeastN(n=1)]),
+            m.FormattedStringExpression(),
+            m.BinaryOperation(left=m.OneOf(m.SimpleString(), m.ConcatenatedString()), operator=m.Modulo()),
+        )
+
+    def judge(self, node: cst.CSTNode, facts: Facts) -> Iterator[Report]:
+        for shown in _shown(node, facts):
+            known = _tensor(shown, facts)
+            hot = facts.hot_loop(shown) if known is not None else None
+            if known is None or hot is None:
+                continue
+            value, likely = known
+            yield Report(
+                shown,
+                f"`{facts.name_of(shown)}` becomes text at each step, and the host waits for {stalls.place_of(value)} "
+                "each time",
+                "likely" if likely or hot.likely else "certain",
+                notes=stalls.loop_notes(hot, value, facts),
+                hint=stalls.LOG_SOMETIMES,
+            )
+
+
+def _shown(node: cst.CSTNode, facts: Facts) -> Iterator[cst.BaseExpression]:
+    """The expressions that a node itself turns into text."""
+    match node:
+        case cst.FormattedStringExpression(expression=expression):
+            yield expression
+        case cst.BinaryOperation(right=cst.Tuple(elements=elements)):
+            yield from (e.value for e in elements)
+        case cst.BinaryOperation(right=right):
+            yield right
+        case cst.Call(func=func, args=args) if _writes(func, facts):
+            for argument in args:
+                if argument.keyword is None or argument.keyword.value not in ("file", "end", "sep", "global_step"):
+                    yield from _parts(argument.value)
+
+
+def _parts(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """What is given, the elements of a dictionary or a list that is spelt out one by one."""
+    match node:
+        case cst.Dict(elements=elements) | cst.List(elements=elements) | cst.Tuple(elements=elements):
+            for element in elements:
+                yield from _parts(element.value)
+        case cst.Call(func=cst.Name(value="dict"), args=args):
+            for argument in args:
+                yield from _parts(argument.value)
+        case _:
+            yield node
+
+
+def _writes(func: cst.BaseExpression, facts: Facts) -> bool:
+    qualified = facts.qualified(func)
+    if qualified is not None:
+        return qualified in TEXT_FUNCTIONS or (
+            qualified.startswith("logging.") and qualified.rsplit(".", 1)[1] in TEXT_METHODS
+        )
+    match func:
+        case cst.Attribute(value=cst.SimpleString() | cst.ConcatenatedString(), attr=cst.Name(value="format")):
+            return True
+        case cst.Attribute(value=owner, attr=cst.Name(value=name)) if name in TEXT_METHODS:
+            # An object of the project's own may do anything with it.
+            value = facts.value(owner)
+            return value.cls is None and value.kind not in (Kind.TENSOR, Kind.BATCH, Kind.MODULE)
+    return False
+
+
+def _tensor(node: cst.BaseExpression, facts: Facts) -> tuple[Value, bool] | None:
+    known = facts.on_accelerator(node)
+    return known if known is not None and known[0].is_tensor else None
+
+
+def _makes_text(node: ast.AST) -> bool:
+    match node:
+        case ast.FormattedValue(value=value):
+            return not isinstance(value, ast.Constant)
+        case ast.BinOp(left=ast.Constant(value=str()) | ast.JoinedStr(), op=ast.Mod()):
+            return True
+        case ast.Call(func=func, args=args, keywords=keywords):
+            name = (dotted(func) or (func.attr if isinstance(func, ast.Attribute) else "")).rsplit(".", 1)[-1]
+            text = name in ("print", "str", "repr", "format", "write") or name in TEXT_METHODS
+            return text and not all(isinstance(a, ast.Constant) for a in [*args, *(k.value for k in keywords)])
+    return False

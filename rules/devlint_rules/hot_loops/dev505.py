@@ -1,0 +1,233 @@
+"""DEV505: keeping each step's graph alive."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from devlint.lazy import cst, m
+from devlint.placement.environment import access_path
+from devlint.rule import Change, Effect, Report, Rule
+from devlint_rules.hot_loops import stalls
+from devlint_rules.hot_loops.graphs import Graph, Region, added_up, gradients_are_on, only_read
+
+if TYPE_CHECKING:
+    from devlint.facts import Facts
+    from devlint.findings import Note
+    from devlint.placement.loops import HotLoop
+    from devlint.placement.sources import FunctionModel
+
+
+class Kept(NamedTuple):
+    """What a statement keeps beyond its step: where it puts it, and the expression."""
+
+    target: ast.expr
+    value: ast.expr
+    # It is added up, not put into a list.
+    summed: bool
+
+
+class GraphKeptAlive(Rule):
+    """A tensor kept over the steps of a loop with its autograd graph.
+
+    ## What it does
+    Flags `total += loss`, `total = total + loss`, `losses.append(loss)` and `meter.update(loss)` (where the project's own
+    `update` adds up what it is given) in a hot loop, when `loss` carries a graph: `backward` runs on it in the loop, or
+    a module computes it while gradients are on. Left alone: detached tensors and numbers, sums under `no_grad`, and
+    sums that `backward` runs on afterwards, or may run on because they are returned or handed on.
+
+    ## Why is this bad
+    The sum remembers how each of its terms was made. The graph of every step, and the memory that it holds, stays alive
+    until the sum is gone: memory grows with each step, until it runs out. After `backward` most of what a graph held
+    is freed, but its nodes stay.
+
+    ## Example
+    ```python
+    import torch
+    from torch import nn
+
+    model = nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loader = torch.utils.data.DataLoader(torch.ones(8, 4), batch_size=2)
+    total = 0.0
+    for batch in loader:
+        loss = model(batch).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        total += loss
+    average = total / len(loader)
+    ```
+
+    ## Use instead
+    ```python
+    import torch
+    from torch import nn
+
+    model = nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loader = torch.utils.data.DataLoader(torch.ones(8, 4), batch_size=2)
+    total = 0.0
+    for batch in loader:
+        loss = model(batch).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        total += loss.detach()
+    average = total / len(loader)
+    ```
+
+    ## Fix safety
+    Safe: the values stay the same, and nothing runs `backward` on what is kept.
+
+    ## References
+    - [FAQ: Don't accumulate history across your training loop](https://docs.pytorch.org/docs/stable/notes/faq.html#my-model-reports-cuda-runtime-error-2-out-of-memory)
+    - [dmlc/dgl 5302](https://github.com/dmlc/dgl/issues/5302)
+    """
+
+    code = "DEV505"
+    name = "graph-kept-alive"
+    trigger = r"\+=(?!\s*(?:[\d.]+|len\(.*|.*\.(?:item|detach)\(\).*|.*\bfloat\(.*)\s*(?:#|$|\n))|=\s*\w+\s*\+\s|\.\s*(?:append|update|add|push)\s*\("
+    needs = (r"\bbackward\b|\bcriterion\b|[lL]oss",)
+    only_hot = True
+    effect = Effect(holds="total.grad_fn is not None")
+    fix = "S"
+
+    def shape(self) -> m.BaseMatcherNode:
+        return m.OneOf(
+            m.AugAssign(operator=m.AddAssign()),
+            m.Assign(targets=[m.AssignTarget()], value=m.BinaryOperation(operator=m.Add())),
+            m.Expr(value=m.Call(func=m.Attribute())),
+        )
+
+    def judge(self, node: cst.AugAssign | cst.Assign | cst.Expr, facts: Facts) -> Iterator[Report]:
+        kept = _kept(facts.statement, facts)
+        expression = node.value
+        hot = facts.hot_loop(expression)
+        if kept is None or hot is None:
+            return
+        region = Region(hot.node or facts.model.enclosing_scope(facts.statement), facts)
+        if _starts_anew(kept.target, region, facts):
+            return
+        carriers = region.carriers(kept.value, facts.statement.lineno)
+        if not carriers or not _keeps(kept, [g for _, g in carriers], hot, facts):
+            return
+        tensor, graph = next((c for c in carriers if c[1].spent), carriers[0])
+        change = _detached([c for c, _ in carriers], expression, facts)
+        yield Report(
+            node,
+            f"`{facts.code_of(kept.target)}` keeps the graph of every step, and the memory that it holds: "
+            f"`{facts.code_of(tensor)}` isn't detached",
+            "certain" if graph.spent else "likely",
+            notes=(_origin(graph, facts), *stalls.hot_notes(hot, facts)),
+            hint=None if change else stalls.KEEP_DETACHED,
+            change=change,
+        )
+
+
+def _kept(statement: ast.stmt, facts: Facts) -> Kept | None:
+    match statement:
+        case ast.AugAssign(target=target, op=ast.Add(), value=value):
+            return Kept(target, value, not isinstance(value, (ast.List, ast.Tuple)))
+        case ast.Assign(targets=[target], value=ast.BinOp(left=left, op=ast.Add(), right=right)):
+            path = access_path(target)
+            if path is not None and path in (access_path(left), access_path(right)):
+                return Kept(target, right if access_path(left) == path else left, True)
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=receiver, attr=name), args=args) as call):
+            known = facts.model.value(receiver)
+            if name == "append" and len(args) == 1 and known.cls is None:
+                return Kept(receiver, args[0], False)
+            method = known.cls.method(name) if known.cls is not None else None
+            if method is not None and (added := _given_for(_parameters_kept(method), method, call)):
+                return Kept(receiver, ast.Tuple(added), False)
+    return None
+
+
+def _parameters_kept(method: FunctionModel) -> set[str]:
+    """The parameters that a method adds to a total or a list of its object, as they are."""
+    names = {a.arg for a in method.parameters}
+    kept: set[str] = set()
+    for node in method.nodes:
+        match node:
+            case ast.AugAssign(target=ast.Attribute(value=ast.Name(id="self")), op=ast.Add(), value=value):
+                kept |= {n.id for n in added_up(value) if isinstance(n, ast.Name)}
+            case ast.Call(
+                func=ast.Attribute(value=ast.Attribute(value=ast.Name(id="self")), attr="append"),
+                args=[ast.Name(id=name)],
+            ):
+                kept.add(name)
+            case ast.Name(id=name, ctx=ast.Store()):
+                # Made into something else first, a number maybe.
+                names.discard(name)
+    return kept & names
+
+
+def _given_for(parameters: set[str], method: FunctionModel, call: ast.Call) -> list[ast.expr]:
+    """The arguments of a call that go to some parameters of a method."""
+    order = [a.arg for a in method.parameters][0 if method.is_static else 1 :]
+    pairs = [*zip(order, call.args, strict=False), *((k.arg, k.value) for k in call.keywords)]
+    return [value for name, value in pairs if name in parameters and not isinstance(value, ast.Starred)]
+
+
+def _starts_anew(target: ast.expr, region: Region, facts: Facts) -> bool:
+    """The target is made on each pass: what it holds ends with the step."""
+    path = access_path(target)
+    if path is None:
+        return False
+    return any(
+        path in (b.path, b.path.split(".")[0].split("[")[0] if isinstance(b.statement, ast.For) else b.path)
+        and facts.model.hot_loop(b.value) is not None
+        for b in region.bindings
+        if not _adds_to_itself(b.statement, path)
+    )
+
+
+def _adds_to_itself(statement: ast.AST, path: str) -> bool:
+    if isinstance(statement, ast.AugAssign):
+        return True
+    return isinstance(statement, ast.Assign) and any(
+        isinstance(n, ast.expr) and access_path(n) == path for n in ast.walk(statement.value)
+    )
+
+
+def _keeps(kept: Kept, graphs: list[Graph], hot: HotLoop, facts: Facts) -> bool:
+    """Whether the graphs outlive the step for nothing."""
+    statement = facts.statement
+    if kept.summed and stalls.under_no_grad(statement, facts):
+        return False
+    path = access_path(kept.target)
+    if path is None:
+        return False
+    scope = facts.model.enclosing_scope(statement)
+    backwards = Region(scope, facts).backwards
+    if any(differentiated == path for differentiated, _ in backwards):
+        return False
+    if any(graph.spent for graph in graphs):
+        return True
+    # Nothing ran `backward` on these: it may be wanted on the sum, or run on what else is made of them.
+    if (
+        backwards
+        or not gradients_are_on(statement, facts)
+        or any(g.call.func for g in graphs if stalls.under_no_grad(g.call, facts))
+    ):
+        return False
+    return isinstance(kept.target, ast.Name) and only_read(path, scope, statement, facts)
+
+
+def _origin(graph: Graph, facts: Facts) -> Note:
+    said = "`backward` runs here" if graph.spent else f"its graph begins in `{facts.code_of(graph.call.func)}(...)`"
+    return facts.note(said, graph.call)
+
+
+def _detached(carriers: list[ast.expr], expression: cst.BaseExpression, facts: Facts) -> Change | None:
+    """`.detach()` where the graph comes in."""
+    spans = {facts.text.span_of(c) for c in carriers}
+    replacements = []
+    for node in m.findall(expression, m.OneOf(m.Name(), m.Attribute(), m.Subscript(), m.Call(), m.UnaryOperation())):
+        found = facts.node(node)
+        if found is not None and found in carriers and isinstance(node, cst.BaseExpression):
+            replacements.append((node, stalls.without_graph(node)))
+    if len(replacements) != len(spans):
+        return None
+    return Change(stalls.ACCUMULATE_DETACHED, "safe", tuple(replacements))

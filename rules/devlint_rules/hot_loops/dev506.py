@@ -1,0 +1,143 @@
+"""DEV506: flushing caches and queues at each step."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from devlint.lazy import cst, m
+from devlint.placement.cold import CLOCKS
+from devlint.placement.sources import own_nodes
+from devlint.rule import Effect, Report, Rule
+from devlint_rules.hot_loops import stalls
+
+if TYPE_CHECKING:
+    from devlint.facts import Facts
+
+_BACKENDS = "cuda|xpu|mps|npu|hpu|mtia|accelerator"
+_FLUSH = re.compile(
+    rf"torch\.(?:{_BACKENDS})\.(?:memory\.)?(empty_cache|synchronize|ipc_collect)|torch\.cuda\.memory\.empty_cache"
+)
+
+COSTS = {
+    "empty_cache": "gives the accelerator's cached memory back at each step, and has to ask for it again",
+    "ipc_collect": "walks through shared accelerator memory at each step",
+    "synchronize": "makes the host wait for all queued work at each step",
+    "collect": "searches all of Python's objects for garbage at each step",
+}
+ADVICE = {
+    "synchronize": "leave it out: PyTorch waits by itself where a value is needed",
+    "collect": "leave it out, or collect every few hundred steps",
+}
+
+
+class CacheFlushInHotLoop(Rule):
+    """A cache or a queue flushed at each step.
+
+    ## What it does
+    Flags `torch.cuda.empty_cache()`, `torch.cuda.synchronize()` (and those of other accelerators) and `gc.collect()` at
+    each pass of a hot loop. Left alone: handlers of out-of-memory errors, step guards, `synchronize()` where the loop
+    reads a clock, records events, uses streams or copies without blocking, and `gc.collect()` where the file manages
+    the collector by hand.
+
+    ## Why is this bad
+    PyTorch keeps freed memory for the next step, which needs the same amounts again. `empty_cache()` gives it back to
+    the driver and waits for the accelerator, and the next step has to allocate anew. It frees nothing that a tensor
+    still holds, so that it doesn't prevent running out of memory. `synchronize()` stops the host from running ahead.
+
+    ## Example
+    ```python
+    import torch
+    from torch import nn
+
+    device = torch.device("cuda")
+    model = nn.Linear(4, 1).to(device)
+    loader = torch.utils.data.DataLoader(torch.ones(8, 4), batch_size=2)
+    for batch in loader:
+        model(batch.to(device)).mean().backward()
+        torch.cuda.empty_cache()
+    ```
+
+    ## Use instead
+    ```python
+    import torch
+    from torch import nn
+
+    device = torch.device("cuda")
+    model = nn.Linear(4, 1).to(device)
+    loader = torch.utils.data.DataLoader(torch.ones(8, 4), batch_size=2)
+    for batch in loader:
+        model(batch.to(device)).mean().backward()
+    ```
+
+    ## References
+    - [torch.cuda.memory.empty_cache](https://docs.pytorch.org/docs/stable/generated/torch.cuda.memory.empty_cache.html)
+    - [CUDA semantics: memory management](https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management)
+    """
+
+    code = "DEV506"
+    name = "cache-flush-in-hot-loop"
+    trigger = r"\b(?:empty_cache|synchronize|ipc_collect|collect)\s*\("
+    alias = r"\b(?:empty_cache|synchronize|collect)\s+as\s+(\w+)"
+    only_hot = True
+    statement = ast.Expr
+    effect = Effect(counts="flush", syncs=4, words="empty_cache")
+    seen_as = ("flush",)
+
+    def shape(self) -> m.BaseMatcherNode:
+        return m.Expr(value=m.Call())
+
+    def judge(self, node: cst.Expr, facts: Facts) -> Iterator[Report]:
+        call = cst.ensure_type(node.value, cst.Call)
+        name = _flushes(call, facts)
+        hot = facts.hot_loop(call) if name is not None else None
+        if name is None or hot is None or hot.kind == "call":
+            # A loop inside a model may well have to make room for its next part.
+            return
+        around = hot.node or facts.model.enclosing_scope(facts.statement)
+        if _is_needed(name, around, facts):
+            return
+        trains = any(isinstance(n, ast.Attribute) and n.attr == "backward" for n in own_nodes(around))
+        yield Report(
+            call,
+            f"`{facts.name_of(call)}` {COSTS[name]}",
+            "certain" if trains and not hot.likely else "likely",
+            notes=stalls.hot_notes(hot, facts),
+            hint=ADVICE.get(name, "leave it out; free memory by dropping the tensors that hold it"),
+        )
+
+
+def _flushes(call: cst.Call, facts: Facts) -> str | None:
+    qualified = facts.qualified(call.func)
+    if qualified is None:
+        return None
+    match = _FLUSH.fullmatch(qualified)
+    if match is not None:
+        return match[1] or "empty_cache"
+    return "collect" if qualified == "gc.collect" else None
+
+
+def _is_needed(name: str, around: ast.AST, facts: Facts) -> bool:
+    """Whether the code around has a reason for it."""
+    if name == "collect":
+        return any(text in facts.text.text for text in ("gc.disable(", "gc.freeze("))
+    if name != "synchronize":
+        return False
+    return any(_wants_waiting(node) for node in own_nodes(around))
+
+
+def _wants_waiting(node: ast.AST) -> bool:
+    """Clocks are read, events recorded, streams used or copies made without blocking: somebody has to wait."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name), keywords=keywords):
+            return (
+                name in CLOCKS
+                or name in ("now", "record", "elapsed_time", "stream", "Stream", "wait_stream", "replay", "nvtx")
+                or "time" in name.lower()
+                or any(k.arg == "non_blocking" for k in keywords)
+            )
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return "timer" in name.lower()
+    return False

@@ -1,0 +1,103 @@
+"""What a module's constructor keeps in plain attributes: what the rules about unregistered things share."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from devlint.placement.sources import FunctionModel
+from devlint.placement.values import Kind
+
+if TYPE_CHECKING:
+    from devlint.facts import Facts
+    from devlint.placement.classes import ClassModel
+    from devlint.placement.units import Unit
+
+# Some attribute of some object is set.
+TRIGGER = r"\bself\s*\.\s*\w+\s*(?::[^=\n]+)?=(?!=)"
+
+
+class Kept(NamedTuple):
+    """`self.name = value` in a constructor."""
+
+    statement: ast.Assign | ast.AnnAssign
+    target: ast.Attribute
+    value: ast.expr
+
+    @property
+    def name(self) -> str:
+        return self.target.attr
+
+
+def kept(statement: ast.stmt) -> Kept | None:
+    """What a statement keeps in an attribute of `self`; None for other statements."""
+    match statement:
+        case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self")) as target], value=value):
+            return Kept(statement, target, value)
+        case ast.AnnAssign(target=ast.Attribute(value=ast.Name(id="self")) as target, value=ast.expr() as value):
+            return Kept(statement, target, value)
+    return None
+
+
+def in_constructor(unit: Unit) -> bool:
+    """Whether a unit stands in the constructor of a class that inherits from something."""
+    scope = unit.scope
+    return scope is not None and scope.name == "__init__" and scope.cls is not None and bool(scope.cls.bases)
+
+
+@lru_cache(maxsize=4)
+def read_by_methods(cls: ast.ClassDef) -> frozenset[str]:
+    """The attributes of `self` that methods other than the constructor read, and do more with than call them."""
+    called: set[ast.AST] = set()
+    read: list[ast.Attribute] = []
+    for method in cls.body:
+        if isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef)) and method.name != "__init__":
+            for node in ast.walk(method):
+                if isinstance(node, ast.Call):
+                    called.add(node.func)
+                elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
+                    read.append(node)
+    return frozenset(n.attr for n in read if n not in called)
+
+
+def is_parameter(name: str, function: FunctionModel | None) -> bool:
+    return function is not None and any(a.arg == name for a in function.parameters)
+
+
+def module_class(found: Kept, facts: Facts) -> ClassModel | None:
+    """The class of the object that the attribute is set on, where that surely is a module."""
+    owner = facts.model.value(found.target.value)
+    cls = owner.cls
+    if owner.kind is not Kind.MODULE or cls is None:
+        return None
+    # A base that isn't known may register things in ways of its own.
+    return cls if all(facts.model.is_module_base(base) for base in cls.outside_bases) else None
+
+
+def overrides(cls: ClassModel, names: Iterable[str]) -> bool:
+    """Whether a class or a project class that it inherits from defines one of these itself."""
+    return any(cls.method(name) is not None for name in names)
+
+
+def set_elsewhere(attribute: str, constructor: FunctionModel, facts: Facts) -> bool:
+    """Whether code of this file outside the constructor sets such an attribute, or its data, on any object."""
+    for node in ast.walk(facts.model.source.tree):
+        match node:
+            case ast.Attribute(attr=attr, ctx=ast.Store()) if attr == attribute or (
+                attr == "data" and isinstance(node.value, ast.Attribute) and node.value.attr == attribute
+            ):
+                if facts.model.enclosing_scope(node) is not constructor.node:
+                    return True
+    return False
+
+
+def after_super(statement: ast.stmt, constructor: FunctionModel) -> bool:
+    """Whether the constructor of nn.Module has run before a statement, so that things can be registered."""
+    calls = (
+        n.lineno
+        for n in constructor.nodes
+        if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.func.attr == "__init__"
+    )
+    return any(line < statement.lineno for line in calls)

@@ -1,0 +1,167 @@
+"""DEV102: a parameter that is moved as it is made."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from devlint.lazy import cst, m
+from devlint.placement.devices import place_of_device
+from devlint.placement.sources import own_nodes
+from devlint.placement.values import HOST
+from devlint.rule import Change, Effect, Report, Rule
+from devlint_rules.moves import factories
+
+if TYPE_CHECKING:
+    from devlint.facts import Facts
+    from devlint.placement.units import Unit
+
+MOVES = ("to", "cuda", "xpu", "hpu", "npu")
+PARAMETER = "torch.nn.Parameter"
+# Calls that keep what they are given as parameters.
+KEEPERS = ("register_parameter", "ParameterList", "ParameterDict", "append")
+
+
+class MovedParameter(Rule):
+    """A parameter that is moved as it is made, and so is none.
+
+    ## What it does
+    Flags `nn.Parameter(...).cuda()` and `nn.Parameter(...).to(...)` where the result is kept: assigned, returned, or
+    put into a list, a dict or a `ParameterList`. Moving the tensor inside the call is fine.
+
+    ## Why is this bad
+    A move returns a tensor that was computed from the parameter. It isn't a parameter: a module that it is assigned to
+    doesn't register it, so the optimizer never sees it, `state_dict()` lacks it and the gradient ends up in a
+    parameter that nobody holds. On a machine without an accelerator the move does nothing and all is well.
+
+    ## Example
+    ```python
+    import torch
+    from torch import nn
+
+
+    class Scale(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(3)).cuda()
+
+
+    scale = Scale()
+    print(dict(scale.named_parameters()))
+    ```
+
+    ## Use instead
+    ```python
+    import torch
+    from torch import nn
+
+
+    class Scale(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(3, device="cuda"))
+
+
+    scale = Scale()
+    print(dict(scale.named_parameters()))
+    ```
+
+    ## Fix safety
+    Safe: the tensor inside is moved, or made there, instead. Unsafe where a random factory makes it there, which draws
+    from the device's own generator.
+
+    ## References
+    - [torch.nn.Parameter](https://docs.pytorch.org/docs/stable/generated/torch.nn.parameter.Parameter.html)
+    - [torch.Tensor.is_leaf](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.is_leaf.html)
+    """
+
+    code = "DEV102"
+    name = "moved-parameter"
+    trigger = r"\)\s*\.\s*(?:to|cuda|xpu|hpu|npu)\s*\("
+    effect = Effect(holds='"weight" not in dict(scale.named_parameters())')
+    fix = "S/U"
+
+    def concerns(self, unit: Unit) -> bool:
+        return any(
+            isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.func.attr in MOVES
+            and isinstance(n.func.value, ast.Call) and bool(n.func.value.args or n.func.value.keywords)
+            for n in ast.walk(unit.node)
+        )  # fmt: skip
+
+    def shape(self) -> m.BaseMatcherNode:
+        return m.Call(func=m.Attribute(value=m.Call(), attr=m.OneOf(*(m.Name(n) for n in MOVES))))
+
+    def judge(self, node: cst.Call, facts: Facts) -> Iterator[Report]:
+        func = cst.ensure_type(node.func, cst.Attribute)
+        made = cst.ensure_type(func.value, cst.Call)
+        if facts.qualified(made.func) != PARAMETER or not _is_kept(node, facts):
+            return
+        real = _is_real(node, func.attr.value, facts)
+        if real is None:
+            return
+        yield Report(
+            node,
+            f"`{facts.name_of(made.func)}(...).{func.attr.value}(...)` is a tensor computed from a parameter, not a parameter: no module registers it, and no optimizer sees it",
+            "certain" if real else "likely",
+            change=_moved_inside(node, made, facts),
+        )
+
+
+def _is_kept(node: cst.Call, facts: Facts) -> bool:
+    """Whether the result is meant to be the parameter: something holds it as it is."""
+    found = facts.node(node)
+    parents = facts.model.ancestors(found) if found is not None else iter(())
+    for parent in parents:
+        match parent:
+            case ast.Assign() | ast.AnnAssign() | ast.Return():
+                return not _is_put_by_hand(parent, facts)
+            case ast.List() | ast.Tuple() | ast.Dict() | ast.ListComp() | ast.DictComp() | ast.IfExp():
+                continue
+            case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)):
+                return name in KEEPERS
+        break
+    return False
+
+
+def _is_put_by_hand(statement: ast.stmt, facts: Facts) -> bool:
+    """`module._parameters[name] = value`: whoever writes there knows what isn't registered."""
+    scope = facts.model.enclosing_scope(statement)
+    return any(isinstance(n, ast.Attribute) and n.attr == "_parameters" for n in own_nodes(scope))
+
+
+def _is_real(node: cst.Call, method: str, facts: Facts) -> bool | None:
+    """Whether the move goes to an accelerator for sure; None where it surely, or as far as is known, changes nothing."""
+    given = next((a for a in node.args if a.keyword is None or a.keyword.value == "device"), None)
+    if given is None:
+        return None if method == "to" else True
+    places = [place_of_device(v, facts.node(given)) for _, v in facts.value(given).alternatives()]
+    known = [p for p in places if p is not None and p[0] != HOST]
+    return known[0][0].off_host and not known[0][1] if known else None
+
+
+def _moved_inside(node: cst.Call, made: cst.Call, facts: Facts) -> Change | None:
+    """The tensor moved before it becomes a parameter, or made in its place."""
+    inner = next((a for a in made.args if a.keyword is None or a.keyword.value == "data"), None)
+    if inner is None or inner.star:
+        return None
+    func = cst.ensure_type(node.func, cst.Attribute)
+    name = factories.factory(inner.value, facts)
+    move = factories.move(node, facts)
+    exact = True
+    if name is not None and move is not None and not move.rest:
+        factory = cst.ensure_type(inner.value, cst.Call)
+        value: cst.BaseExpression = factories.made_there(factory, move.device)
+        exact = factories.is_exact(name, factory)
+    else:
+        value = cst.Call(cst.Attribute(_closed(inner.value), func.attr), node.args)
+    arguments = [a.with_changes(value=value) if a is inner else a for a in made.args]
+    inside = made.with_changes(args=arguments, lpar=node.lpar, rpar=node.rpar)
+    return Change("move the tensor, not the parameter", "safe" if exact else "unsafe", ((node, inside),))
+
+
+def _closed(node: cst.BaseExpression) -> cst.BaseExpression:
+    """An expression that an attribute can be asked of: operators in parentheses."""
+    if isinstance(node, (cst.Name, cst.Attribute, cst.Call, cst.Subscript)) or node.lpar:
+        return node
+    return node.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])

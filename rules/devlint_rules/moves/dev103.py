@@ -1,0 +1,193 @@
+"""DEV103: a module's tensor that is neither parameter nor buffer."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from devlint.findings import Edit, Note
+from devlint.lazy import cst, m
+from devlint.placement.dimensions import dimensions
+from devlint.placement.values import HOST, NONE, UNKNOWN, Kind, Value
+from devlint.rule import Change, Effect, Report, Rule
+from devlint_rules.moves import attributes
+from devlint_rules.moves.meetings import Meeting, meeting
+
+if TYPE_CHECKING:
+    from devlint.facts import Facts
+    from devlint.placement.sources import FunctionModel
+    from devlint.placement.units import Unit
+
+# A class that defines one of these moves its tensors itself.
+MOVERS = ("_apply", "to", "cuda", "cpu")
+
+
+class UnregisteredTensor(Rule):
+    """A module's tensor that is neither parameter nor buffer, and stays behind when the module moves.
+
+    ## What it does
+    Flags a tensor that a module's constructor makes on the host and keeps in a plain attribute, where `forward`, a
+    step function of Lightning, or a method that they call brings it together with an input, a parameter or a layer's
+    output. Attributes that are moved at their use, set anew elsewhere, used on the host alone, or without dimensions
+    (PyTorch takes those from the host in arithmetic) are left alone, and so are classes with a `to`, `cuda` or
+    `_apply` of their own.
+
+    ## Why is this bad
+    `module.to(device)` moves parameters, buffers and submodules. A plain attribute isn't among them: it stays on the
+    host, and the first batch on an accelerator fails with `RuntimeError: Expected all tensors to be on the same
+    device`. A test without an accelerator doesn't see it.
+
+    ## Example
+    ```python
+    import torch
+    from torch import nn
+
+
+    class Normalize(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.mean = torch.tensor([0.4, 0.5, 0.6])
+
+        def forward(self, x):
+            return x - self.mean
+
+
+    normalize = Normalize().to("cuda")
+    print(normalize(torch.ones(2, 3, device="cuda")))
+    ```
+
+    ## Use instead
+    ```python
+    import torch
+    from torch import nn
+
+
+    class Normalize(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("mean", torch.tensor([0.4, 0.5, 0.6]), persistent=False)
+
+        def forward(self, x):
+            return x - self.mean
+
+
+    normalize = Normalize().to("cuda")
+    print(normalize(torch.ones(2, 3, device="cuda")))
+    ```
+
+    ## Fix safety
+    Unsafe: a buffer is also cast by `.half()` and `.to(dtype)`, and synchronised by DistributedDataParallel. It isn't
+    saved in the state dict, as the attribute wasn't. None is offered for a tensor that wants a gradient (that is a
+    parameter), one that is set more than once, or one that is set before `super().__init__()`.
+
+    ## References
+    - [torch.nn.Module.register_buffer](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.register_buffer)
+    - [pytorch/pytorch 122757](https://github.com/pytorch/pytorch/issues/122757)
+    """
+
+    code = "DEV103"
+    name = "unregistered-tensor"
+    trigger = attributes.TRIGGER
+    effect = Effect(raises="RuntimeError", words="same device")
+    seen_as = ("mismatch",)
+    fix = "U"
+
+    def concerns(self, unit: Unit) -> bool:
+        found = attributes.kept(unit.statement)
+        if found is None or not attributes.in_constructor(unit) or not _may_be_tensor(found.value, unit.scope):
+            return False
+        cls = unit.scope.cls if unit.scope is not None else None
+        return cls is not None and found.name in attributes.read_by_methods(cls)
+
+    def shape(self) -> m.BaseMatcherNode:
+        return m.OneOf(m.Assign(targets=[m.AssignTarget(target=m.Attribute())]), m.AnnAssign(target=m.Attribute()))
+
+    def judge(self, node: cst.Assign | cst.AnnAssign, facts: Facts) -> Iterator[Report]:
+        found = attributes.kept(facts.statement)
+        constructor = facts.scope
+        if found is None or constructor is None:
+            return
+        cls = attributes.module_class(found, facts)
+        made = _host_tensor(facts.model.value(found.value))
+        if cls is None or made is None or not _stays_there(facts.model.held(cls, found.name)):
+            return
+        if _reworks(found.value, found.name):
+            # `self.pe = self.pe.unsqueeze(0)`: told where it is made.
+            return
+        if attributes.overrides(cls, MOVERS) or attributes.set_elsewhere(found.name, constructor, facts):
+            return
+        if "set_default_" in facts.text.text:
+            # Factories may make their tensors elsewhere.
+            return
+        met = meeting(cls, found.name, made, dimensions(found.value, facts.model), facts)
+        if met is None:
+            return
+        change = _registered(found, constructor, facts)
+        yield Report(
+            node.targets[0].target if isinstance(node, cst.Assign) else node.target,
+            f"`self.{found.name}` is a plain tensor, which `{cls.name}.to(device)` leaves on the host; it meets moved ones in `{met.function.name}`",
+            "likely" if made.likely or met.likely else "certain",
+            notes=(*facts.notes(made.trail), _note(met, facts)),
+            hint=None if change else "make it a buffer (`register_buffer`), or a parameter where it is trained",
+            change=change,
+        )
+
+
+def _may_be_tensor(value: ast.expr, constructor: FunctionModel | None) -> bool:
+    """An operation, a call of something that isn't a class of modules, or a name that isn't a plain parameter."""
+    match value:
+        case ast.Name(id=name):
+            return not attributes.is_parameter(name, constructor)
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
+            return not name[:1].isupper() or name.endswith(("Tensor", "Variable"))
+    return isinstance(value, (ast.Call, ast.BinOp, ast.UnaryOp, ast.Subscript, ast.IfExp, ast.Attribute, ast.Compare))
+
+
+def _host_tensor(value: Value) -> Value | None:
+    """A tensor that surely is on the host, or None in its place."""
+    options = [v for _, v in value.alternatives() if v != NONE]
+    if options and all(v.kind is Kind.TENSOR and v.place == HOST for v in options):
+        return options[0]
+    return None
+
+
+def _stays_there(held: Value) -> bool:
+    """Whether an attribute may be a host tensor once the constructor is through, and nothing else that is known.
+
+    What was set on some paths only is unknown on the others.
+    """
+    options = [v for _, v in held.alternatives() if v != NONE and v != UNKNOWN]
+    return bool(options) and all(_host_tensor(v) is not None for v in options)
+
+
+def _reworks(value: ast.expr, name: str) -> bool:
+    """Whether an attribute's new value is made of its old one."""
+    return any(isinstance(n, ast.Attribute) and n.attr == name for n in ast.walk(value))
+
+
+def _note(met: Meeting, facts: Facts) -> Note:
+    return facts.note(f"meets moved tensors here, in `{met.function.name}`", met.node)
+
+
+def _registered(found: attributes.Kept, constructor: FunctionModel, facts: Facts) -> Change | None:
+    """The tensor kept as a buffer instead."""
+    # A buffer takes a tensor that is made of it; setting its name anew on another path, it wouldn't be one.
+    written = [
+        n
+        for n in constructor.nodes
+        if isinstance(n, ast.stmt)
+        and (other := attributes.kept(n)) is not None
+        and other.name == found.name
+        and not _reworks(other.value, found.name)
+    ]
+    wants_grad = any(
+        (isinstance(n, ast.keyword) and n.arg == "requires_grad")
+        or (isinstance(n, ast.Attribute) and n.attr == "requires_grad_")
+        for n in ast.walk(found.value)
+    )
+    if len(written) != 1 or wants_grad or not attributes.after_super(found.statement, constructor):
+        return None
+    code = f'self.register_buffer("{found.name}", {facts.code_of(found.value)}, persistent=False)'
+    edit: Edit = facts.replaced(found.statement, code)
+    return Change("register it as a buffer, which moves with the module", "unsafe", edits=(edit,))

@@ -1,0 +1,214 @@
+"""DEV104: modules in a plain list or dict of a module."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from devlint.lazy import cst, m
+from devlint.placement.values import Kind, Value
+from devlint.rule import Change, Effect, Report, Rule
+from devlint_rules.moves import attributes, gathered
+
+if TYPE_CHECKING:
+    from devlint.facts import Facts
+    from devlint.placement.sources import FunctionModel
+    from devlint.placement.units import Unit
+
+# What lists and dicts have and nn.ModuleList and nn.ModuleDict haven't.
+LIST_ONLY = frozenset({"clear", "copy", "count", "index", "remove", "reverse", "sort"})
+DICT_ONLY = frozenset({"copy", "fromkeys", "get", "popitem", "setdefault"})
+# Names that nn.ModuleDict has itself, and so doesn't take as keys, beside those of nn.Module.
+OWN_KEYS = frozenset({"clear", "items", "keys", "pop", "update", "values", "forward", "train", "eval", "to", "type", "half",
+                      "float", "double", "cpu", "cuda", "apply", "children", "modules", "parameters", "buffers", "training"})  # fmt: skip
+
+
+class UnregisteredModule(Rule):
+    """Modules in a plain list, tuple or dict of a module, which doesn't know of them.
+
+    ## What it does
+    Flags a list, tuple or dict of modules that a module's constructor makes and keeps in a plain attribute. Modules
+    without parameters and buffers (activations, pooling) are left alone, and so are those that are registered
+    elsewhere too, that come from outside (a teacher may be hidden from `parameters()` on purpose), or that the class
+    looks after by itself.
+
+    ## Why is this bad
+    A module registers the modules that are assigned to its attributes, and `nn.ModuleList` and `nn.ModuleDict` those
+    in them. A plain list isn't looked into: `parameters()` and `state_dict()` lack its modules, the optimizer never
+    trains them, and `.to(device)` leaves them on the host.
+
+    ## Example
+    ```python
+    import torch
+    from torch import nn
+
+
+    class Stack(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = [nn.Linear(2, 2) for _ in range(3)]
+
+        def forward(self, x):
+            for layer in self.layers:
+                x = layer(x)
+            return x
+
+
+    stack = Stack()
+    print(len(list(stack.parameters())), "parameters to train")
+    ```
+
+    ## Use instead
+    ```python
+    import torch
+    from torch import nn
+
+
+    class Stack(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList([nn.Linear(2, 2) for _ in range(3)])
+
+        def forward(self, x):
+            for layer in self.layers:
+                x = layer(x)
+            return x
+
+
+    stack = Stack()
+    print(len(list(stack.parameters())), "parameters to train")
+    ```
+
+    ## Fix safety
+    Safe: the list or dict is wrapped, and what is done to it later works on the wrapped one too. No fix is offered
+    where it wouldn't (`remove`, `sort`, `get`, lists in lists, keys that aren't plain strings), or where the attribute
+    is set before `super().__init__()`. A checkpoint that was saved before lacks the keys that were missing.
+
+    ## References
+    - [torch.nn.ModuleList](https://docs.pytorch.org/docs/stable/generated/torch.nn.ModuleList.html)
+    - [torch.nn.ModuleDict](https://docs.pytorch.org/docs/stable/generated/torch.nn.ModuleDict.html)
+    """
+
+    code = "DEV104"
+    name = "unregistered-module"
+    trigger = attributes.TRIGGER
+    effect = Effect(holds="not list(stack.parameters())")
+    fix = "S"
+
+    def concerns(self, unit: Unit) -> bool:
+        found = attributes.kept(unit.statement)
+        if found is None or unit.scope is None or not attributes.in_constructor(unit):
+            return False
+        return gathered.may_gather(found.value, unit.scope) and gathered.is_filled(found, unit.scope)
+
+    def shape(self) -> m.BaseMatcherNode:
+        return m.OneOf(m.Assign(targets=[m.AssignTarget(target=m.Attribute())]), m.AnnAssign(target=m.Attribute()))
+
+    def judge(self, node: cst.Assign | cst.AnnAssign, facts: Facts) -> Iterator[Report]:
+        found = attributes.kept(facts.statement)
+        constructor = facts.scope
+        if found is None or constructor is None:
+            return
+        cls = attributes.module_class(found, facts)
+        if cls is None or not _stays_plain(facts.model.held(cls, found.name)):
+            return
+        gathering = gathered.gathering(found, constructor, facts)
+        if gathering is None or gathered.registered_elsewhere(found, gathering, cls, constructor, facts):
+            return
+        stateful = [e for e in gathering.elements if facts.model.holds_state(facts.model.value(e))]
+        if not stateful:
+            return
+        kind = gathered.kind_of(found.value)
+        change = _wrapped(found, gathering, constructor, facts)
+        yield Report(
+            node.targets[0].target if isinstance(node, cst.Assign) else node.target,
+            f"`self.{found.name}` is a plain {kind}: the modules in it aren't registered, so `{cls.name}.parameters()` and `.to(device)` pass them over",
+            "likely" if any(v.likely for e in stateful for _, v in facts.model.value(e).alternatives()) else "certain",
+            notes=(facts.note("made here, and registered nowhere", stateful[0]),),
+            hint=None if change else f"keep them in an `nn.{'ModuleDict' if kind == 'dict' else 'ModuleList'}`",
+            change=change,
+        )
+
+
+def _stays_plain(value: Value) -> bool:
+    """Whether an attribute holds a list or dict once the constructor is through with it."""
+    return all(v.kind in (Kind.SEQUENCE, Kind.MAPPING) for _, v in value.alternatives())
+
+
+def _wrapped(
+    found: attributes.Kept, gathering: gathered.Gathering, constructor: FunctionModel, facts: Facts
+) -> Change | None:
+    """The list or dict as one that registers what it holds."""
+    kind = gathered.kind_of(found.value)
+    if (
+        isinstance(found.statement, ast.AnnAssign)
+        or gathering.nested
+        or kind == "set"
+        or not attributes.after_super(found.statement, constructor)
+        or _needs_plain(found.name, kind, facts)
+        or (kind == "dict" and not all(_is_key(key) for key in gathering.keys))
+        or any(line > found.statement.lineno for line in gathering.added_to_alias)
+    ):
+        return None
+    container = "ModuleDict" if kind == "dict" else "ModuleList"
+    prefix, imports = _torch_nn(facts)
+    edit = facts.replaced(found.value, f"{prefix}{container}({_inside(found.value, facts)})")
+    return Change(f"keep them in an `nn.{container}`", "safe", edits=(edit,), imports=imports)
+
+
+def _inside(value: ast.expr, facts: Facts) -> str:
+    match value:
+        case ast.List(elts=[]) | ast.Dict(keys=[]) | ast.Tuple(elts=[]):
+            return ""
+        case ast.Call(args=[], keywords=[]):
+            return ""
+    code = facts.code_of(value)
+    if isinstance(value, ast.Tuple) and (value.elts[0].lineno, value.elts[0].col_offset) == (
+        value.lineno,
+        value.col_offset,
+    ):
+        # Without parentheses of its own.
+        return f"({code})"
+    return code
+
+
+def _needs_plain(attribute: str, kind: str, facts: Facts) -> bool:
+    """Whether the file does something with such an attribute that only a plain list or dict can do."""
+    lacking = DICT_ONLY if kind == "dict" else LIST_ONLY
+    for node in ast.walk(facts.model.source.tree):
+        match node:
+            case ast.Attribute(value=ast.Attribute(attr=attr), attr=name) if attr == attribute and name in lacking:
+                return True
+            case ast.BinOp(left=left, right=right) if any(
+                isinstance(side, ast.Attribute) and side.attr == attribute for side in (left, right)
+            ):
+                return True
+            case ast.Call(func=ast.Name(id="isinstance"), args=[ast.Attribute(attr=attr), _]) if attr == attribute:
+                return True
+    return False
+
+
+def _is_key(key: ast.expr | None) -> bool:
+    """A key that nn.ModuleDict surely takes: a string without a dot that isn't a name of its own."""
+    match key:
+        case ast.Constant(value=str() as text):
+            return bool(re.fullmatch(r"\w+", text)) and text not in OWN_KEYS and not text.startswith("_")
+        case ast.JoinedStr(values=values):
+            return all(not isinstance(v, ast.Constant) or "." not in str(v.value) for v in values)
+        case ast.Call(func=ast.Name(id="str")):
+            return True
+    return False
+
+
+def _torch_nn(facts: Facts) -> tuple[str, tuple[str, ...]]:
+    """(how this file writes `torch.nn.`, the imports that it takes)."""
+    whole = ""
+    for name in facts.model.source.bindings:
+        qualified = facts.model.global_value(name).name
+        if qualified == "torch.nn":
+            return f"{name}.", ()
+        if qualified == "torch":
+            whole = f"{name}.nn."
+    return (whole, ()) if whole else ("nn.", ("from torch import nn",))

@@ -1,0 +1,102 @@
+"""DEV105: a tensor that is made on the host and moved at once."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from devlint.lazy import cst, m
+from devlint.rule import Change, Effect, Report, Rule
+from devlint_rules.moves import factories
+
+if TYPE_CHECKING:
+    from devlint.facts import Facts
+
+MOVES = ("to", "cuda", "xpu", "hpu", "npu")
+
+
+class CreatedThenMoved(Rule):
+    """A tensor that is made on the host and moved at once, where `device=` makes it in its place.
+
+    ## What it does
+    Flags `torch.zeros(n).to(device)`, `torch.randn(2, 3).cuda()` and their like: a move right on the call of a factory
+    that takes `device=`. Left alone are the factories that read the host's data and copy it anyway (`torch.tensor`,
+    `torch.as_tensor`, `torch.from_numpy`), pinned memory, a generator, and arguments that may be another tensor or a
+    dtype.
+
+    ## Why is this bad
+    The tensor is allocated and filled on the host, allocated again on the device, and copied over. The host waits for
+    that copy, since its memory isn't pinned.
+
+    ## Example
+    ```python
+    import torch
+
+    device = torch.device("cuda")
+    mask = torch.ones(8, 8).to(device)
+    ```
+
+    ## Use instead
+    ```python
+    import torch
+
+    device = torch.device("cuda")
+    mask = torch.ones(8, 8, device=device)
+    ```
+
+    ## Fix safety
+    Safe for factories whose result is the same on every device. Unsafe for random ones, which draw from the device's
+    own generator then; for those that compute in floating point (`linspace`, `logspace`, windows, `arange` with
+    fractions), whose last bit may differ; and with `requires_grad`, where the tensor becomes a leaf.
+
+    ## References
+    - [Performance Tuning Guide: create tensors directly on the target device](https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html)
+    - [Tensor creation](https://docs.pytorch.org/docs/stable/torch.html#creation-ops)
+    """
+
+    code = "DEV105"
+    name = "created-then-moved"
+    trigger = r"\)\s*\.\s*(?:to|cuda|xpu|hpu|npu)\s*\("
+    effect = Effect(syncs=1, counts="transfer")
+    seen_as = ("transfer",)
+    fix = "S/U"
+
+    def shape(self) -> m.BaseMatcherNode:
+        return m.Call(func=m.Attribute(value=m.Call(), attr=m.OneOf(*(m.Name(n) for n in MOVES))))
+
+    def judge(self, node: cst.Call, facts: Facts) -> Iterator[Report]:
+        if _is_thrown_away(node, facts):
+            return
+        made = cst.ensure_type(cst.ensure_type(node.func, cst.Attribute).value, cst.Call)
+        name = factories.factory(made, facts)
+        move = factories.move(node, facts) if name is not None else None
+        if name is None or move is None:
+            return
+        safety = "safe" if factories.is_exact(name, made) else "unsafe"
+        yield Report(
+            node,
+            f"`{facts.name_of(made)}` is made on the host and moved at once: two allocations and a copy, where `device=` needs one allocation",
+            # Random numbers may be drawn on the host on purpose: the same ones on every machine.
+            "likely" if name in factories.RANDOM else "certain",
+            change=Change(
+                "make it on the device",
+                "safe" if safety == "safe" else "unsafe",
+                ((node, _made_there(node, made, move)),),
+            ),
+        )
+
+
+def _is_thrown_away(node: cst.Call, facts: Facts) -> bool:
+    """`torch.zeros(1).cuda()` wakes the accelerator up; where its result was wanted, DEV101 tells of it."""
+    return isinstance(facts.statement, ast.Expr) and facts.statement.value is facts.node(node)
+
+
+def _made_there(node: cst.Call, made: cst.Call, move: factories.Move) -> cst.Call:
+    there = factories.made_there(made, move.device)
+    if not move.rest:
+        return there.with_changes(lpar=node.lpar, rpar=node.rpar)
+    # `.to(device, dtype)`: the type is still changed.
+    func = cst.ensure_type(node.func, cst.Attribute)
+    rest = [*move.rest[:-1], move.rest[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)]
+    return node.with_changes(func=func.with_changes(value=there), args=rest)

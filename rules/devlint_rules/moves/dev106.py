@@ -1,0 +1,79 @@
+"""DEV106: an optimizer or scheduler that is moved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from devlint.lazy import cst, m
+from devlint.placement.values import Kind, Value
+from devlint.rule import Effect, Report, Rule
+
+if TYPE_CHECKING:
+    from devlint.facts import Facts
+
+MOVES = ("to", "cuda", "cpu", "xpu")
+KINDS = {Kind.OPTIMIZER: "an optimizer", Kind.SCHEDULER: "a scheduler"}
+
+
+class MovedOptimizer(Rule):
+    """An optimizer or scheduler that is moved, which it can't be.
+
+    ## What it does
+    Flags `.to(...)`, `.cuda()`, `.cpu()` and `.xpu()` on an optimizer or learning-rate scheduler of torch, or of a
+    class that inherits from one and doesn't define the method.
+
+    ## Why is this bad
+    They have no such method: AttributeError. An optimizer's state is made where its parameters are when it first
+    steps, and `load_state_dict` copies it there, so there is nothing to move: the model is what has to move, before
+    the optimizer gets its parameters.
+
+    ## Example
+    ```python
+    import torch
+    from torch import nn
+
+    model = nn.Linear(2, 2).to("cuda")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer = optimizer.to("cuda")
+    ```
+
+    ## Use instead
+    ```python
+    import torch
+    from torch import nn
+
+    model = nn.Linear(2, 2).to("cuda")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    ```
+
+    ## References
+    - [torch.optim](https://docs.pytorch.org/docs/stable/optim.html)
+    """
+
+    code = "DEV106"
+    name = "moved-optimizer"
+    trigger = r"\.\s*(?:to|cuda|cpu|xpu)\s*\("
+    effect = Effect(raises="AttributeError", words="has no attribute 'to'")
+
+    def shape(self) -> m.BaseMatcherNode:
+        return m.Call(func=m.Attribute(attr=m.OneOf(*(m.Name(n) for n in MOVES))))
+
+    def judge(self, node: cst.Call, facts: Facts) -> Iterator[Report]:
+        func = cst.ensure_type(node.func, cst.Attribute)
+        options = [v for _, v in facts.value(func.value).alternatives()]
+        if not all(_cannot(v, func.attr.value) for v in options):
+            return
+        yield Report(
+            node,
+            f"`{facts.name_of(func.value)}` is {KINDS[options[0].kind]}, which has no `.{func.attr.value}`: AttributeError when it is reached",
+            notes=facts.notes(options[0].trail),
+            hint="drop it: the state of an optimizer follows its parameters",
+        )
+
+
+def _cannot(value: Value, method: str) -> bool:
+    """Whether a value surely is an optimizer or scheduler without such a method."""
+    if value.kind not in KINDS or value.likely:
+        return False
+    return value.cls is None or not value.cls.defines(method)

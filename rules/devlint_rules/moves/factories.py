@@ -1,0 +1,126 @@
+"""Factories of torch that make a tensor where `device=` says, and moves that `device=` can take the place of."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, NamedTuple
+
+from devlint.lazy import cst, m
+from devlint.placement.devices import MOVES, place_of_device
+from devlint.placement.values import HOST, Kind
+
+if TYPE_CHECKING:
+    from devlint.facts import Facts
+
+# Each of these makes its result on the device itself: with `device="meta"` it dispatches one operation, and none on
+# the host. Left out: torch.tensor, as_tensor and asarray, which read Python's data on the host and copy it in either
+# spelling; from_numpy, frombuffer and the legacy constructors, which take no device; the sparse ones, which go by their
+# parts. The numbers are the same everywhere.
+EXACT = frozenset(
+    {"torch.zeros", "torch.ones", "torch.full", "torch.empty", "torch.empty_strided", "torch.empty_permuted", "torch.eye",
+     "torch.arange", "torch.tril_indices", "torch.triu_indices", "torch.scalar_tensor"}
+)  # fmt: skip
+# Each device has its own stream of random numbers.
+RANDOM = frozenset({"torch.rand", "torch.randn", "torch.randint", "torch.randperm"})
+# Computed in floating point: the last bit may differ.
+ROUNDED = frozenset(
+    {"torch.linspace", "torch.logspace", "torch.hann_window", "torch.hamming_window", "torch.bartlett_window",
+     "torch.blackman_window", "torch.kaiser_window"}
+)  # fmt: skip
+# With one of these the tensor has to be where it is: pinned memory, a generator or a result of the host.
+ON_HOST = frozenset({"device", "pin_memory", "generator", "out", "layout"})
+
+
+class Move(NamedTuple):
+    """A move that a `device=` of the factory can take the place of."""
+
+    device: cst.BaseExpression
+    # What the call still has to do: `.to(dtype=...)`.
+    rest: tuple[cst.Arg, ...]
+
+
+def factory(node: cst.BaseExpression, facts: Facts) -> str | None:
+    """The qualified name of the factory that a call calls, where it makes a tensor on the host for want of `device=`."""
+    if not isinstance(node, cst.Call):
+        return None
+    name = facts.qualified(node.func)
+    if name not in EXACT | RANDOM | ROUNDED:
+        return None
+    if any(a.star == "**" or (a.keyword is not None and a.keyword.value in ON_HOST) for a in node.args):
+        return None
+    # The default device may be an accelerator.
+    return name if "set_default_" not in facts.text.text and not _in_device_context(node, facts) else None
+
+
+def _in_device_context(node: cst.Call, facts: Facts) -> bool:
+    """`with torch.device("cuda"):` and the like of other libraries; torch.cuda.device chooses among GPUs alone."""
+    found = facts.node(node)
+    contexts = [
+        ast.unparse(item.context_expr)
+        for parent in (facts.model.ancestors(found) if found is not None else ())
+        if isinstance(parent, (ast.With, ast.AsyncWith))
+        for item in parent.items
+    ]
+    return any("device" in text and "cuda.device" not in text for text in contexts)
+
+
+def is_exact(name: str, node: cst.Call) -> bool:
+    """Whether a factory makes the same numbers on every device."""
+    if name == "torch.arange" and m.findall(node, m.OneOf(m.Float(), m.Divide())):
+        return False
+    wants_grad = any(a.keyword is not None and a.keyword.value == "requires_grad" for a in node.args)
+    # A leaf when it is made in its place, and a copy of one when it is moved there.
+    return name in EXACT and not wants_grad
+
+
+def move(node: cst.Call, facts: Facts) -> Move | None:
+    """What `x.to(...)` or `x.cuda()` says of where to; None where that isn't surely another device than the host."""
+    func = cst.ensure_type(node.func, cst.Attribute)
+    if any(a.star or (a.keyword is not None and a.keyword.value in ("copy", "other")) for a in node.args):
+        return None
+    # The accelerator has nothing to wait for.
+    args = [a for a in node.args if a.keyword is None or a.keyword.value != "non_blocking"]
+    given = next((a for a in args if a.keyword is not None and a.keyword.value == "device"), None)
+    if given is None and args and args[0].keyword is None:
+        given = args[0]
+    rest = tuple(a for a in args if a is not given)
+    if len([a for a in args if a.keyword is None]) > 2:
+        return None
+    if func.attr.value != "to":
+        if given is None:
+            return None if rest else Move(cst.SimpleString(f'"{MOVES[func.attr.value]}"'), ())
+        return Move(given.value, ()) if not rest and _is_device(given.value, facts) else None
+    return Move(given.value, rest) if given is not None and _is_device(given.value, facts) else None
+
+
+def _is_device(node: cst.BaseExpression, facts: Facts) -> bool:
+    """Whether an argument surely is a device, and not the host alone."""
+    found = facts.node(node)
+    options = [v for _, v in facts.value(node).alternatives()]
+    if any(v.is_tensor or v.kind is Kind.BATCH for v in options):
+        # It says of what type the result is, too.
+        return False
+    places = [place_of_device(v, found) for v in options]
+    return all(p is not None for p in places) and any(p is not None and p[0] != HOST for p in places)
+
+
+def made_there(node: cst.Call, device: cst.BaseExpression) -> cst.Call:
+    """A factory's call with `device=`."""
+    argument = cst.Arg(
+        device, keyword=cst.Name("device"), equal=cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
+    )
+    return with_argument(node, argument)
+
+
+def with_argument(node: cst.Call, argument: cst.Arg) -> cst.Call:
+    """A call with one more argument, laid out like the others."""
+    if not node.args:
+        return node.with_changes(args=[argument])
+    last = node.args[-1]
+    if isinstance(last.comma, cst.Comma):
+        # One argument a line, the last with a comma too.
+        between = cst.Comma(whitespace_after=node.whitespace_before_args)
+        argument = argument.with_changes(comma=last.comma)
+        return node.with_changes(args=[*node.args[:-1], last.with_changes(comma=between), argument])
+    comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+    return node.with_changes(args=[*node.args[:-1], last.with_changes(comma=comma), argument])

@@ -1,0 +1,302 @@
+"""Lists and dicts that a constructor fills with modules: what is put into them, and whether anyone else knows of it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from devlint.placement.environment import access_path
+from devlint.placement.sources import FunctionModel, own_nodes
+from devlint.placement.values import NONE, Kind
+from devlint_rules.moves.attributes import Kept, is_parameter, overrides
+
+if TYPE_CHECKING:
+    from devlint.facts import Facts
+    from devlint.placement.classes import ClassModel
+
+MAKERS = {"list": "list", "tuple": "tuple", "set": "set", "dict": "dict", "OrderedDict": "dict", "defaultdict": "dict"}
+# Calls that look at a list and keep nothing of it.
+LOOKING = frozenset(
+    {"len", "enumerate", "zip", "reversed", "print", "iter", "range", "isinstance", "sum", "any", "all", "max", "min", "str"}
+)  # fmt: skip
+# Methods of a module by which it gets to know others.
+REGISTERING = frozenset({"add_module", "register_module", "__setattr__", "_modules"})
+# A class that defines one of these looks after its parts by itself.
+OWN_WAYS = (
+    "parameters", "named_parameters", "children", "named_children", "modules", "named_modules", "_apply", "to", "cuda",
+)  # fmt: skip
+
+
+class Gathering(NamedTuple):
+    """What a constructor puts into a list or dict."""
+
+    elements: list[ast.expr]
+    keys: list[ast.expr | None]
+    # There are lists in the list.
+    nested: bool
+    # The name under which it was filled, and the lines on which something is added under that name.
+    alias: str
+    added_to_alias: list[int]
+
+
+def may_gather(value: ast.expr, constructor: FunctionModel | None) -> bool:
+    """Whether an expression may be a list, tuple or dict that a constructor fills, by its look."""
+    match value:
+        case ast.Name(id=name):
+            return not is_parameter(name, constructor)
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
+            return name in MAKERS
+        case ast.List(elts=[]) | ast.Tuple(elts=[]) | ast.Dict(keys=[]):
+            return True
+        case ast.List() | ast.Tuple() | ast.Dict() | ast.ListComp() | ast.DictComp():
+            # Something is made in it, or was before.
+            return any(
+                isinstance(n, ast.Call) or (isinstance(n, ast.Name) and not is_parameter(n.id, constructor))
+                for n in ast.walk(value)
+            )
+    return False
+
+
+def is_filled(found: Kept, constructor: FunctionModel) -> bool:
+    """Whether there is anything in a list: it isn't empty as it is made, or the constructor does more with it."""
+    match found.value:
+        case ast.List(elts=[]) | ast.Tuple(elts=[]) | ast.Dict(keys=[]) | ast.Call(args=[], keywords=[]):
+            return any(
+                isinstance(n, ast.Attribute) and n.attr == found.name and n is not found.target
+                for n in constructor.nodes
+            )
+    return True
+
+
+def kind_of(value: ast.expr) -> str:
+    """What to call it."""
+    match value:
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
+            return MAKERS.get(name, "list")
+        case ast.Dict() | ast.DictComp():
+            return "dict"
+        case ast.Tuple():
+            return "tuple"
+    return "list"
+
+
+def gathering(found: Kept, constructor: FunctionModel, facts: Facts) -> Gathering | None:
+    """What a constructor puts into an attribute's list; None where some of it isn't a module that is made for it."""
+    parts = _Parts(facts)
+    alias = found.value.id if isinstance(found.value, ast.Name) else ""
+    made = found.value
+    added_to_alias: list[int] = []
+    if alias:
+        values = list(_assigned(alias, constructor))
+        if len(values) != 1 or isinstance(values[0], ast.Name) or not may_gather(values[0], constructor):
+            return None
+        made = values[0]
+        added_to_alias = parts.add_additions(alias, constructor)
+    parts.add_all(made)
+    parts.add_additions(f"self.{found.name}", constructor)
+    single = isinstance(made, (ast.List, ast.Tuple)) and len(parts.elements) == 1 == len(made.elts)
+    # One module in a list of its own is hidden on purpose.
+    if not parts.elements or single:
+        return None
+    if not all(_is_made_here(e, parts.elements, constructor, facts) for e in parts.elements):
+        return None
+    return Gathering(parts.elements, parts.keys, parts.nested, alias, added_to_alias)
+
+
+def _assigned(name: str, constructor: FunctionModel) -> Iterator[ast.expr]:
+    for node in constructor.nodes:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=target)], value=value) if target == name:
+                yield value
+            case ast.AnnAssign(target=ast.Name(id=target), value=ast.expr() as value) if target == name:
+                yield value
+
+
+class _Parts:
+    """The elements of a list or dict as its parts are come by."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.elements: list[ast.expr] = []
+        self.keys: list[ast.expr | None] = []
+        self.nested = False
+        self._facts = facts
+
+    def add_all(self, node: ast.expr) -> None:
+        """Everything in a display, a comprehension, or a call such as `list(...)`."""
+        match node:
+            case ast.List(elts=elts) | ast.Tuple(elts=elts) | ast.Set(elts=elts):
+                for element in elts:
+                    self._add(element)
+            case ast.Dict(keys=keys, values=values):
+                for key, value in zip(keys, values, strict=True):
+                    self.keys.append(key)
+                    self._add(value)
+            case ast.ListComp(elt=elt) | ast.GeneratorExp(elt=elt) | ast.SetComp(elt=elt):
+                self._add(elt)
+            case ast.DictComp(key=key, value=value):
+                self.keys.append(key)
+                self._add(value)
+            case ast.Call(args=args, keywords=keywords):
+                for argument in args:
+                    self.add_all(argument)
+                for keyword in keywords:
+                    self.keys.append(ast.Constant(keyword.arg) if keyword.arg else None)
+                    self._add(keyword.value)
+            case ast.BinOp(left=left, right=right):
+                self.add_all(left)
+                self.add_all(right)
+            case _:
+                # Something that isn't looked into: it isn't a module, and that ends it.
+                self.elements.append(node)
+
+    def _add(self, element: ast.expr) -> None:
+        if isinstance(element, ast.Starred):
+            self.add_all(element.value)
+        elif isinstance(element, (ast.List, ast.Tuple, ast.Dict, ast.ListComp, ast.DictComp)):
+            self.nested = True
+            self.add_all(element)
+        elif isinstance(element, ast.IfExp):
+            self._add(element.body)
+            self._add(element.orelse)
+        else:
+            self.elements.append(element)
+
+    def add_additions(self, path: str, constructor: FunctionModel) -> list[int]:
+        """What is added under a name or attribute, and the lines on which that is done."""
+        lines = []
+        for node in constructor.nodes:
+            match node:
+                case ast.Call(func=ast.Attribute(value=owner, attr=name), args=[*_, argument]) if access_path(
+                    owner
+                ) == path and name in ("append", "insert", "extend", "update", "setdefault"):
+                    if name in ("extend", "update"):
+                        self.add_all(argument)
+                    else:
+                        self._add(argument)
+                case ast.Assign(targets=[ast.Subscript(value=owner, slice=key)], value=value) if (
+                    access_path(owner) == path
+                ):
+                    self.keys.append(key)
+                    self._add(value)
+                case ast.AugAssign(target=target, value=value) if access_path(target) == path:
+                    self.add_all(value)
+                case _:
+                    continue
+            lines.append(node.lineno)
+        return lines
+
+
+def _is_made_here(element: ast.expr, elements: list[ast.expr], constructor: FunctionModel, facts: Facts) -> bool:
+    """Whether an element is a module that is made in the constructor, for this list alone (or None)."""
+    if isinstance(element, ast.Constant) and element.value is None:
+        return True
+    if isinstance(element, ast.Name):
+        values = list(_assigned(element.id, constructor))
+        return (
+            bool(values)
+            and all(_is_made_here(v, elements, constructor, facts) for v in values)
+            and not _is_used_elsewhere(element.id, elements, constructor, facts)
+        )
+    if not isinstance(element, ast.Call):
+        return False
+    made = [v for _, v in facts.model.value(element).alternatives()]
+    if not all(v.kind is Kind.MODULE or v == NONE for v in made) or all(v == NONE for v in made):
+        return False
+    return _makes(element, elements, constructor, facts)
+
+
+def _makes(call: ast.Call, elements: list[ast.expr], constructor: FunctionModel, facts: Facts) -> bool:
+    """Whether a call whose value is a module makes it: a class, a function that returns a new one, a copy."""
+    if isinstance(call.func, ast.Attribute) and facts.model.value(call.func.value).kind is Kind.MODULE:
+        if access_path(call.func.value) != "self":
+            # `nn.Linear(2, 2).to(device)`
+            return _is_made_here(call.func.value, elements, constructor, facts)
+        own = facts.model.value(call.func.value).cls
+        method = own.method(call.func.attr) if own is not None else None
+        return method is not None and not any(
+            isinstance(n, ast.Attribute) and (isinstance(n.ctx, ast.Store) or n.attr in REGISTERING)
+            for n in method.nodes
+        )
+    callee = facts.model.resolved(call.func)
+    return not callee.name.startswith("builtins.")
+
+
+def _is_used_elsewhere(name: str, elements: list[ast.expr], constructor: FunctionModel, facts: Facts) -> bool:
+    """Whether a module under a name is handed to anything but the list."""
+    for node in constructor.nodes:
+        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load) and node not in elements:
+            parent = next(facts.model.ancestors(node), None)
+            if not isinstance(parent, ast.Attribute):
+                return True
+    return False
+
+
+def registered_elsewhere(
+    found: Kept, filled: Gathering, cls: ClassModel, constructor: FunctionModel, facts: Facts
+) -> bool:
+    """Whether someone else knows of the modules too: another container, the class itself, or who trains them."""
+    if overrides(cls, OWN_WAYS):
+        return True
+    for function in (f for c in cls.project_lineage() for f in c.methods.values()):
+        for node in function.nodes:
+            if _registers(node) or _hands_on(node, found, function is constructor, filled.alias):
+                return True
+    return _is_tended(found.name, facts)
+
+
+def _registers(node: ast.AST) -> bool:
+    match node:
+        case ast.Attribute(value=ast.Name(id="self"), attr=name):
+            return name in REGISTERING
+        case ast.Call(func=ast.Name(id="setattr")):
+            return True
+    return False
+
+
+def _hands_on(node: ast.AST, found: Kept, in_constructor: bool, alias: str) -> bool:
+    """Whether a statement or call passes the list, or something out of it, to what may register it."""
+    paths = {f"self.{found.name}", *([alias] if alias and in_constructor else [])}
+    match node:
+        case ast.Call(func=func, args=args, keywords=keywords):
+            name = func.id if isinstance(func, ast.Name) else func.attr if isinstance(func, ast.Attribute) else ""
+            if name in LOOKING or not (in_constructor or name in ("Sequential", "ModuleList", "ModuleDict")):
+                return False
+            return any(_speaks_of(a, paths) for a in (*args, *(k.value for k in keywords)))
+        case ast.Assign(value=value) if in_constructor and node is not found.statement:
+            targets = [access_path(t) or "" for t in node.targets]
+            return any(t.startswith("self.") for t in targets) and _speaks_of(value, paths)
+        case ast.For(iter=iterated) if in_constructor and _speaks_of(iterated, paths):
+            return any(isinstance(n, (ast.Assign, ast.Delete)) for n in own_nodes(node))
+    return False
+
+
+def _speaks_of(node: ast.expr, paths: set[str]) -> bool:
+    """Whether a list is in an expression, but for its length and the like."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len":
+        return False
+    if isinstance(node, (ast.Name, ast.Attribute)) and access_path(node) in paths:
+        return True
+    return any(_speaks_of(child, paths) for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)) or any(
+        _speaks_of(g.iter, paths) for g in getattr(node, "generators", ())
+    )
+
+
+def _is_tended(attribute: str, facts: Facts) -> bool:
+    """Whether someone moves or trains the modules one by one."""
+    tending = r"\s*\.\s*(?:to|cuda|parameters|named_parameters|state_dict|load_state_dict)\s*\("
+    if re.search(rf"\.{attribute}\s*\[[^\]\n]*\]{tending}", facts.text.text):
+        return True
+    for node in ast.walk(facts.model.source.tree):
+        loops = (
+            [(node.iter, node.target)]
+            if isinstance(node, ast.For)
+            else [(g.iter, g.target) for g in getattr(node, "generators", ())]
+        )
+        for iterated, target in loops:
+            if re.search(rf"\.{attribute}\b", ast.unparse(iterated)):
+                names = "|".join(n.id for n in ast.walk(target) if isinstance(n, ast.Name))
+                if names and re.search(rf"\b(?:{names}){tending}", ast.unparse(node)):
+                    return True
+    return False
