@@ -167,8 +167,8 @@ _WEIGHTED_FIRST = frozenset(
 
 
 def _module_place(request: Call) -> Place:
-    if "device_map" in request.keywords or request.open_ended:
-        # Libraries that load a model may put it anywhere.
+    if "device_map" in request.keywords or any(k.arg is None for k in request.node.keywords):
+        # Libraries that load a model may put it anywhere, and `**kwargs` may hold a device.
         return NOWHERE
     found = request.device(-1)
     return found[0] if found else HOST

@@ -17,8 +17,9 @@ from devlint.files import USUAL_EXCLUDES
 if TYPE_CHECKING:
     from devlint.placement.project import Project
 
-# A project with more than these files is too large to look through for one finding.
+# A project with more than these files or folders is too large to look through for one finding.
 MAX_FILES = 8_000
+MAX_FOLDERS = 8_000
 
 
 class Texts:
@@ -48,12 +49,14 @@ class Texts:
 
     def _files_of(self, folder: Path) -> list[Path] | None:
         if folder not in self._files:
-            files = []
-            for file in _python_files(folder):
-                files.append(file)
-                if len(files) > MAX_FILES:
+            files: list[Path] = []
+            for seen, found in enumerate(_python_files(folder)):
+                files.extend(found)
+                if seen > MAX_FOLDERS or len(files) > MAX_FILES:
                     break
-            self._files[folder] = files if len(files) <= MAX_FILES else None
+            else:
+                seen = 0
+            self._files[folder] = files if seen <= MAX_FOLDERS and len(files) <= MAX_FILES else None
         return self._files[folder]
 
 
@@ -66,10 +69,11 @@ def _outermost(folders: list[Path]) -> list[Path]:
     ]
 
 
-def _python_files(folder: Path) -> Iterator[Path]:
+def _python_files(folder: Path) -> Iterator[list[Path]]:
+    """The Python files of each folder in a folder."""
     for where, folders, names in os.walk(folder):
         folders[:] = [f for f in folders if f not in USUAL_EXCLUDES]
-        yield from (Path(where, name) for name in names if name.endswith((".py", ".ipynb")))
+        yield [Path(where, name) for name in names if name.endswith((".py", ".ipynb"))]
 
 
 def _read(path: Path) -> bytes:

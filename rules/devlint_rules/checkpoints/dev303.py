@@ -76,11 +76,12 @@ class PrefixedKeysMismatch(Rule):
         state = facts.node(given) if given is not None and not given.star else None
         if not isinstance(found, ast.Call) or not isinstance(found.func, ast.Attribute) or state is None:
             return
-        model = _end_of_model(found.func.value, facts)
-        if model is None or _is_provided_for(found, facts):
-            return
+        # The state's end first: it is seldom in sight, and the model's may take a look through the project.
         source = _source(state, facts)
-        if source is None or source.wrapped is model.wrapped:
+        if source is None or _is_provided_for(found, facts):
+            return
+        model = _end_of_model(found.func.value, facts)
+        if model is None or source.wrapped is model.wrapped:
             return
         assert given is not None
         wrapper = (source if source.wrapped else model).value

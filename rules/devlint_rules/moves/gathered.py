@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from devlint.placement.classes import ClassModel
 
 MAKERS = {"list": "list", "tuple": "tuple", "set": "set", "dict": "dict", "OrderedDict": "dict", "defaultdict": "dict"}
+BUILTINS = frozenset(dir(builtins))
 # Calls that look at a list and keep nothing of it.
 LOOKING = frozenset(
     {"len", "enumerate", "zip", "reversed", "print", "iter", "range", "isinstance", "sum", "any", "all", "max", "min", "str"}
@@ -51,23 +53,41 @@ def may_gather(value: ast.expr, constructor: FunctionModel | None) -> bool:
         case ast.List(elts=[]) | ast.Tuple(elts=[]) | ast.Dict(keys=[]):
             return True
         case ast.List() | ast.Tuple() | ast.Dict() | ast.ListComp() | ast.DictComp():
-            # Something is made in it, or was before.
-            return any(
-                isinstance(n, ast.Call) or (isinstance(n, ast.Name) and not is_parameter(n.id, constructor))
-                for n in ast.walk(value)
-            )
+            return _may_hold_modules(value, constructor)
     return False
 
 
+def _may_hold_modules(display: ast.expr, constructor: FunctionModel | None) -> bool:
+    """Whether something that isn't a builtin is called in a display or comprehension, or was kept in a name before."""
+    called = {id(n.func): n.func for n in ast.walk(display) if isinstance(n, ast.Call)}
+    if any(not (isinstance(func, ast.Name) and func.id in BUILTINS) for func in called.values()):
+        return True
+    if isinstance(display, (ast.ListComp, ast.DictComp)):
+        return False
+    names = [n for n in ast.walk(display) if isinstance(n, ast.Name) and id(n) not in called]
+    return any(not is_parameter(n.id, constructor) for n in names if n.id != "self")
+
+
 def is_filled(found: Kept, constructor: FunctionModel) -> bool:
-    """Whether there is anything in a list: it isn't empty as it is made, or the constructor does more with it."""
+    """Whether there may be modules in a list: as it is made, or by what the constructor adds to it."""
     match found.value:
         case ast.List(elts=[]) | ast.Tuple(elts=[]) | ast.Dict(keys=[]) | ast.Call(args=[], keywords=[]):
-            return any(
-                isinstance(n, ast.Attribute) and n.attr == found.name and n is not found.target
-                for n in constructor.nodes
-            )
+            return any(_may_hold_modules(a, constructor) for a in _added(found.name, constructor))
+        case ast.Name(id=name):
+            return any(not isinstance(v, ast.Name) and may_gather(v, constructor) for v in _assigned(name, constructor))
     return True
+
+
+def _added(attribute: str, constructor: FunctionModel) -> Iterator[ast.expr]:
+    """What a constructor adds to a list or dict in an attribute, by its look."""
+    for node in constructor.nodes:
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Attribute(attr=name)), args=args) if name == attribute:
+                yield from args
+            case ast.Assign(targets=[ast.Subscript(value=ast.Attribute(attr=name))], value=value) if name == attribute:
+                yield value
+            case ast.AugAssign(target=ast.Attribute(attr=name), value=value) if name == attribute:
+                yield value
 
 
 def kind_of(value: ast.expr) -> str:
