@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
+from fnmatch import translate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -73,7 +74,8 @@ class Analysis:
         self.annotations = Annotations(self)
         self.objects = Objects(self)
         self.functions = Functions(self)
-        self._loader_names = (*ecosystem.LOADER_NAMES, *hints.loader_names)
+        names = (*ecosystem.LOADER_NAMES, *hints.loader_names)
+        self._named_like_loader = re.compile("|".join(map(translate, names))).match
         self._steps = 0
         self._budget = BUDGET + len(source.line_starts)
         self.workings = Workings(project.memory)
@@ -210,7 +212,7 @@ class Analysis:
         kind = (frame.function or frame.source).evidence.get(name)
         if kind is not None:
             return replace(value, kind=kind, likely=True)
-        if value.place.sort is Sort.UNKNOWN and any(fnmatchcase(name, p) for p in self._loader_names):
+        if value.place.sort is Sort.UNKNOWN and self._named_like_loader(name):
             return Value(Kind.LOADER, likely=True, name=name)
         return value
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from devlint.placement.sources import FunctionModel, SourceModule, flat_statements, own_nodes
+from devlint.placement.sources import FunctionModel, SourceModule, flat_statements
 
 CONSTRUCTORS = ("__init__", "setup", "__post_init__", "build")
 
@@ -70,9 +70,8 @@ class ClassModel:
         """Attribute -> the methods of this class that assign `self.<attribute>`."""
         found: dict[str, list[FunctionModel]] = {}
         for function in self.methods.values():
-            for name in _attributes_assigned(function):
-                if function not in found.setdefault(name, []):
-                    found[name].append(function)
+            for name in dict.fromkeys(function.outline.sets):
+                found.setdefault(name, []).append(function)
         return found
 
     def writers(self, attribute: str) -> list[FunctionModel]:
@@ -104,17 +103,3 @@ class ClassModel:
             and any(k.arg == "frozen" and isinstance(k.value, ast.Constant) and k.value.value for k in d.keywords)
             for d in self.node.decorator_list
         )
-
-
-def _attributes_assigned(function: FunctionModel) -> Iterator[str]:
-    for node in own_nodes(function.node):
-        match node:
-            case ast.Attribute(value=ast.Name(id="self"), attr=attr, ctx=ast.Store()):
-                yield attr
-            case ast.Call(
-                func=ast.Attribute(
-                    value=ast.Name(id="self"), attr="register_buffer" | "register_parameter" | "add_module"
-                ),
-                args=[ast.Constant(value=str() as name), *_],
-            ):
-                yield name

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 
+from devlint.placement.sources import text_of
 from devlint.placement.values import (
     NO_GUARDS,
     UNKNOWN,
@@ -26,15 +27,25 @@ from devlint.placement.values import (
 
 def access_path(node: ast.expr) -> str | None:
     """The access path that an expression spells, or None."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if not isinstance(node, (ast.Attribute, ast.Subscript)):
+        return None
+    known: str | None = getattr(node, "devlint_path", "")
+    if known == "":
+        # Kept on the node, like what it says: loops and callees come here again.
+        known = _path_of(node)
+        setattr(node, "devlint_path", known)  # noqa: B010
+    return known
+
+
+def _path_of(node: ast.Attribute | ast.Subscript) -> str | None:
+    base = access_path(node.value)
     match node:
-        case ast.Name(id=name):
-            return name
-        case ast.Attribute(value=value, attr=attr):
-            base = access_path(value)
-            return f"{base}.{attr}" if base else None
-        case ast.Subscript(value=value, slice=ast.Constant(value=str() | int() as key)):
-            base = access_path(value)
-            return f"{base}[{key!r}]" if base else None
+        case ast.Attribute(attr=attr) if base:
+            return f"{base}.{attr}"
+        case ast.Subscript(slice=ast.Constant(value=str() | int() as key)) if base:
+            return f"{base}[{key!r}]"
     return None
 
 
@@ -109,7 +120,7 @@ def _spelt(test: ast.expr) -> tuple[str, list[str]]:
     if known is None:
         paths = {path for node in ast.walk(test) if isinstance(node, ast.expr) and (path := access_path(node))}
         # `self` by itself is no more than the way to its parts.
-        known = ast.unparse(test), sorted(paths - {"self"})
+        known = text_of(test), sorted(paths - {"self"})
         setattr(test, "devlint_spelt", known)  # noqa: B010
     result: tuple[str, list[str]] = known
     return result

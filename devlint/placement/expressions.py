@@ -10,6 +10,7 @@ from devlint.knowledge import torch_knowledge
 from devlint.placement import narrowing
 from devlint.placement.devices import is_setting
 from devlint.placement.environment import access_path, merge
+from devlint.placement.sources import text_of
 from devlint.placement.values import (
     DEVICE_CLASS,
     GATHERED,
@@ -94,7 +95,7 @@ def attribute(frame: Frame, base: Value, node: ast.Attribute) -> Value:
         case Kind.MODULE | Kind.OBJECT:
             if name == "device" and not (base.cls is not None and base.cls.defines("device")):
                 return Value(
-                    Kind.DEVICE, place=base.place if base.place.off_host else same_as(ast.unparse(node)), likely=True
+                    Kind.DEVICE, place=base.place if base.place.off_host else same_as(text_of(node)), likely=True
                 )
             return _of_own_module(frame, frame.analysis.objects.attribute_of(base, name, node), node)
         case Kind.CLASS:
@@ -116,14 +117,14 @@ def attribute(frame: Frame, base: Value, node: ast.Attribute) -> Value:
 def _of_own_module(frame: Frame, value: Value, node: ast.Attribute) -> Value:
     """In `forward`, a parameter or buffer is where the module is: other tensors must be there too."""
     if value.kind is Kind.PARAMETER and value.place == NOWHERE and frame.function and frame.function.name == "forward":
-        return replace(value, place=same_as(ast.unparse(node)))
+        return replace(value, place=same_as(text_of(node)))
     return value
 
 
 def _place_or_same(base: Value, node: ast.expr) -> Place:
     if base.place.sort is not Sort.UNKNOWN:
         return base.place
-    return same_as(ast.unparse(node))
+    return same_as(text_of(node))
 
 
 def _tensor_attribute(base: Value, name: str, node: ast.Attribute) -> Value:

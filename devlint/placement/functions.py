@@ -168,7 +168,7 @@ class Functions:
         if depth > (MAX_DEPTH if function.source is self._analysis.source else MAX_DEPTH_OUTSIDE):
             self._analysis.workings.cut_by_depth()
             return UNKNOWN, _anything(bound)
-        if depth > 1 and function.size > MAX_SIZE:
+        if depth > 1 and function.outline.size > MAX_SIZE:
             # All work that may be kept begins at depth 1 or below: none of it would see more.
             return UNKNOWN, _anything(bound)
         key = ("call", function, tuple(sorted(bound.items(), key=_name_of_item)))

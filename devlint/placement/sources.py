@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from devlint.knowledge.ecosystem import KEEPING_DECORATORS
 from devlint.placement.evidence import evidence_in
+from devlint.placement.outline import Outline, outline_of
 from devlint.placement.values import Kind
 
 if TYPE_CHECKING:
@@ -69,64 +71,30 @@ class FunctionModel:
         return list(own_nodes(self.node))
 
     @cached_property
+    def outline(self) -> Outline:
+        """What its nodes tell, nested definitions named but not entered."""
+        return outline_of(self.node, own_nodes(self.node))
+
+    @property
     def evidence(self) -> dict[str, Kind]:
         """What the function's use of names says of them."""
-        return evidence_in(self.node, self.nodes)
+        return self.outline.evidence
 
-    @cached_property
+    @property
+    def is_generator(self) -> bool:
+        return self.outline.is_generator
+
+    @property
     def declared_outer(self) -> frozenset[str]:
         """Names under `global` or `nonlocal`."""
-        return frozenset(n for s in self.nodes if isinstance(s, (ast.Global, ast.Nonlocal)) for n in s.names)
-
-    @cached_property
-    def size(self) -> int:
-        """The number of statements."""
-        return sum(1 for n in self.nodes if isinstance(n, ast.stmt))
-
-    @cached_property
-    def is_generator(self) -> bool:
-        return any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in self.nodes)
+        return self.outline.declared_outer
 
     @cached_property
     def local_names(self) -> frozenset[str]:
         """Names that the function binds itself, parameters included."""
         names = {a.arg for a in self.parameters}
         names |= {a.arg for a in (self.node.args.vararg, self.node.args.kwarg) if a}
-        outer: set[str] = set()
-        for node in self.nodes:
-            # By type first: most nodes bind nothing, and patterns try each case in turn.
-            kind = type(node)
-            if kind is ast.Name:
-                if not isinstance(node.ctx, ast.Load):  # type: ignore[attr-defined]
-                    names.add(node.id)  # type: ignore[attr-defined]
-            elif kind in _BINDERS:
-                match node:
-                    case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
-                        names |= {(a.asname or a.name).split(".")[0] for a in aliases}
-                    case ast.Global(names=more) | ast.Nonlocal(names=more):
-                        outer |= set(more)
-                    case (
-                        ast.FunctionDef(name=name)
-                        | ast.AsyncFunctionDef(name=name)
-                        | ast.ClassDef(name=name)
-                        | ast.ExceptHandler(name=str() as name)
-                    ):
-                        names.add(name)
-        return frozenset(names - outer)
-
-
-_BINDERS = frozenset(
-    {
-        ast.Import,
-        ast.ImportFrom,
-        ast.Global,
-        ast.Nonlocal,
-        ast.FunctionDef,
-        ast.AsyncFunctionDef,
-        ast.ClassDef,
-        ast.ExceptHandler,
-    }
-)
+        return (self.outline.bound | names) - self.outline.declared_outer
 
 
 @dataclass(eq=False)
@@ -178,12 +146,15 @@ class SourceModule:
         """The first line of each top-level statement."""
         return [_first_line(statement) for statement in self.tree.body]
 
+    def called_on(self, name: str) -> list[int]:
+        """The lines on which something of a name seems to be called or defined, in their order."""
+        return [bisect_right(self.line_starts, offset) for offset in self._called_at.get(name, ())]
+
     @cached_property
-    def called_on(self) -> dict[str, list[int]]:
-        """Name -> the lines on which something of that name seems to be called or defined."""
-        found: dict[str, list[int]] = {}
+    def _called_at(self) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = defaultdict(list)
         for match in re.finditer(r"(\w+)\s*\(", self.text):
-            found.setdefault(match[1], []).append(bisect_right(self.line_starts, match.start()))
+            found[match[1]].append(match.start())
         return found
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
@@ -347,18 +318,21 @@ def own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
     while stack:
         node = stack.pop()
         yield node
-        if type(node) not in _SCOPES:
+        if type(node) not in _CLOSED:
             stack += _children(node)
 
 
-_SCOPES = frozenset({ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda})
-_LEAVES = frozenset({ast.Name, ast.Constant, ast.Pass, ast.Break, ast.Continue})
+# Scopes of their own, and nodes without children.
+_CLOSED = frozenset(
+    {
+        *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda),
+        *(ast.Name, ast.Constant, ast.Pass, ast.Break, ast.Continue),
+    }
+)
 
 
 def _children(node: ast.AST) -> list[ast.AST]:
     """ast.iter_child_nodes, for hot paths: no generator, no operators, no contexts."""
-    if type(node) in _LEAVES:
-        return []
     found: list[ast.AST] = []
     for name in node._fields:
         value = getattr(node, name, None)
@@ -370,3 +344,12 @@ def _children(node: ast.AST) -> list[ast.AST]:
 
 
 _UNINTERESTING = (ast.expr_context, ast.operator, ast.boolop, ast.unaryop)
+
+
+def text_of(node: ast.AST) -> str:
+    """What a node says, as `ast.unparse` writes it; kept on the node, for loops and callees come here again."""
+    known: str | None = getattr(node, "devlint_text", None)
+    if known is None:
+        known = ast.unparse(node)
+        setattr(node, "devlint_text", known)  # noqa: B010
+    return known

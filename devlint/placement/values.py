@@ -327,7 +327,7 @@ def mapping_of(each: Value) -> Value:
 
 def compatible(a: Guards, b: Guards) -> bool:
     """Whether two sets of guards can hold on one path."""
-    return not any(Guard(g.condition, not g.outcome) in b for g in a)
+    return not (a and b) or all((condition, not outcome) not in b for condition, outcome in a)
 
 
 def either(options: Iterable[tuple[Guards, Value]]) -> Value:
@@ -335,9 +335,9 @@ def either(options: Iterable[tuple[Guards, Value]]) -> Value:
     folded: dict[Value, tuple[Guards, Value]] = {}
     for guards, option in options:
         for more, leaf in option.alternatives():
-            together = guards | more
             if not compatible(guards, more):
                 continue
+            together = guards | more
             known = folded.get(leaf)
             # Seen on two paths: only what both paths have in common still guards it.
             folded[leaf] = (known[0] & together, known[1]) if known else (together, leaf)
@@ -363,9 +363,12 @@ def join(a: Value, b: Value, when_a: Guards = NO_GUARDS, when_b: Guards = NO_GUA
         return sequence_of(join(element_of(a), element_of(b)))
     if a.ranked is not b.ranked and replace(a, ranked=False) == replace(b, ranked=False):
         return replace(a, ranked=False)
-    if a.kind is b.kind is Kind.SCALAR or {a.kind, b.kind} == {Kind.SCALAR, Kind.CONSTANT}:
+    if a.kind is b.kind is Kind.SCALAR or {a.kind, b.kind} == _PLAIN:
         return SCALAR
     return either([(when_a, a), (when_b, b)])
+
+
+_PLAIN = {Kind.SCALAR, Kind.CONSTANT}
 
 
 def join_all(values: Iterable[Value]) -> Value:

@@ -1,0 +1,85 @@
+"""What one walk over a function's own nodes tells: how long it is, which names it binds, and how it uses them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from devlint.placement.evidence import evidence_in
+from devlint.placement.values import Kind
+
+
+@dataclass(frozen=True)
+class Outline:
+    """What a function's nodes say of it, the definitions inside it named but not entered."""
+
+    # The number of statements.
+    size: int
+    is_generator: bool
+    # Names that the body binds, those under `global` and `nonlocal` left out.
+    bound: frozenset[str]
+    # Names under `global` or `nonlocal`.
+    declared_outer: frozenset[str]
+    # What the use of names says of them.
+    evidence: dict[str, Kind]
+    # The names of the attributes of `self` that it sets, in the order of the nodes.
+    sets: tuple[str, ...]
+
+
+def outline_of(function: ast.FunctionDef | ast.AsyncFunctionDef, nodes: Iterable[ast.AST]) -> Outline:
+    """The outline of a function with these nodes of its own."""
+    size = 0
+    generates = False
+    bound: set[str] = set()
+    outer: set[str] = set()
+    sets: list[str] = []
+    nodes = list(nodes)
+    for node in nodes:
+        # By type first: most nodes bind nothing, and patterns try each case in turn.
+        kind = type(node)
+        if kind not in _TELLING:
+            size += isinstance(node, ast.stmt)
+            continue
+        match node:
+            case ast.Name(id=name, ctx=context):
+                if not isinstance(context, ast.Load):
+                    bound.add(name)
+            case ast.Attribute(attr=attr, ctx=ast.Store(), value=ast.Name(id="self")):
+                sets.append(attr)
+            case ast.Call(
+                func=ast.Attribute(
+                    value=ast.Name(id="self"), attr="register_buffer" | "register_parameter" | "add_module"
+                ),
+                args=[ast.Constant(value=str() as name), *_],
+            ):
+                sets.append(name)
+            case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
+                size += 1
+                bound |= {(a.asname or a.name).split(".")[0] for a in aliases}
+            case ast.Global(names=more) | ast.Nonlocal(names=more):
+                size += 1
+                outer |= set(more)
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                size += 1
+                bound.add(name)
+            case ast.ExceptHandler(name=str() as name):
+                bound.add(name)
+            case ast.Yield() | ast.YieldFrom():
+                generates = True
+    return Outline(
+        size,
+        generates,
+        frozenset(bound - outer),
+        frozenset(outer),
+        evidence_in(function, nodes),
+        tuple(sets),
+    )
+
+
+_TELLING = frozenset(
+    {
+        *(ast.Name, ast.Attribute, ast.Call, ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal),
+        *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler, ast.Yield, ast.YieldFrom),
+    }
+)
