@@ -79,7 +79,8 @@ class MissingCall(Rule):
 
     def shape(self) -> m.BaseMatcherNode:
         named = m.OneOf(*(m.Name(name) for name in (*QUESTIONS, *ACTIONS)))
-        return m.Attribute(attr=named | m.OneOf(*(m.Name(name) for name in MOVES))) | named
+        moves = m.OneOf(*(m.Name(name) for name in MOVES))
+        return m.Attribute(attr=m.OneOf(named, moves)) | named
 
     def judge(self, node: cst.Attribute | cst.Name, facts: Facts) -> Iterator[Report]:
         found = facts.node(node)
