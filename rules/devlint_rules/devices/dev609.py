@@ -78,9 +78,8 @@ class MissingCall(Rule):
     fix = "S"
 
     def shape(self) -> m.BaseMatcherNode:
-        named = m.OneOf(*(m.Name(name) for name in (*QUESTIONS, *ACTIONS)))
-        moves = m.OneOf(*(m.Name(name) for name in MOVES))
-        return m.Attribute(attr=m.OneOf(named, moves)) | named
+        asked = m.MatchRegex("|".join((*QUESTIONS, *ACTIONS)))
+        return m.Attribute(attr=m.Name(m.MatchRegex("|".join((*QUESTIONS, *ACTIONS, *MOVES))))) | m.Name(asked)
 
     def judge(self, node: cst.Attribute | cst.Name, facts: Facts) -> Iterator[Report]:
         found = facts.node(node)
