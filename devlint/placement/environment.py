@@ -6,9 +6,11 @@ An access path is a name with constant attributes and keys: `model`, `self.net`,
 from __future__ import annotations
 
 import ast
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 
-from devlint.placement.sources import text_of
 from devlint.placement.values import (
     NO_GUARDS,
     UNKNOWN,
@@ -54,6 +56,12 @@ def is_under(path: str, base: str) -> bool:
     return path.startswith(base) and path[len(base) : len(base) + 1] in (".", "[")
 
 
+@lru_cache(maxsize=10_000)
+def wholes(path: str) -> frozenset[str]:
+    """The paths that `path` names a part of: `a` and `a.b` for `a.b[0]`."""
+    return frozenset(path[: match.start()] for match in re.finditer(r"[.\[]", path))
+
+
 @dataclass
 class Environment:
     """The state along one path."""
@@ -64,7 +72,7 @@ class Environment:
     bound_at: dict[str, int] = field(default_factory=dict)
     # The path has ended: return, raise, break or continue.
     dead: bool = False
-    # Names of which parts are known.
+    # The paths of which parts are known.
     with_parts: frozenset[str] = frozenset()
 
     def copy(self) -> Environment:
@@ -84,14 +92,17 @@ class Environment:
 
     def bind(self, path: str, value: Value, line: int) -> None:
         """Sets a path; what was known of its parts, and conditions on it, are forgotten."""
-        first = path.split(".", 1)[0].split("[", 1)[0]
-        if first in self.with_parts and any(is_under(p, path) for p in self.values):
+        if path in self.with_parts:
             self.values = {p: v for p, v in self.values.items() if not is_under(p, path)}
-        if first != path:
-            self.with_parts = self.with_parts | {first}
-        self.values[path] = value
+        self.put(path, value)
         # A part that is set once is the same for every method of the object; set again, it is another from there on.
-        self.bound_at[path] = line if first == path or path in self.bound_at else 0
+        self.bound_at[path] = line if path in self.bound_at or not wholes(path) else 0
+
+    def put(self, path: str, value: Value) -> None:
+        """Says more of what is at a path: what is known of its parts, and conditions on it, still hold."""
+        self.values[path] = value
+        if not wholes(path) <= self.with_parts:
+            self.with_parts |= wholes(path)
 
     def forget(self, path: str) -> None:
         self.values = {p: v for p, v in self.values.items() if p != path and not is_under(p, path)}
@@ -99,31 +110,19 @@ class Environment:
     def move_site(self, site: str, place: Place, step: Step | None, *, likely: bool) -> None:
         """An object that changes in place was moved: every path that holds it sees it."""
         if site:
-            self.values = {p: _moved(v, site, place, step, likely) for p, v in self.values.items()}
+            holders = [(p, v) for p, v in self.values.items() if v.site == site or v.options or v.inner is not None]
+            self.values.update((p, _moved(v, site, place, step, likely)) for p, v in holders)
 
-    def condition(self, test: ast.expr) -> str:
-        """A condition's text, made distinct by where its names were bound."""
-        text, paths = _spelt(test)
+    def distinct(self, text: str, paths: Iterable[str]) -> str:
+        """A condition's text, made distinct by where the paths in it were bound."""
         bound = ",".join([str(self.bound_at.get(p, 0)) for p in paths])
         return f"{text}@{bound}"
 
     def assume(self, condition: str, outcome: bool) -> None:
         """Continues under a condition's outcome; an outcome that contradicts the path ends it."""
-        if Guard(condition, not outcome) in self.guards:
+        if (condition, not outcome) in self.guards:
             self.dead = True
         self.guards |= {Guard(condition, outcome)}
-
-
-def _spelt(test: ast.expr) -> tuple[str, list[str]]:
-    """A condition's text and the access paths in it; kept on the node, for loops and callees come here again."""
-    known = getattr(test, "devlint_spelt", None)
-    if known is None:
-        paths = {path for node in ast.walk(test) if isinstance(node, ast.expr) and (path := access_path(node))}
-        # `self` by itself is no more than the way to its parts.
-        known = text_of(test), sorted(paths - {"self"})
-        setattr(test, "devlint_spelt", known)  # noqa: B010
-    result: tuple[str, list[str]] = known
-    return result
 
 
 def _moved(value: Value, site: str, place: Place, step: Step | None, likely: bool) -> Value:
@@ -151,8 +150,12 @@ def merge(a: Environment, b: Environment) -> Environment:
             values[path] = value if "." not in path and "[" not in path else join(UNKNOWN, value, when_a, when_b)
         elif mine is not value:
             values[path] = join(mine, value, when_a, when_b)
-    for path in a.values.keys() - b.values.keys():
-        if "." in path or "[" in path:
-            values[path] = join(values[path], UNKNOWN, when_a, when_b)
-    bound = {n: (line if b.bound_at.get(n, line) == line else -1) for n, line in a.bound_at.items()}
-    return Environment(values, a.guards & b.guards, {**b.bound_at, **bound}, with_parts=a.with_parts | b.with_parts)
+    if len(values) > len(b.values):
+        for path in a.values.keys() - b.values.keys():
+            if "." in path or "[" in path:
+                values[path] = join(values[path], UNKNOWN, when_a, when_b)
+    bound = a.bound_at
+    if bound != b.bound_at:
+        unsure = {path: -1 for path, line in bound.items() if b.bound_at.get(path, line) != line}
+        bound = {**b.bound_at, **bound, **unsure}
+    return Environment(values, a.guards & b.guards, dict(bound), with_parts=a.with_parts | b.with_parts)

@@ -324,7 +324,7 @@ def _compare(frame: Frame, node: ast.Compare) -> Value:
 
 
 def _conditional(frame: Frame, node: ast.IfExp) -> Value:
-    evaluate(frame, node.test)
+    frame.look_at(node.test)
     before = frame.env
     taken, skipped = before.copy(), before.copy()
     narrowing.assume(frame, taken, node.test, True)
@@ -374,7 +374,7 @@ def _comprehension(frame: Frame, node: ast.ListComp | ast.SetComp | ast.Generato
         iterable = evaluate(frame, generator.iter)
         frame.bind(generator.target, frame.analysis.iterate(iterable), node)
         for test in generator.ifs:
-            evaluate(frame, test)
+            frame.look_at(test)
             narrowing.assume(frame, frame.env, test, True)
             frame.env.dead = False
     if isinstance(node, ast.DictComp):

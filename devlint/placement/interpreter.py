@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from devlint.placement import narrowing
+from devlint.placement.conditions import condition_of
 from devlint.placement.environment import Environment, access_path, merge
 from devlint.placement.expressions import evaluate
 from devlint.placement.sources import FunctionModel, FunctionNode, SourceModule
@@ -121,17 +122,17 @@ class Frame:
             and value.kind in (Kind.BATCH, Kind.TENSOR, Kind.UNKNOWN)
         ):
             # `for k in batch: batch[k] = batch[k].to(device)` moves the batch, part by part.
-            self.env.values[path] = replace(known, place=value.place, trail=value.trail, likely=True)
+            self.env.put(path, replace(known, place=value.place, trail=value.trail, likely=True))
         if path and known is not None and known.kind in (Kind.MAPPING, Kind.SEQUENCE):
             joined = (
                 either([(NO_GUARDS, element_of(known)), (NO_GUARDS, value)])
                 if element_of(known) is not EMPTY
                 else value
             )
-            self.env.values[path] = (
-                Value(known.kind, each=joined, depth=joined.depth + 1)
-                if joined.depth < 5
-                else Value(known.kind, each=UNKNOWN)
+            nests = joined.depth < 5
+            self.env.put(
+                path,
+                Value(known.kind, each=joined, depth=joined.depth + 1) if nests else Value(known.kind, each=UNKNOWN),
             )
 
     def _unpack(self, targets: list[ast.expr], value: Value, node: ast.AST) -> None:
@@ -158,6 +159,11 @@ class Frame:
         each = self.analysis.iterate(value)
         for i, target in enumerate(targets):
             self.bind(target, sequence_of(each) if i == starred else each, node)
+
+    def look_at(self, test: ast.expr) -> None:
+        """Evaluates a condition, where somebody may ask what its parts are, or where that changes anything."""
+        if self.record is not None or condition_of(test).does_something:
+            evaluate(self, test)
 
     # -- statements ----------------------------------------------------------------------------------------------
 
@@ -213,7 +219,7 @@ class Frame:
         self.bind(node.target, evaluate(self, combined), node)
 
     def _if(self, node: ast.If) -> None:
-        evaluate(self, node.test)
+        self.look_at(node.test)
         before = self.env
         taken, skipped = before.copy(), before.copy()
         narrowing.assume(self, taken, node.test, True)
@@ -221,7 +227,7 @@ class Frame:
         taken = self.branch(taken, node.body)
         skipped = self.branch(skipped, node.orelse)
         self.env = merge(taken, skipped)
-        if narrowing.asks_for_type(node.test) and not taken.dead:
+        if condition_of(node.test).asks_for_type and not taken.dead:
             # `if isinstance(v, Tensor): batch[k] = v.to(device)` moves whatever can be moved.
             self.env.values.update({p: v for p, v in taken.values.items() if _left_host(skipped.values.get(p), v)})
 
@@ -242,7 +248,7 @@ class Frame:
             env = state.copy()
             self.env = env
             if test is not None:
-                evaluate(self, test)
+                self.look_at(test)
                 narrowing.assume(self, env, test, True)
             if element is not None and not isinstance(node, ast.While):
                 self.bind(node.target, element, node)
@@ -308,7 +314,7 @@ class Frame:
             self._bind_pattern(case.pattern, access_path(node.subject), node)
             if case.guard is not None:
                 self.env = env
-                evaluate(self, case.guard)
+                self.look_at(case.guard)
             ends.append(self.branch(env, case.body))
         state = before
         for end in ends:
@@ -335,7 +341,7 @@ class Frame:
         self.env.dead = True
 
     def _end(self, node: ast.stmt) -> None:
-        if isinstance(node, ast.Raise) and node.exc is not None:
+        if isinstance(node, ast.Raise) and node.exc is not None and self.record is not None:
             evaluate(self, node.exc)
         waiting = {ast.Break: self._breaks, ast.Continue: self._continues}.get(type(node))
         if waiting:
@@ -343,7 +349,7 @@ class Frame:
         self.env.dead = True
 
     def _assert(self, node: ast.Assert) -> None:
-        evaluate(self, node.test)
+        self.look_at(node.test)
         narrowing.assume(self, self.env, node.test, True)
 
     def _delete(self, node: ast.Delete) -> None:

@@ -159,10 +159,10 @@ def _module_method(request: Call, receiver: Value, name: str) -> Value:
         func = request.node.func
         path = access_path(func.value) if isinstance(func, ast.Attribute) else None
         if path is not None and request.frame.env.get(path) is not None and not receiver.site:
-            request.frame.env.values[path] = moved
+            request.frame.env.put(path, moved)
         elif path is not None and "." in path and request.frame.env.get(path) is None:
             # A part of an object, `self.model.cuda()`: from here on the path holds the moved one.
-            request.frame.env.values[path] = moved
+            request.frame.env.put(path, moved)
         return moved
     if name in SELF_RETURNING:
         return receiver
@@ -241,7 +241,7 @@ def _sequence_method(request: Call, receiver: Value, name: str) -> Value:
                 given = request.argument(1)
             if given is not None and path is not None:
                 added = request.frame.analysis.iterate(given) if name == "extend" else given
-                request.frame.env.values[path] = sequence_of(join(element_of(receiver), added))
+                request.frame.env.put(path, sequence_of(join(element_of(receiver), added)))
             return NONE
         case "pop" | "popleft":
             return element_of(receiver)
@@ -278,7 +278,7 @@ def _mapping_method(request: Call, receiver: Value, name: str) -> Value:
             given = request.argument(0)
             if path is not None:
                 added = element_of(given) if given is not None and given.kind is Kind.MAPPING else UNKNOWN
-                request.frame.env.values[path] = mapping_of(join(element_of(receiver), added))
+                request.frame.env.put(path, mapping_of(join(element_of(receiver), added)))
             return NONE
     return UNKNOWN
 

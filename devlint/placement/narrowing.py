@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from devlint.knowledge import torch_knowledge
+from devlint.placement.conditions import condition_of
 from devlint.placement.environment import Environment, access_path
 from devlint.placement.expressions import evaluate
 from devlint.placement.values import Kind, Value, either, replace
@@ -33,31 +34,13 @@ def assume(frame: Frame, env: Environment, test: ast.expr, outcome: bool) -> Non
             if bool(value) != outcome:
                 env.dead = True
             return
-    condition, outcome_of_text = _normalised(env, test, outcome)
-    env.assume(condition, outcome_of_text)
-    _narrow(frame, env, test, outcome)
+    condition = condition_of(test)
+    env.assume(env.distinct(condition.text, condition.paths), outcome != condition.negated)
+    if type(test) in _NARROWING:
+        _narrow(frame, env, test, outcome)
 
 
-def asks_for_type(test: ast.expr) -> bool:
-    """Whether a condition asks what kind of thing a value is."""
-    names = {n.func.id if isinstance(n.func, ast.Name) else n.func.attr for n in ast.walk(test)
-             if isinstance(n, ast.Call) and isinstance(n.func, (ast.Name, ast.Attribute))}  # fmt: skip
-    return bool(names & {"isinstance", "hasattr", "is_tensor", "callable", "issubclass"})
-
-
-def _normalised(env: Environment, test: ast.expr, outcome: bool) -> tuple[str, bool]:
-    """`x is not None` and `x is None` are one condition with two outcomes; so are `!=` and `==`, `not in` and `in`."""
-    if isinstance(test, ast.Compare) and len(test.ops) == 1 and type(test.ops[0]) in _OPPOSITE:
-        positive = getattr(test, "devlint_positive", None)
-        if positive is None:
-            positive = ast.Compare(test.left, [_OPPOSITE[type(test.ops[0])]()], test.comparators)
-            # Kept on the node: its text is kept there in turn.
-            setattr(test, "devlint_positive", positive)  # noqa: B010
-        return env.condition(positive), not outcome
-    return env.condition(test), outcome
-
-
-_OPPOSITE: dict[type, type[ast.cmpop]] = {ast.IsNot: ast.Is, ast.NotEq: ast.Eq, ast.NotIn: ast.In}
+_NARROWING = frozenset({ast.Call, ast.Compare, ast.Name, ast.Attribute})
 
 
 def _narrow(frame: Frame, env: Environment, test: ast.expr, outcome: bool) -> None:
@@ -100,9 +83,9 @@ def _keep(env: Environment, subject: ast.expr, judge: object, outcome: bool) -> 
     kept = [(g, v) for g, v in value.alternatives() if judge(v) in (outcome, None)]  # type: ignore[operator]
     if not kept:
         # The model says that it can't be: then the code knows more than the model.
-        env.values[path] = Value(Kind.UNKNOWN)
+        env.put(path, Value(Kind.UNKNOWN))
     elif len(kept) < len(list(value.alternatives())):
-        env.values[path] = either(kept)
+        env.put(path, either(kept))
         if len(kept) == 1:
             # What the condition left over is there on certain paths: this is one of them.
             env.guards |= kept[0][0]
@@ -113,7 +96,7 @@ def _become_tensor(env: Environment, subject: ast.expr) -> None:
     path = access_path(subject)
     value = env.get(path) if path else None
     if path is not None and (value is None or value.kind in (Kind.UNKNOWN, Kind.BATCH)):
-        env.values[path] = replace(value or Value(Kind.UNKNOWN), kind=Kind.TENSOR)
+        env.put(path, replace(value or Value(Kind.UNKNOWN), kind=Kind.TENSOR))
 
 
 def _type_names(frame: Frame, types: ast.expr) -> set[str] | None:
