@@ -47,6 +47,9 @@ def is_setting(node: ast.Attribute) -> bool:
 def place_of_device(value: Value, node: ast.expr | None) -> tuple[Place, bool] | None:
     """(place, likely) that a `device=` or `.to(...)` argument means; None when it isn't a device at all."""
     match value.kind:
+        case Kind.CONSTANT if value.constant is None:
+            # `device=None` names none, whatever the parameter is called that it came through.
+            return None
         case Kind.CONSTANT if isinstance(value.constant, str):
             place = parse_device(value.constant)
             return (place, False) if place else None
