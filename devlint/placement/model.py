@@ -244,7 +244,15 @@ class PlacementModel:
         model = self.source.function(function)
         self.ensure(model)
         return [
-            (Step(f"`{function.name}` is called each step", self.source.path, node.lineno, node.col_offset), node)
+            (
+                Step(
+                    f"`{function.name}` is called each step from here",
+                    self.source.path,
+                    node.lineno,
+                    node.col_offset,
+                ),
+                node,
+            )
             for node in self._analysis.functions.call_nodes.get(model, ())
         ]
 
