@@ -101,11 +101,16 @@ class Analysis:
 
     def resolve(self, value: Value, asking: SourceModule) -> Value:
         """A reference, followed into the project where it leads there."""
-        if value.kind is not Kind.REFERENCE:
-            return value
-        return self.once(
-            ("resolved", value.name, asking.path), asking, lambda: self._follow(value, asking), value, keep_cut=False
-        )
+        return self.resolved(value.name, asking) if value.kind is Kind.REFERENCE else value
+
+    def resolved(self, name: str, asking: SourceModule) -> Value:
+        """What a qualified name stands for, where a module asks: a reference to it, if it isn't in the project."""
+        key = ("resolved", name, asking.path)
+        known = self.workings.recall(key, shared=asking is not self.source)
+        if isinstance(known, Value):
+            return known
+        value = reference(name)
+        return self.once(key, asking, lambda: self._follow(value, asking), value, keep_cut=False)
 
     def _follow(self, value: Value, asking: SourceModule) -> Value:
         parts = value.name.split(".")
@@ -145,7 +150,11 @@ class Analysis:
 
     def global_value(self, source: SourceModule, name: str) -> Value:
         """The value of a module's top-level name, as it is once the module has run."""
-        return self.once(("global", source, name), source, lambda: self._global(source, name), UNKNOWN, keep_cut=False)
+        key = ("global", source, name)
+        known = self.workings.recall(key, shared=source is not self.source)
+        if isinstance(known, Value):
+            return known
+        return self.once(key, source, lambda: self._global(source, name), UNKNOWN, keep_cut=False)
 
     def _global(self, source: SourceModule, name: str) -> Value:
         bindings = source.bindings.get(name)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from devlint.knowledge import canonical
 from devlint.placement.environment import access_path
-from devlint.placement.expressions import attribute, evaluate
+from devlint.placement.expressions import EXPRESSIONS, attribute, evaluate
 from devlint.placement.methods import method
 from devlint.placement.outside import outside
 from devlint.placement.request import Call, forward, unknown_call
@@ -25,18 +25,20 @@ def call(frame: Frame, node: ast.Call) -> Value:
         callee = _method_or_attribute(frame, receiver, node.func)
     else:
         callee = evaluate(frame, node.func)
-    request = Call(
-        frame,
-        node,
-        [evaluate(frame, a) for a in node.args if not isinstance(a, ast.Starred)],
-        {k.arg: evaluate(frame, k.value) for k in node.keywords if k.arg is not None},
-        any(isinstance(a, ast.Starred) for a in node.args) or any(k.arg is None for k in node.keywords),
-    )
-    for extra in [
-        *(a.value for a in node.args if isinstance(a, ast.Starred)),
-        *(k.value for k in node.keywords if k.arg is None),
-    ]:
-        evaluate(frame, extra)
+    positional, keywords, spread = [], {}, []
+    for argument in node.args:
+        if isinstance(argument, ast.Starred):
+            spread.append(argument.value)
+        else:
+            positional.append(evaluate(frame, argument))
+    for keyword in node.keywords:
+        if keyword.arg is None:
+            spread.append(keyword.value)
+        else:
+            keywords[keyword.arg] = evaluate(frame, keyword.value)
+    for argument in spread:
+        evaluate(frame, argument)
+    request = Call(frame, node, positional, keywords, bool(spread))
     if callee is not None:
         _note_wrapper_call(request, callee)
         if callee.kind is not Kind.EITHER:
@@ -99,3 +101,6 @@ def _call_value(request: Call, callee: Value) -> Value:
         case Kind.MODULE | Kind.WRAPPER:
             return forward(request, callee)
     return unknown_call(request)
+
+
+EXPRESSIONS[ast.Call] = call

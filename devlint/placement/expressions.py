@@ -31,7 +31,6 @@ from devlint.placement.values import (
     join_all,
     mapping,
     mapping_of,
-    reference,
     replace,
     same_as,
     sequence,
@@ -52,7 +51,11 @@ def evaluate(frame: Frame, node: ast.expr) -> Value:
 
 
 def _constant(frame: Frame, node: ast.Constant) -> Value:
-    return constant(node.value)
+    known: Value | None = getattr(node, "devlint_value", None)
+    if known is None:
+        known = constant(node.value)
+        setattr(node, "devlint_value", known)  # noqa: B010
+    return known
 
 
 def _name(frame: Frame, node: ast.Name) -> Value:
@@ -86,7 +89,7 @@ def attribute(frame: Frame, base: Value, node: ast.Attribute) -> Value:
                 return SCALAR
             return replace(base, likely=True)
         case Kind.REFERENCE:
-            return frame.analysis.resolve(reference(f"{base.name}.{name}"), frame.source)
+            return frame.analysis.resolved(f"{base.name}.{name}", frame.source)
         case Kind.DEVICE:
             # `device.type` serves as a device string.
             return replace(base, name="") if name == "type" else SCALAR
@@ -208,33 +211,39 @@ def _keeps_a_dimension(index: Value) -> bool:
 def combined(values: list[Value]) -> tuple[Place, tuple, bool]:  # type: ignore[type-arg]
     """(place, trail, likely) of what is computed from these values: off the host if one of them is."""
     best: Value | None = None
-    order = {Sort.ACCELERATOR: 4, Sort.PREFERRED: 4, Sort.SAME: 3, Sort.UNKNOWN: 2, Sort.HOST: 1}
     for value in values:
         for leaf in leaves(value):
             if leaf.kind not in _PLACED:
                 continue
             if leaf.kind is Kind.UNKNOWN and leaf.place.sort is Sort.UNKNOWN and best is not None:
                 continue
-            if best is None or order[leaf.place.sort] > order[best.place.sort]:
+            if best is None or _WEIGHT[leaf.place.sort] > _WEIGHT[best.place.sort]:
                 best = leaf
     if best is None:
         return NOWHERE, (), False
     return best.place, best.trail, best.likely
 
 
-_PLACED = (Kind.TENSOR, Kind.PARAMETER, Kind.BATCH, Kind.UNKNOWN)
+_PLACED = frozenset({Kind.TENSOR, Kind.PARAMETER, Kind.BATCH, Kind.UNKNOWN})
+_WEIGHT = {Sort.ACCELERATOR: 4, Sort.PREFERRED: 4, Sort.SAME: 3, Sort.UNKNOWN: 2, Sort.HOST: 1}
 
 
 def leaves(value: Value) -> list[Value]:
     """The tensors and the like in a value, containers looked into."""
+    if value.kind not in _HOLDING:
+        return [value]
+    options = [option for _, option in value.options] if value.kind is Kind.EITHER else [value]
     found: list[Value] = []
-    for _, option in value.alternatives():
+    for option in options:
         if option.kind in (Kind.SEQUENCE, Kind.MAPPING):
             for part in option.elements or ((option.each,) if option.each else ()):
-                found.extend(leaves(part))
+                found += leaves(part)
         else:
             found.append(option)
     return found
+
+
+_HOLDING = frozenset({Kind.EITHER, Kind.SEQUENCE, Kind.MAPPING})
 
 
 def _binary(frame: Frame, node: ast.BinOp) -> Value:
@@ -444,12 +453,7 @@ def _yield_from(frame: Frame, node: ast.YieldFrom) -> Value:
     return UNKNOWN
 
 
-def _call(frame: Frame, node: ast.Call) -> Value:
-    from devlint.placement.calls import call
-
-    return call(frame, node)
-
-
+# By type; calls, which need the others, add themselves.
 EXPRESSIONS: dict[type, Callable[..., Value]] = {
     ast.Constant: _constant,
     ast.Name: _name,
@@ -477,5 +481,4 @@ EXPRESSIONS: dict[type, Callable[..., Value]] = {
     ast.FormattedValue: _formatted,
     ast.Yield: _yield,
     ast.YieldFrom: _yield_from,
-    ast.Call: _call,
 }

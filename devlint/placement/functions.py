@@ -148,7 +148,7 @@ class Functions:
         return bound
 
     def _run(self, function: FunctionModel, bound: dict[str, Value], depth: int) -> tuple[Value, Effects]:
-        trails = {name: _first_trail(value) for name, value in bound.items()}
+        trails = {name: value.first_trail for name, value in bound.items()}
         bound = {
             name: _plain(value).retraced(partial(_marked, name=name)) if trails[name] else _plain(value)
             for name, value in bound.items()
@@ -301,19 +301,6 @@ ARGUMENT = "<argument>"
 
 def _marked(trail: tuple[Step, ...], name: str) -> tuple[Step, ...]:
     return (Step(name, ARGUMENT, 0, 0),) if trail else ()
-
-
-def _first_trail(value: Value) -> tuple[Step, ...]:
-    """The trail of a value, or of the first of its parts that has one."""
-    if value.trail:
-        return value.trail
-    parts = [
-        *(value.elements or ()),
-        *((value.each,) if value.each is not None else ()),
-        *(option for _, option in value.options),
-        *((value.inner,) if value.inner is not None else ()),
-    ]
-    return next((trail for part in parts if (trail := _first_trail(part))), ())
 
 
 def _expanded(trail: tuple[Step, ...], trails: dict[str, tuple[Step, ...]]) -> tuple[Step, ...]:

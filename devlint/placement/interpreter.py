@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from devlint.placement import narrowing
+from devlint.placement import calls, narrowing  # noqa: F401 - calls add themselves to the expressions
 from devlint.placement.conditions import condition_of
 from devlint.placement.environment import Environment, access_path, merge
 from devlint.placement.expressions import evaluate
@@ -159,6 +159,10 @@ class Frame:
         each = self.analysis.iterate(value)
         for i, target in enumerate(targets):
             self.bind(target, sequence_of(each) if i == starred else each, node)
+
+    def value_of(self, node: ast.expr) -> Value:
+        """The value of an expression at this point."""
+        return evaluate(self, node)
 
     def look_at(self, test: ast.expr) -> None:
         """Evaluates a condition, where somebody may ask what its parts are, or where that changes anything."""

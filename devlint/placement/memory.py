@@ -33,6 +33,10 @@ class Workings:
         self._lowest = _FREE
         self._too_deep = False
 
+    def recall(self, key: Hashable, *, shared: bool) -> object | None:
+        """What was worked out for a key before, by work that has no depth; None where nothing was."""
+        return (shared and self._shared.get(key)) or self._own.get(key)
+
     def once(
         self,
         key: Hashable,

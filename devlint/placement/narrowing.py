@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from devlint.knowledge import torch_knowledge
 from devlint.placement.conditions import condition_of
 from devlint.placement.environment import Environment, access_path
-from devlint.placement.expressions import evaluate
 from devlint.placement.values import Kind, Value, either, replace
 
 if TYPE_CHECKING:
@@ -101,7 +100,7 @@ def _become_tensor(env: Environment, subject: ast.expr) -> None:
 
 def _type_names(frame: Frame, types: ast.expr) -> set[str] | None:
     elements = types.elts if isinstance(types, ast.Tuple) else [types]
-    values = [evaluate(frame, e) for e in elements]
+    values = [frame.value_of(e) for e in elements]
     if not all(v.kind in (Kind.REFERENCE, Kind.CLASS) for v in values):
         return None
     return {frame.analysis.objects.type_name(v) for v in values}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from devlint.knowledge import ecosystem, torch_knowledge
@@ -41,47 +42,58 @@ if TYPE_CHECKING:
 
 
 def outside(request: Call, name: str) -> Value:
+    """What a call of something outside the project gives, going by its qualified name."""
+    return _meaning(name)(request)
+
+
+@lru_cache(maxsize=10_000)
+def _meaning(name: str) -> Callable[[Call], Value]:
+    """What calls of that name do: told by the name itself, by torch's facts, or by the package that it is from."""
     knowledge = torch_knowledge()
     special = OUTSIDE.get(name)
     if special is not None:
-        return special(request)
+        return special
     if name in knowledge.factories:
-        return _factory(request, name)
-    returned = knowledge.functions.get(name)
-    if returned is not None:
-        found = request.device(-1) if "device" in request.keywords else None
-        match returned:
-            case "tensor":
-                result = replace(request.computed(Kind.TENSOR), ranked=_keeps(request, name))
-                return result.at(found[0]) if found else result
-            case "tensors":
-                return sequence_of(request.computed(Kind.TENSOR))
-            case "batch":
-                return request.computed(
-                    Kind.TENSOR if len(request.everything) == 1 or name == "torch.where" else Kind.BATCH
-                )
-            case "scalar":
-                return SCALAR
-        return UNKNOWN
+        return partial(_factory, name=name)
+    if name in knowledge.functions:
+        return partial(_function, name=name, returned=knowledge.functions[name])
     if name in knowledge.wrappers:
-        return _wrap(request, name)
+        return partial(_wrap, name=name)
     if name in knowledge.modules or name.startswith(ecosystem.MODULE_FACTORIES) or _is_pretrained(name):
-        return _new_module(request, name)
-    if name in knowledge.optimizers:
-        return Value(Kind.OPTIMIZER, name=name)
-    if name in knowledge.schedulers:
-        return Value(Kind.SCHEDULER, name=name)
+        return partial(_new_module, name=name)
     if name in knowledge.loaders:
-        return Value(Kind.LOADER, name=name, pinned=_pins(request))
+        return lambda request: Value(Kind.LOADER, name=name, pinned=_pins(request))
+    for kind, names in ((Kind.OPTIMIZER, knowledge.optimizers), (Kind.SCHEDULER, knowledge.schedulers)):
+        if name in names:
+            made = Value(kind, name=name)
+            return lambda request: made
     if name in ecosystem.TENSOR_TYPES or name in ("torch.nn.Parameter", "torch.autograd.Variable"):
-        return _tensor_constructor(request, name)
+        return partial(_tensor_constructor, name=name)
     if name in ecosystem.PASSING_ITERATORS or name.removeprefix("builtins.") in ecosystem.PASSING_ITERATORS:
-        return request.positional[0] if request.positional else UNKNOWN
+        return _first
     if name.startswith("numpy."):
-        return SCALAR if name in ("numpy.prod", "numpy.isscalar") else Value(Kind.NDARRAY, HOST)
+        return _scalar if name in ("numpy.prod", "numpy.isscalar") else _array
     if name.startswith(("torch.cuda.", "torch.distributed.", "math.", "os.", "time.", "logging.")):
-        return SCALAR
-    return unknown_call(request)
+        return _scalar
+    return unknown_call
+
+
+def _function(request: Call, name: str, returned: str) -> Value:
+    """A function of torch, by what it returns."""
+    found = request.device(-1) if "device" in request.keywords else None
+    match returned:
+        case "tensor":
+            result = replace(request.computed(Kind.TENSOR), ranked=_keeps(request, name))
+            return result.at(found[0]) if found else result
+        case "tensors":
+            return sequence_of(request.computed(Kind.TENSOR))
+        case "batch":
+            return request.computed(
+                Kind.TENSOR if len(request.everything) == 1 or name == "torch.where" else Kind.BATCH
+            )
+        case "scalar":
+            return SCALAR
+    return UNKNOWN
 
 
 def _keeps(request: Call, name: str) -> bool:

@@ -176,6 +176,7 @@ class Value:
     # How deep containers stand in one another.
     depth: int = field(default=0, compare=False)
     _hash: int | None = field(default=None, init=False, repr=False, compare=False)
+    _first_trail: tuple[Step, ...] | None = field(default=None, init=False, repr=False, compare=False)
 
     def __hash__(self) -> int:
         if self._hash is None:
@@ -213,10 +214,30 @@ class Value:
     def is_module(self) -> bool:
         return self.kind in (Kind.MODULE, Kind.WRAPPER)
 
+    @property
+    def parts(self) -> Iterator[Value]:
+        """The values that this one holds, wraps, is bound to or may be."""
+        yield from self.elements or ()
+        if self.each is not None and self.each is not self:
+            yield self.each
+        for _, option in self.options:
+            yield option
+        if self.inner is not None:
+            yield self.inner
+
+    @property
+    def first_trail(self) -> tuple[Step, ...]:
+        """The trail of a value, or of the first of its parts that has one; empty where there is none at all."""
+        if self._first_trail is None:
+            self._first_trail = self.trail or next((trail for part in self.parts if (trail := part.first_trail)), ())
+        return self._first_trail
+
     def retraced(self, change: Callable[[tuple[Step, ...]], tuple[Step, ...]]) -> Value:
-        """This value with other trails, those of its parts included."""
+        """This value with other trails, those of its parts included. `change` leaves an empty one as it is."""
+        if not self.first_trail:
+            return self
         if not self.depth and self.inner is None and not self.options:
-            return replace(self, trail=change(self.trail)) if self.trail else self
+            return replace(self, trail=change(self.trail))
         return replace(
             self,
             trail=change(self.trail),
