@@ -53,7 +53,7 @@ def mixings(model: PlacementModel, record: Mapping[ast.expr, Value]) -> Iterator
     """The mixings among recorded expressions, in no order."""
     for node in list(record):
         match node:
-            case ast.BinOp(left=left, right=right):
+            case ast.BinOp(left=left, right=right) if not _holds_parts(record, left, right):
                 yield from _among(Sense.OPERATION, node, "", [left, right], record)
             case ast.Compare(left=left, ops=[op], comparators=[right]) if not isinstance(op, _IDENTITY):
                 yield from _among(Sense.OPERATION, node, "", [left, right], record)
@@ -61,6 +61,12 @@ def mixings(model: PlacementModel, record: Mapping[ast.expr, Value]) -> Iterator
                 yield from _in_call(model, node, record)
             case ast.Subscript(value=value, slice=index):
                 yield from _in_index(node, value, index, record)
+
+
+def _holds_parts(record: Mapping[ast.expr, Value], *operands: ast.expr) -> bool:
+    """Whether an operand may be a list or a tuple: their sum computes nothing."""
+    values = (record[o] for o in operands if o in record)
+    return any(v.kind in (Kind.SEQUENCE, Kind.MAPPING) for value in values for _, v in value.alternatives())
 
 
 _IDENTITY = (ast.Is, ast.IsNot, ast.In, ast.NotIn)

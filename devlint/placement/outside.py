@@ -141,6 +141,10 @@ def _has_dimension(request: Call, name: str) -> bool:
     given = request.argument(0, "size" if name != "torch.tensor" else "data")
     if size is None or given is None:
         return False
+    dimensions = size.elts if isinstance(size, (ast.Tuple, ast.List)) else request.node.args
+    if name in _SIZED and any(isinstance(d, ast.Constant) and d.value == 0 for d in dimensions):
+        # Empty: it stands for nothing, and whatever takes it may leave it aside.
+        return False
     sizes = request.node.args if name == "torch.randint" else [size]
     if any(isinstance(s, (ast.Tuple, ast.List)) for s in sizes):
         return all(s.elts for s in sizes if isinstance(s, (ast.Tuple, ast.List)))
