@@ -23,6 +23,10 @@ Pass = Literal["batch", "step", "call"]
 
 # Functions that a framework calls each step.
 STEP_FUNCTIONS = ("training_step", "validation_step", "test_step", "predict_step")
+# Functions whose loops go through a model's depth, or build something: they aren't loops over steps.
+ONE_PASS_FUNCTIONS = re.compile(
+    r"forward|__init__$|__getitem__$|reset_parameters$|_*init_weights$|_*load_\w+$|extra_repr$"
+)
 # Calls are followed backwards this far.
 MAX_CALLERS = 3
 
@@ -32,6 +36,22 @@ _HANDS_ON = re.compile(
     r"^(enumerate|tqdm|trange|zip|islice|iter|chain|cycle|track|log_every|take|batched|skip_first_batches)$"
     r"|prefetch|progress|background|infinite|forever|(^|_)bar$",
     re.IGNORECASE,
+)
+
+
+_PLAIN_METHODS = frozenset(
+    {
+        "items",
+        "keys",
+        "values",
+        "split",
+        "parameters",
+        "named_parameters",
+        "modules",
+        "named_modules",
+        "children",
+        "buffers",
+    }
 )
 
 
@@ -85,16 +105,17 @@ class Loops:
         """Whether a node stands in or holds some loop, or a loop may call its function, going by names alone."""
         if self._in_test:
             return False
-        if any(isinstance(n, ast.comprehension) for n in ast.walk(node)):
+        if any(isinstance(n, ast.comprehension) and not _is_plain(n.iter) for n in ast.walk(node)):
             return True
-        child = node
+        child, looped = node, False
         for parent in self._model.ancestors(node):
             if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                return self._may_be_called_in_loop(parent, depth)
-            if self._entered(parent, child) is not None:
-                return True
+                if ONE_PASS_FUNCTIONS.match(parent.name):
+                    return False
+                return looped or self._may_be_called_in_loop(parent, depth)
+            looped = looped or self._entered(parent, child) is not None
             child = parent
-        return False
+        return looped
 
     def _may_be_called_in_loop(self, function: ast.FunctionDef | ast.AsyncFunctionDef, depth: int) -> bool:
         if self._is_step_function(function):
@@ -243,6 +264,20 @@ class Loops:
             if hot is not None:
                 return HotLoop(hot.line, hot.column, hot.reason, True, (*hot.path, step), kind=hot.kind)
         return None
+
+
+def _is_plain(iterated: ast.expr) -> bool:
+    """What surely is no loader: numbers, something spelt out, the parts of a dictionary, a string or a module."""
+    match iterated:
+        case ast.Call(func=ast.Name(id="range" | "sorted" | "set" | "dir")) | ast.Tuple() | ast.List() | ast.Constant():
+            return True
+        case ast.Call(func=ast.Name(id="enumerate" | "zip" | "reversed"), args=args):
+            return all(_is_plain(a) for a in args)
+        case ast.Call(func=ast.Attribute(attr=name)):
+            return name in _PLAIN_METHODS
+        case ast.Attribute(attr="shape") | ast.Subscript(slice=ast.Constant(value=str())):
+            return True
+    return False
 
 
 def _is_test(path: Path) -> bool:

@@ -233,6 +233,10 @@ _HOST_CALLS = frozenset(
     {"len", "isinstance", "hasattr", "getattr", "type", "int", "float", "str", "id", "range", "size", "dim", "numel", "item",
      "get", "keys", "startswith", "endswith", "lower", "is_available", "callable", "issubclass", "time"}
 )  # fmt: skip
+_NUMBER = re.compile(
+    r"(?:.*_)?(?:[ijkn]|idx|index|indices|size|sizes|stride|dim|dims|depth|key|keys|name|names|steps?|epochs?|count|num|ratio"
+    r"|prefix|mode|type|path|level|stage|channels|chans|shape|len|length)"
+)
 _FLAG = re.compile(
     r"_*(?:is|use|do|has|with|no|return|should|need|enable|output|apply|add|callback|verbose|args|self|training|prompt)"
 )
@@ -269,8 +273,12 @@ def _may_be_tensor(tested: ast.expr) -> bool:
             )
         case ast.Name(id=name):
             return not _FLAG.match(name)
+        case ast.Call(func=ast.Name(id="min" | "max" | "sorted" | "any" | "all"), args=args):
+            return any(_may_be_tensor(a.elt) if isinstance(a, ast.GeneratorExp) else not _is_of_host(a) for a in args)
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
-            return name in _ANSWERS or name == "sorted"
+            return name in _ANSWERS
+        case ast.BinOp(left=left, right=right):
+            return not _is_of_host(left) and not _is_of_host(right)
         case ast.Subscript(value=value):
             return not _is_of_host(value)
     return False
@@ -281,9 +289,9 @@ def _is_of_host(side: ast.expr) -> bool:
         case ast.Constant(value=value):
             return not isinstance(value, (int, float)) or isinstance(value, bool)
         case ast.Name(id=name):
-            return name in ("i", "j", "k", "n", "idx", "step", "epoch")
+            return _NUMBER.fullmatch(name) is not None
         case ast.Attribute(attr=attr):
-            return attr in _HOST_ATTRIBUTES
+            return attr in _HOST_ATTRIBUTES or _NUMBER.fullmatch(attr) is not None
         case ast.Subscript(value=value):
             return _is_of_host(value)
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # Text that a file about accelerators, and one about steps, has somewhere.
 NEEDS = (
     r"cuda|device|xpu|mps|npu|[aA]ccelerat",
-    r"[lL]oader|backward|step|no_grad|inference_mode|eval\(|_dl\b|_iter\b|optim",
+    r"[lL]oader|backward\(|optimizer\.step|training_step|no_grad\(\):|inference_mode|\.eval\(|[mM]odel\(|net\(|coder\(|policy\(|_dl\b|_iter\b",
 )
 # What DEV501 and DEV505 advise alike, whether the loop adds up numbers or tensors.
 ACCUMULATE_DETACHED = "accumulate the detached tensor, read it after the loop"
