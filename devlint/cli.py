@@ -6,6 +6,7 @@ Modules are imported where they are used, so that `devlint --version` and a clea
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -110,6 +111,50 @@ def run(module: bool, virtual_cuda: int, report: Path | None, program: str, argu
     except OSError as error:
         raise Failure(f"--report {report}: can't be written: {error.strerror or error}") from None
     click.get_current_context().exit(code)
+
+
+@cli.command(context_settings=_HELP)
+@click.argument("place", metavar="FILE:LINE[:NAME]")
+@click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--config", type=click.Path(path_type=Path), help="Take the settings from this TOML file.")
+@click.option("--isolated", is_flag=True, help="Read no settings file.")
+def where(place: str, output_format: str, config: Path | None, isolated: bool) -> None:
+    """Say what is known of the values on a line: kind, place, how they got there, and why no more is known.
+
+    NAME is an expression as it stands on the line, such as `batch` or `self.net`.
+    """
+    import json
+
+    from devlint.files import FileError, read_source
+    from devlint.settings import SettingsError, load_settings
+    from devlint.where import NothingThereError, explain, render
+
+    file, line, name = _split_place(place)
+    try:
+        settings = load_settings(Path(file), config=config, isolated=isolated, registry=load_rules())
+        source = read_source(Path(file), file)
+        if line > len(source.lines):
+            raise Failure(f"{file}:{line}: the file has {len(source.lines)} lines")
+        found = explain(source, line, name, settings)
+    except (SettingsError, FileError) as error:
+        raise Failure(str(error) if file in str(error) else f"{file}: {error}") from None
+    except (SyntaxError, ValueError, RecursionError) as error:
+        raise Failure(f"{file}: isn't valid Python: {getattr(error, 'msg', error)}") from None
+    except NothingThereError as error:
+        asked = f"no `{name}` starts there; " if name else ""
+        raise Failure(f"{file}:{line}: {asked}{error}") from None
+    if output_format == "json":
+        click.echo(json.dumps([known.as_dict() for known in found], indent=2))
+    else:
+        click.echo(render(found, source, file))
+
+
+def _split_place(place: str) -> tuple[str, int, str | None]:
+    """FILE, LINE and NAME of `FILE:LINE[:NAME]`; the file may have a drive letter."""
+    match = re.fullmatch(r"(?P<file>.+?):(?P<line>[1-9]\d*)(?::(?P<name>.+))?", place)
+    if match is None:
+        raise Failure(f"{place}: isn't FILE:LINE or FILE:LINE:NAME, such as train.py:31:labels")
+    return match["file"], int(match["line"]), match["name"]
 
 
 def _need_torch(what: str) -> None:

@@ -215,6 +215,17 @@ class Facts:
         at = Span(last.end_line, last.end_column, last.end_line, last.end_column)
         return Edit(at, f", {argument}")
 
+    def inserted_before(self, statement: ast.stmt, code: str) -> Edit:
+        """An edit that adds one line of code before a statement, as deep as the statement stands."""
+        start = self.text.span_of(statement)
+        indent = self.text.line(start.line)[: start.column - 1]
+        return Edit(Span(start.line, start.column, start.line, start.column), f"{code}{self.text.newline}{indent}")
+
+    def removed(self, statement: ast.stmt) -> Edit:
+        """An edit that takes a statement away, with its lines."""
+        end = statement.end_lineno or statement.lineno
+        return Edit(Span(statement.lineno, 1, end + 1, 1), "")
+
     def code_of(self, node: ast.AST) -> str:
         """An `ast` node's source text."""
         assert isinstance(node, (ast.expr, ast.stmt))

@@ -67,7 +67,8 @@ class Effect:
     holds: str = ""
     warns: str = ""
     syncs: int = 0
-    counts: Literal["sync", "flush", "transfer"] = "sync"
+    # "early reading": the clock is read while the accelerator still works.
+    counts: Literal["sync", "flush", "transfer", "early reading"] = "sync"
     # Code that is run before, and whether the example itself is run on a machine without an accelerator.
     before: str = ""
     without_accelerator: bool = False

@@ -60,6 +60,10 @@ def test_the_run_shows_what_it_shows(tmp_path):
     assert beside.stdout.splitlines()[0].endswith("(seen once, 12 B)")
 
 
+def test_what_is_known_of_a_line_is_what_it_shows():
+    assert devlint("where", "examples/evaluate.py:17:logits").stdout.strip() == blocks("text")[2].strip()
+
+
 def test_its_settings_are_taken(tmp_path):
     shown = next(b for b in blocks("toml") if "[tool.devlint]" in b)
     (tmp_path / "pyproject.toml").write_text(shown)
@@ -68,6 +72,7 @@ def test_its_settings_are_taken(tmp_path):
     assert settings.select == tuple(table["select"])
     assert settings.loader_names == tuple(table["loader-names"])
     assert settings.hot_functions == tuple(table["hot-functions"])
+    assert settings.torch_version == (2, 6)
 
 
 def test_its_rule_pack_works(tmp_path, monkeypatch):

@@ -234,7 +234,15 @@ class Analysis:
                 return either((g, self.iterate(v)) for g, v in value.options)
             case Kind.LOADER:
                 place = NOWHERE if value.place.sort is Sort.UNKNOWN else HOST
-                return Value(Kind.BATCH, place, name=ITEM, likely=True, ranked=place == HOST, trail=value.trail)
+                return Value(
+                    Kind.BATCH,
+                    place,
+                    name=ITEM,
+                    likely=True,
+                    ranked=place == HOST,
+                    trail=value.trail,
+                    pinned=value.pinned,
+                )
             case Kind.SEQUENCE:
                 each = element_of(value)
                 return UNKNOWN if each is EMPTY else each

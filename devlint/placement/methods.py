@@ -73,6 +73,8 @@ def _tensor_method(request: Call, receiver: Value, name: str) -> Value:
     if name.startswith("new_"):
         found = request.device(-1)
         return Value(Kind.TENSOR, found[0] if found else receiver.place, trail=receiver.trail)
+    if name == "pin_memory":
+        return replace(receiver, kind=Kind.TENSOR, pinned=True)
     returned = torch_knowledge().tensor_methods.get(name)
     ranked = name in ecosystem.GIVING_DIMENSIONS or (receiver.ranked and keeps_dimensions(name))
     tensor = Value(Kind.TENSOR, receiver.place, likely=receiver.likely, ranked=ranked, trail=receiver.trail)
@@ -110,7 +112,9 @@ def _batch_method(request: Call, receiver: Value, name: str) -> Value:
     match name:
         case "items":
             return sequence_of(sequence([SCALAR, receiver]))
-        case "values" | "get" | "pop" | "copy" | "pin_memory":
+        case "pin_memory":
+            return replace(receiver, pinned=True)
+        case "values" | "get" | "pop" | "copy":
             return sequence_of(receiver) if name == "values" else receiver
         case "keys":
             return sequence_of(SCALAR)

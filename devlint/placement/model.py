@@ -136,6 +136,13 @@ class PlacementModel:
         """What a top-level name of the file stands for."""
         return self._analysis.global_value(self.source, name)
 
+    def class_around(self, node: ast.AST) -> ClassModel | None:
+        """The class of the method that a node runs in."""
+        for parent in self.ancestors(node):
+            if isinstance(parent, ast.ClassDef):
+                return self._analysis.objects.class_model(self.source, parent)
+        return None
+
     def gives_batches(self, value: Value) -> bool:
         """Whether iterating an object of the project gives a loader's batches: a prefetcher, a loader of its own."""
         each = self._analysis.iterate(value)
@@ -237,7 +244,15 @@ class PlacementModel:
         model = self.source.function(function)
         self.ensure(model)
         return [
-            (Step(f"`{function.name}` is called each step", self.source.path, node.lineno, node.col_offset), node)
+            (
+                Step(
+                    f"`{function.name}` is called each step from here",
+                    self.source.path,
+                    node.lineno,
+                    node.col_offset,
+                ),
+                node,
+            )
             for node in self._analysis.functions.call_nodes.get(model, ())
         ]
 

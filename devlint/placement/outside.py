@@ -61,14 +61,12 @@ def _meaning(name: str) -> Callable[[Call], Value]:
         return partial(_wrap, name=name)
     if name in knowledge.modules or name.startswith(ecosystem.MODULE_FACTORIES) or _is_pretrained(name):
         return partial(_new_module, name=name)
-    for kind, names in (
-        (Kind.OPTIMIZER, knowledge.optimizers),
-        (Kind.SCHEDULER, knowledge.schedulers),
-        (Kind.LOADER, knowledge.loaders),
-    ):
+    for kind, names in ((Kind.OPTIMIZER, knowledge.optimizers), (Kind.SCHEDULER, knowledge.schedulers)):
         if name in names:
             made = Value(kind, name=name)
             return lambda request: made
+    if name in knowledge.loaders:
+        return lambda request: Value(Kind.LOADER, name=name, pinned=_pins(request))
     if name in ecosystem.TENSOR_TYPES or name in ("torch.nn.Parameter", "torch.autograd.Variable"):
         return partial(_tensor_constructor, name=name)
     if name in ecosystem.PASSING_ITERATORS or name.removeprefix("builtins.") in ecosystem.PASSING_ITERATORS:
@@ -395,7 +393,7 @@ def _loader(request: Call) -> Value:
     trail = (request.step(f"comes from `{request.text}`"),)
     makers = [v for v in (request.argument(0, "dataset"), request.argument(6, "collate_fn")) if v is not None]
     place = NOWHERE if any(_may_place(m, request) for m in makers) else HOST
-    return Value(Kind.LOADER, place, name="torch.utils.data.DataLoader", trail=trail)
+    return Value(Kind.LOADER, place, name="torch.utils.data.DataLoader", trail=trail, pinned=_pins(request))
 
 
 def _may_place(maker: Value, request: Call) -> bool:
@@ -407,6 +405,14 @@ def _may_place(maker: Value, request: Call) -> bool:
     if maker.cls is not None:
         text = "".join(owner.text for owner in maker.cls.project_lineage())
     return any(word in text for word in ("cuda", "device", ".to("))
+
+
+def _pins(request: Call) -> bool | None:
+    """Whether a loader pins its batches; `pin_memory=False` is the default."""
+    given = request.keywords.get("pin_memory")
+    if given is None:
+        return None if request.open_ended or len(request.positional) > 7 else False
+    return given.constant if isinstance(given.constant, bool) else None
 
 
 def _compiled(request: Call) -> Value:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from devlint.placement.classes import ClassModel
     from devlint.placement.sources import FunctionModel
 
+# The path of a step that stands for an argument's own trail.
+ARGUMENT = "<argument>"
+
 # More alternatives than these say nothing that a reader could use.
 MAX_ALTERNATIVES = 6
 # A trail keeps its newest steps.
@@ -68,8 +71,7 @@ class Sort(Enum):
     __hash__ = object.__hash__
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where a value is. `name` is `cuda:1` for an accelerator, and the source text of what it follows for SAME."""
 
     sort: Sort
@@ -171,10 +173,14 @@ class Value:
     site: str = ""
     # How it came to its place, which makes it no other value.
     trail: tuple[Step, ...] = field(default=(), compare=False)
+    # Whether it lies in page-locked memory of the host (of a loader: whether its batches do); None where it isn't known.
+    pinned: bool | None = None
     # How deep containers stand in one another.
     depth: int = field(default=0, compare=False)
     _hash: int | None = field(default=None, init=False, repr=False, compare=False)
     _first_trail: tuple[Step, ...] | None = field(default=None, init=False, repr=False, compare=False)
+    # The same value as an argument of some name, for it is often handed on as the same one: `self`.
+    _marked: tuple[str, Value] | None = field(default=None, init=False, repr=False, compare=False)
 
     def __hash__(self) -> int:
         if self._hash is None:
@@ -201,7 +207,7 @@ class Value:
 
     def at(self, place: Place, step: Step | None = None, *, likely: bool = False) -> Value:
         """This value at another place."""
-        moved = replace(self, place=place, likely=self.likely or likely)
+        moved = replace(self, place=place, likely=self.likely or likely, pinned=None)
         return moved.stepped(step) if step else moved
 
     @property
@@ -229,6 +235,13 @@ class Value:
         if self._first_trail is None:
             self._first_trail = self.trail or next((trail for part in self.parts if (trail := part.first_trail)), ())
         return self._first_trail
+
+    def marked(self, name: str) -> Value:
+        """This value with a mark of that name in the place of every trail in it."""
+        if self._marked is None or self._marked[0] != name:
+            mark = (Step(name, ARGUMENT, 0, 0),)
+            self._marked = name, self.retraced(lambda trail: mark if trail else trail)
+        return self._marked[1]
 
     def retraced(self, change: Callable[[tuple[Step, ...]], tuple[Step, ...]]) -> Value:
         """This value with other trails, those of its parts included. `change` leaves an empty one as it is."""
@@ -353,10 +366,10 @@ def either(options: Iterable[tuple[Guards, Value]]) -> Value:
     """The value that is one of several, the same ones folded together."""
     folded: dict[Value, tuple[Guards, Value]] = {}
     for guards, option in options:
-        for more, leaf in option.alternatives():
+        for more, leaf in option.options or ((NO_GUARDS, option),):
             if not compatible(guards, more):
                 continue
-            together = guards | more
+            together = guards | more if more else guards
             known = folded.get(leaf)
             # Seen on two paths: only what both paths have in common still guards it.
             folded[leaf] = (known[0] & together, known[1]) if known else (together, leaf)

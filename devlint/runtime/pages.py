@@ -75,7 +75,8 @@ def run_page(rule: type[Rule], *, real: bool = False) -> list[Outcome]:
 
 
 def _linter(rule: type[Rule]) -> Linter:
-    return Linter(Settings(root=Path.cwd()), Registry([*META_RULES, rule]))
+    # By its code: it may be opt-in.
+    return Linter(Settings(root=Path.cwd(), select=(rule.code,)), Registry([*META_RULES, rule]))
 
 
 def _fixed(rule: type[Rule], code: str) -> str:
@@ -110,10 +111,11 @@ def _run(path: Path, effect: Effect, *, real: bool) -> Ran:
 
 
 def _run_file(path: Path, effect: Effect, *, devices: bool, real: bool) -> Ran:
+    from devlint.runtime.clocks import EarlyReadings
     from devlint.runtime.virtual.context import virtual_cuda
     from devlint.runtime.watch.watcher import watch_devices
 
-    watch = watch_devices()
+    watch, clocks = watch_devices(), EarlyReadings(real=real)
     with contextlib.ExitStack() as stack:
         stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
         stack.enter_context(_own_environment())
@@ -123,13 +125,14 @@ def _run_file(path: Path, effect: Effect, *, devices: bool, real: bool) -> Ran:
         elif not devices and real:
             stack.enter_context(_without_devices())
         try:
-            with watch:
+            with watch, clocks if effect.counts == "early reading" else contextlib.nullcontext():
                 names = runpy.run_path(str(path))
         except Exception as error:
             return Ran(error)
         held = bool(eval(effect.holds, names)) if effect.holds else False
     counted = (event for event in watch.report().events if event.kind == effect.counts)
     syncs = sum(event.count for event in counted if effect.words in event.operation)
+    syncs += clocks.count if effect.counts == "early reading" else 0
     return Ran(None, held, syncs, any(effect.warns in str(w.message) for w in warned))
 
 
@@ -202,6 +205,12 @@ def _told(effect: Effect, ran: Ran) -> str:
         return f"runs, and {'warns' if ran.warned else 'does not warn'} that `{effect.warns}`"
     if effect.holds:
         return f"`{effect.holds}` is {ran.held}"
-    what = {"sync": "the host waits", "flush": "it flushes", "transfer": "it copies between devices"}[effect.counts]
-    where = f" in `{effect.words}`" if effect.words else ""
-    return f"runs, and {what} {ran.syncs} times{where}" if effect.syncs else "runs"
+    if not effect.syncs:
+        return "runs"
+    what = {
+        "sync": "the host waits",
+        "flush": "it flushes",
+        "transfer": "it copies between devices",
+        "early reading": "it reads the clock, while the accelerator still works,",
+    }[effect.counts]
+    return f"runs, and {what} {ran.syncs} times" + (f" in `{effect.words}`" if effect.words else "")

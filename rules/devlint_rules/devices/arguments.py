@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from devlint.knowledge import canonical, torch_knowledge
+from devlint.knowledge.ecosystem import CHEAP_MODULES
 from devlint.placement.sources import own_nodes
 from devlint.placement.values import Kind, Value
 
@@ -107,6 +108,11 @@ def _is_moved(receiver: Value, method: str) -> bool | None:
         elif option.kind not in _MOVED or (option.cls is not None and option.cls.method(method) is not None):
             return None
     return likely
+
+
+def has_no_parameters(module: Value) -> bool:
+    """Modules of torch.nn that hold nothing: a move leaves them as they are, wherever they go."""
+    return module.name in CHEAP_MODULES or (module.name.startswith("torch.nn.") and module.name.endswith("Loss"))
 
 
 def takers(literal: ast.expr, facts: Facts) -> Iterator[Taker]:

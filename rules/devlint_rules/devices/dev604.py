@@ -75,7 +75,8 @@ class LegacyCudaType(Rule):
     fix = "S"
 
     def shape(self) -> m.BaseMatcherNode:
-        return m.Attribute() | m.SimpleString() | m.Name(m.MatchIfTrue(lambda n: n == "set_default_tensor_type"))
+        named = m.Name(m.MatchRegex(rf"set_default_tensor_type|{'|'.join(DTYPES)}"))
+        return m.Attribute(attr=named) | m.SimpleString(m.MatchRegex(r".*torch\.cuda\..*")) | named
 
     def judge(self, node: cst.Attribute | cst.SimpleString | cst.Name, facts: Facts) -> Iterator[Report]:
         found = facts.node(node)

@@ -13,6 +13,7 @@ from devlint_rules.devices.spelling import INDEXED, definitions, spellings
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
+    from devlint.placement.units import Unit
 
 
 class DeviceComparison(Rule):
@@ -56,10 +57,15 @@ class DeviceComparison(Rule):
     name = "device-comparison"
     trigger = (
         r"device\s*(?:[!=]=|\bis\s+(?:not\s+)?(?!None\b|not\b)|\b(?:not\s+)?in\s*[(\[{])"
-        r"|(?:[!=]=|\bis)\s[^\n:]*device\b(?!\s*\.)"
+        r"|(?:[!=]=|\bis(?:\s+not)?)\s+(?:[\w.\[\]()]*\.)?\w*device\b(?!\s*\.)"
     )
     effect = Effect(holds="on_gpu is False and x.is_cuda")
     fix = "S"
+
+    @classmethod
+    def may_concern(cls, unit: Unit) -> bool:
+        """Comparisons with something that may be a string, or a device spelt out; `is` between any two."""
+        return any(_is_suspect(n) for n in ast.walk(unit.node) if isinstance(n, ast.Compare))
 
     def shape(self) -> m.BaseMatcherNode:
         return m.Comparison(comparisons=[m.ComparisonTarget()])
@@ -79,6 +85,14 @@ class DeviceComparison(Rule):
                     change=Change(found.title, "safe", ((node, _repaired(node, device, found)),)),
                 )
                 return
+
+
+def _is_suspect(comparison: ast.Compare) -> bool:
+    """Told without the model: `a.device == b.device` compares devices of tensors, and None is no device."""
+    sides = [comparison.left, *comparison.comparators]
+    if any(isinstance(s, ast.Constant) and not isinstance(s.value, str) for s in sides):
+        return False
+    return isinstance(comparison.ops[0], (ast.Is, ast.IsNot)) or not all(isinstance(s, ast.Attribute) for s in sides)
 
 
 _OUTCOMES = {

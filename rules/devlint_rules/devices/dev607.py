@@ -6,10 +6,10 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.knowledge.ecosystem import CHEAP_MODULES
 from devlint.lazy import cst, m
 from devlint.placement.values import Kind, Value
 from devlint.rule import Change, Effect, Report, Rule
+from devlint_rules.devices.arguments import has_no_parameters
 from devlint_rules.guards import expects_missing
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def _gives(node: ast.AST) -> bool:
 
 
 def _of_first_parameter(node: cst.Attribute, options: list[Value]) -> Change | None:
-    if any(v.name in CHEAP_MODULES or v.name.endswith("Loss") for v in options):
+    if any(has_no_parameters(v) for v in options):
         return None
     parameters = cst.Call(cst.Attribute(node.value, cst.Name("parameters")))
     first = cst.Call(cst.Name("next"), [cst.Arg(parameters)])

@@ -78,7 +78,8 @@ class MissingCall(Rule):
     fix = "S"
 
     def shape(self) -> m.BaseMatcherNode:
-        return m.Attribute() | m.Name(m.MatchIfTrue(lambda name: name in (*QUESTIONS, *ACTIONS)))
+        asked = m.MatchRegex("|".join((*QUESTIONS, *ACTIONS)))
+        return m.Attribute(attr=m.Name(m.MatchRegex("|".join((*QUESTIONS, *ACTIONS, *MOVES))))) | m.Name(asked)
 
     def judge(self, node: cst.Attribute | cst.Name, facts: Facts) -> Iterator[Report]:
         found = facts.node(node)

@@ -108,9 +108,26 @@ class ItemInHotLoop(Rule):
             f"`{facts.name_of(node)}` makes the host wait for {stalls.place_of(value)} at each step",
             "likely" if likely or hot.likely else "certain",
             notes=stalls.loop_notes(hot, value, facts),
-            hint=None if change else stalls.KEEP_DETACHED,
+            hint=None if change else _hint(node, facts),
             change=change,
         )
+
+
+def _hint(node: cst.Call, facts: Facts) -> str:
+    """Several reads in one statement can wait together."""
+    found = facts.node(node)
+    reads = [n for n in ast.walk(facts.statement) if isinstance(n, ast.Call) and _is_item(n, facts)]
+    if len(reads) > 1 and found in reads:
+        return f"{stalls.KEEP_DETACHED}; `torch.stack([...]).tolist()` reads the {len(reads)} in one wait"
+    return stalls.KEEP_DETACHED
+
+
+def _is_item(call: ast.Call, facts: Facts) -> bool:
+    """`.item()` on what may be a tensor on an accelerator."""
+    match call:
+        case ast.Call(func=ast.Attribute(value=tensor, attr="item"), args=[]):
+            return any(v.place.off_host for _, v in facts.model.value(tensor).alternatives())
+    return False
 
 
 def _tensor_read(node: cst.Call, facts: Facts) -> cst.BaseExpression | None:

@@ -205,12 +205,9 @@ def _keeps(kept: Kept, graphs: list[Graph], hot: HotLoop, facts: Facts) -> bool:
         return False
     if any(graph.spent for graph in graphs):
         return True
-    # Nothing ran `backward` on these: it may be wanted on the sum, or run on what else is made of them.
-    if (
-        backwards
-        or not gradients_are_on(statement, facts)
-        or any(g.call.func for g in graphs if stalls.under_no_grad(g.call, facts))
-    ):
+    # Nothing ran `backward` on these: it may be wanted on the sum, or run on what else is made of them. That is ruled out
+    # in an evaluation alone, which goes through a loader and only reads what it has added up.
+    if hot.kind != "batch" or backwards or not gradients_are_on(statement, facts):
         return False
     return isinstance(kept.target, ast.Name) and only_read(path, scope, statement, facts)
 

@@ -312,8 +312,8 @@ def _is_read(node: ast.expr, scope: ast.AST, facts: Facts, depth: int) -> bool:
             case ast.BinOp(left=ast.Constant(value=str())):
                 return True
             case ast.Assign(targets=targets):
-                paths = [access_path(t) for t in targets]
-                return depth < 2 and all(p is not None and only_read(p, scope, parent, facts, depth + 1) for p in paths)
+                names = [t.id if isinstance(t, ast.Name) else None for t in targets]
+                return depth < 2 and all(n is not None and only_read(n, scope, parent, facts, depth + 1) for n in names)
             case ast.BinOp() | ast.UnaryOp() | ast.IfExp() | ast.keyword() | ast.Subscript() | ast.Tuple():
                 child = parent
             case _:

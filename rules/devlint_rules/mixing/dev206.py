@@ -22,7 +22,9 @@ class GeneratorDevice(Rule):
     device, and a loader, a sampler or `random_split` with a generator of an accelerator: those draw on the host.
 
     ## Why is this bad
-    `RuntimeError: Expected a 'cuda' device type for generator but found 'cpu'`.
+    `RuntimeError: Expected a 'cuda' device type for generator but found 'cpu'`. The same seed gives other numbers on
+    another device, so which generator is meant is for you to say: to get the same numbers everywhere, draw on the host
+    and move the result.
 
     ## Example
     ```python
@@ -39,10 +41,6 @@ class GeneratorDevice(Rule):
     generator = torch.Generator(device="cuda").manual_seed(0)
     noise = torch.randn(3, device="cuda", generator=generator)
     ```
-
-    ## Fix safety
-    There is no fix: the same seed gives other numbers on another device, and which are wanted is for you to say. To get
-    the same numbers everywhere, draw on the host and move the result.
 
     ## References
     - [torch.Generator](https://docs.pytorch.org/docs/stable/generated/torch.Generator.html)

@@ -1,0 +1,192 @@
+"""`devlint where`: what the placement model knows of the values on a line, and why it doesn't know more."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from devlint.knowledge import canonical
+from devlint.placement.devices import is_device_name
+from devlint.placement.model import PlacementModel, build
+from devlint.placement.project import Project, parse
+from devlint.placement.units import units_at
+from devlint.placement.values import Guards, Kind, Sort, Step, Value
+
+if TYPE_CHECKING:
+    from devlint.files import Source
+    from devlint.settings import Settings
+
+
+class NothingThereError(Exception):
+    """What was asked for isn't on the line; the text says what is."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of one expression, on the paths on which `condition` holds.
+
+    `trail` is (message, path, line) for each step, oldest first. `why` says why something is unknown; "" where nothing is.
+    """
+
+    line: int
+    column: int
+    text: str
+    kind: str
+    place: str
+    likely: bool
+    condition: str
+    trail: tuple[tuple[str, str, int], ...]
+    why: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same, for JSON."""
+        return asdict(self)
+
+
+def explain(source: Source, line: int, name: str | None, settings: Settings) -> list[Known]:
+    """What is known of the expressions that start on a line (from 1), or of those alone that are spelt `name`.
+
+    Raises NothingThereError where there are none, and SyntaxError for a source that isn't Python.
+    """
+    path = source.path or settings.root / source.display
+    model = build(path, source.text, parse(source.text), Project(settings.src))
+    try:
+        for unit in units_at(model.source, [line]):
+            model.ensure(unit.scope)
+        nodes = [n for n in _expressions(model.source.tree, line) if not _is_method_name(n, model)]
+        wanted = [n for n in nodes if name is None or ast.unparse(n) == name]
+        if not wanted:
+            spelt = ", ".join(f"`{text}`" for text in dict.fromkeys(ast.unparse(n) for n in nodes))
+            raise NothingThereError(f"there is {spelt}" if spelt else "no name, attribute or call starts there")
+        return [known for node in wanted for known in _known(node, model)]
+    finally:
+        model.close()
+
+
+def _expressions(tree: ast.Module, line: int) -> Iterator[ast.expr]:
+    """The names, attributes and calls that start on a line, as they stand, each spelling once."""
+    seen: set[str] = set()
+    found = [
+        n
+        for n in ast.walk(tree)
+        if isinstance(n, (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.BinOp)) and n.lineno == line
+    ]
+    for node in sorted(found, key=lambda n: (n.col_offset, n.end_col_offset or 0)):
+        text = ast.unparse(node)
+        if text not in seen:
+            seen.add(text)
+            yield node
+
+
+def _is_method_name(node: ast.expr, model: PlacementModel) -> bool:
+    """`x.f` of the call `x.f()`, where the call tells more than the name of the method."""
+    parent = next(model.ancestors(node), None)
+    is_called = isinstance(node, ast.Attribute) and isinstance(parent, ast.Call) and parent.func is node
+    return is_called and model.value(node).kind is Kind.UNKNOWN
+
+
+def _known(node: ast.expr, model: PlacementModel) -> Iterator[Known]:
+    for guards, value in model.resolved(node).alternatives():
+        yield Known(
+            node.lineno,
+            node.col_offset + 1,
+            ast.unparse(node),
+            _kind_of(value),
+            str(value.place),
+            value.likely,
+            _condition(guards),
+            tuple((step.message, step.path, step.line) for step in value.trail if isinstance(step, Step)),
+            _why(node, value, model),
+        )
+
+
+def _kind_of(value: Value) -> str:
+    """The kind, with the name of the class or the function where one is known."""
+    kind = value.kind.value
+    if value.cls is not None:
+        return f"{kind} {value.cls.name}"
+    if value.function is not None:
+        return f"{kind} {value.function.name}"
+    if value.kind is Kind.CONSTANT:
+        return f"{kind} {value.constant!r}"
+    named = value.kind in (Kind.REFERENCE, Kind.MODULE, Kind.WRAPPER, Kind.OBJECT, Kind.OPTIMIZER, Kind.LOADER)
+    return f"{kind} {value.name}" if named and value.name and not value.name.startswith("<") else kind
+
+
+def _condition(guards: Guards) -> str:
+    """The conditions under which a value is the one, as the reader wrote them."""
+    spelt = (g.condition.rsplit("@", 1)[0] for g in sorted(guards) if g.outcome)
+    denied = (f"not ({g.condition.rsplit('@', 1)[0]})" for g in sorted(guards) if not g.outcome)
+    return " and ".join([*spelt, *denied])
+
+
+# Kinds that have a place.
+_PLACED = (Kind.TENSOR, Kind.PARAMETER, Kind.MODULE, Kind.WRAPPER, Kind.BATCH, Kind.DEVICE, Kind.UNKNOWN)
+
+
+def _why(node: ast.expr, value: Value, model: PlacementModel) -> str:
+    """Why the kind or the place isn't known."""
+    if value.kind not in _PLACED or (value.kind is not Kind.UNKNOWN and value.place.sort is not Sort.UNKNOWN):
+        return ""
+    if value.name.startswith("torch.nn.") and value.name.endswith("Loss"):
+        return "it holds no class weights, and so has no place"
+    what = "its place" if value.kind is not Kind.UNKNOWN else "what it is"
+    reason = _reason(node, model)
+    return f"{what} isn't known: {reason}" if reason else f"{what} isn't known"
+
+
+def _reason(node: ast.expr, model: PlacementModel) -> str:
+    match node:
+        case ast.Name(id=name):
+            return _reason_of_name(node, name, model)
+        case ast.Call(func=func):
+            callee = model.resolved(func)
+            if callee.kind is Kind.REFERENCE:
+                return f"devlint knows nothing of what `{canonical(callee.name)}` returns"
+            if callee.kind is Kind.FUNCTION:
+                return f"what `{ast.unparse(func)}` returns can't be told from its arguments"
+            if isinstance(func, ast.Attribute) and model.value(func.value).kind is Kind.UNKNOWN:
+                return f"`{ast.unparse(func.value)}`, whose method it calls, isn't known"
+            return f"what `{ast.unparse(func)}` returns isn't known"
+        case ast.Attribute(value=owner, attr=attr):
+            held = model.value(owner)
+            if held.cls is not None:
+                return f"no method of `{held.cls.name}` that could be followed sets `{attr}`"
+            return f"`{ast.unparse(owner)}` is {held.kind.value}, and nothing is known of its `{attr}`"
+        case ast.Subscript(value=owner):
+            return f"what `{ast.unparse(owner)}` holds isn't known"
+    return ""
+
+
+def _reason_of_name(node: ast.Name, name: str, model: PlacementModel) -> str:
+    scope = model.enclosing_scope(node)
+    if not isinstance(scope, ast.Module):
+        arguments = [*scope.args.posonlyargs, *scope.args.args, *scope.args.kwonlyargs]
+        if any(a.arg == name for a in arguments) and not list(model.assigned_values(node)):
+            told = " and its annotation says no more" if any(a.arg == name and a.annotation for a in arguments) else ""
+            device = "; by its name it is a device" if is_device_name(node) else ""
+            return f"it is a parameter of `{scope.name}`, whose callers in this file don't tell{told}{device}"
+    sources = [v for v in model.assigned_values(node) if v.lineno <= node.lineno]
+    if sources:
+        last = sources[-1]
+        text = ast.unparse(last)
+        return f"it comes from `{text if len(text) <= 60 else text[:57] + '...'}` (line {last.lineno})"
+    return ""
+
+
+def render(found: list[Known], source: Source, display: str) -> str:
+    """The findings as text: the line, then each expression with its trail."""
+    line = found[0].line
+    lines = [f"{display}:{line}", f"{line} | {source.lines[line - 1].rstrip()}", ""]
+    for known in found:
+        when = f", if {known.condition}" if known.condition else ""
+        likely = " (likely)" if known.likely else ""
+        place = f" on {known.place}" if known.place != "unknown" else ""
+        lines.append(f"{known.text}: {known.kind}{place}{likely}{when}")
+        lines += [f"    {message} ({Path(path).name}:{at})" for message, path, at in known.trail]
+        if known.why:
+            lines.append(f"    {known.why}")
+    return "\n".join(lines)

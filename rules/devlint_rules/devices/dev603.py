@@ -1,0 +1,210 @@
+"""DEV603: an accelerator that is taken for granted."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from devlint.lazy import cst, m
+from devlint.placement.sources import blocks_of, own_nodes
+from devlint.placement.values import Kind
+from devlint.rule import Change, Effect, Report, Rule
+from devlint_rules.devices.arguments import has_no_parameters, takers
+
+if TYPE_CHECKING:
+    from devlint.facts import Facts
+
+
+class HardCodedDevice(Rule):
+    """An accelerator that is taken for granted.
+
+    ## What it does
+    Flags `.cuda()`, and `"cuda"`, `"xpu"`, `"mps"` where torch takes a device, that no check of availability stands
+    before: no condition that asks for it, no early exit, no `assert`, no mark on the test. A parameter's default is
+    left alone (the caller may give another), and so are programs that need GPUs anyway: those that use NCCL.
+
+    The rule is opt-in: much code is meant for one machine.
+
+    ## Why is this bad
+    On a machine without that accelerator, the program stops there: `Torch not compiled with CUDA enabled`, `No CUDA
+    GPUs are available`. On one with another accelerator it could run, and doesn't.
+
+    ## Example
+    ```python
+    import torch
+
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    weight = torch.ones(3, device=device)
+    x = torch.ones(3).cuda()
+    ```
+
+    ## Use instead
+    ```python
+    import torch
+
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    weight = torch.ones(3, device=device)
+    x = torch.ones(3).to(device)
+    ```
+
+    ## Fix safety
+    Unsafe: the variable `device` is used, where there is one in scope; the program then runs where it didn't.
+
+    ## References
+    - [torch.accelerator](https://docs.pytorch.org/docs/stable/accelerator.html)
+    - [Device-agnostic code](https://docs.pytorch.org/docs/stable/notes/cuda.html#device-agnostic-code)
+    """
+
+    code = "DEV603"
+    name = "hard-coded-device"
+    trigger = r"\.\s*(?:cuda|xpu)\s*\(|[\"'](?:cuda|xpu|mps)(?::\d+)?[\"']"
+    default = False
+    effect = Effect(raises="AssertionError", words="Torch not compiled with CUDA enabled", without_accelerator=True)
+    fix = "U"
+
+    def shape(self) -> m.BaseMatcherNode:
+        moves = m.Call(func=m.Attribute(attr=m.Name("cuda") | m.Name("xpu")))
+        return moves | m.SimpleString(m.MatchRegex(r"[\"'](?:cuda|xpu|mps)(?::\d+)?[\"']"))
+
+    def judge(self, node: cst.Call | cst.SimpleString, facts: Facts) -> Iterator[Report]:
+        found = facts.node(node)
+        if found is None or not _is_taken(found, facts) or _is_cared_for(found, facts):
+            return
+        name = _backend(node)
+        variable = _device_variable(found, facts)
+        yield Report(
+            node,
+            f"`{facts.name_of(node)}` fails on a machine without `{name}`: nothing asks whether it is there",
+            "likely",
+            hint=None if variable else _hint(name, facts),
+            change=_by_variable(node) if variable else None,
+        )
+
+
+def _backend(node: cst.Call | cst.SimpleString) -> str:
+    if isinstance(node, cst.Call):
+        return cst.ensure_type(node.func, cst.Attribute).attr.value
+    return str(node.evaluated_value).split(":")[0]
+
+
+def _hint(name: str, facts: Facts) -> str:
+    if facts.prefers_accelerator:
+        return 'choose once: `device = torch.accelerator.current_accelerator() or torch.device("cpu")`'
+    module = "torch.backends.mps" if name == "mps" else f"torch.{name}"
+    return f'choose once: `device = torch.device("{name}" if {module}.is_available() else "cpu")`'
+
+
+def _is_taken(found: ast.expr, facts: Facts) -> bool:
+    """Whether it is a move, or a string that torch takes for a device and that isn't a parameter's default."""
+    if isinstance(found, ast.Call):
+        assert isinstance(found.func, ast.Attribute)
+        owner = facts.model.resolved(found.func.value)
+        if has_no_parameters(owner):
+            return False
+        return owner.kind in (Kind.TENSOR, Kind.PARAMETER, Kind.MODULE, Kind.WRAPPER, Kind.BATCH)
+    if any(isinstance(parent, ast.arguments) for parent in facts.model.ancestors(found)):
+        return False
+    return any(t.name not in _ASKS_FOR_NOTHING and not _moves_nothing(t.call, facts) for t in takers(found, facts))
+
+
+# Naming an accelerator here only chooses what happens on it.
+_ASKS_FOR_NOTHING = frozenset({"torch.autocast", "torch.amp.autocast", "torch.get_device_module"})
+
+
+def _moves_nothing(call: ast.Call, facts: Facts) -> bool:
+    return isinstance(call.func, ast.Attribute) and has_no_parameters(facts.model.value(call.func.value))
+
+
+# A condition that speaks of devices, however it does.
+_ASKS = re.compile(r"is_available|device_count|cuda|gpu|xpu|mps|device|accelerator|backend", re.IGNORECASE)
+_FOR_GPUS = re.compile(r"cuda|gpu|accelerator|xpu|mps|multi_device|largeCUDA", re.IGNORECASE)
+
+
+def _is_cared_for(found: ast.expr, facts: Facts) -> bool:
+    """Whether something around or before it cares for machines without the accelerator."""
+    if "nccl" in facts.text.text:
+        return True
+    child: ast.AST = found
+    for parent in facts.model.ancestors(found):
+        match parent:
+            case ast.If(test=test) | ast.IfExp(test=test) | ast.While(test=test) if child is not test:
+                if _ASKS.search(ast.unparse(test)):
+                    return True
+            case ast.BoolOp(values=values) if any(v is not child and _ASKS.search(ast.unparse(v)) for v in values):
+                return True
+            case ast.Try(body=body) if child in body:
+                return True
+            case (
+                ast.FunctionDef(decorator_list=marks)
+                | ast.AsyncFunctionDef(decorator_list=marks)
+                | ast.ClassDef(decorator_list=marks)
+            ):
+                if any(_FOR_GPUS.search(ast.unparse(mark)) for mark in marks) or _FOR_GPUS.search(parent.name):
+                    return True
+        if _is_ruled_out_before(parent, child):
+            return True
+        child = parent
+    return _is_marked(facts.model.source.tree)
+
+
+def _is_ruled_out_before(parent: ast.AST, child: ast.AST) -> bool:
+    """An assertion or an early exit that asks for the accelerator stands before, in a block around."""
+    blocks = blocks_of(parent) if isinstance(parent, ast.stmt) else [getattr(parent, "body", [])]
+    for block in blocks:
+        if not isinstance(block, list) or child not in block:
+            continue
+        for earlier in block:
+            if earlier is child:
+                break
+            match earlier:
+                case ast.Assert(test=test) if _ASKS.search(ast.unparse(test)):
+                    return True
+                case ast.If(test=test, body=[*_, last]) if _ASKS.search(ast.unparse(test)) and _ends(last):
+                    return True
+                case ast.Expr(value=ast.Call(func=func)) if "skip" in ast.unparse(func).lower():
+                    return True
+    return False
+
+
+def _ends(statement: ast.stmt) -> bool:
+    if isinstance(statement, (ast.Return, ast.Raise, ast.Continue, ast.Break)):
+        return True
+    return isinstance(statement, ast.Expr) and bool(re.search(r"exit|skip|fail", ast.unparse(statement)))
+
+
+def _is_marked(tree: ast.Module) -> bool:
+    """`pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), ...)`."""
+    return any(
+        isinstance(s, ast.Assign)
+        and any(isinstance(t, ast.Name) and t.id == "pytestmark" for t in s.targets)
+        and _FOR_GPUS.search(ast.unparse(s.value))
+        for s in tree.body
+    )
+
+
+def _device_variable(found: ast.expr, facts: Facts) -> bool:
+    """Whether a variable `device` is bound before, here or at the top level."""
+    scope = facts.model.enclosing_scope(found)
+    if not isinstance(scope, ast.Module) and any(
+        isinstance(a, ast.arg) and a.arg == "device" for a in ast.walk(scope.args)
+    ):
+        return True
+    stores = (
+        n
+        for s in {scope, facts.model.source.tree}
+        for n in own_nodes(s)
+        if isinstance(n, ast.Name) and n.id == "device" and isinstance(n.ctx, ast.Store)
+    )
+    return any(n.lineno < found.lineno for n in stores)
+
+
+def _by_variable(node: cst.Call | cst.SimpleString) -> Change:
+    title = "use the variable `device`"
+    if isinstance(node, cst.SimpleString):
+        return Change(title, "unsafe", ((node, cst.Name("device")),))
+    func = cst.ensure_type(node.func, cst.Attribute)
+    kept = [a for a in node.args if a.keyword is not None and a.keyword.value != "device"]
+    moved = node.with_changes(func=func.with_changes(attr=cst.Name("to")), args=[cst.Arg(cst.Name("device")), *kept])
+    return Change(title, "unsafe", ((node, moved),))

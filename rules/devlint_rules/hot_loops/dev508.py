@@ -1,0 +1,182 @@
+"""DEV508: copying the same host tensor to the accelerator at each step."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from devlint.lazy import cst, m
+from devlint.placement.devices import MOVES
+from devlint.placement.environment import access_path
+from devlint.placement.sources import own_nodes
+from devlint.placement.values import HOST, Kind, Value
+from devlint.rule import Change, Effect, Report, Rule
+from devlint_rules.hot_loops import stalls
+from devlint_rules.hot_loops.invariants import Changes
+
+if TYPE_CHECKING:
+    from devlint.facts import Facts
+    from devlint.placement.loops import HotLoop
+
+BUILDERS = {"torch.tensor", "torch.as_tensor", "torch.asarray"}
+
+
+class HostTensorInHotLoop(Rule):
+    """The same host tensor copied to the accelerator at each step.
+
+    ## What it does
+    Flags a move of a host tensor to an accelerator, and `torch.tensor(..., device=...)`, at each pass of a hot loop
+    where the tensor doesn't depend on the pass: its values are spelt out, or come from before the loop. Left alone:
+    tensors that the loop changes in place, random ones, and those that are made on the device to begin with.
+
+    ## Why is this bad
+    Each pass makes the same tensor and copies it again, and the host waits for the copy. Made once before the loop, it
+    costs nothing.
+
+    ## Example
+    ```python
+    import torch
+    from torch import nn
+
+    device = torch.device("cuda")
+    model = nn.Linear(4, 3).to(device)
+    loader = torch.utils.data.DataLoader(torch.ones(8, 4), batch_size=2)
+    weights = torch.tensor([0.2, 0.3, 0.5])
+    for batch in loader:
+        output = model(batch.to(device)) * weights.cuda()
+    ```
+
+    ## Use instead
+    ```python
+    import torch
+    from torch import nn
+
+    device = torch.device("cuda")
+    model = nn.Linear(4, 3).to(device)
+    loader = torch.utils.data.DataLoader(torch.ones(8, 4), batch_size=2)
+    weights = torch.tensor([0.2, 0.3, 0.5])
+    weights_on_device = weights.cuda()
+    for batch in loader:
+        output = model(batch.to(device)) * weights_on_device
+    ```
+
+    ## Fix safety
+    Unsafe: code outside of the file's sight may change the tensor while the loop runs.
+
+    ## References
+    - [Performance Tuning Guide: create tensors directly on the target device](https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html)
+    """
+
+    code = "DEV508"
+    name = "host-tensor-in-hot-loop"
+    trigger = r"\.\s*(?:cuda|to|xpu|mps)\s*\(|\b(?:tensor|as_tensor|asarray)\s*\("
+    needs = stalls.NEEDS
+    only_hot = True
+    effect = Effect(syncs=4, words="cuda")
+    seen_as = ("transfer",)
+    fix = "U"
+
+    def shape(self) -> m.BaseMatcherNode:
+        return m.Call()
+
+    def judge(self, node: cst.Call, facts: Facts) -> Iterator[Report]:
+        copied = _copied(node, facts)
+        known = facts.on_accelerator(node) if copied is not None else None
+        hot = facts.hot_loop(node) if known is not None else None
+        if copied is None or known is None or hot is None or isinstance(hot.node, ast.comprehension):
+            return
+        around = hot.node or facts.model.enclosing_scope(facts.statement)
+        changes = Changes(around, facts)
+        if not changes.leave(copied) or _is_changed(facts.node(node), facts.statement, around):
+            return
+        value, likely = known
+        change = _hoisted(node, hot, changes, facts)
+        yield Report(
+            node,
+            f"`{facts.name_of(node)}` copies the same host tensor to {stalls.place_of(value)} at each step",
+            "likely" if likely or hot.likely else "certain",
+            notes=stalls.loop_notes(hot, value, facts),
+            hint=None if change else "make it once before the loop",
+            change=change,
+        )
+
+
+def _copied(node: cst.Call, facts: Facts) -> ast.expr | None:
+    """What a call copies from the host: the tensor that it moves, or the data that it makes one of."""
+    if isinstance(node.func, cst.Attribute) and node.func.attr.value in MOVES:
+        receiver = facts.value(node.func.value)
+        return facts.node(node.func.value) if _on_host(receiver) else None
+    if facts.qualified(node.func) not in BUILDERS or not node.args:
+        return None
+    keywords = {a.keyword.value for a in node.args if a.keyword is not None}
+    if "device" not in keywords or "requires_grad" in keywords or facts.value(node.args[0].value).is_tensor:
+        return None
+    return facts.node(node.args[0].value)
+
+
+def _on_host(value: Value) -> bool:
+    options = [v for _, v in value.alternatives()]
+    return all(v.kind is Kind.TENSOR and v.place == HOST and not v.likely for v in options)
+
+
+def _is_changed(made: ast.expr | None, statement: ast.stmt, around: ast.AST) -> bool:
+    """The loop needs a fresh one each time: it adds to it, writes into it, or puts something else in its place."""
+    match statement:
+        case ast.Assign(targets=targets, value=value) if value is made:
+            paths = [access_path(t) for t in targets]
+        case ast.AnnAssign(target=target, value=value) if value is made:
+            paths = [access_path(target)]
+        case _:
+            return False
+    return any(
+        path is None or _changes(node, path) for path in paths for node in own_nodes(around) if node is not statement
+    )
+
+
+def _changes(node: ast.AST, path: str) -> bool:
+    match node:
+        case ast.Assign(targets=targets):
+            return any(access_path(t) == path or _is_part(t, path) for t in targets)
+        case ast.AugAssign(target=target) | ast.For(target=target):
+            return access_path(target) == path or _is_part(target, path)
+        case ast.Call(func=ast.Attribute(value=receiver, attr=name)):
+            return name.endswith("_") and access_path(receiver) == path
+        case ast.keyword(arg="out", value=value):
+            return access_path(value) == path
+    return False
+
+
+def _is_part(target: ast.expr, path: str) -> bool:
+    return isinstance(target, ast.Subscript) and access_path(target.value) == path
+
+
+def _hoisted(node: cst.Call, hot: HotLoop, changes: Changes, facts: Facts) -> Change | None:
+    """The tensor made before the loop; a statement that only makes it moves there, another one uses a new name."""
+    loop, found = stalls.statement_loop(hot), facts.node(node)
+    if loop is None or found is None or not all(changes.leave(a) for a in _device_arguments(found)):
+        return None
+    statement = facts.statement
+    code = facts.code_of(found)
+    if isinstance(statement, ast.Assign) and statement.value is found and isinstance(statement.targets[0], ast.Name):
+        if statement not in loop.body or len(loop.body) < 2 or statement.lineno == loop.lineno:
+            return None
+        return Change(
+            "make it once, before the loop",
+            "unsafe",
+            edits=(facts.inserted_before(loop, facts.code_of(statement)), facts.removed(statement)),
+        )
+    moved = node.func.value if isinstance(node.func, cst.Attribute) else None
+    name = f"{moved.value}_on_device" if isinstance(moved, cst.Name) else ""
+    if not name or name in facts.text.text:
+        return None
+    return Change(
+        "move it once, before the loop",
+        "unsafe",
+        ((node, cst.Name(name)),),
+        (facts.inserted_before(loop, f"{name} = {code}"),),
+    )
+
+
+def _device_arguments(call: ast.expr) -> list[ast.expr]:
+    return [*call.args, *(k.value for k in call.keywords)] if isinstance(call, ast.Call) else []

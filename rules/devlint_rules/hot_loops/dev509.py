@@ -1,0 +1,258 @@
+"""DEV509: reading the clock while the accelerator still works."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from devlint.knowledge import canonical, torch_knowledge
+from devlint.lazy import cst, m
+from devlint.placement.environment import access_path
+from devlint.placement.sources import own_nodes
+from devlint.placement.values import Kind, Sort, Value
+from devlint.rule import Change, Effect, Report, Rule
+from devlint_rules.hot_loops import stalls
+
+if TYPE_CHECKING:
+    from devlint.facts import Facts
+
+_NAMES = ("time", "perf_counter", "monotonic", "process_time")
+CLOCKS = (
+    {f"time.{name}{unit}" for name in _NAMES for unit in ("", "_ns")}
+    | {"timeit.default_timer", "datetime.datetime.now", "datetime.now"}
+)  # fmt: skip
+# Methods that neither wait for the accelerator nor give it anything that takes long.
+_HARMLESS = frozenset(
+    {"append", "zero_grad", "step", "backward", "update", "train", "eval", "detach", "set_to_none", "to", "cuda", "size", "parameters",
+     "mean", "sum", "view", "reshape", "float", "half", "argmax", "softmax", "unsqueeze", "squeeze", "format", "scale"}
+)  # fmt: skip
+
+
+class Measured(NamedTuple):
+    """A difference of two clock readings."""
+
+    start: ast.stmt
+    # The statement that reads the clock for the second time.
+    end: ast.stmt
+
+
+class UnsynchronisedTiming(Rule):
+    """A time that is taken while the accelerator still works.
+
+    ## What it does
+    Flags a difference of two readings of a wall clock where a model runs on an accelerator in between, and nothing makes
+    the host wait before the second reading: no `synchronize()`, no event, no value that is read. Left alone: work on the
+    host, loops over a loader (the last step's rest hardly counts), and stretches with calls that may wait themselves.
+
+    ## Why is this bad
+    Calls only queue work for the accelerator and return at once. The clock shows how long the queueing took, not the
+    work: models look many times faster than they are.
+
+    ## Example
+    ```python
+    import time
+
+    import torch
+    from torch import nn
+
+    model = nn.Linear(1024, 1024).to("cuda")
+    batch = torch.ones(1024, 1024, device="cuda")
+    start = time.perf_counter()
+    for _ in range(10):
+        output = model(batch)
+    elapsed = time.perf_counter() - start
+    ```
+
+    ## Use instead
+    ```python
+    import time
+
+    import torch
+    from torch import nn
+
+    model = nn.Linear(1024, 1024).to("cuda")
+    batch = torch.ones(1024, 1024, device="cuda")
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    for _ in range(10):
+        output = model(batch)
+    torch.cuda.synchronize()
+    elapsed = time.perf_counter() - start
+    ```
+
+    ## Fix safety
+    Unsafe: the program waits where it didn't. `torch.cuda.Event(enable_timing=True)` measures without waiting, and
+    `torch.utils.benchmark.Timer` does all of it by itself.
+
+    ## References
+    - [CUDA semantics: asynchronous execution](https://docs.pytorch.org/docs/stable/notes/cuda.html#asynchronous-execution)
+    - [torch.utils.benchmark](https://docs.pytorch.org/tutorials/recipes/recipes/benchmark.html)
+    """
+
+    code = "DEV509"
+    name = "unsynchronised-timing"
+    trigger = r"[\w)]\s*-\s*[A-Za-z_]"
+    needs = (r"\b(?:time|perf_counter|monotonic|default_timer|now)(?:_ns)?\s*\(\s*\)", *stalls.NEEDS[:1])
+    effect = Effect(counts="early reading", syncs=1)
+    fix = "U"
+
+    @classmethod
+    def suspects(cls, node: ast.stmt | ast.expr) -> bool:
+        return any(_is_difference(part) for part in ast.walk(node))
+
+    def shape(self) -> m.BaseMatcherNode:
+        return m.BinaryOperation(operator=m.Subtract())
+
+    def judge(self, node: cst.BinaryOperation, facts: Facts) -> Iterator[Report]:
+        found = facts.node(node)
+        measured = _measured(found, facts) if isinstance(found, ast.BinOp) else None
+        work = _last_work(measured, facts) if measured is not None else None
+        if measured is None or work is None:
+            return
+        call, value, likely = work
+        change = _synchronised(measured, value, facts)
+        yield Report(
+            node,
+            f"`{facts.name_of(node)}` doesn't count the work of {stalls.place_of(value)}: the clock is read while "
+            "that is still queued",
+            "likely" if likely else "certain",
+            notes=(
+                facts.note("the clock starts here", measured.start),
+                facts.note(f"`{ast.unparse(call.func)}(...)` only queues work", call),
+            ),
+            hint=None if change else "synchronize before each reading, or use events",
+            change=change,
+        )
+
+
+def _is_difference(node: ast.AST) -> bool:
+    match node:
+        case ast.BinOp(left=ast.Call(args=[]) | ast.Name(), op=ast.Sub(), right=ast.Name() | ast.Attribute()):
+            return True
+    return False
+
+
+def _measured(difference: ast.BinOp, facts: Facts) -> Measured | None:
+    """The two readings, where both are seen and the first one stands before the second one."""
+    end: ast.stmt | None = facts.statement
+    if not _reads_clock(difference.left, facts):
+        end = _reading(difference.left, difference.lineno, facts)
+    start = _reading(difference.right, end.lineno if end is not None else 0, facts)
+    if start is None or end is None or start is end:
+        return None
+    return Measured(start, end)
+
+
+def _reads_clock(node: ast.expr, facts: Facts) -> bool:
+    return isinstance(node, ast.Call) and canonical(facts.model.resolved(node.func).name) in CLOCKS
+
+
+def _reading(name: ast.expr, before: int, facts: Facts) -> ast.stmt | None:
+    """The last statement before a line that binds a name, where it binds a reading of the clock to it."""
+    path = access_path(name)
+    scope = facts.model.enclosing_scope(name)
+    bound = [
+        node
+        for node in own_nodes(scope)
+        if isinstance(node, ast.Assign) and node.lineno < before and path in [access_path(t) for t in node.targets]
+    ]
+    last = max(bound, key=lambda node: node.lineno, default=None)
+    return last if path is not None and last is not None and _reads_clock(last.value, facts) else None
+
+
+def _last_work(measured: Measured, facts: Facts) -> tuple[ast.Call, Value, bool] | None:
+    """(call, what it gives, likely): what still runs on an accelerator when the clock is read for the second time."""
+    scope = facts.model.enclosing_scope(measured.end)
+    between = [
+        node
+        for node in own_nodes(scope)
+        if isinstance(node, (ast.Call, ast.FormattedValue))
+        and (measured.start.end_lineno or measured.start.lineno) < node.lineno < measured.end.lineno
+    ]
+    # As they run: what is given to a call ends before it.
+    between.sort(key=lambda node: (node.end_lineno or 0, node.end_col_offset or 0))
+    work: tuple[ast.Call, Value, bool] | None = None
+    for node in between:
+        known = _works(node, facts) if isinstance(node, ast.Call) else None
+        if known is not None and isinstance(node, ast.Call):
+            work = (node, *known)
+        elif work is not None and _may_wait(node, facts):
+            work = None
+    if work is None or not _leads_to(work[0], measured, between, facts):
+        return None
+    return work
+
+
+def _works(call: ast.Call, facts: Facts) -> tuple[Value, bool] | None:
+    """(what it gives, likely) where a call runs a module on an accelerator, one that surely doesn't wait by itself."""
+    for _, module in facts.model.value(call.func).alternatives():
+        forward = module.cls.method("forward") if module.is_module and module.cls is not None else None
+        if not module.is_module or (forward is not None and any(_reads_value(n) for n in forward.nodes)):
+            continue
+        if module.cls is None and not module.name.startswith(("torch.nn.", "torchvision.")):
+            continue
+        for _, result in facts.model.value(call).alternatives():
+            if result.place.off_host:
+                return result, module.likely or result.place.sort is not Sort.ACCELERATOR
+    return None
+
+
+def _reads_value(node: ast.AST) -> bool:
+    """A call in a `forward` that may wait for a value."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)):
+            return name in ("item", "tolist", "cpu", "numpy", "synchronize", "nonzero", "print", "int", "float", "bool")
+    return False
+
+
+def _may_wait(node: ast.Call | ast.FormattedValue, facts: Facts) -> bool:
+    """Whether the host may wait for the accelerator in a call: surely not in torch's own functions and a few more."""
+    if isinstance(node, ast.FormattedValue):
+        return facts.model.value(node.value).kind not in (Kind.SCALAR, Kind.CONSTANT)
+    value = facts.model.value(node.func)
+    if value.kind is Kind.REFERENCE:
+        name = canonical(value.name)
+        plain = name in torch_knowledge().functions and torch_knowledge().functions[name] != "scalar"
+        return not (
+            plain or name in torch_knowledge().factories or name in CLOCKS or name in ("builtins.range", "builtins.len")
+        )
+    return not (isinstance(node.func, ast.Attribute) and node.func.attr in _HARMLESS and value.cls is None)
+
+
+def _leads_to(work: ast.Call, measured: Measured, between: list[ast.Call | ast.FormattedValue], facts: Facts) -> bool:
+    """Whether the work is done on each way from one reading to the other, and is more than the rest of a last step."""
+    around = list(facts.model.ancestors(measured.end))
+    for parent in facts.model.ancestors(work):
+        if parent in around:
+            return True
+        if isinstance(parent, (ast.If, ast.ExceptHandler, ast.Lambda, ast.comprehension)):
+            return False
+        if isinstance(parent, (ast.For, ast.AsyncFor, ast.While)):
+            hot = facts.model.hot_loop(work)
+            inside = set(ast.walk(parent))
+            waits = any(
+                node in inside and node is not work and not _is_work(node, facts) and _may_wait(node, facts)
+                for node in between
+            )
+            if waits or (hot is not None and hot.kind == "batch"):
+                return False
+    return True
+
+
+def _is_work(node: ast.AST, facts: Facts) -> bool:
+    return isinstance(node, ast.Call) and _works(node, facts) is not None
+
+
+def _synchronised(measured: Measured, value: Value, facts: Facts) -> Change | None:
+    backend = value.place.name.split(":")[0]
+    if value.place.sort is not Sort.ACCELERATOR or backend not in ("cuda", "xpu", "mps"):
+        return None
+    if "torch" not in facts.model.source.bindings:
+        return None
+    call = f"torch.{backend}.synchronize()"
+    return Change(
+        "synchronize before each reading of the clock",
+        "unsafe",
+        edits=(facts.inserted_before(measured.start, call), facts.inserted_before(measured.end, call)),
+    )

@@ -1,0 +1,110 @@
+"""`devlint where`, as a user calls it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROJECT = {
+    "net.py": """\
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.fc(x)
+""",
+    "train.py": """\
+import torch
+from torch.utils.data import DataLoader
+
+from metrics import score
+from net import Net
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+net = Net().to(device)
+for x, y in DataLoader([], batch_size=2):
+    out = net(x.to(device))
+    print(out - y, score(out))
+
+
+def check(batch, hint):
+    moved = batch.cuda() if hint else batch
+    return moved
+""",
+}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    for name, text in PROJECT.items():
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def where(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "devlint", "where", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True)
+
+
+def test_a_line_is_explained_value_by_value(project: Path) -> None:
+    told = where(project, "train.py:11").stdout
+    assert told.startswith("train.py:11\n11 |     print(out - y, score(out))\n")
+    assert "\nout: tensor on cuda if there is one\n" in told
+    assert "    moved to cuda if there is one by `Net().to(...)` (train.py:8)\n" in told
+    assert "\ny: batch on cpu (likely)\n    comes from `DataLoader(...)` (train.py:9)\n" in told
+
+
+def test_one_value_is_asked_for(project: Path) -> None:
+    told = where(project, "train.py:11:y").stdout
+    assert "y: batch on cpu" in told
+    assert "out:" not in told
+
+
+def test_alternatives_come_with_their_conditions(project: Path) -> None:
+    told = where(project, "train.py:16:moved").stdout
+    assert "on cuda (likely), if hint\n" in told
+    assert "moved: unknown, if not (hint)\n" in told
+
+
+def test_it_says_why_something_is_unknown(project: Path) -> None:
+    called = where(project, "train.py:11:score(out)").stdout
+    assert "devlint knows nothing of what `metrics.score` returns" in called
+    given = where(project, "train.py:15:hint").stdout
+    assert "it is a parameter of `check`, whose callers in this file don't tell" in given
+
+
+def test_json_holds_the_same(project: Path) -> None:
+    (known,) = json.loads(where(project, "train.py:11:y", "--output-format", "json").stdout)
+    assert (known["text"], known["kind"], known["place"], known["likely"]) == ("y", "batch", "cpu", True)
+    assert known["trail"] == [["comes from `DataLoader(...)`", "train.py", 9]]
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("train.py", "error: train.py: isn't FILE:LINE or FILE:LINE:NAME, such as train.py:31:labels"),
+        ("gone.py:3", "error: gone.py: can't be read: No such file or directory"),
+        ("train.py:900", "error: train.py:900: the file has 16 lines"),
+        ("train.py:3", "error: train.py:3: no name, attribute or call starts there"),
+        (
+            "train.py:9:z",
+            "error: train.py:9: no `z` starts there; there is `x`, `y`, `DataLoader`, `DataLoader([], batch_size=2)`",
+        ),
+        ("bad.py:1", "error: bad.py: isn't valid Python: invalid syntax"),
+    ],
+)
+def test_bad_input_is_one_clear_line(project: Path, asked: str, said: str) -> None:
+    (project / "bad.py").write_text("x = = 1\n")
+    run = where(project, asked)
+    assert run.returncode == 2
+    assert run.stderr.splitlines() == [said]
+    assert run.stdout == ""
