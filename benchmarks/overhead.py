@@ -66,7 +66,7 @@ def training(device: str) -> Callable[[], None]:
     torch.manual_seed(0)
     model = resnet18().to(device)
     optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
-    images, labels = torch.randn(4, 3, 96, 96).to(device), torch.randint(10, (4,)).to(device)
+    images, labels = torch.randn(4, 3, 96, 96, device=device), torch.randint(10, (4,), device=device)
 
     def step() -> None:
         optimizer.zero_grad()

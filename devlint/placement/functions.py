@@ -23,6 +23,7 @@ from devlint.placement.values import (
     NOWHERE,
     SCALAR,
     UNKNOWN,
+    Guard,
     Happening,
     Kind,
     Place,
@@ -76,8 +77,10 @@ class Functions:
                     else self._analysis.objects.instance_of(model, "self")
                 )
                 continue
-            seen = [site[name] for site in sites if name in site]
-            value = join_all(seen) if seen and all(_is_known(v) for v in seen) else UNKNOWN
+            seen = {i: site[name] for i, site in enumerate(sites) if name in site}
+            value = _of_calls(seen, len(sites)) if seen and all(map(_is_known, seen.values())) else UNKNOWN
+            if self._is_number(frame, argument, value):
+                value = SCALAR
             if value.kind is Kind.UNKNOWN:
                 declared = self.declared(frame, argument, defaults.get(name))
                 keeps_place = declared.kind in (Kind.UNKNOWN, Kind.TENSOR) and _is_known(value)
@@ -99,6 +102,11 @@ class Functions:
         if isinstance(default, ast.Constant) and isinstance(default.value, (bool, int, float)):
             return SCALAR
         return UNKNOWN
+
+    def _is_number(self, frame: Frame, argument: ast.arg, value: Value) -> bool:
+        """Whether a parameter is annotated as a number, and nothing surer speaks against it."""
+        unsure = any(v.kind is Kind.UNKNOWN or v.likely for _, v in value.alternatives())
+        return unsure and self._analysis.annotations.annotated(frame, argument.annotation) is SCALAR
 
     def call_function(self, request: Call, function: FunctionModel, receiver: Value | None) -> Value:
         """A call of a project function: its result, with its side effects done to the caller."""
@@ -190,6 +198,8 @@ class Functions:
                     if isinstance(default, ast.Constant)
                     else self.declared(frame, argument, default)
                 )
+            elif self._is_number(frame, argument, value):
+                value = SCALAR
             elif value.kind is Kind.UNKNOWN:
                 declared = self.declared(frame, argument, None)
                 value = (
@@ -272,6 +282,17 @@ def _anything(bound: dict[str, Value]) -> Effects:
     """The effects of a call that wasn't followed: modules that it was given may have been moved."""
     sites = dict.fromkeys(site for value in bound.values() for site in unmoved_sites(value))
     return Effects(tuple((site, NOWHERE, None, True) for site in sites), ())
+
+
+def _of_calls(seen: dict[int, Value], calls: int) -> Value:
+    """What calls, by their number, give for a parameter: all of one call's arguments go together, and none with another's."""
+    values = list(seen.values())
+    if len(set(values)) == 1 or any(v.kind is Kind.SEQUENCE for v in values):
+        return join_all(values)
+    return either(
+        (frozenset(Guard(f"this is call {i + 1}", i == own) for i in range(calls)), value)
+        for own, value in seen.items()
+    )
 
 
 def _is_known(value: Value) -> bool:

@@ -61,12 +61,12 @@ def _meaning(name: str) -> Callable[[Call], Value]:
         return partial(_wrap, name=name)
     if name in knowledge.modules or name.startswith(ecosystem.MODULE_FACTORIES) or _is_pretrained(name):
         return partial(_new_module, name=name)
+    if name in knowledge.loaders:
+        return lambda request: Value(Kind.LOADER, name=name, pinned=_pins(request))
     for kind, names in ((Kind.OPTIMIZER, knowledge.optimizers), (Kind.SCHEDULER, knowledge.schedulers)):
         if name in names:
             made = Value(kind, name=name)
             return lambda request: made
-    if name in knowledge.loaders:
-        return lambda request: Value(Kind.LOADER, name=name, pinned=_pins(request))
     if name in ecosystem.TENSOR_TYPES or name in ("torch.nn.Parameter", "torch.autograd.Variable"):
         return partial(_tensor_constructor, name=name)
     if name in ecosystem.PASSING_ITERATORS or name.removeprefix("builtins.") in ecosystem.PASSING_ITERATORS:

@@ -212,11 +212,11 @@ class Value:
 
     @property
     def is_tensor(self) -> bool:
-        return self.kind in (Kind.TENSOR, Kind.PARAMETER)
+        return self.kind in _TENSORS
 
     @property
     def is_module(self) -> bool:
-        return self.kind in (Kind.MODULE, Kind.WRAPPER)
+        return self.kind in _MODULES
 
     @property
     def parts(self) -> Iterator[Value]:
@@ -259,6 +259,8 @@ class Value:
         )
 
 
+_TENSORS = frozenset({Kind.TENSOR, Kind.PARAMETER})
+_MODULES = frozenset({Kind.MODULE, Kind.WRAPPER})
 _identity = attrgetter(*(f.name for f in fields(Value) if f.compare))
 _fields = attrgetter(*(f.name for f in fields(Value) if f.init))
 
