@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from devlint.knowledge import canonical, ecosystem
+from devlint.placement.environment import unparsed
 from devlint.placement.interpreter import Frame
-from devlint.placement.sources import SourceModule, text_of
+from devlint.placement.sources import SourceModule
 from devlint.placement.values import (
     HOST,
     NOWHERE,
@@ -48,7 +49,7 @@ class Annotations:
             case ast.Name(id=name):
                 return self._typed(frame.lookup(name), owner, frame.source)
             case ast.Attribute():
-                text = text_of(annotation)
+                text = unparsed(annotation)
                 first, _, rest = text.partition(".")
                 base = frame.lookup(first)
                 return self._typed(
@@ -62,7 +63,7 @@ class Annotations:
         return self.annotated(frame, real[0], owner) if len(real) == 1 else UNKNOWN
 
     def _generic(self, frame: Frame, generic: ast.expr, arguments: ast.expr, owner: str) -> Value:
-        name = text_of(generic).rsplit(".", 1)[-1]
+        name = unparsed(generic).rsplit(".", 1)[-1]
         parts = arguments.elts if isinstance(arguments, ast.Tuple) else [arguments]
         match name:
             case "Optional" | "Final" | "ClassVar" | "Annotated":

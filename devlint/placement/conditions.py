@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from devlint.placement.environment import access_path
-from devlint.placement.sources import text_of
+from devlint.placement.environment import access_path, unparsed
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +39,7 @@ def _read(test: ast.expr) -> Condition:
     paths = {path for n in nodes if isinstance(n, ast.expr) and (path := access_path(n))}
     positive = _positive(test)
     return Condition(
-        text_of(positive or test),
+        unparsed(positive or test),
         positive is not None,
         # `self` by itself is no more than the way to its parts.
         tuple(sorted(paths - {"self"})),

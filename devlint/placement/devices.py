@@ -6,7 +6,7 @@ import ast
 import re
 
 from devlint.knowledge.ecosystem import DEVICE_NAMES
-from devlint.placement.sources import text_of
+from devlint.placement.environment import unparsed
 from devlint.placement.values import HOST, PREFERRED, Kind, Place, Sort, Value, accelerator, same_as
 
 # Backends of torch.device (https://docs.pytorch.org/docs/stable/tensor_attributes.html#torch.device).
@@ -64,7 +64,7 @@ def place_of_device(value: Value, node: ast.expr | None) -> tuple[Place, bool] |
         case Kind.REFERENCE | Kind.CLASS | Kind.FUNCTION | Kind.MODULE | Kind.WRAPPER | Kind.SEQUENCE | Kind.MAPPING:
             return None
     if node is not None and is_device_name(node):
-        return same_as(text_of(node)), True
+        return same_as(unparsed(node)), True
     return None
 
 
@@ -80,4 +80,4 @@ def _either(value: Value, node: ast.expr | None) -> tuple[Place, bool] | None:
     off_host = sorted(p.name for p in found if p.off_host)
     if off_host:
         return Place(Sort.PREFERRED, off_host[0].split(":")[0]) if HOST in found else PREFERRED, likely
-    return (same_as(text_of(node)) if node is not None else PREFERRED), True
+    return (same_as(unparsed(node)) if node is not None else PREFERRED), True

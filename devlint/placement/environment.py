@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from devlint.placement.sources import dotted
 from devlint.placement.values import (
     NO_GUARDS,
     UNKNOWN,
@@ -49,6 +50,18 @@ def _path_of(node: ast.Attribute | ast.Subscript) -> str | None:
         case ast.Subscript(slice=ast.Constant(value=str() | int() as key)) if base:
             return f"{base}[{key!r}]"
     return None
+
+
+def unparsed(node: ast.expr) -> str:
+    """What an expression says, as `ast.unparse` writes it; kept on the node."""
+    if isinstance(node, ast.Name):
+        return node.id
+    known: str | None = getattr(node, "devlint_text", None)
+    if known is None:
+        # Unparsing is slow, and most that is asked about are chains of names.
+        known = dotted(node) or ast.unparse(node)
+        setattr(node, "devlint_text", known)  # noqa: B010
+    return known
 
 
 def is_under(path: str, base: str) -> bool:

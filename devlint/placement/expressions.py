@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from devlint.knowledge import torch_knowledge
 from devlint.placement import narrowing
 from devlint.placement.devices import is_setting
-from devlint.placement.environment import access_path, merge
-from devlint.placement.sources import text_of
+from devlint.placement.environment import access_path, merge, unparsed
 from devlint.placement.values import (
     DEVICE_CLASS,
     GATHERED,
@@ -68,7 +67,8 @@ def _attribute(frame: Frame, node: ast.Attribute) -> Value:
     known = frame.env.get(path) if path else None
     if known is not None:
         return known
-    frame.analysis.note_attribute(frame, base, node)
+    if frame.tells:
+        frame.analysis.note_attribute(frame, base, node)
     if base.kind is Kind.EITHER:
         return either((guards, attribute(frame, option, node)) for guards, option in base.options)
     return frame.env.open(attribute(frame, base, node))
@@ -98,7 +98,7 @@ def attribute(frame: Frame, base: Value, node: ast.Attribute) -> Value:
         case Kind.MODULE | Kind.OBJECT:
             if name == "device" and not (base.cls is not None and base.cls.defines("device")):
                 return Value(
-                    Kind.DEVICE, place=base.place if base.place.off_host else same_as(text_of(node)), likely=True
+                    Kind.DEVICE, place=base.place if base.place.off_host else same_as(unparsed(node)), likely=True
                 )
             return _of_own_module(frame, frame.analysis.objects.attribute_of(base, name, node), node)
         case Kind.CLASS:
@@ -120,14 +120,14 @@ def attribute(frame: Frame, base: Value, node: ast.Attribute) -> Value:
 def _of_own_module(frame: Frame, value: Value, node: ast.Attribute) -> Value:
     """In `forward`, a parameter or buffer is where the module is: other tensors must be there too."""
     if value.kind is Kind.PARAMETER and value.place == NOWHERE and frame.function and frame.function.name == "forward":
-        return replace(value, place=same_as(text_of(node)))
+        return replace(value, place=same_as(unparsed(node)))
     return value
 
 
 def _place_or_same(base: Value, node: ast.expr) -> Place:
     if base.place.sort is not Sort.UNKNOWN:
         return base.place
-    return same_as(text_of(node))
+    return same_as(unparsed(node))
 
 
 def _tensor_attribute(base: Value, name: str, node: ast.Attribute) -> Value:

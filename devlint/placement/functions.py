@@ -15,6 +15,7 @@ from devlint.placement.limits import MAX_DEPTH, MAX_DEPTH_OUTSIDE, MAX_FIELDS, M
 from devlint.placement.request import unmoved_sites
 from devlint.placement.sources import FunctionModel
 from devlint.placement.values import (
+    ARGUMENT,
     EMPTY,
     HOST,
     MAX_ELEMENTS,
@@ -157,10 +158,7 @@ class Functions:
 
     def _run(self, function: FunctionModel, bound: dict[str, Value], depth: int) -> tuple[Value, Effects]:
         trails = {name: value.first_trail for name, value in bound.items()}
-        bound = {
-            name: _plain(value).retraced(partial(_marked, name=name)) if trails[name] else _plain(value)
-            for name, value in bound.items()
-        }
+        bound = {name: _plain(value).marked(name) if trails[name] else _plain(value) for name, value in bound.items()}
         value, effects = self._run_plain(function, bound, depth)
         if not any(trails.values()):
             return value, effects
@@ -314,14 +312,6 @@ def _holding(made: Value, attributes: dict[str, Value]) -> Value:
         return made
     depth = 1 + max(v.depth for v in attributes.values())
     return replace(made, keys=tuple(attributes), elements=tuple(attributes.values()), depth=depth)
-
-
-# The path of a step that stands for an argument's own trail.
-ARGUMENT = "<argument>"
-
-
-def _marked(trail: tuple[Step, ...], name: str) -> tuple[Step, ...]:
-    return (Step(name, ARGUMENT, 0, 0),) if trail else ()
 
 
 def _expanded(trail: tuple[Step, ...], trails: dict[str, tuple[Step, ...]]) -> tuple[Step, ...]:

@@ -74,9 +74,9 @@ class Frame:
 
     def lookup(self, name: str) -> Value:
         """The value of a plain name, as Python's scopes resolve it."""
-        value = self.env.get(name)
+        value = self.env.values.get(name)
         if value is not None:
-            return value
+            return self.env.open(value)
         if self.function is None or name not in self.function.local_names:
             outer = self.closure
             while outer is not None:
@@ -92,7 +92,8 @@ class Frame:
         """Assigns a value to a target."""
         match target:
             case ast.Name(id=name):
-                value = self.analysis.by_evidence(self, name, value)
+                if value.kind is Kind.UNKNOWN:
+                    value = self.analysis.by_evidence(self, name, value)
                 self.env.bind(name, value, target.lineno)
                 if self.record is not None:
                     self.record[target] = value
@@ -216,10 +217,12 @@ class Frame:
         )
 
     def _aug_assign(self, node: ast.AugAssign) -> None:
-        load = _as_load(node.target)
-        combined = ast.copy_location(ast.BinOp(load, node.op, node.value), node)
-        # Rules ask about the statement: the sum is in nobody's tree.
-        setattr(combined, "devlint_statement", node)  # noqa: B010
+        combined: ast.BinOp | None = getattr(node, "devlint_sum", None)
+        if combined is None:
+            combined = ast.copy_location(ast.BinOp(_as_load(node.target), node.op, node.value), node)
+            setattr(node, "devlint_sum", combined)  # noqa: B010
+            # Rules ask about the statement: the sum is in nobody's tree.
+            setattr(combined, "devlint_statement", node)  # noqa: B010
         self.bind(node.target, evaluate(self, combined), node)
 
     def _if(self, node: ast.If) -> None:

@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from devlint.placement.devices import place_of_device
+from devlint.placement.environment import unparsed
 from devlint.placement.expressions import combined, leaves
-from devlint.placement.sources import text_of
 from devlint.placement.values import (
     GATHERED,
     HOST,
@@ -68,7 +68,7 @@ class Call:
     @cached_property
     def text(self) -> str:
         """The call as written, shortened."""
-        text = text_of(self.node.func)
+        text = unparsed(self.node.func)
         return f"{text}(...)" if self.node.args or self.node.keywords else f"{text}()"
 
     def device(self, index: int, name: str = "device") -> tuple[Place, bool] | None:

@@ -344,12 +344,3 @@ def _children(node: ast.AST) -> list[ast.AST]:
 
 
 _UNINTERESTING = (ast.expr_context, ast.operator, ast.boolop, ast.unaryop)
-
-
-def text_of(node: ast.AST) -> str:
-    """What a node says, as `ast.unparse` writes it; kept on the node, for loops and callees come here again."""
-    known: str | None = getattr(node, "devlint_text", None)
-    if known is None:
-        known = ast.unparse(node)
-        setattr(node, "devlint_text", known)  # noqa: B010
-    return known

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from devlint.placement.classes import ClassModel
     from devlint.placement.sources import FunctionModel
 
+# The path of a step that stands for an argument's own trail.
+ARGUMENT = "<argument>"
+
 # More alternatives than these say nothing that a reader could use.
 MAX_ALTERNATIVES = 6
 # A trail keeps its newest steps.
@@ -68,8 +71,7 @@ class Sort(Enum):
     __hash__ = object.__hash__
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where a value is. `name` is `cuda:1` for an accelerator, and the source text of what it follows for SAME."""
 
     sort: Sort
@@ -177,6 +179,8 @@ class Value:
     depth: int = field(default=0, compare=False)
     _hash: int | None = field(default=None, init=False, repr=False, compare=False)
     _first_trail: tuple[Step, ...] | None = field(default=None, init=False, repr=False, compare=False)
+    # The same value as an argument of some name, for it is often handed on as the same one: `self`.
+    _marked: tuple[str, Value] | None = field(default=None, init=False, repr=False, compare=False)
 
     def __hash__(self) -> int:
         if self._hash is None:
@@ -208,11 +212,11 @@ class Value:
 
     @property
     def is_tensor(self) -> bool:
-        return self.kind in (Kind.TENSOR, Kind.PARAMETER)
+        return self.kind in _TENSORS
 
     @property
     def is_module(self) -> bool:
-        return self.kind in (Kind.MODULE, Kind.WRAPPER)
+        return self.kind in _MODULES
 
     @property
     def parts(self) -> Iterator[Value]:
@@ -232,6 +236,13 @@ class Value:
             self._first_trail = self.trail or next((trail for part in self.parts if (trail := part.first_trail)), ())
         return self._first_trail
 
+    def marked(self, name: str) -> Value:
+        """This value with a mark of that name in the place of every trail in it."""
+        if self._marked is None or self._marked[0] != name:
+            mark = (Step(name, ARGUMENT, 0, 0),)
+            self._marked = name, self.retraced(lambda trail: mark if trail else trail)
+        return self._marked[1]
+
     def retraced(self, change: Callable[[tuple[Step, ...]], tuple[Step, ...]]) -> Value:
         """This value with other trails, those of its parts included. `change` leaves an empty one as it is."""
         if not self.first_trail:
@@ -248,6 +259,8 @@ class Value:
         )
 
 
+_TENSORS = frozenset({Kind.TENSOR, Kind.PARAMETER})
+_MODULES = frozenset({Kind.MODULE, Kind.WRAPPER})
 _identity = attrgetter(*(f.name for f in fields(Value) if f.compare))
 _fields = attrgetter(*(f.name for f in fields(Value) if f.init))
 
@@ -355,10 +368,10 @@ def either(options: Iterable[tuple[Guards, Value]]) -> Value:
     """The value that is one of several, the same ones folded together."""
     folded: dict[Value, tuple[Guards, Value]] = {}
     for guards, option in options:
-        for more, leaf in option.alternatives():
+        for more, leaf in option.options or ((NO_GUARDS, option),):
             if not compatible(guards, more):
                 continue
-            together = guards | more
+            together = guards | more if more else guards
             known = folded.get(leaf)
             # Seen on two paths: only what both paths have in common still guards it.
             folded[leaf] = (known[0] & together, known[1]) if known else (together, leaf)
