@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from devlint.lazy import cst, m
 from devlint.placement.values import Kind
 from devlint.rule import Change, Effect, Report, Rule
-from devlint_rules.wrappers.unwrapping import class_of, is_expected, unwrapped
+from devlint_rules.guards import expects_missing
+from devlint_rules.wrappers.unwrapping import class_of, unwrapped
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
@@ -96,7 +97,7 @@ class MissingModuleAttribute(Rule):
     def judge(self, node: cst.Attribute, facts: Facts) -> Iterator[Report]:
         missing = facts.missing(node)
         found = facts.node(node)
-        if missing is None or found is None or is_expected(found, node.attr.value, facts):
+        if missing is None or found is None or expects_missing(found, node.attr.value, facts):
             return
         if missing.wrapper.inner is not None and missing.wrapper.inner.kind in (Kind.OPTIMIZER, Kind.SCHEDULER):
             # DEV405's matter: there is no model to unwrap.

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from devlint.lazy import cst, m
 from devlint.placement.values import Kind, Value
 from devlint.rule import Change, Effect, Report, Rule
+from devlint_rules.guards import expects_missing
 from devlint_rules.wrappers.bare import bare_model
-from devlint_rules.wrappers.unwrapping import is_expected
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
@@ -92,7 +92,7 @@ class ModuleOfBareModel(Rule):
         bare = bare_model(found.value, facts)
         if bare is None or _is_given_one(bare[0], found, facts):
             return
-        if is_expected(found, "module", facts) or _is_under_a_flag(found, facts):
+        if expects_missing(found, "module", facts) or _is_under_a_flag(found, facts):
             return
         model, unsure = bare
         subject = facts.name_of(node.value)

@@ -41,35 +41,3 @@ def _free_quote(found: ast.expr, facts: Facts) -> str:
     """A quote that a string at this place may use: before Python 3.12, not that of the f-string around it."""
     texts = [facts.code_of(parent) for parent in facts.model.ancestors(found) if isinstance(parent, ast.JoinedStr)]
     return "'" if any('"' in text for text in texts) else '"'
-
-
-def is_expected(found: ast.expr, attribute: str, facts: Facts) -> bool:
-    """The code is ready for the attribute to be missing."""
-    child: ast.AST = found
-    for parent in facts.model.ancestors(found):
-        match parent:
-            case ast.Try(body=body, handlers=handlers) if child in body:
-                if any(
-                    h.type is None or any(n in ast.unparse(h.type) for n in ("AttributeError", "Exception"))
-                    for h in handlers
-                ):
-                    return True
-            case ast.If(test=test) | ast.IfExp(test=test) if child is not test and _asks(test, attribute):
-                return True
-            case ast.BoolOp(values=values) if any(v is not child and _asks(v, attribute) for v in values):
-                return True
-        child = parent
-    return False
-
-
-def _asks(test: ast.expr, attribute: str) -> bool:
-    """`hasattr(x, "<attribute>")` in a condition."""
-    return any(
-        isinstance(n, ast.Call)
-        and isinstance(n.func, ast.Name)
-        and n.func.id in ("hasattr", "getattr")
-        and len(n.args) > 1
-        and isinstance(n.args[1], ast.Constant)
-        and n.args[1].value == attribute
-        for n in ast.walk(test)
-    )
