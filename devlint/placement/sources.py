@@ -153,7 +153,7 @@ class SourceModule:
     @cached_property
     def _called_at(self) -> dict[str, list[int]]:
         found: dict[str, list[int]] = defaultdict(list)
-        for match in re.finditer(r"(\w+)\s*\(", self.text):
+        for match in re.finditer(r"\b(\w+)\s*\(", self.text):
             found[match[1]].append(match.start())
         return found
 
