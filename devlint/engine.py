@@ -74,6 +74,7 @@ class Linter:
                 and (names := self._imported(source, path, rule))
             ):
                 triggered[rule] = names
+        triggered |= {rule: frozenset() for rule in self._by_callers(raw, path, set(rules) - triggered.keys())}
         if triggered:
             inspection = _Inspection(self, source, path, _parse(source), triggered)
             yield from inspection.findings()
@@ -82,6 +83,16 @@ class Linter:
     def _imported(self, source: Source, path: Path, rule: type[Rule]) -> frozenset[str]:
         """Names that the source imports from modules that bear the trigger of an event rule."""
         return frozenset(self.project().names_from(path, source.text, pattern_of(rule)))
+
+    def _by_callers(self, raw: bytes, path: Path, rules: set[type[Rule]]) -> list[type[Rule]]:
+        """The rules that a file is suspected of together with those that import it: they may call it in a loop, or mix."""
+        open_to = [rule for rule in rules if rule.event == "mixing" or (rule.only_hot and pattern_of(rule).search(raw))]
+        if not open_to:
+            return []
+        from devlint.placement.texts import read
+
+        together = b"\n".join([raw, *map(read, self.project().importers.of(path))])
+        return [rule for rule in open_to if suspicious(together, [rule])]
 
     def hints(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return self.settings.loader_names, self.settings.hot_functions

@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from devlint.knowledge import ecosystem
 from devlint.placement.cold import ColdCode, is_warm_up
+from devlint.placement.importers import is_test
 from devlint.placement.sources import FunctionNode, own_nodes
 from devlint.placement.values import OVER_LOADER, Kind, Step, Value
 
@@ -69,6 +70,8 @@ class HotLoop:
     node: Loop | None = None
     # What a pass is: a batch of a loader, a step of training, or some call of a module, which may be a model's depth.
     kind: Pass = "call"
+    # The file that it stands in.
+    file: str = ""
 
 
 class Loops:
@@ -80,7 +83,8 @@ class Loops:
         self._judged: dict[ast.AST, HotLoop | None] = {}
         self._called_in_loop: dict[tuple[ast.AST, int], bool] = {}
         self._cold = ColdCode(model)
-        self._in_test = _is_test(Path(model.source.path))
+        # A test reads what it checks; nobody waits for it.
+        self._in_test = is_test(Path(model.source.path))
 
     def around(self, node: ast.AST, depth: int = 0) -> HotLoop | None:
         """The hot loop that runs a node each pass; None where there is none, or where a guard makes it cold."""
@@ -125,7 +129,9 @@ class Loops:
         known = self._called_in_loop.get((function, depth))
         if known is None:
             units = self._model.calling_units(self._model.source.function(function))
-            known = any(self.possible(u.node, depth + 1) for u in units)
+            known = any(self.possible(u.node, depth + 1) for u in units) or any(
+                other.may_be_hot(u, depth + 1) for other, u in self._model.units_elsewhere(function)
+            )
             self._called_in_loop[function, depth] = known
         return known
 
@@ -176,7 +182,9 @@ class Loops:
 
     def _hot(self, loop: Loop, reason: str, *, likely: bool, kind: Pass) -> HotLoop:
         where = loop.iter if isinstance(loop, ast.comprehension) else loop
-        return HotLoop(where.lineno, where.col_offset, reason, likely, node=loop, kind=kind)
+        return HotLoop(
+            where.lineno, where.col_offset, reason, likely, node=loop, kind=kind, file=self._model.source.path
+        )
 
     def _over_loader(self, iterated: ast.expr) -> bool | None:
         """False: surely a loader; True: likely one; None: no."""
@@ -252,17 +260,16 @@ class Loops:
     # -- callers ---------------------------------------------------------------------------------------------------
 
     def _through_callers(self, function: FunctionNode, depth: int) -> HotLoop | None:
-        """Hot because a hot loop of this file calls the function, or a framework does."""
+        """Hot because a hot loop calls the function, here or in a file that imports this one, or a framework does."""
         if self._is_step_function(function):
-            return HotLoop(
-                function.lineno, function.col_offset, f"`{function.name}` is called each step", likely=True, kind="step"
-            )
+            reason, file = f"`{function.name}` is called each step", self._model.source.path
+            return HotLoop(function.lineno, function.col_offset, reason, likely=True, kind="step", file=file)
         if depth >= MAX_CALLERS:
             return None
-        for step, node in self._model.callers(function):
-            hot = self.around(node, depth + 1)
+        for model, step, node in self._model.callers(function):
+            hot = model.hot_loop(node, depth + 1)
             if hot is not None:
-                return HotLoop(hot.line, hot.column, hot.reason, True, (*hot.path, step), kind=hot.kind)
+                return replace(hot, likely=True, path=(*hot.path, step), node=None)
         return None
 
 
@@ -278,11 +285,6 @@ def _is_plain(iterated: ast.expr) -> bool:
         case ast.Attribute(attr="shape") | ast.Subscript(slice=ast.Constant(value=str())):
             return True
     return False
-
-
-def _is_test(path: Path) -> bool:
-    """A test reads what it checks; nobody waits for it."""
-    return path.name.startswith("test_") or path.stem.endswith("_test") or path.name == "conftest.py"
 
 
 def _is_model(value: Value) -> bool:

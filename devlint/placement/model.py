@@ -36,9 +36,13 @@ MAX_CALL_SITES = 40
 class PlacementModel:
     """Kinds and places in one file. Scopes are run when they are first asked about."""
 
-    def __init__(self, source: SourceModule, project: Project, hints: Hints | None = None) -> None:
-        hints = hints or Hints()
+    def __init__(
+        self, source: SourceModule, project: Project, hints: Hints | None = None, *, looks_around: bool = True
+    ) -> None:
+        self._hints = hints = hints or Hints()
         self.source = source
+        # Whether the callers in other files are asked as well; theirs aren't.
+        self._looks_around = looks_around
         self.loader_names = (*ecosystem.LOADER_NAMES, *hints.loader_names)
         self._analysis = Analysis(source, project, hints)
         self._record: dict[ast.expr, Value] = {}
@@ -54,7 +58,7 @@ class PlacementModel:
     # -- running scopes --------------------------------------------------------------------------------------------
 
     def ensure(self, scope: FunctionModel | None, chain: int = 0) -> Frame | None:
-        """Runs a scope (None: the module's top level) once, its callers in this file before it."""
+        """Runs a scope (None: the module's top level) once, its callers before it."""
         if scope in self._frames:
             return self._frames[scope]
         self._frames[scope] = None
@@ -67,6 +71,7 @@ class PlacementModel:
         if chain < MAX_CALLER_CHAIN:
             for caller in dict.fromkeys(u.scope for u in self.calling_units(scope)):
                 self.ensure(caller, chain + 1)
+        self._hear_callers(scope)
         self._frames[scope] = self._run(scope, closure)
         return self._frames[scope]
 
@@ -204,13 +209,13 @@ class PlacementModel:
                 return self.pinned
         return self.missing
 
-    def hot_loop(self, node: ast.AST) -> HotLoop | None:
-        """The hot loop that runs a node each pass."""
-        return self._loops.around(node)
+    def hot_loop(self, node: ast.AST, depth: int = 0) -> HotLoop | None:
+        """The hot loop that runs a node each pass; `depth` calls lie between it and what is asked about already."""
+        return self._loops.around(node, depth)
 
-    def may_be_hot(self, unit: Unit) -> bool:
+    def may_be_hot(self, unit: Unit, depth: int = 0) -> bool:
         """Whether a unit stands in some loop, or may be called from one; told without running its scope."""
-        return self._loops.possible(unit.node)
+        return self._loops.possible(unit.node, depth)
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
         """The nodes around a node, innermost first."""
@@ -218,13 +223,13 @@ class PlacementModel:
 
     def calling_units(self, scope: FunctionModel) -> list[Unit]:
         """The units of this file that may call a function, going by its name (a constructor: its class's)."""
-        if scope.name.startswith("__") and scope.name != "__init__":
-            return []
-        name = scope.cls.name if scope.cls is not None and scope.name == "__init__" else scope.name
-        lines = sorted(set(self.source.called_on(name)) - {scope.node.lineno})
-        if not lines or len(lines) > MAX_CALL_SITES:
-            return []
-        return [u for u in units_at(self.source, lines) if u.scope is not scope]
+        name = _called_as(scope)
+        return [u for u in self.units_calling(name, scope.node.lineno) if u.scope is not scope] if name else []
+
+    def units_calling(self, name: str, defined_on: int = 0) -> list[Unit]:
+        """The units of this file that may call something of a name."""
+        lines = sorted(set(self.source.called_on(name)) - {defined_on})
+        return list(units_at(self.source, lines)) if 0 < len(lines) <= MAX_CALL_SITES else []
 
     def enclosing_scope(self, node: ast.AST) -> FunctionNode | ast.Module:
         """The function that a node runs in, or the module."""
@@ -239,22 +244,60 @@ class PlacementModel:
             if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name.id for t in node.targets):
                 yield node.value
 
-    def callers(self, function: FunctionNode) -> list[tuple[Step, ast.Call]]:
-        """The calls of a function that were seen in this file."""
-        model = self.source.function(function)
-        self.ensure(model)
+    def callers(self, function: FunctionNode) -> list[tuple[PlacementModel, Step, ast.Call]]:
+        """The calls of a function that were seen in this file and in those that import it, with each one's model."""
+        scope = self.source.function(function)
+        self.ensure(scope)
+        message = f"`{function.name}` is called each step from here"
         return [
-            (
-                Step(
-                    f"`{function.name}` is called each step from here",
-                    self.source.path,
-                    node.lineno,
-                    node.col_offset,
-                ),
-                node,
-            )
-            for node in self._analysis.functions.call_nodes.get(model, ())
+            (model, Step(message, model.source.path, node.lineno, node.col_offset), node)
+            for model in (self, *self._calling_models(scope))
+            for _, node in model._calls_of(scope)
         ]
+
+    def _calls_of(self, scope: FunctionModel) -> Iterator[tuple[FunctionModel, ast.Call]]:
+        """The calls of a function that were seen in the scopes that were run, by the name that it has here."""
+        for called, nodes in self._analysis.functions.call_nodes.items():
+            if called is scope or (called.source.path, called.node.lineno) == (scope.source.path, scope.node.lineno):
+                yield from ((called, node) for node in nodes)
+
+    # -- other files -----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _importing(self) -> list[PlacementModel]:
+        """The models of the few files that import this one; they serve the other files that those import as well."""
+        if not self._looks_around:
+            return []
+        project = self._analysis.project
+        found = []
+        for path in project.importers.of(Path(self.source.path)):
+            source = project.load(path)
+            if source is not None:
+                known = project.memory.get(("importing", path))
+                if not isinstance(known, PlacementModel):
+                    known = PlacementModel(source, project, self._hints, looks_around=False)
+                    project.memory["importing", path] = known
+                found.append(known)
+        return found
+
+    def units_elsewhere(self, function: FunctionNode) -> list[tuple[PlacementModel, Unit]]:
+        """The units of files that import this one that may call a function, going by its name."""
+        name = _called_as(self.source.function(function))
+        return [(other, unit) for other in self._importing for unit in other.units_calling(name)] if name else []
+
+    def _calling_models(self, scope: FunctionModel) -> Iterable[PlacementModel]:
+        """The models of other files in which something calls a function, those calls run."""
+        units = self.units_elsewhere(scope.node)
+        for other, unit in units:
+            other.ensure(unit.scope)
+        return dict.fromkeys(other for other, _ in units)
+
+    def _hear_callers(self, scope: FunctionModel) -> None:
+        """Takes what other files give a function for its parameters."""
+        log = self._analysis.functions.call_log
+        for other in self._calling_models(scope):
+            for called in dict.fromkeys(called for called, _ in other._calls_of(scope)):
+                log[scope] += other._analysis.functions.call_log[called]
 
     def is_unbound(self, name: ast.Name) -> bool:
         """Whether nothing that can be seen binds a name where it is read: reading it is a NameError."""
@@ -268,6 +311,13 @@ class PlacementModel:
     def packages(self) -> frozenset[str]:
         """The packages that the file imports, by their first name."""
         return self.source.imported_packages
+
+
+def _called_as(scope: FunctionModel) -> str:
+    """The name that calls of a function bear; "" for those that Python calls by itself."""
+    if scope.name == "__init__":
+        return scope.cls.name if scope.cls is not None else ""
+    return "" if scope.name.startswith("__") else scope.name
 
 
 def build(path: Path, text: str, tree: ast.Module, project: Project, hints: Hints | None = None) -> PlacementModel:

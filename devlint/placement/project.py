@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from devlint.placement.importers import Importers
 from devlint.placement.sources import SourceModule
 from devlint.placement.texts import Texts
 
@@ -51,6 +52,7 @@ class Project:
         self._packages: dict[Path, tuple[Path, str]] = {}
         self._kept_bytes = 0
         self.texts = Texts(self)
+        self.importers = Importers(self)
         # What analyses of the project's modules have worked out so far.
         self.memory: Memory = {}
 
@@ -140,6 +142,21 @@ class Project:
                 names |= _imported(match["names"]) if match["names"] else {match["alias"] or module.split(".")[0]}
         return names
 
+    def imports_of(self, path: Path) -> set[Path]:
+        """The project's files that a file imports, told without parsing it."""
+        try:
+            text = path.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return set()
+        found: set[Path] = set()
+        for match in _IMPORT.finditer(text):
+            module = self._absolute(match["module"] or match["plain"], path)
+            # `from package import module` names a module as well.
+            names = [f"{module}.{name}" for name in _imported(match["names"], original=True)] if match["names"] else []
+            located = (self.locate(name, path) for name in [module, *names] if name)
+            found.update(location.resolve() for location in located if location is not None)
+        return found
+
     def _absolute(self, module: str, path: Path) -> str:
         stripped = module.lstrip(".")
         level = len(module) - len(stripped)
@@ -166,8 +183,8 @@ _IMPORT = re.compile(
 )
 
 
-def _imported(names: str) -> set[str]:
-    """The names that the part of a statement after `import` binds."""
+def _imported(names: str, *, original: bool = False) -> set[str]:
+    """The names that the part of a statement after `import` binds, or those that it asks for."""
     without_comments = re.sub(r"#[^\n]*", "", names)
     parts = (part.split() for part in without_comments.strip("() \n").replace("\\", "").split(","))
-    return {words[-1] for words in parts if words and words[-1].isidentifier()}
+    return {words[0 if original else -1] for words in parts if words and words[-1].isidentifier()}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from devlint.placement.analysis import OutOfBudgetError
@@ -35,16 +36,20 @@ class Pinned(NamedTuple):
 def pinned_calls(analysis: Analysis, record: Mapping[ast.expr, Value]) -> dict[ast.Call, Pinned]:
     """Call -> what pins it: calls of this file in replicas, and wraps of classes whose pinned calls are elsewhere."""
     found: dict[ast.Call, Pinned] = {}
+    # A caller in another file has its own view of what it wraps.
+    callers = {str(path) for path in analysis.project.importers.of(Path(analysis.source.path))}
     seen: set[tuple[object, str]] = set()
-    for node, value in list(record.items()):
-        for _, option in value.alternatives() if isinstance(node, ast.Call) else ():
+    for node, value in [(n, v) for n, v in record.items() if isinstance(n, ast.Call)]:
+        for _, option in value.alternatives():
             key = (option.inner.cls if option.inner is not None else None, option.site)
             if not _has_replicas(option) or key in seen:
                 continue
             seen.add(key)
             for pinned in _of_wrapper(analysis, option):
-                at_home = pinned.function.source is analysis.source
-                found.setdefault(pinned.call if at_home else node, pinned)  # type: ignore[arg-type]
+                if pinned.function.source is analysis.source:
+                    found.setdefault(pinned.call, pinned)
+                elif pinned.function.source.path not in callers:
+                    found.setdefault(node, pinned)
     return found
 
 

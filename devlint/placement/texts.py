@@ -17,9 +17,8 @@ from devlint.files import USUAL_EXCLUDES
 if TYPE_CHECKING:
     from devlint.placement.project import Project
 
-# A project with more than these files or folders is too large to look through for one finding.
+# A project with more than these files, or folders, is too large to look through for one finding.
 MAX_FILES = 8_000
-MAX_FOLDERS = 8_000
 
 
 class Texts:
@@ -27,37 +26,50 @@ class Texts:
 
     def __init__(self, project: Project) -> None:
         self._project = project
-        self._files: dict[Path, list[Path] | None] = {}
+        self._files: dict[tuple[Path, int], list[Path] | None] = {}
         self._matching: dict[tuple[Path, str], list[Path] | None] = {}
 
     def match(self, asking: Path, pattern: str) -> bool:
         """Whether another file than `asking` matches; True as well where there are too many to tell."""
-        root, _ = self._project.name_of(asking)
-        for folder in _outermost([root, *self._project.roots]):
+        for folder in self._folders_around(asking):
             found = self._found(folder, pattern)
             if found is None or any(path != asking for path in found):
                 return True
         return False
 
+    def files_around(self, asking: Path, limit: int) -> list[Path]:
+        """The project's files; none where there are more than `limit`."""
+        files: list[Path] = []
+        for folder in self._folders_around(asking):
+            found = self._files_of(folder, limit)
+            if found is None:
+                return []
+            files += found
+        return files
+
+    def _folders_around(self, asking: Path) -> list[Path]:
+        root, _ = self._project.name_of(asking)
+        return _outermost([root, *self._project.roots])
+
     def _found(self, folder: Path, pattern: str) -> list[Path] | None:
         key = (folder, pattern)
         if key not in self._matching:
-            files = self._files_of(folder)
+            files = self._files_of(folder, MAX_FILES)
             compiled = re.compile(pattern.encode())
-            self._matching[key] = None if files is None else [f for f in files if compiled.search(_read(f))]
+            self._matching[key] = None if files is None else [f for f in files if compiled.search(read(f))]
         return self._matching[key]
 
-    def _files_of(self, folder: Path) -> list[Path] | None:
-        if folder not in self._files:
+    def _files_of(self, folder: Path, limit: int) -> list[Path] | None:
+        """The Python files of a folder; None where there are more than so many, of files or of folders."""
+        if (folder, limit) not in self._files:
             files: list[Path] = []
+            self._files[folder, limit] = files
             for seen, found in enumerate(_python_files(folder)):
-                files.extend(found)
-                if seen > MAX_FOLDERS or len(files) > MAX_FILES:
+                if seen > limit or len(files) + len(found) > limit:
+                    self._files[folder, limit] = None
                     break
-            else:
-                seen = 0
-            self._files[folder] = files if seen <= MAX_FOLDERS and len(files) <= MAX_FILES else None
-        return self._files[folder]
+                files += found
+        return self._files[folder, limit]
 
 
 def _outermost(folders: list[Path]) -> list[Path]:
@@ -76,7 +88,8 @@ def _python_files(folder: Path) -> Iterator[list[Path]]:
         yield [Path(where, name) for name in names if name.endswith((".py", ".ipynb"))]
 
 
-def _read(path: Path) -> bytes:
+def read(path: Path) -> bytes:
+    """A file's bytes, none where it can't be read."""
     try:
         return path.read_bytes()
     except OSError:

@@ -92,7 +92,7 @@ class HostCopyInHotLoop(Rule):
         value, likely = known
         found = facts.node(node)
         assert found is not None
-        likely = likely or hot.likely or not _is_appended(found, facts) or stalls.under_no_grad(found, facts)
+        likely = likely or hot.likely or not _is_appended(found, facts) or stalls.under_no_grad(found, facts.model)
         change = _collected(found, func.value, hot, facts)
         yield Report(
             node,
@@ -160,7 +160,7 @@ def _collected(found: ast.expr, tensor: cst.BaseExpression, hot: HotLoop, facts:
         [facts.code_of(a) for a in joined.args] + [f"{k.arg}={facts.code_of(k.value)}" for k in joined.keywords]
     )
     kept = facts.code_of(_node_of(tensor, facts))
-    if not stalls.under_no_grad(found, facts) and not kept.endswith(".detach()"):
+    if not stalls.under_no_grad(found, facts.model) and not kept.endswith(".detach()"):
         kept = f"{kept}.detach()"
     whole = f"{joiner}({arguments.replace('axis=', 'dim=') if as_array else arguments}).cpu()" + (
         ".numpy()" if as_array else ""

@@ -194,7 +194,7 @@ def _adds_to_itself(statement: ast.AST, path: str) -> bool:
 def _keeps(kept: Kept, graphs: list[Graph], hot: HotLoop, facts: Facts) -> bool:
     """Whether the graphs outlive the step for nothing."""
     statement = facts.statement
-    if kept.summed and stalls.under_no_grad(statement, facts):
+    if kept.summed and stalls.under_no_grad(statement, facts.model):
         return False
     path = access_path(kept.target)
     if path is None:

@@ -148,7 +148,7 @@ class Region:
         func = node.func
         value = model.value(func)
         if any(v.is_module for _, v in value.alternatives()):
-            if under_no_grad(node, self._facts):
+            if under_no_grad(node, self._facts.model):
                 return None
             if any(v.is_module and v.name.endswith(_WITHOUT_PARAMETERS) for _, v in value.alternatives()):
                 return self._graph_of_any(node, line, depth)
@@ -323,12 +323,12 @@ def _is_read(node: ast.expr, scope: ast.AST, facts: Facts, depth: int) -> bool:
 
 def gradients_are_on(node: ast.AST, facts: Facts) -> bool:
     """Whether nothing in the file hints that gradients are off around a node, or for the model."""
-    if under_no_grad(node, facts) or _SWITCHES.search(facts.text.text):
+    if under_no_grad(node, facts.model) or _SWITCHES.search(facts.text.text):
         return False
     scope = facts.model.enclosing_scope(node)
     if isinstance(scope, ast.Module):
         return True
-    return not any(under_no_grad(call, facts) for _, call in facts.model.callers(scope))
+    return not any(under_no_grad(call, model) for model, _, call in facts.model.callers(scope))
 
 
 # Ways to turn gradients off for a stretch of code, or for a model's parameters, that no block shows.

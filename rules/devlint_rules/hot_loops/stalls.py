@@ -14,6 +14,7 @@ from devlint.placement.values import Value
 if TYPE_CHECKING:
     from devlint.facts import Facts
     from devlint.placement.loops import HotLoop
+    from devlint.placement.model import PlacementModel
 
 
 # Text that a file about accelerators, and one about steps, has somewhere.
@@ -34,10 +35,9 @@ def loop_notes(hot: HotLoop, value: Value, facts: Facts) -> tuple[Note, ...]:
 
 def hot_notes(hot: HotLoop, facts: Facts) -> tuple[Note, ...]:
     """The loop that makes the code hot and the calls that lead from it."""
-    path = facts.model.source.path
     loop = Note(
         f"hot: each pass {hot.reason}" if hot.node is not None or hot.path else f"hot: {hot.reason}",
-        path,
+        hot.file,
         hot.line,
         hot.column + 1,
     )
@@ -92,9 +92,9 @@ def uses_in(loop: ast.AST, name: str) -> list[ast.Name]:
     return [n for n in own_nodes(loop) if isinstance(n, ast.Name) and n.id == name]
 
 
-def under_no_grad(node: ast.AST, facts: Facts) -> bool:
+def under_no_grad(node: ast.AST, model: PlacementModel) -> bool:
     """Whether no graph is built around a node: `with torch.no_grad():`, `@torch.inference_mode()`."""
-    for parent in facts.model.ancestors(node):
+    for parent in model.ancestors(node):
         contexts = [i.context_expr for i in parent.items] if isinstance(parent, (ast.With, ast.AsyncWith)) else []
         contexts += parent.decorator_list if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)) else []
         if any("no_grad" in (text := ast.unparse(c)) or "inference_mode" in text for c in contexts):
@@ -104,7 +104,7 @@ def under_no_grad(node: ast.AST, facts: Facts) -> bool:
 
 def detached(tensor: cst.BaseExpression, node: ast.AST, facts: Facts) -> cst.BaseExpression:
     """The tensor without its graph, where it may have one."""
-    return tensor if under_no_grad(node, facts) or _is_detached(tensor) else without_graph(tensor)
+    return tensor if under_no_grad(node, facts.model) or _is_detached(tensor) else without_graph(tensor)
 
 
 def without_graph(tensor: cst.BaseExpression) -> cst.BaseExpression:
