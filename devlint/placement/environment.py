@@ -14,11 +14,13 @@ from functools import lru_cache
 from devlint.placement.sources import dotted
 from devlint.placement.values import (
     NO_GUARDS,
+    NOWHERE,
     UNKNOWN,
     Guard,
     Guards,
     Kind,
     Place,
+    Sort,
     Step,
     Value,
     compatible,
@@ -98,7 +100,12 @@ class Environment:
 
     def open(self, value: Value) -> Value:
         """A value, less the alternatives that the guards rule out."""
-        if value.kind is not Kind.EITHER or not self.guards:
+        if not self.guards:
+            return value
+        if value.place.sort is Sort.PREFERRED and any(map(_without_accelerator, self.guards)):
+            # Where the program found no accelerator, what it put there is elsewhere.
+            return replace(value, place=NOWHERE)
+        if value.kind is not Kind.EITHER:
             return value
         open_options = [(g, v) for g, v in value.options if compatible(g, self.guards)]
         return value if len(open_options) == len(value.options) else either(open_options)
@@ -136,6 +143,16 @@ class Environment:
         if (condition, not outcome) in self.guards:
             self.dead = True
         self.guards |= {Guard(condition, outcome)}
+
+
+@lru_cache(maxsize=10_000)
+def _without_accelerator(guard: Guard) -> bool:
+    """Whether a branch is for machines without an accelerator, as its condition words it."""
+    return bool(_ON_HOST.search(guard.condition) if guard.outcome else _ON_ACCELERATOR.search(guard.condition))
+
+
+_ON_ACCELERATOR = re.compile(r"cuda|gpu|xpu|mps|accelerator", re.IGNORECASE)
+_ON_HOST = re.compile(r"cpu|not \w*(?:cuda|gpu)", re.IGNORECASE)
 
 
 def _moved(value: Value, site: str, place: Place, step: Step | None, likely: bool) -> Value:
