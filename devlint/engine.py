@@ -65,7 +65,8 @@ class Linter:
 
     def _findings(self, source: Source, path: Path, rules: list[type[Rule]]) -> Iterator[Finding]:
         # Files without a trigger aren't even parsed: that is most of a clean run's time, and other tools tell of syntax.
-        raw = source.text.encode("utf-8", "surrogatepass")
+        spelt = self.settings.hints.spelt_out(source.text)
+        raw = "\n".join([source.text, *spelt.values()]).encode("utf-8", "surrogatepass")
         triggered = {rule: frozenset[str]() for rule in rules if suspicious(raw, [rule])}
         for rule in rules:
             if (
@@ -76,7 +77,7 @@ class Linter:
                 triggered[rule] = names
         triggered |= {rule: frozenset() for rule in self._by_callers(raw, path, set(rules) - triggered.keys())}
         if triggered:
-            inspection = _Inspection(self, source, path, _parse(source), triggered)
+            inspection = _Inspection(self, source, path, _parse(source), triggered, spelt)
             yield from inspection.findings()
             inspection.close()
 
@@ -93,9 +94,6 @@ class Linter:
 
         together = b"\n".join([raw, *map(read, self.project().importers.of(path))])
         return [rule for rule in open_to if suspicious(together, [rule])]
-
-    def hints(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        return self.settings.loader_names, self.settings.hot_functions
 
 
 class _InvalidSourceError(Exception):
@@ -125,9 +123,14 @@ class _Inspection:
     """One file under the rules whose triggers it bears."""
 
     def __init__(
-        self, linter: Linter, source: Source, path: Path, tree: ast.Module, rules: dict[type[Rule], frozenset[str]]
+        self,
+        linter: Linter,
+        source: Source,
+        path: Path,
+        tree: ast.Module,
+        rules: dict[type[Rule], frozenset[str]],
+        spelt: dict[str, str],
     ) -> None:
-        from devlint.placement.analysis import Hints
         from devlint.placement.model import build
         from devlint.textmap import TextMap
 
@@ -136,8 +139,10 @@ class _Inspection:
         self._path = path
         # The rules, in their order, each with the imported names that it is about where the file itself bears no trigger.
         self._rules = dict(sorted(rules.items(), key=lambda item: item[0].code))
+        # Names that the settings explain, and what they stand for.
+        self._spelt = spelt
         self._text: TextMap = TextMap(source.text)
-        self._model: PlacementModel = build(path, source.text, tree, linter.project(), Hints(*linter.hints()))
+        self._model: PlacementModel = build(path, source.text, tree, linter.project(), linter.settings.hints)
         self._pieces: dict[Unit, Piece | None] = {}
 
     def findings(self) -> Iterator[Finding]:
@@ -148,7 +153,7 @@ class _Inspection:
                 self._model_events(names)
                 lines = sorted({node.lineno for node in self._model.events(rule.event)})
             else:
-                lines = trigger_lines(self._text.text, rule, self._text.starts)
+                lines = trigger_lines(self._text.text, rule, self._text.starts, self._spelt)
             for unit in units_at(self._model.source, lines):
                 # The cheap questions first: what they leave over is parsed by LibCST, and its scope is modelled.
                 judge = rule()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 
 from devlint.rule import Rule
@@ -30,13 +30,14 @@ def pattern_of(rule: type[Rule]) -> re.Pattern[bytes]:
     return _pattern(frozenset({rule.trigger}))
 
 
-def trigger_lines(text: str, rule: type[Rule], line_starts: list[int]) -> list[int]:
-    """The lines (from 1) that bear a rule's trigger, or a name that stands for it."""
+def trigger_lines(text: str, rule: type[Rule], line_starts: list[int], spelt: Mapping[str, str]) -> list[int]:
+    """The lines (from 1) that bear a rule's trigger, or a name that stands for it; `spelt` says what some names mean."""
     offsets = [match.start() for match in _compiled(rule.trigger).finditer(text)]
     if rule.alias:
         names = {name for match in _compiled(rule.alias).finditer(text) for name in match.groups() if name}
         offsets += _offsets_of(text, names)
-    return _lines(offsets, line_starts)
+    meaning_it = {name for name, meant in spelt.items() if _compiled(rule.trigger).search(meant)}
+    return _lines([*offsets, *_offsets_of(text, meaning_it)], line_starts)
 
 
 def lines_of_names(text: str, names: Iterable[str], line_starts: list[int]) -> list[int]:

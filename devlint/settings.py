@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from devlint.findings import Confidence
+from devlint.hints import Hints
 from devlint.patterns import is_valid, verdict
 
 if TYPE_CHECKING:
@@ -77,6 +78,8 @@ class Settings:
     # fnmatch patterns, added to the built-in hints: names of loaders, and of functions that run once per batch.
     loader_names: tuple[str, ...] = ()
     hot_functions: tuple[str, ...] = ()
+    # (qualified name, the known name of what it behaves like)
+    behaves_like: tuple[tuple[str, str], ...] = ()
     # The oldest release of torch that the code is meant for, as (major, minor); None where it isn't said.
     torch_version: tuple[int, int] | None = None
     # What the command line selects on top of the above.
@@ -95,6 +98,11 @@ class Settings:
                 dropped = {r.code for r in registry.rules() if any(_rank(s, r, opt_in=True) >= 0 for s in selectors)}
                 codes -= dropped
         return codes
+
+    @property
+    def hints(self) -> Hints:
+        """What they add to the model's knowledge."""
+        return Hints(self.loader_names, self.hot_functions, dict(self.behaves_like))
 
     def excludes(self, path: str | Path, *, folder: bool = False) -> bool:
         """Whether the `exclude` patterns speak of `path` itself (not of a folder above it)."""
@@ -192,7 +200,7 @@ def _table_of(file: Path) -> dict[str, Any] | None:
     return table
 
 
-_Shape = Literal["strings", "codes", "globs", "confidence", "codes by glob", "folders", "release"]
+_Shape = Literal["strings", "codes", "globs", "confidence", "codes by glob", "folders", "release", "names by name"]
 
 # Each key of the table: the shape of its value. The field of Settings has the same name with underscores.
 _KEYS: Mapping[str, _Shape] = {
@@ -205,6 +213,7 @@ _KEYS: Mapping[str, _Shape] = {
     "confidence": "confidence",
     "loader-names": "strings",
     "hot-functions": "strings",
+    "behaves-like": "names by name",
     "torch-version": "release",
 }
 
@@ -241,6 +250,8 @@ def _read_value(value: object, shape: _Shape, where: str, root: Path, registry: 
             (pattern, check_selectors(_strings(codes, f"{where}.'{pattern}'"), registry, f"{where}.'{pattern}'"))
             for pattern, codes in value.items()
         )
+    if shape == "names by name":
+        return _known_names(value, where)
     strings = _strings(value, where)
     if shape == "codes":
         return check_selectors(strings, registry, where)
@@ -255,6 +266,19 @@ def _strings(value: object, where: str) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise SettingsError(f'{where}: must be a list of strings, such as {where.split()[-1]} = ["..."]')
     return tuple(value)
+
+
+def _known_names(value: object, where: str) -> tuple[tuple[str, str], ...]:
+    """Pairs of a name of any kind and one that devlint knows."""
+    from devlint.knowledge import known_names
+
+    if not isinstance(value, dict) or not all(isinstance(name, str) for name in value.values()):
+        raise SettingsError(f'{where}: must be a table such as {{ "mylib.Loader" = "torch.utils.data.DataLoader" }}')
+    known = known_names()
+    for name, alike in value.items():
+        if alike not in known:
+            raise SettingsError(f"{where}.'{name}': nothing is known of '{alike}'{nearest(alike, known)}")
+    return tuple(value.items())
 
 
 def _globs(patterns: tuple[str, ...], where: str) -> tuple[str, ...]:

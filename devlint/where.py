@@ -52,7 +52,7 @@ def explain(source: Source, line: int, name: str | None, settings: Settings) -> 
     Raises NothingThereError where there are none, and SyntaxError for a source that isn't Python.
     """
     path = source.path or settings.root / source.display
-    model = build(path, source.text, parse(source.text), Project(settings.src))
+    model = build(path, source.text, parse(source.text), Project(settings.src), settings.hints)
     try:
         for unit in units_at(model.source, [line]):
             model.ensure(unit.scope)

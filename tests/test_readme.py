@@ -72,6 +72,7 @@ def test_its_settings_are_taken(tmp_path):
     assert settings.select == tuple(table["select"])
     assert settings.loader_names == tuple(table["loader-names"])
     assert settings.hot_functions == tuple(table["hot-functions"])
+    assert dict(settings.behaves_like) == table["behaves-like"]
     assert settings.torch_version == (2, 6)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,7 @@ def test_all_keys(tmp_path):
         loader-names = ["*_dl"]
         hot-functions = ["process_batch"]
         torch-version = "2.6"
+        behaves-like = { "mylib.Stream" = "torch.utils.data.DataLoader" }
         [tool.devlint.per-file-ignores]
         "tests/*" = ["DEV101"]
         """,
@@ -116,6 +118,7 @@ def test_all_keys(tmp_path):
         loader_names=("*_dl",),
         hot_functions=("process_batch",),
         torch_version=(2, 6),
+        behaves_like=(("mylib.Stream", "torch.utils.data.DataLoader"),),
     )
 
 
@@ -148,6 +151,12 @@ def test_no_file_or_isolated(tmp_path):
         ("confidence = 3", "confidence: must be one of 'certain', 'likely', not 3"),
         ('per-file-ignores = ["x"]', "per-file-ignores: must be a table from a path pattern to a list of codes"),
         ('[per-file-ignores]\n"a" = ["DEV9"]', "per-file-ignores.'a': no rule is called 'DEV9'; did you mean"),
+        ('behaves-like = ["x"]', "behaves-like: must be a table such as"),
+        (
+            'behaves-like = { "a.Loader" = "torch.utils.data.Dataloader" }',
+            "behaves-like.'a.Loader': nothing is known of 'torch.utils.data.Dataloader'; "
+            "did you mean 'torch.utils.data.DataLoader'?",
+        ),
         ('exclude = ["!"]', "exclude: '!' is no path pattern"),
         ("select = [", "not valid TOML"),
     ],
@@ -184,3 +193,56 @@ def test_hints_speak_of_torch_accelerator_where_every_release_has_it(tmp_path):
 
     assert hints(None) == hints((2, 5)) == [None]
     assert "torch.accelerator.current_accelerator()" in hints((2, 6))[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "alike", "program", "code"),
+    [
+        (
+            "acme.Stream",
+            "torch.utils.data.DataLoader",
+            """
+            from acme import Stream
+
+            model = torch.nn.Linear(4, 2).cuda()
+            for images in Stream():
+                model(images)
+            """,
+            "DEV202",
+        ),
+        (
+            "acme.to_gpu",
+            "torch.Tensor.cuda",
+            "import acme\nprint(torch.ones(3) + acme.to_gpu(torch.ones(3)))",
+            "DEV201",
+        ),
+        (
+            "ours.to_gpu",
+            "torch.Tensor.cuda",
+            "import ours\nprint(torch.ones(3) + ours.to_gpu(torch.ones(3)))",
+            "DEV201",
+        ),
+        (
+            "acme.load_checkpoint",
+            "torch.load",
+            "from acme import load_checkpoint\nprint(load_checkpoint('net.pt'))",
+            "DEV301",
+        ),
+        (
+            "ours.Parallel",
+            "torch.nn.DataParallel",
+            "from ours import Parallel\nmodel = Parallel(torch.nn.Linear(4, 2))\nprint(model.in_features)",
+            "DEV401",
+        ),
+    ],
+)
+def test_what_behaves_like_something_known_is_taken_for_it(tmp_path, name, alike, program, code):
+    write(tmp_path / "ours.py", "def to_gpu(x):\n    return x\n\nclass Parallel:\n    pass\n")
+    file = write(tmp_path / "program.py", f"import torch\n{textwrap.dedent(program)}\n")
+
+    def codes(**given):
+        settings = Settings(root=tmp_path, src=(tmp_path,), **given)
+        return [f.code for f in Linter(settings, load_registry()).check(read_source(file, "program.py"))]
+
+    assert codes() == []
+    assert codes(behaves_like=((name, alike),)) == [code]

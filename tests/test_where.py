@@ -108,3 +108,9 @@ def test_bad_input_is_one_clear_line(project: Path, asked: str, said: str) -> No
     assert run.returncode == 2
     assert run.stderr.splitlines() == [said]
     assert run.stdout == ""
+
+
+def test_the_settings_say_what_a_name_means(tmp_path: Path) -> None:
+    (tmp_path / "devlint.toml").write_text('behaves-like = { "acme.to_gpu" = "torch.Tensor.cuda" }\n')
+    (tmp_path / "train.py").write_text("import acme\nimport torch\nx = acme.to_gpu(torch.ones(3))\n")
+    assert "x: tensor on cuda\n" in where(tmp_path, "train.py:3:x").stdout

@@ -62,6 +62,16 @@ def torch_knowledge() -> Knowledge:
 
 
 @cache
+def known_names() -> frozenset[str]:
+    """The names of all functions, methods and classes that something is known of."""
+    known = torch_knowledge()
+    methods = (f"torch.Tensor.{name}" for name in known.tensor_methods)
+    classes = known.modules | known.wrappers.keys() | known.optimizers | known.schedulers | known.loaders
+    functions = known.factories | known.functions.keys() | ecosystem.PASSING_ITERATORS
+    return frozenset({*classes, *functions, *methods, *ecosystem.TENSOR_TYPES, "torch.load", "torch.device"})
+
+
+@cache
 def canonical(name: str) -> str:
     """The name under which torch documents something that can be imported from several places.
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from fnmatch import translate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from devlint.hints import Hints
 from devlint.knowledge import ecosystem, torch_knowledge
 from devlint.placement.annotations import Annotations
 from devlint.placement.functions import Functions
@@ -54,14 +54,6 @@ class Missing(NamedTuple):
     sometimes: bool
 
 
-@dataclass(frozen=True)
-class Hints:
-    """Names that the user's settings add to the built-in ones."""
-
-    loader_names: tuple[str, ...] = ()
-    hot_functions: tuple[str, ...] = ()
-
-
 class Analysis:
     """The state of one file's analysis; what it learns of other files stays with it."""
 
@@ -76,6 +68,7 @@ class Analysis:
         self.functions = Functions(self)
         names = (*ecosystem.LOADER_NAMES, *hints.loader_names)
         self._named_like_loader = re.compile("|".join(map(translate, names))).match
+        self._behaves_like = hints.behaves_like
         self._steps = 0
         self._budget = BUDGET + len(source.line_starts)
         self.workings = Workings(project.memory)
@@ -113,6 +106,8 @@ class Analysis:
         return self.once(key, asking, lambda: self._follow(value, asking), value, keep_cut=False)
 
     def _follow(self, value: Value, asking: SourceModule) -> Value:
+        if value.name in self._behaves_like:
+            return reference(self._behaves_like[value.name])
         parts = value.name.split(".")
         if parts[0] in ("builtins", "torch", "numpy") or self._is_outside(parts[0], asking):
             return value
@@ -157,6 +152,9 @@ class Analysis:
         return self.once(key, source, lambda: self._global(source, name), UNKNOWN, keep_cut=False)
 
     def _global(self, source: SourceModule, name: str) -> Value:
+        alike = self._behaves_like.get(f"{source.name}.{name}")
+        if alike is not None:
+            return reference(alike)
         bindings = source.bindings.get(name)
         if not bindings:
             return reference(f"builtins.{name}") if name in _BUILTIN_NAMES else self._starred(source, name)

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from devlint.knowledge import canonical
+from devlint.knowledge.ecosystem import TENSOR_TYPES
 from devlint.placement.environment import access_path
 from devlint.placement.expressions import EXPRESSIONS, attribute, evaluate
 from devlint.placement.methods import method
@@ -90,7 +91,8 @@ def _call_value(request: Call, callee: Value) -> Value:
         callee = analysis.resolve(callee, request.frame.source)
     match callee.kind:
         case Kind.REFERENCE:
-            return outside(request, canonical(callee.name))
+            name = canonical(callee.name)
+            return _unbound_method(request, name) or outside(request, name)
         case Kind.CLASS:
             return analysis.functions.instantiate(request, callee)
         case Kind.FUNCTION if callee.function is not None:
@@ -101,6 +103,22 @@ def _call_value(request: Call, callee: Value) -> Value:
         case Kind.MODULE | Kind.WRAPPER:
             return forward(request, callee)
     return unknown_call(request)
+
+
+def _unbound_method(request: Call, name: str) -> Value | None:
+    """`torch.Tensor.to(x, device)`: the method of its first argument."""
+    owner, _, called = name.rpartition(".")
+    if owner not in TENSOR_TYPES or not request.positional:
+        return None
+    node = ast.Call(request.node.func, request.node.args[1:], request.node.keywords)
+    shifted = Call(
+        request.frame,
+        ast.copy_location(node, request.node),
+        request.positional[1:],
+        request.keywords,
+        request.open_ended,
+    )
+    return either((g, method(shifted, receiver, called)) for g, receiver in request.positional[0].alternatives())
 
 
 EXPRESSIONS[ast.Call] = call

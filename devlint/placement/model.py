@@ -10,8 +10,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from devlint.hints import Hints
 from devlint.knowledge import ecosystem
-from devlint.placement.analysis import Analysis, Hints, Missing, OutOfBudgetError
+from devlint.placement.analysis import Analysis, Missing, OutOfBudgetError
 from devlint.placement.functions import default_nodes
 from devlint.placement.interpreter import Frame
 from devlint.placement.loops import HotLoop, Loops
