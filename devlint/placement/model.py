@@ -208,6 +208,10 @@ class PlacementModel:
         """The hot loop that runs a node each pass."""
         return self._loops.around(node)
 
+    def loops_to(self, node: ast.AST) -> int:
+        """How many loops run a node from the outermost hot loop on; 0 where the node isn't hot."""
+        return self._loops.depth(node)
+
     def may_be_hot(self, unit: Unit) -> bool:
         """Whether a unit stands in some loop, or may be called from one; told without running its scope."""
         return self._loops.possible(unit.node)
