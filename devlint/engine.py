@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from devlint.files import Source
-from devlint.findings import Finding, Fix, Note, Span
+from devlint.findings import Cost, Finding, Fix, Note, Span
 from devlint.rule import Registry, Rule, UnreadableFile
 from devlint.screen import lines_of_names, pattern_of, suspicious, trigger_lines
 from devlint.settings import Settings
@@ -218,7 +218,13 @@ class _Inspection:
             tuple(self._shown(note) for note in report.notes),
             report.hint,
             self._fix(report, piece),
+            cost=self._cost(rule, report, piece),
         )
+
+    def _cost(self, rule: Rule, report: Report, piece: Piece) -> Cost:
+        effect = rule.costs()
+        node = piece.ast_of(report.node) or piece.unit.node
+        return Cost(effect, self._model.loops_to(node) if effect == "slow" else 0)
 
     def _shown(self, note: Note) -> Note:
         """A note with its path as the user would write it."""

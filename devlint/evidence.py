@@ -51,20 +51,20 @@ class Evidence:
         Each finding comes with its file and the kinds of event that it speaks of.
         """
         left = set(self.events)
-        marked: list[tuple[tuple[bool, int, int], Finding]] = []
+        marked: list[Finding] = []
         for path, finding, kinds in findings:
             lines = range(finding.span.line, finding.span.end_line + 1)
             seen = [e for e in self.events if e.kind in kinds and e.line in lines and e.path == path]
             left -= set(seen)
-            if not seen:
-                marked.append(((False, -1, -1), finding))
-                continue
-            # A sync and the transfer that it waits for are one happening.
-            happened = Seen(max(e.count for e in seen), max(e.bytes for e in seen))
-            marked.append((max(e.cost for e in seen), replace(finding, seen=happened)))
-        # Stable: what wasn't seen stays in reading order.
-        marked.sort(key=lambda item: item[0], reverse=True)
-        return [f for _, f in marked], sorted(left, key=lambda e: e.cost, reverse=True)
+            marked.append(replace(finding, seen=_happened(seen)) if seen else finding)
+        # Stable: what costs the same stays in reading order.
+        return sorted(marked, key=lambda f: f.rank), sorted(left, key=lambda e: e.cost, reverse=True)
+
+
+def _happened(events: Sequence[Event]) -> Seen:
+    """Events of one place as one: a sync and the transfer that it waits for are one happening."""
+    failed = any(e.kind == "mismatch" for e in events)
+    return Seen(max(e.count for e in events), max(e.bytes for e in events), failed)
 
 
 def read_evidence(path: Path) -> Evidence:

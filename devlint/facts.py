@@ -151,7 +151,12 @@ class Facts:
 
         A device that the program is told (`args.device`, a parameter `device`) counts as an accelerator, likely.
         """
-        for _, option in self.value(node).alternatives():
+        return self.accelerated(self.value(node))
+
+    @staticmethod
+    def accelerated(value: Value) -> tuple[Value, bool] | None:
+        """The same of a value."""
+        for _, option in value.alternatives():
             if option.kind not in (Kind.TENSOR, Kind.PARAMETER, Kind.BATCH, Kind.UNKNOWN):
                 continue
             if option.place.off_host:

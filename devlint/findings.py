@@ -61,6 +61,8 @@ class Seen:
 
     count: int
     bytes: int = 0
+    # The program met an error there.
+    failed: bool = False
 
     def __str__(self) -> str:
         times = "once" if self.count == 1 else f"{self.count:,} times"
@@ -73,6 +75,18 @@ def _size(count: float) -> str:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
         count /= 1000
     return f"{count:.1f} GB"
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What code with a finding costs whenever it is run, told without running it.
+
+    `error`: the program fails, or does something else than it says; `slow`: it takes longer, or more memory; `other`:
+    anything else. `loops` is how many loops of a hot loop, itself included, run the code: 1 is once a step, 0 not hot.
+    """
+
+    effect: Literal["error", "slow", "other"] = "other"
+    loops: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +108,14 @@ class Finding:
     fix: Fix | None = field(default=None, compare=False)
     # Set where a report of the runtime companion was given.
     seen: Seen | None = None
+    cost: Cost = field(default=Cost(), compare=False)
+
+    @property
+    def rank(self) -> tuple[int, ...]:
+        """What sorts findings by cost: what was seen to happen first, then errors, then what the most loops run."""
+        if self.seen is not None:
+            return (0, not self.seen.failed, -self.seen.bytes, -self.seen.count)
+        return (1, self.cost.effect != "error", -self.cost.loops, self.cost.effect != "slow")
 
     @property
     def sort_key(self) -> tuple[str, int, int, str]:

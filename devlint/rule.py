@@ -117,6 +117,15 @@ class Rule:
         raise NotImplementedError
 
     @classmethod
+    def costs(cls) -> Literal["error", "slow", "other"]:
+        """What running code with such a finding comes to: an error or a wrong result, or time and memory."""
+        if cls.effect is None:
+            return "other"
+        if cls.only_hot or (cls.effect.syncs and cls.effect.counts != "early reading"):
+            return "slow"
+        return "error" if cls.effect.raises or cls.effect.holds else "other"
+
+    @classmethod
     def summary(cls) -> str:
         """The first line of the documentation."""
         return inspect.cleandoc(cls.__doc__ or "").split("\n", 1)[0]

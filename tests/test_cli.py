@@ -396,3 +396,49 @@ def test_a_reader_that_goes_away():
     )
     assert "DEV101" in done.stdout
     assert done.stderr == ""
+
+
+DEEP = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+
+def smooth(scores):
+    return [score.item() for score in scores]
+
+
+def train_epoch(model, loader):
+    for x in loader:
+        scores = model(x.cuda())
+        scores.sum().item()
+        smooth(scores)
+        for score in scores:
+            score.item()
+
+
+def main(dataset):
+    model = nn.Linear(4, 4).cuda()
+    loader = DataLoader(dataset)
+    for epoch in range(3):
+        train_epoch(model, loader)
+        for x in loader:
+            model(x.cuda()).sum().item()
+    state = torch.load("a.pt")
+    return state, torch.zeros(3).cuda()
+"""
+
+
+def test_the_loops_that_run_a_finding_are_counted_and_ranked():
+    """From the loop over steps inwards, by way of calls too; epochs aren't counted."""
+    write("deep.py", DEEP)
+    done = devlint("deep.py", "--isolated", "--output-format", "json")
+    costs = {f["line"]: (f["cost"]["effect"], f["cost"]["loops"]) for f in json.loads(done.stdout) if f["line"] < 26}
+    assert costs == {7: ("slow", 2), 13: ("slow", 1), 16: ("slow", 2), 25: ("slow", 1)}
+    ranked = devlint("deep.py", "--isolated").stdout.split("Costliest first:\n")[1].splitlines()
+    assert [line.split("DEV")[0].split() for line in ranked[:4]] == [
+        ["error", "1"],
+        ["each", "step,", "2", "loops", "deep", "2"],
+        ["each", "step", "2"],
+        ["other", "1"],
+    ]

@@ -100,3 +100,10 @@ def test_a_script_that_isnt_there(folder):
     done = devlint(folder, "run", "nowhere.py")
     assert done.returncode == 2
     assert done.stderr.strip() == "error: no such script: nowhere.py"
+
+
+def test_what_was_not_seen_is_ranked_by_what_it_must_cost(folder):
+    (folder / "two.py").write_text(PROGRAM.replace("checkpoint =", "torch.load(checkpoint)\ncheckpoint ="))
+    done = devlint(folder, "two.py", "--isolated", "--evidence", "report.json", "--output-format", "json")
+    effects = [f["cost"]["effect"] for f in json.loads(done.stdout)]
+    assert effects == ["error", "error", "slow"]

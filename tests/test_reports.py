@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json as standard_json
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import click
 import pytest
 
 from devlint.files import Source, read_source
-from devlint.findings import Edit, Finding, Fix, Note, Span
+from devlint.findings import Cost, Edit, Finding, Fix, Note, Seen, Span
 from devlint.reports import FileResult, concise, json, summary, text
 
 
@@ -102,11 +103,11 @@ def test_concise():
 
 def test_json():
     notes = (Note("made here", "g.py", 1, 5),)
-    results = [FileResult("f.py", (finding(Span(2, 3, 2, 4), notes=notes), finding(Span(3, 1, 3, 2), safety=None)))]
+    costly = finding(Span(2, 3, 2, 4), notes=notes, cost=Cost("slow", 2))
+    results = [FileResult("f.py", (costly, finding(Span(3, 1, 3, 2), safety=None)))]
     first, second = standard_json.loads(json.render(results))
-    assert list(first) == (
-        ["code", "name", "message", "path", "line", "column", "end_line", "end_column", "confidence", "notes", "fix"]
-    )
+    places = ["path", "line", "column", "end_line", "end_column"]
+    assert list(first) == ["code", "name", "message", *places, "confidence", "cost", "notes", "fix"]
     assert first == {
         "code": "DEV101",
         "name": "discarded-move",
@@ -117,6 +118,7 @@ def test_json():
         "end_line": 2,
         "end_column": 4,
         "confidence": "certain",
+        "cost": {"effect": "slow", "loops": 2},
         "notes": [{"message": "made here", "path": "g.py", "line": 1, "column": 5}],
         "fix": {
             "title": "assign the result",
@@ -159,3 +161,60 @@ def test_notebook_places(tmp_path):
 def test_summary(safeties, fixed, unsafe_fixes, line):
     findings = tuple(finding(Span(1, 1, 1, 2), safety=safety) for safety in safeties)
     assert summary([FileResult("f.py", findings, fixed=fixed)], unsafe_fixes=unsafe_fixes) == line
+
+
+STALL = ("DEV501", "item-in-hot-loop")
+CRASH = ("DEV201", "cross-device-op")
+WASTE = ("DEV105", "created-then-moved")
+
+
+def costing(*rows: tuple[tuple[str, str], Cost, int]) -> list[FileResult]:
+    """Findings of a file, one below the other: so many of each rule and cost."""
+    rules = [(rule, cost) for rule, cost, count in rows for _ in range(count)]
+    found = [Finding(*rule, "!", "f.py", Span(i, 1, i, 2), cost=cost) for i, (rule, cost) in enumerate(rules, 1)]
+    return [FileResult("f.py", tuple(found))]
+
+
+def test_the_summary_ranks_errors_then_stalls_by_their_loops():
+    results = costing(
+        (WASTE, Cost("slow"), 4),
+        (STALL, Cost("slow", 1), 11),
+        (STALL, Cost("slow", 2), 1),
+        (("DEV509", "unsynchronised-timing"), Cost("other"), 1),
+        (CRASH, Cost("error"), 2),
+    )
+    report = click.unstyle(text.render(results, unsafe_fixes=False)).split("\n\n")
+    assert report[-2] == (
+        "Costliest first:\n"
+        "  error                     2  DEV201 cross-device-op        f.py:18:1 and 1 more\n"
+        "  each step, 2 loops deep   1  DEV501 item-in-hot-loop       f.py:16:1\n"
+        "  each step                11  DEV501 item-in-hot-loop       f.py:5:1 and 10 more\n"
+        "  other                     4  DEV105 created-then-moved     f.py:1:1 and 3 more\n"
+        "  other                     1  DEV509 unsynchronised-timing  f.py:17:1"
+    )
+    assert report[-1] == "Found 19 errors in 1 file\n"
+    assert "Costliest" not in text.render(results, unsafe_fixes=False, quiet=True)
+
+
+def test_few_findings_and_findings_of_one_kind_are_not_ranked():
+    one_kind = costing((STALL, Cost("slow", 1), 50))
+    few = costing((CRASH, Cost("error"), 2), (STALL, Cost("slow", 1), 3))
+    for results in (one_kind, few, []):
+        assert "Costliest" not in text.render(results, unsafe_fixes=False)
+
+
+def test_the_ranking_stays_short():
+    results = costing(*((STALL, Cost("slow", loops), 2) for loops in range(1, 13)))
+    lines = click.unstyle(text.render(results, unsafe_fixes=False)).split("\n\n")[-2].splitlines()
+    assert lines[1].split()[:5] == ["each", "step,", "12", "loops", "deep"]
+    assert lines[9:] == ["  ... and 8 more of 4 kinds"]
+
+
+def test_what_was_seen_ranks_before_what_is_expected():
+    (result,) = costing((CRASH, Cost("error"), 3), (STALL, Cost("slow", 1), 3))
+    seen = tuple(dataclasses.replace(f, seen=Seen(620)) if f.code == STALL[0] else f for f in result.findings)
+    lines = click.unstyle(text.render([FileResult("f.py", seen)], unsafe_fixes=False)).split("\n\n")[-2].splitlines()
+    assert lines[1:] == [
+        "  seen 1,860 times  3  DEV501 item-in-hot-loop  f.py:4:1 and 2 more",
+        "  error             3  DEV201 cross-device-op   f.py:1:1 and 2 more",
+    ]

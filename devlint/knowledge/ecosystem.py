@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 # Other names of one thing.
 ALIASES = {
     "torch.nn.parallel.DataParallel": "torch.nn.DataParallel",
@@ -151,4 +153,43 @@ CHEAP_MODULES = frozenset(
 KEEPING_DIMENSIONS = frozenset({"detach", "detach_", "pin_memory", "requires_grad_", "type", "type_as"})
 GIVING_DIMENSIONS = frozenset(
     {"view", "reshape", "flatten", "ravel", "unsqueeze", "unsqueeze_", "repeat", "expand", "expand_as", "view_as", "nonzero"}
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Sizing:
+    """How a function takes the size of its result from a tensor's values, which the host has to wait for."""
+
+    # What to write instead.
+    instead: str
+    # The tensor that is asked, by its place among the arguments; a method's own tensor is the first.
+    argument: int = 0
+    # Keywords that tell the size.
+    told: tuple[str, ...] = ()
+    # It asks only where it is given nothing else.
+    alone: bool = False
+
+
+KEEP_ALL = "keep all elements, and choose with `torch.where` or multiply by the mask"
+_POSITIONS = (
+    "choose with the condition itself (`torch.where(condition, a, b)`), or give the number to `torch.nonzero_static`"
+)
+_LESS_OFTEN = "do it before the batch is moved, or every few steps only"
+# Functions and methods. Source: the CUDA kernels of aten/src/ATen/native/cuda (Nonzero.cu, Unique.cu, SummaryOps.cu),
+# Repeat.h and Onehot.cpp, which copy a count or the largest value to the host before they make the result.
+SIZED_BY_VALUES = {
+    "nonzero": Sizing(_POSITIONS),
+    "argwhere": Sizing(_POSITIONS),
+    "where": Sizing(_POSITIONS, alone=True),
+    "masked_select": Sizing(KEEP_ALL, argument=1),
+    "unique": Sizing(_LESS_OFTEN),
+    "unique_consecutive": Sizing(_LESS_OFTEN),
+    "bincount": Sizing("`torch.zeros(n, ...).scatter_add_(0, x, ones)` counts on the device where `n` is known"),
+    "one_hot": Sizing("tell it: `num_classes=`", told=("num_classes",), alone=True),
+    "repeat_interleave": Sizing("tell it: `output_size=`", argument=1, told=("output_size",)),
+}
+# Functions and methods whose result holds truth values.
+MASK_FUNCTIONS = frozenset(
+    {"eq", "ne", "gt", "ge", "lt", "le", "greater", "less", "isnan", "isinf", "isfinite", "isclose", "isin", "bool",
+     "logical_and", "logical_or", "logical_not", "logical_xor"}
 )  # fmt: skip

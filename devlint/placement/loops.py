@@ -82,6 +82,7 @@ class Loops:
         self._hot_functions = (*STEP_FUNCTIONS, *hot_functions)
         self._judged: dict[ast.AST, HotLoop | None] = {}
         self._called_in_loop: dict[tuple[ast.AST, int], bool] = {}
+        self._depths: dict[tuple[ast.AST, int], int] = {}
         self._cold = ColdCode(model)
         # A test reads what it checks; nobody waits for it.
         self._in_test = is_test(Path(model.source.path))
@@ -104,6 +105,38 @@ class Loops:
                 hot = self.judge(loop)
             child = parent
         return hot
+
+    def depth(self, node: ast.AST, calls: int = 0) -> int:
+        """How many loops run a node from the outermost hot loop on, by way of callers too; 0 where it isn't hot.
+
+        Loops over epochs don't count: a program runs as many steps whether they stand in the same function or not.
+        """
+        if self.around(node, calls) is None:
+            return 0
+        loops = hot = 0
+        child = node
+        for parent in self._model.ancestors(node):
+            if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                outside = self._depth_of_callers(parent, calls)
+                return outside + loops if outside else hot
+            loop = self._entered(parent, child)
+            if loop is not None:
+                loops += 1
+                hot = loops if self.judge(loop) is not None else hot
+            child = parent
+        return hot
+
+    def _depth_of_callers(self, function: FunctionNode, calls: int) -> int:
+        if self._is_step_function(function):
+            return 1
+        if calls >= MAX_CALLERS:
+            return 0
+        if (function, calls) not in self._depths:
+            # A function that calls itself adds no loop.
+            self._depths[function, calls] = 0
+            depths = (model.loops_to(node, calls + 1) for model, _, node in self._model.callers(function))
+            self._depths[function, calls] = max(depths, default=0)
+        return self._depths[function, calls]
 
     def possible(self, node: ast.AST, depth: int = 0) -> bool:
         """Whether a node stands in or holds some loop, or a loop may call its function, going by names alone."""

@@ -214,6 +214,10 @@ class PlacementModel:
         """The hot loop that runs a node each pass; `depth` calls lie between it and what is asked about already."""
         return self._loops.around(node, depth)
 
+    def loops_to(self, node: ast.AST, depth: int = 0) -> int:
+        """How many loops run a node from the outermost hot loop on; 0 where the node isn't hot."""
+        return self._loops.depth(node, depth)
+
     def may_be_hot(self, unit: Unit, depth: int = 0) -> bool:
         """Whether a unit stands in some loop, or may be called from one; told without running its scope."""
         return self._loops.possible(unit.node, depth)

@@ -11,6 +11,7 @@ import click
 from devlint.files import FileError, Source, read_source
 from devlint.findings import Finding, Note, Span
 from devlint.reports import FileResult, place_of, spell_place, summary
+from devlint.reports.ranking import ranking
 
 _TAB = 4
 # Source lines wider than this are cut to the part around the span.
@@ -28,6 +29,7 @@ def render(results: Sequence[FileResult], *, unsafe_fixes: bool, quiet: bool = F
         for finding in result.findings
     ]
     if not quiet:
+        blocks.append(ranking(results))
         blocks.append(summary(results, unsafe_fixes=unsafe_fixes) + "\n")
     return "".join(blocks)
 

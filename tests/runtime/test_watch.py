@@ -89,6 +89,10 @@ SYNCS = {
     "host index": lambda x: x[torch.tensor([0])],
     "copy_": lambda x: torch.ones(3).copy_(x),
     "where": lambda x: torch.where(x > 0),
+    "argwhere": lambda x: torch.argwhere(x),
+    "one_hot": lambda x: nn.functional.one_hot(x.long()),
+    "repeat_interleave": lambda x: x.repeat_interleave(x.long()),
+    "values through a mask": lambda x: x.clone().__setitem__(x > 0, x[1:]),
 }
 QUIET = {
     "arithmetic": lambda x: (x * 2 + 1).sum(),
@@ -96,6 +100,9 @@ QUIET = {
     "asynchronous": lambda x: torch.ones(3).pin_memory().cuda(non_blocking=True),
     "masked_fill": lambda x: x.masked_fill(x > 0, 1.0),
     "masked assignment": lambda x: x.clone().__setitem__(x > 0, 0.0),
+    "classes told": lambda x: nn.functional.one_hot(x.long(), 4) + nn.functional.one_hot(x.long(), num_classes=4),
+    "size told": lambda x: x.repeat_interleave(x.long(), output_size=3),
+    "three-way where": lambda x: torch.where(x > 0, x, 0.0),
     "shape": lambda x: x.shape[0] + x.dim() + len(x),
     "slice": lambda x: x[1:],
     "number": lambda x: x * torch.tensor(2.0),

@@ -63,11 +63,17 @@ def _repeat_interleave(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return isinstance(repeats, torch.Tensor) and kwargs.get("output_size") is None
 
 
+def _one_hot(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    classes = args[1] if len(args) > 1 else kwargs.get("num_classes", -1)
+    return bool(classes == -1)
+
+
 # Functions that wait for some arguments only.
 SOMETIMES: dict[Any, Callable[[tuple[Any, ...], dict[str, Any]], bool]] = {
     Base.__getitem__: _getitem,
     Base.__setitem__: _setitem,
     torch.where: _where,
+    torch.nn.functional.one_hot: _one_hot,
     Base.repeat_interleave: _repeat_interleave,
     torch.repeat_interleave: _repeat_interleave,
 }

@@ -7,10 +7,12 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from devlint.knowledge.ecosystem import SIZED_BY_VALUES
 from devlint.lazy import cst, m
 from devlint.placement.values import Kind, Value
 from devlint.rule import Effect, Report, Rule
 from devlint_rules.hot_loops import stalls
+from devlint_rules.hot_loops.sized import may_be_sized, sized_by_values
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
@@ -30,12 +32,14 @@ class BranchOnTensorInHotLoop(Rule):
 
     ## What it does
     Flags `if`, `while`, `assert`, `and`, `or`, `not`, `in`, `bool()`, `min()`, `max()`, `any()`, `all()` and `sorted()`
-    over accelerator tensors, and `torch.equal` and `torch.allclose`, at each pass of a hot loop. Left alone: tests of
-    shapes, types and `None`, and what stands under a step guard.
+    over accelerator tensors, and `torch.equal` and `torch.allclose`, at each pass of a hot loop; and what is as large as
+    a tensor's values make it: `x[mask]`, `torch.nonzero`, `torch.where` of a condition alone, `masked_select`, `unique`,
+    `bincount`, and `one_hot` and `repeat_interleave` that aren't told the size. Left alone: tests of shapes, types and
+    `None`, `x[mask] = 0`, which fills on the device, and what stands under a step guard.
 
     ## Why is this bad
-    The host has to know the value before it can go on. It waits until all work that was queued so far is done, and the
-    accelerator then waits for the host: one stall at each step, for one bit.
+    The host has to know the value before it can go on, or before it can make room for the result. It waits until all work that was queued so far is done, and the
+    accelerator then waits for the host: one stall at each step, for one bit or one number.
 
     ## Example
     ```python
@@ -78,7 +82,11 @@ class BranchOnTensorInHotLoop(Rule):
     name = "branch-on-tensor-in-hot-loop"
     trigger = (
         r"\b(?:if|elif|while|assert|and|or|not|in)\b|\b(?:bool|any|all|min|max|sorted|equal|allclose|is_nonzero)\s*\("
+        r"|\b(?:nonzero|argwhere|where|masked_select|unique|unique_consecutive|bincount|one_hot|repeat_interleave)\s*\("
+        r"|\w\[[^\]\n]*?(?:~|[<>]|[!=]=|mask|valid|finite)"
     )
+    # Masks that have names of their own.
+    alias = r"(?m)^[ \t]*(\w+)[ \t]*=[ \t]*(?:~|[^=\n\"'][^\n\"']*?(?: [<>] | [!=<>]= |\bis\w+\())"
     needs = stalls.NEEDS
     only_hot = True
     effect = Effect(syncs=4, words="bool")
@@ -87,7 +95,10 @@ class BranchOnTensorInHotLoop(Rule):
     def concerns(self, unit: Unit) -> bool:
         if isinstance(unit.node, ast.expr) and _may_be_tensor(unit.node):
             return True
-        return any(_may_be_tensor(tested) for part in ast.walk(unit.node) for tested in _asked_by(part))
+        return any(
+            may_be_sized(part) or any(_may_be_tensor(tested) for tested in _asked_by(part))
+            for part in ast.walk(unit.node)
+        )
 
     def shape(self) -> m.BaseMatcherNode:
         return m.OneOf(
@@ -99,10 +110,12 @@ class BranchOnTensorInHotLoop(Rule):
             m.UnaryOperation(operator=m.Not()),
             m.Comparison(comparisons=[m.ComparisonTarget(operator=m.OneOf(m.In(), m.NotIn()))]),
             m.Call(func=m.Name()),
-            m.Call(func=m.Attribute(attr=m.OneOf(*(m.Name(name) for name in READING)))),
+            m.Call(func=m.Attribute(attr=m.OneOf(*(m.Name(name) for name in (*READING, *SIZED_BY_VALUES))))),
+            m.Subscript(),
         )
 
     def judge(self, node: cst.CSTNode, facts: Facts) -> Iterator[Report]:
+        yield from _waits_for_size(node, facts)
         for tested in _tested(node, facts):
             known = _decides(tested, facts)
             hot = facts.hot_loop(tested) if known is not None else None
@@ -117,6 +130,21 @@ class BranchOnTensorInHotLoop(Rule):
                 notes=stalls.loop_notes(hot, value, facts),
                 hint=_instead(node, tested, facts),
             )
+
+
+def _waits_for_size(node: cst.CSTNode, facts: Facts) -> Iterator[Report]:
+    found = facts.node(node) if isinstance(node, (cst.Call, cst.Subscript)) else None
+    sized = sized_by_values(found, facts) if found is not None else None
+    hot = facts.hot_loop(node) if sized is not None else None
+    if sized is not None and hot is not None:
+        yield Report(
+            node,
+            f"how large `{facts.name_of(node)}` is depends on the values of `{facts.code_of(sized.asked)}`: the host waits "
+            f"for {stalls.place_of(sized.value)} to learn it, at each step",
+            "likely",
+            notes=stalls.loop_notes(hot, sized.value, facts),
+            hint=sized.instead,
+        )
 
 
 def _tested(node: cst.CSTNode, facts: Facts) -> Iterator[cst.BaseExpression]:
