@@ -15,6 +15,7 @@ from devlint.placement.values import (
     GATHERED,
     HOST,
     ITEM,
+    NONE,
     NOWHERE,
     SCALAR,
     UNKNOWN,
@@ -167,7 +168,7 @@ def subscript(base: Value, index: Value) -> Value:
     """What `base[index]` is."""
     match base.kind:
         case Kind.TENSOR | Kind.PARAMETER:
-            ranked = base.ranked and _keeps_a_dimension(index)
+            ranked = _has_dimension(base, index)
             return Value(Kind.TENSOR, base.place, likely=base.likely, ranked=ranked, trail=base.trail)
         case Kind.BATCH:
             # A field of a batch is named, or comes first; what is counted out of that may be a number.
@@ -202,10 +203,10 @@ def subscript(base: Value, index: Value) -> Value:
     return UNKNOWN
 
 
-def _keeps_a_dimension(index: Value) -> bool:
-    """Whether a ranked tensor's part at this index surely has a dimension."""
-    parts = index.elements if index.kind is Kind.SEQUENCE and index.elements else (index,)
-    return any(p.name == "<slice>" or p.ranked for p in parts)
+def _has_dimension(base: Value, index: Value) -> bool:
+    """Whether a tensor's part at an index surely has a dimension: a slice keeps one, and `None` gives one."""
+    parts = index.elements if index.elements is not None else (index,)
+    return NONE in parts or (base.ranked and any(p.name == "<slice>" or p.ranked for p in parts))
 
 
 def combined(values: list[Value]) -> tuple[Place, tuple, bool]:  # type: ignore[type-arg]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from devlint.knowledge import canonical, torch_knowledge
 from devlint.placement.devices import is_device_name, is_setting
-from devlint.placement.values import HOST, NO_GUARDS, Guards, Kind, Place, Sort, Value, compatible
+from devlint.placement.values import HOST, NO_GUARDS, UNKNOWN, Guards, Kind, Place, Sort, Value, compatible
 
 if TYPE_CHECKING:
     from devlint.placement.model import PlacementModel
@@ -75,7 +75,7 @@ _IDENTITY = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
 def _in_call(model: PlacementModel, node: ast.Call, record: Mapping[ast.expr, Value]) -> Iterator[Mixing]:
     given = [a for a in node.args if not isinstance(a, ast.Starred)] + [k.value for k in node.keywords if k.arg]
     knowledge = torch_knowledge()
-    callee = model.resolved(node.func)
+    callee = model.followed(record.get(node.func, UNKNOWN))
     if callee.kind is Kind.REFERENCE:
         name = canonical(callee.name)
         if name in knowledge.one_device:

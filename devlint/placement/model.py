@@ -124,7 +124,11 @@ class PlacementModel:
 
     def resolved(self, node: ast.AST) -> Value:
         """The same, with a reference followed into the project."""
-        return self._analysis.resolve(self.value(node), self.source)
+        return self.followed(self.value(node))
+
+    def followed(self, value: Value) -> Value:
+        """What a value is, with a reference followed into the project."""
+        return self._analysis.resolve(value, self.source)
 
     def held(self, cls: ClassModel, attribute: str) -> Value:
         """What the methods of a class put into an attribute of its objects."""

@@ -141,7 +141,8 @@ def _has_dimension(request: Call, name: str) -> bool:
     given = request.argument(0, "size" if name != "torch.tensor" else "data")
     if size is None or given is None:
         return False
-    dimensions = size.elts if isinstance(size, (ast.Tuple, ast.List)) else request.node.args
+    listed = size.elts if isinstance(size, (ast.Tuple, ast.List)) else None
+    dimensions = listed or ([size] if name == "torch.full" else request.node.args)
     if name in _SIZED and any(isinstance(d, ast.Constant) and d.value == 0 for d in dimensions):
         # Empty: it stands for nothing, and whatever takes it may leave it aside.
         return False
@@ -150,12 +151,11 @@ def _has_dimension(request: Call, name: str) -> bool:
         return all(s.elts for s in sizes if isinstance(s, (ast.Tuple, ast.List)))
     if given.kind is Kind.SEQUENCE:
         return given.elements is None or bool(given.elements)
-    # Sizes one by one: `zeros(n, m)`.
-    counted = given.kind is Kind.SCALAR or (given.kind is Kind.CONSTANT and isinstance(given.constant, int))
-    return counted and name in _SIZED
+    # Sizes one by one, `zeros(n, m)`, or one size, which is hardly empty.
+    return name in _SIZED and not any(isinstance(d, ast.Starred) for d in dimensions)
 
 
-_SIZED = frozenset({"torch.zeros", "torch.ones", "torch.empty", "torch.rand", "torch.randn"})
+_SIZED = frozenset({"torch.zeros", "torch.ones", "torch.empty", "torch.rand", "torch.randn", "torch.full"})
 
 
 def _tensor_constructor(request: Call, name: str) -> Value:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from devlint.findings import Edit, Note
 from devlint.lazy import cst, m
-from devlint.placement.dimensions import dimensions
 from devlint.placement.values import HOST, NONE, UNKNOWN, Kind, Value
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.moves import attributes
@@ -120,7 +119,7 @@ class UnregisteredTensor(Rule):
         if "set_default_" in facts.text.text:
             # Factories may make their tensors elsewhere.
             return
-        met = meeting(cls, found.name, made, dimensions(found.value, facts.model), facts)
+        met = meeting(cls, found.name, made, facts)
         if met is None:
             return
         change = _registered(found, constructor, facts)
