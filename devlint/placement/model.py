@@ -312,6 +312,20 @@ class PlacementModel:
         """Whether nothing that can be seen binds a name where it is read: reading it is a NameError."""
         return is_unbound(name, self.source, self._analysis.project)
 
+    def is_bound_before(self, name: str, node: ast.expr) -> bool:
+        """Whether a parameter or an assignment before an expression binds a name, in its scope or at the top level."""
+        scope = self.enclosing_scope(node)
+        given = self.source.function(scope).parameters if not isinstance(scope, ast.Module) else []
+        if any(a.arg == name for a in given):
+            return True
+        stores = (
+            n
+            for s in {scope, self.source.tree}
+            for n in own_nodes(s)
+            if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store)
+        )
+        return any(n.lineno < node.lineno for n in stores)
+
     def imports_from(self, pattern: re.Pattern[bytes]) -> set[str]:
         """The names that the file imports from project modules whose text matches a pattern."""
         return self._analysis.project.names_from(Path(self.source.path), self.source.text, pattern)

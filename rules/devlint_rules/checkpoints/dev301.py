@@ -82,8 +82,8 @@ class LoadWithoutMapLocation(Rule):
         if uses and all(_is_host_data(use, facts) for use in uses):
             return
         straight = not first and _goes_into_load_state_dict(found, facts)
-        device = _device_in_scope(node, facts)
-        hints = [f"`map_location={device}` loads straight to it"] if device else []
+        bound = facts.model.is_bound_before("device", found)
+        hints = ["`map_location=device` loads straight to it"] if bound else []
         if "torch.distributed" in facts.text.text:
             hints.append("in a distributed program, each rank wants its own device")
         yield Report(
@@ -288,24 +288,3 @@ def _is_loaded(node: ast.expr, facts: Facts) -> bool:
             case _:
                 return False
     return False
-
-
-def _device_in_scope(node: cst.Call, facts: Facts) -> str | None:
-    """A variable called `device` that is bound before the call, here or at the top level."""
-    found = facts.node(node)
-    if found is None:
-        return None
-    scope = facts.model.enclosing_scope(found)
-    if not isinstance(scope, ast.Module):
-        function = facts.model.source.function(scope)
-        if any(a.arg == "device" for a in function.parameters):
-            return "device"
-    stores = (
-        n
-        for s in {scope, facts.model.source.tree}
-        for n in own_nodes(s)
-        if isinstance(n, ast.Name) and n.id == "device" and isinstance(n.ctx, ast.Store)
-    )
-    if any(n.lineno < found.lineno for n in stores):
-        return "device"
-    return None

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from devlint.lazy import cst, m
-from devlint.placement.sources import blocks_of, own_nodes
+from devlint.placement.sources import blocks_of
 from devlint.placement.values import Kind
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.devices.arguments import has_no_parameters, takers
@@ -73,7 +73,7 @@ class HardCodedDevice(Rule):
         if found is None or not _is_taken(found, facts) or _is_cared_for(found, facts):
             return
         name = _backend(node)
-        variable = _device_variable(found, facts)
+        variable = facts.model.is_bound_before("device", found)
         yield Report(
             node,
             f"`{facts.name_of(node)}` fails on a machine without `{name}`: nothing asks whether it is there",
@@ -182,22 +182,6 @@ def _is_marked(tree: ast.Module) -> bool:
         and _FOR_GPUS.search(ast.unparse(s.value))
         for s in tree.body
     )
-
-
-def _device_variable(found: ast.expr, facts: Facts) -> bool:
-    """Whether a variable `device` is bound before, here or at the top level."""
-    scope = facts.model.enclosing_scope(found)
-    if not isinstance(scope, ast.Module) and any(
-        isinstance(a, ast.arg) and a.arg == "device" for a in ast.walk(scope.args)
-    ):
-        return True
-    stores = (
-        n
-        for s in {scope, facts.model.source.tree}
-        for n in own_nodes(s)
-        if isinstance(n, ast.Name) and n.id == "device" and isinstance(n.ctx, ast.Store)
-    )
-    return any(n.lineno < found.lineno for n in stores)
 
 
 def _by_variable(node: cst.Call | cst.SimpleString) -> Change:
