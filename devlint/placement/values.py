@@ -285,7 +285,7 @@ def displaced(value: Value) -> Value:
 
 def inherited(container: Value, part: Value) -> Value:
     """A part of a container of modules, where the container is."""
-    if container.place.off_host and part.is_module:
+    if part.is_module and (container.place.off_host or container.place.sort is Sort.SAME):
         return part.at(container.place)
     return displaced(part) if container.place.sort is Sort.UNKNOWN else part
 
