@@ -102,7 +102,7 @@ class Environment:
         """A value, less the alternatives that the guards rule out."""
         if not self.guards:
             return value
-        if value.place.sort is Sort.PREFERRED and any(map(_without_accelerator, self.guards)):
+        if value.place.sort is Sort.PREFERRED and any(g.without_accelerator for g in self.guards):
             # Where the program found no accelerator, what it put there is elsewhere.
             return replace(value, place=NOWHERE)
         if value.kind is not Kind.EITHER:
@@ -143,16 +143,6 @@ class Environment:
         if (condition, not outcome) in self.guards:
             self.dead = True
         self.guards |= {Guard(condition, outcome)}
-
-
-@lru_cache(maxsize=10_000)
-def _without_accelerator(guard: Guard) -> bool:
-    """Whether a branch is for machines without an accelerator, as its condition words it."""
-    return bool(_ON_HOST.search(guard.condition) if guard.outcome else _ON_ACCELERATOR.search(guard.condition))
-
-
-_ON_ACCELERATOR = re.compile(r"cuda|gpu|xpu|mps|accelerator", re.IGNORECASE)
-_ON_HOST = re.compile(r"cpu|not \w*(?:cuda|gpu)", re.IGNORECASE)
 
 
 def _moved(value: Value, site: str, place: Place, step: Step | None, likely: bool) -> Value:

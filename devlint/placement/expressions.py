@@ -218,11 +218,16 @@ def combined(values: list[Value]) -> tuple[Place, tuple, bool]:  # type: ignore[
                 continue
             if leaf.kind is Kind.UNKNOWN and leaf.place.sort is Sort.UNKNOWN and best is not None:
                 continue
-            if best is None or _WEIGHT[leaf.place.sort] > _WEIGHT[best.place.sort]:
+            if best is None or _WEIGHT[leaf.place.sort] > _WEIGHT[best.place.sort] or _tells_more(leaf, best):
                 best = leaf
     if best is None:
         return NOWHERE, (), False
     return best.place, best.trail, best.likely
+
+
+def _tells_more(value: Value, other: Value) -> bool:
+    """Of two on the host, the one with a dimension matters: a number may be anywhere."""
+    return value.place == other.place == HOST and value.ranked and not other.ranked and value.is_tensor
 
 
 _PLACED = frozenset({Kind.TENSOR, Kind.PARAMETER, Kind.BATCH, Kind.UNKNOWN})

@@ -227,7 +227,8 @@ class Functions:
         elif value.kind is Kind.UNKNOWN and not value.place.off_host:
             declared = self._analysis.annotations.annotated(frame, function.node.returns)
             value = replace(declared, likely=True) if declared.kind is not Kind.UNKNOWN else value
-        return value, self._effects(function, entry, frame)
+        effects = self._effects(function, entry, frame)
+        return either((guards, _changed(option, entry, effects)) for guards, option in value.alternatives()), effects
 
     def _effects(self, function: FunctionModel, entry: dict[str, Value], frame: Frame) -> Effects:
         final = (frame.final or frame.env).values
@@ -304,6 +305,15 @@ def _input_of(value: Value, name: str) -> Value:
     if value.place != NOWHERE or value.kind not in (Kind.TENSOR, Kind.BATCH, Kind.UNKNOWN):
         return value
     return replace(value, place=same_as(name))
+
+
+def _changed(returned: Value, entry: dict[str, Value], effects: Effects) -> Value:
+    """What a function returns, with what it changed of it: `return self` after `self.x = self.x.to(device)`."""
+    if returned.kind not in (Kind.OBJECT, Kind.MODULE) or returned.elements is None or returned.keys is None:
+        return returned
+    given = next((name for name, value in entry.items() if value is returned), None)
+    new = {name: value for owner, name, value in effects.attributes if owner == given and name.isidentifier()}
+    return _holding(returned, dict(zip(returned.keys, returned.elements, strict=True)) | new) if new else returned
 
 
 def _holding(made: Value, attributes: dict[str, Value]) -> Value:

@@ -223,6 +223,9 @@ def _apart(a: Place, b: Place, when_a: Guards, when_b: Guards) -> bool:
     if (a == HOST) == (b == HOST):
         return False
     other, when_host, when_other = (b, when_a, when_b) if a == HOST else (a, when_b, when_a)
+    if any(guard.without_accelerator for guard in when_host):
+        # On that path the program runs without an accelerator.
+        return False
     if not when_host <= when_other:
         # What made the choice of a device may be what guards the host's operand, too.
         return False

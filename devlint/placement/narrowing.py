@@ -48,6 +48,7 @@ def _narrow(frame: Frame, env: Environment, test: ast.expr, outcome: bool) -> No
         case ast.Call(func=ast.Name(id="isinstance"), args=[subject, types]):
             names = _type_names(frame, types)
             if names is not None:
+                _fetch(frame, env, subject)
                 _keep(env, subject, lambda v: _is_instance(v, names), outcome)
                 if outcome and names == {"torch.Tensor"}:
                     _become_tensor(env, subject)
@@ -56,6 +57,7 @@ def _narrow(frame: Frame, env: Environment, test: ast.expr, outcome: bool) -> No
             if outcome:
                 _become_tensor(env, subject)
         case ast.Call(func=ast.Name(id="hasattr"), args=[subject, ast.Constant(value=str() as name)]):
+            _fetch(frame, env, subject)
             _keep(env, subject, lambda v: _has(v, name), outcome)
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=[subject, *_]) if outcome and _asks(name):
             # A predicate of the project's own: under it, the value is what the predicate says, and not a bare wrapper.
@@ -72,6 +74,16 @@ def _narrow(frame: Frame, env: Environment, test: ast.expr, outcome: bool) -> No
                 _keep(env, subject, lambda v: _is_instance(v, names), outcome)
         case ast.Name() | ast.Attribute():
             _keep(env, test, lambda v: False if _is_none(v) else None, outcome)
+
+
+def _fetch(frame: Frame, env: Environment, subject: ast.expr) -> None:
+    """Puts what a class's methods leave in an attribute among the values of this path, to be told apart there."""
+    path = access_path(subject) if isinstance(subject, ast.Attribute) else None
+    if path is None or env.get(path) is not None:
+        return
+    value = frame.value_of(subject)
+    if any(v.kind is Kind.WRAPPER for _, v in value.alternatives()):
+        env.put(path, value)
 
 
 def _keep(env: Environment, subject: ast.expr, judge: object, outcome: bool) -> None:

@@ -237,7 +237,7 @@ def _held_by(base: Value, value: Value) -> Value:
         return displaced(value)
     if not value.is_module and value.kind is not Kind.PARAMETER:
         return value
-    if base.is_module and base.place.off_host:
+    if base.is_module and (base.place.off_host or base.place.sort is Sort.SAME):
         return replace(value, place=base.place, trail=base.trail, likely=value.likely or base.likely)
     # Created on the host, but whoever holds the whole may have moved it since.
     return displaced(value) if not base.is_module or base.place.sort is Sort.UNKNOWN else value

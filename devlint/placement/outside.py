@@ -211,7 +211,9 @@ def _wrap(request: Call, name: str) -> Value:
     ids = request.argument(1, "device_ids") or (UNKNOWN if request.open_ended else NONE)
     step = request.step(f"wrapped by `{request.text}`")
     options = []
-    for guards, module in inner.alternatives():
+    given = list(inner.alternatives())
+    # What is wrapped on some paths already is wrapped once: the conditions exclude each other, as far as anybody knows.
+    for guards, module in [(g, v) for g, v in given if v.kind is not Kind.WRAPPER] or given:
         if module.kind is Kind.UNKNOWN:
             module = replace(module, kind=Kind.MODULE, likely=True)
         wrapped = Value(

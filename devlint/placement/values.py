@@ -6,9 +6,11 @@ Values are immutable. `Either` holds the alternatives that the paths to a point 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from enum import Enum
+from functools import lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -138,6 +140,22 @@ class Guard(NamedTuple):
 
     condition: str
     outcome: bool
+
+    @property
+    def without_accelerator(self) -> bool:
+        """Whether it holds on machines without an accelerator, as its condition words it."""
+        return _says_none(self.condition.rsplit("@", 1)[0], self.outcome)
+
+
+@lru_cache(maxsize=10_000)
+def _says_none(condition: str, outcome: bool) -> bool:
+    if condition.endswith(" is None"):
+        return _says_none(condition.removesuffix(" is None"), not outcome)
+    return bool(_ON_HOST.search(condition) if outcome else _ON_ACCELERATOR.search(condition))
+
+
+_ON_ACCELERATOR = re.compile(r"cuda|gpu|xpu|mps|accelerator|is_available|device_count", re.IGNORECASE)
+_ON_HOST = re.compile(r"cpu|(?:no|not|without)[_ ]?\w*(?:cuda|gpu)", re.IGNORECASE)
 
 
 Guards = frozenset[Guard]
@@ -285,7 +303,7 @@ def displaced(value: Value) -> Value:
 
 def inherited(container: Value, part: Value) -> Value:
     """A part of a container of modules, where the container is."""
-    if container.place.off_host and part.is_module:
+    if part.is_module and (container.place.off_host or container.place.sort is Sort.SAME):
         return part.at(container.place)
     return displaced(part) if container.place.sort is Sort.UNKNOWN else part
 

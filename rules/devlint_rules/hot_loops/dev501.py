@@ -25,7 +25,8 @@ class ItemInHotLoop(Rule):
     ## What it does
     Flags `.item()`, `.tolist()`, `float(t)` and `int(t)` on an accelerator tensor at each pass of a hot loop: one that
     iterates a loader, or calls a module, `.backward()` or `optimizer.step()`. Reads under a step guard
-    (`if step % 100 == 0:`), on the last pass, in an exception handler or after the loop are left alone.
+    (`if step % 100 == 0:`), on the last pass, in an exception handler or after the loop are left alone, and so is what
+    decides whether a loop that isn't over a loader goes on.
 
     ## Why is this bad
     The host runs ahead of the accelerator and queues its work. To read a value it must wait until all of that is
@@ -101,6 +102,9 @@ class ItemInHotLoop(Rule):
             return
         value, likely = known
         if isinstance(node.func, cst.Name) and not value.is_tensor:
+            return
+        read = facts.node(node)
+        if read is None or stalls.decides_to_leave(read, hot, facts):
             return
         change = _collected(node, tensor, hot, facts)
         yield Report(

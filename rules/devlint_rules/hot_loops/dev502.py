@@ -90,8 +90,11 @@ class HostCopyInHotLoop(Rule):
         if known is None or hot is None or not _goes_to_host(node, func, facts):
             return
         value, likely = known
-        found = facts.node(node)
+        found, moved = facts.node(node), facts.node(func.value)
         assert found is not None
+        assert moved is not None
+        if value.kind is Kind.UNKNOWN and stalls.is_no_tensor(moved, facts):
+            return
         likely = likely or hot.likely or not _is_appended(found, facts) or stalls.under_no_grad(found, facts.model)
         change = _collected(found, func.value, hot, facts)
         yield Report(

@@ -110,13 +110,11 @@ def _is_mask(node: ast.expr, facts: Facts, back: int = 0) -> bool:
             return ast.unparse(dtype) in ("torch.bool", "bool")
         case ast.Call(func=ast.Attribute(attr=name)):
             return name in ecosystem.MASK_FUNCTIONS
-        case ast.Name(id=name):
+        case ast.Name(id=name) | ast.Attribute(attr=name) if _MASK_NAME.fullmatch(name):
+            return True
+        case ast.Name():
             assigned = list(facts.model.assigned_values(node)) if back < _FARTHEST else []
-            if assigned:
-                return all(_is_mask(value, facts, back + 1) for value in assigned)
-            return _MASK_NAME.fullmatch(name) is not None
-        case ast.Attribute(attr=name):
-            return _MASK_NAME.fullmatch(name) is not None
+            return bool(assigned) and all(_is_mask(value, facts, back + 1) for value in assigned)
     return False
 
 

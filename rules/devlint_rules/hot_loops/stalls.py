@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from devlint.findings import Note
+from devlint.knowledge import torch_knowledge
 from devlint.lazy import cst
+from devlint.placement.environment import access_path
 from devlint.placement.sources import own_nodes
 from devlint.placement.values import Value
 
@@ -47,6 +49,39 @@ def hot_notes(hot: HotLoop, facts: Facts) -> tuple[Note, ...]:
 def place_of(value: Value) -> str:
     """What to call the accelerator in a message."""
     return str(value.place) if value.place.off_host and value.place.name else "the accelerator"
+
+
+def is_no_tensor(node: ast.expr, facts: Facts) -> bool:
+    """Whether a thing is asked for what no tensor has, there or elsewhere in its scope: a model, a pipeline, a batch object."""
+    path = access_path(node)
+    knowledge = torch_knowledge()
+    asked = {
+        n.attr
+        for n in own_nodes(facts.model.enclosing_scope(node))
+        if isinstance(n, ast.Attribute) and path is not None and access_path(n.value) == path
+    }
+    call = next((p for p in facts.model.ancestors(node) if isinstance(p, ast.Call)), None)
+    moved = next(facts.model.ancestors(call), None) if call is not None else None
+    if isinstance(moved, ast.Attribute):
+        asked.add(moved.attr)
+    return not asked <= knowledge.tensor_methods.keys() | knowledge.tensor_attributes.keys()
+
+
+def decides_to_leave(read: ast.expr, hot: HotLoop, facts: Facts) -> bool:
+    """Whether a loop goes on or ends by what is read: then the host has to know it. A loop over a loader ends by itself."""
+    if hot.node is None or hot.kind == "batch":
+        return False
+    match facts.statement:
+        case ast.Assign(targets=[ast.Name(id=name)], value=value) if value is read:
+            pass
+        case _:
+            name = ""
+    return any(
+        isinstance(n, ast.If)
+        and isinstance(n.body[-1], (ast.Break, ast.Return))
+        and any(part is read or (isinstance(part, ast.Name) and part.id == name) for part in ast.walk(n.test))
+        for n in ast.walk(hot.node)
+    )
 
 
 def statement_loop(hot: HotLoop) -> ast.For | ast.AsyncFor | ast.While | None:
