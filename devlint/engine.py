@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from devlint.files import Source
 from devlint.findings import Finding, Fix, Note, Span
 from devlint.rule import Registry, Rule, UnreadableFile
-from devlint.screen import lines_of_names, pattern_of, suspicious, trigger_lines
+from devlint.screen import Screen, lines_of_names, pattern_of, trigger_lines
 from devlint.settings import Settings
 from devlint.suppressions import read_suppressions
 
@@ -65,8 +65,8 @@ class Linter:
 
     def _findings(self, source: Source, path: Path, rules: list[type[Rule]]) -> Iterator[Finding]:
         # Files without a trigger aren't even parsed: that is most of a clean run's time, and other tools tell of syntax.
-        raw = source.text.encode("utf-8", "surrogatepass")
-        triggered = {rule: frozenset[str]() for rule in rules if suspicious(raw, [rule])}
+        screen = Screen(source.text.encode("utf-8", "surrogatepass"))
+        triggered = {rule: frozenset[str]() for rule in rules if screen.lets_through(rule)}
         for rule in rules:
             if (
                 rule.event in FOLLOWING_IMPORTS
@@ -145,6 +145,7 @@ class _Inspection:
                     isinstance(unit.statement, rule.statement)
                     and judge.concerns(unit)
                     and not (rule.only_hot and not self._model.may_be_hot(unit))
+                    and judge.may_hold(unit, self._model)
                 ):
                     yield from self._judge(judge, unit)
 

@@ -8,26 +8,36 @@ from collections.abc import Iterable
 from functools import cache
 
 from devlint.rule import Rule
+from devlint.words import Vocabulary, alternatives
 
 # Every rule is about torch; a file that never says the word has no tensors to speak of.
 TORCH = b"torch"
 
 
-@cache
-def _pattern(triggers: frozenset[str]) -> re.Pattern[bytes]:
-    return re.compile(b"|".join(sorted(b"(?:" + t.encode() + b")" for t in triggers)))
+class Screen:
+    """One text, searched once for each expression, whichever rules ask for it."""
 
+    def __init__(self, raw: bytes) -> None:
+        self._raw = raw
+        self._vocabulary = Vocabulary(raw)
+        self._known: dict[str, bool] = {}
 
-def suspicious(raw: bytes, rules: Iterable[type[Rule]]) -> bool:
-    """Whether some rule's trigger, and all that it needs, stands in a file that is about torch."""
-    return TORCH in raw and any(
-        all(_pattern(frozenset({text})).search(raw) for text in (rule.trigger, *rule.needs)) for rule in rules
-    )
+    def lets_through(self, rule: type[Rule]) -> bool:
+        """Whether a rule's trigger, and all that it needs, stands in a text that is about torch."""
+        return TORCH in self._raw and all(map(self._matches, (*rule.needs, rule.trigger)))
+
+    def _matches(self, pattern: str) -> bool:
+        if pattern not in self._known:
+            self._known[pattern] = any(
+                (part.words is None or self._vocabulary.has_one(part.words)) and part.expression.search(self._raw)
+                for part in alternatives(pattern)
+            )
+        return self._known[pattern]
 
 
 def pattern_of(rule: type[Rule]) -> re.Pattern[bytes]:
     """A rule's trigger, for bytes."""
-    return _pattern(frozenset({rule.trigger}))
+    return re.compile(rule.trigger.encode())
 
 
 def trigger_lines(text: str, rule: type[Rule], line_starts: list[int]) -> list[int]:

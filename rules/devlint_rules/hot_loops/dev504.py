@@ -8,12 +8,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from devlint.lazy import cst, m
+from devlint.placement.trees import walk
 from devlint.placement.values import Kind, Value
 from devlint.rule import Effect, Report, Rule
 from devlint_rules.hot_loops import stalls
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
+    from devlint.placement.model import PlacementModel
     from devlint.placement.units import Unit
 
 # Builtins that ask their argument, or each part of it, for a truth value.
@@ -87,7 +89,10 @@ class BranchOnTensorInHotLoop(Rule):
     def concerns(self, unit: Unit) -> bool:
         if isinstance(unit.node, ast.expr) and _may_be_tensor(unit.node):
             return True
-        return any(_may_be_tensor(tested) for part in ast.walk(unit.node) for tested in _asked_by(part))
+        return any(_may_be_tensor(tested) for part in walk(unit.node) for tested in _asked_by(part))
+
+    def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
+        return stalls.reads_accelerator(unit, model)
 
     def shape(self) -> m.BaseMatcherNode:
         return m.OneOf(
