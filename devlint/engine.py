@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from devlint.files import Source
 from devlint.findings import Cost, Finding, Fix, Note, Span
 from devlint.rule import Registry, Rule, UnreadableFile
-from devlint.screen import lines_of_names, pattern_of, suspicious, trigger_lines
+from devlint.screen import Screen, lets_through, lines_of_names, pattern_of, trigger_lines
 from devlint.settings import Settings
 from devlint.suppressions import read_suppressions
 
@@ -34,6 +34,7 @@ class Linter:
         self.settings = settings
         self.registry = registry
         self._project: Project | None = None
+        self._screens: dict[Path, Screen] = {}
 
     def check(self, source: Source) -> list[Finding]:
         """The findings of a source after selection, suppressions and confidence, in reading order.
@@ -66,8 +67,8 @@ class Linter:
     def _findings(self, source: Source, path: Path, rules: list[type[Rule]]) -> Iterator[Finding]:
         # Files without a trigger aren't even parsed: that is most of a clean run's time, and other tools tell of syntax.
         spelt = self.settings.hints.spelt_out(source.text)
-        raw = "\n".join([source.text, *spelt.values()]).encode("utf-8", "surrogatepass")
-        triggered = {rule: frozenset[str]() for rule in rules if suspicious(raw, [rule])}
+        screen = Screen("\n".join([source.text, *spelt.values()]).encode("utf-8", "surrogatepass"))
+        triggered = {rule: frozenset[str]() for rule in rules if lets_through(rule, [screen])}
         for rule in rules:
             if (
                 rule.event in FOLLOWING_IMPORTS
@@ -75,7 +76,7 @@ class Linter:
                 and (names := self._imported(source, path, rule))
             ):
                 triggered[rule] = names
-        triggered |= {rule: frozenset() for rule in self._by_callers(raw, path, set(rules) - triggered.keys())}
+        triggered |= {rule: frozenset() for rule in self._by_callers(screen, path, set(rules) - triggered.keys())}
         if triggered:
             inspection = _Inspection(self, source, path, _parse(source), triggered, spelt)
             yield from inspection.findings()
@@ -85,15 +86,21 @@ class Linter:
         """Names that the source imports from modules that bear the trigger of an event rule."""
         return frozenset(self.project().names_from(path, source.text, pattern_of(rule)))
 
-    def _by_callers(self, raw: bytes, path: Path, rules: set[type[Rule]]) -> list[type[Rule]]:
+    def _by_callers(self, screen: Screen, path: Path, rules: set[type[Rule]]) -> list[type[Rule]]:
         """The rules that a file is suspected of together with those that import it: they may call it in a loop, or mix."""
-        open_to = [rule for rule in rules if rule.event == "mixing" or (rule.only_hot and pattern_of(rule).search(raw))]
+        open_to = [rule for rule in rules if rule.event == "mixing" or (rule.only_hot and screen.holds(rule.trigger))]
         if not open_to:
             return []
+        screens = [screen, *map(self._screen_of, self.project().importers.of(path))]
+        return [rule for rule in open_to if lets_through(rule, screens)]
+
+    def _screen_of(self, importer: Path) -> Screen:
+        """The screen of a file that others ask about, kept for them."""
         from devlint.placement.texts import read
 
-        together = b"\n".join([raw, *map(read, self.project().importers.of(path))])
-        return [rule for rule in open_to if suspicious(together, [rule])]
+        if importer not in self._screens:
+            self._screens[importer] = Screen(read(importer))
+        return self._screens[importer]
 
 
 class _InvalidSourceError(Exception):
@@ -161,6 +168,7 @@ class _Inspection:
                     isinstance(unit.statement, rule.statement)
                     and judge.concerns(unit)
                     and not (rule.only_hot and not self._model.may_be_hot(unit))
+                    and judge.may_hold(unit, self._model)
                 ):
                     yield from self._judge(judge, unit)
 

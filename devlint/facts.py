@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from devlint.findings import Edit, Note, Span
-from devlint.knowledge import canonical
 from devlint.lazy import cst
 from devlint.placement.devices import is_device_name
 from devlint.placement.sources import dotted
+from devlint.placement.trees import walk
 from devlint.placement.values import UNKNOWN, Kind, Sort, Step, Value
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Piece:
         self.positions: dict[cst.CSTNode, CodeRange] = dict(wrapper.resolve(PositionProvider))
         self._nodes: dict[Span, ast.expr] = {}
         self._augmented: dict[Span, ast.AugAssign] = {}
-        for node in ast.walk(unit.node):
+        for node in walk(unit.node):
             if isinstance(node, ast.expr):
                 # The outermost: before Python 3.12, the parts of an f-string have the span of the whole.
                 self._nodes.setdefault(text.span_of(node), node)
@@ -136,10 +136,7 @@ class Facts:
     def qualified(self, node: cst.CSTNode) -> str | None:
         """The documented name of what an expression refers to, such as `torch.load`; None when it isn't a reference."""
         found = self._piece.ast_of(node)
-        if found is None:
-            return None
-        value = self.model.resolved(found)
-        return canonical(value.name) if value.kind is Kind.REFERENCE else None
+        return self.model.qualified(found) if found is not None else None
 
     def hot_loop(self, node: cst.CSTNode) -> HotLoop | None:
         """The hot loop that runs an expression each pass."""

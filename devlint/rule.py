@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import libcst.matchers as m
 
     from devlint.facts import Facts
+    from devlint.placement.model import PlacementModel
     from devlint.placement.units import Unit
 
 ENTRY_POINTS = "devlint.rules"
@@ -106,6 +107,13 @@ class Rule:
 
     def concerns(self, unit: Unit) -> bool:
         """Whether a unit may be worth a look, told from its `ast` alone: what this turns down is never parsed again."""
+        return True
+
+    def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
+        """Whether what the model says of a unit that it concerns leaves anything to judge; otherwise it isn't parsed.
+
+        A rule that asks for values sees to it that their scope is run: `model.ensure(unit.scope)`.
+        """
         return True
 
     def shape(self) -> m.BaseMatcherNode:

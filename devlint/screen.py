@@ -4,30 +4,48 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 
 from devlint.rule import Rule
+from devlint.words import Vocabulary, alternatives
 
 # Every rule is about torch; a file that never says the word has no tensors to speak of.
 TORCH = b"torch"
 
 
-@cache
-def _pattern(triggers: frozenset[str]) -> re.Pattern[bytes]:
-    return re.compile(b"|".join(sorted(b"(?:" + t.encode() + b")" for t in triggers)))
+class Screen:
+    """One text, searched once for each expression, whichever rules ask for it."""
+
+    def __init__(self, raw: bytes) -> None:
+        self._raw = raw
+        self._vocabulary = Vocabulary(raw)
+        self._known: dict[str, bool] = {}
+
+    @property
+    def is_about_torch(self) -> bool:
+        return TORCH in self._raw
+
+    def holds(self, pattern: str) -> bool:
+        """Whether a regular expression matches somewhere."""
+        if pattern not in self._known:
+            self._known[pattern] = any(
+                (part.words is None or self._vocabulary.has_one(part.words)) and part.expression.search(self._raw)
+                for part in alternatives(pattern)
+            )
+        return self._known[pattern]
 
 
-def suspicious(raw: bytes, rules: Iterable[type[Rule]]) -> bool:
-    """Whether some rule's trigger, and all that it needs, stands in a file that is about torch."""
-    return TORCH in raw and any(
-        all(_pattern(frozenset({text})).search(raw) for text in (rule.trigger, *rule.needs)) for rule in rules
+def lets_through(rule: type[Rule], screens: Sequence[Screen]) -> bool:
+    """Whether a rule's trigger, and all that it needs, stands in one of some texts that are about torch."""
+    return any(s.is_about_torch for s in screens) and all(
+        any(s.holds(pattern) for s in screens) for pattern in (*rule.needs, rule.trigger)
     )
 
 
 def pattern_of(rule: type[Rule]) -> re.Pattern[bytes]:
     """A rule's trigger, for bytes."""
-    return _pattern(frozenset({rule.trigger}))
+    return re.compile(rule.trigger.encode())
 
 
 def trigger_lines(text: str, rule: type[Rule], line_starts: list[int], spelt: Mapping[str, str]) -> list[int]:

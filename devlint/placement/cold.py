@@ -6,6 +6,8 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
+from devlint.placement.trees import walk
+
 if TYPE_CHECKING:
     from devlint.placement.model import PlacementModel
 
@@ -143,7 +145,7 @@ class ColdCode:
 
     def _looks_at_clock(self, test: ast.AST) -> bool:
         """`time.time() - last > 10`, also by way of a name."""
-        for node in ast.walk(test):
+        for node in walk(test):
             if isinstance(node, ast.Call) and _last_name(node) in CLOCKS:
                 return True
             if isinstance(node, ast.Name) and node.id not in self._asked:
@@ -213,12 +215,12 @@ def _is_position(left: ast.expr, right: ast.expr) -> bool:
 
 
 def _is_abnormal(test: ast.expr) -> bool:
-    return any(isinstance(n, ast.Call) and _last_name(n) in _ABNORMAL_CALLS for n in ast.walk(test))
+    return any(isinstance(n, ast.Call) and _last_name(n) in _ABNORMAL_CALLS for n in walk(test))
 
 
 def _counts(test: ast.expr) -> bool:
     """A remainder in a condition: `step % n == 0`, `divmod(step, n)[1] == 0`, `step & 63 == 0`."""
-    return any(_is_remainder(n) for n in ast.walk(test))
+    return any(_is_remainder(n) for n in walk(test))
 
 
 def _is_remainder(node: ast.AST) -> bool:

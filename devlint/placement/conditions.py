@@ -6,6 +6,7 @@ import ast
 from dataclasses import dataclass
 
 from devlint.placement.environment import access_path, unparsed
+from devlint.placement.trees import walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ def condition_of(test: ast.expr) -> Condition:
 
 
 def _read(test: ast.expr) -> Condition:
-    nodes = list(ast.walk(test))
+    nodes = walk(test)
     calls = [n.func for n in nodes if isinstance(n, ast.Call)]
     names = {f.id if isinstance(f, ast.Name) else f.attr for f in calls if isinstance(f, (ast.Name, ast.Attribute))}
     paths = {path for n in nodes if isinstance(n, ast.expr) and (path := access_path(n))}

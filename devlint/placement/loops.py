@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Literal
 from devlint.knowledge import ecosystem
 from devlint.placement.cold import ColdCode, is_warm_up
 from devlint.placement.importers import is_test
-from devlint.placement.sources import FunctionNode, own_nodes
+from devlint.placement.sources import FunctionNode
+from devlint.placement.trees import children, own_nodes, walk
 from devlint.placement.values import OVER_LOADER, Kind, Step, Value
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ class Loops:
         """Whether a node stands in or holds some loop, or a loop may call its function, going by names alone."""
         if self._in_test:
             return False
-        if any(isinstance(n, ast.comprehension) and not _is_plain(n.iter) for n in ast.walk(node)):
+        if any(isinstance(n, ast.comprehension) and not _is_plain(n.iter) for n in walk(node)):
             return True
         child, looped = node, False
         for parent in self._model.ancestors(node):
@@ -246,9 +247,7 @@ class Loops:
     def _step_in(self, loop: ast.For | ast.AsyncFor | ast.While) -> tuple[str, Pass] | None:
         """What in the loop's own body makes each pass a step, and what kind of pass it is."""
         targets = (
-            {n.id for n in ast.walk(loop.target) if isinstance(n, ast.Name)}
-            if not isinstance(loop, ast.While)
-            else set()
+            {n.id for n in walk(loop.target) if isinstance(n, ast.Name)} if not isinstance(loop, ast.While) else set()
         )
         is_epoch = any(t.lower() in ("epoch", "ep", "e", "round", "fold", "trial") for t in targets)
         called = None
@@ -339,7 +338,7 @@ def _own_level(loop: ast.For | ast.AsyncFor | ast.While) -> Iterator[ast.AST]:
         if not isinstance(
             node, (ast.For, ast.AsyncFor, ast.While, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
         ):
-            stack.extend(ast.iter_child_nodes(node))
+            stack += children(node)
 
 
 def _nested(loop: ast.For | ast.AsyncFor | ast.While) -> Iterator[ast.AST]:

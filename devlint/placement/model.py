@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from devlint.hints import Hints
-from devlint.knowledge import ecosystem
+from devlint.knowledge import canonical, ecosystem
 from devlint.placement.analysis import Analysis, Missing, OutOfBudgetError
 from devlint.placement.functions import default_nodes
 from devlint.placement.interpreter import Frame
@@ -21,7 +21,8 @@ from devlint.placement.names import is_unbound
 from devlint.placement.project import Project
 from devlint.placement.replicas import Pinned, pinned_calls
 from devlint.placement.request import site_at
-from devlint.placement.sources import FunctionModel, FunctionNode, SourceModule, dotted, own_nodes
+from devlint.placement.sources import FunctionModel, FunctionNode, SourceModule, assigned_in, dotted
+from devlint.placement.trees import own_nodes, walk
 from devlint.placement.units import Unit, all_functions, units_at
 from devlint.placement.values import UNKNOWN, Happening, Kind, Step, Value
 
@@ -48,12 +49,14 @@ class PlacementModel:
         self._analysis = Analysis(source, project, hints)
         self._record: dict[ast.expr, Value] = {}
         self._frames: dict[FunctionModel | None, Frame | None] = {}
+        self._assigned: dict[ast.AST, dict[str, list[ast.expr]]] = {}
         self._loops = Loops(self, hints.hot_functions)
 
     def close(self) -> None:
         """Ends the model's life; what it knows is forgotten."""
         self._frames.clear()
         self._record.clear()
+        self._assigned.clear()
         self._analysis.close()
 
     # -- running scopes --------------------------------------------------------------------------------------------
@@ -130,6 +133,11 @@ class PlacementModel:
         """What a value is, with a reference followed into the project."""
         return self._analysis.resolve(value, self.source)
 
+    def qualified(self, node: ast.expr) -> str | None:
+        """The documented name of what an expression refers to, such as `torch.load`; None when it isn't a reference."""
+        value = self.resolved(node)
+        return canonical(value.name) if value.kind is Kind.REFERENCE else None
+
     def held(self, cls: ClassModel, attribute: str) -> Value:
         """What the methods of a class put into an attribute of its objects."""
         return self._analysis.objects.written(cls, attribute) or UNKNOWN
@@ -185,7 +193,7 @@ class PlacementModel:
         """The calls of this file of something with that last name; the scopes that they stand in are run."""
         for unit in units_at(self.source, sorted(set(self.source.called_on(name)))):
             self.ensure(unit.scope)
-            for node in ast.walk(unit.node):
+            for node in walk(unit.node):
                 if isinstance(node, ast.Call) and (dotted(node.func) or ast.unparse(node.func)).split(".")[-1] == name:
                     yield node
 
@@ -247,11 +255,12 @@ class PlacementModel:
                 return parent
         return self.source.tree
 
-    def assigned_values(self, name: ast.Name) -> Iterator[ast.expr]:
+    def assigned_values(self, name: ast.Name) -> list[ast.expr]:
         """The expressions that the scope around a name assigns to it."""
-        for node in own_nodes(self.enclosing_scope(name)):
-            if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name.id for t in node.targets):
-                yield node.value
+        scope = self.enclosing_scope(name)
+        if scope not in self._assigned:
+            self._assigned[scope] = assigned_in(scope)
+        return self._assigned[scope].get(name.id, [])
 
     def callers(self, function: FunctionNode) -> list[tuple[PlacementModel, Step, ast.Call]]:
         """The calls of a function that were seen in this file and in those that import it, with each one's model."""

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from devlint.placement.project import Project
-from devlint.placement.sources import SourceModule, own_nodes
+from devlint.placement.sources import SourceModule
+from devlint.placement.trees import own_nodes
 
 _BUILTINS = frozenset({*dir(__import__("builtins")), "__file__"})
 # Code that may bind any name, and IPython's commands that do.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from devlint.knowledge.ecosystem import KEEPING_DECORATORS
 from devlint.placement.evidence import evidence_in
 from devlint.placement.outline import Outline, outline_of
+from devlint.placement.trees import own_nodes, parents_in, walk
 from devlint.placement.values import Kind
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class FunctionModel:
     @cached_property
     def nodes(self) -> list[ast.AST]:
         """The nodes of the function, nested definitions named but not entered."""
-        return list(own_nodes(self.node))
+        return own_nodes(self.node)
 
     @cached_property
     def outline(self) -> Outline:
@@ -166,31 +167,23 @@ class SourceModule:
 
     def _parent(self, node: ast.AST) -> ast.AST | None:
         known = self._parents.get(node)
-        if known is None and not isinstance(node, ast.Module):
+        line: int | None = getattr(node, "lineno", None)
+        if known is None and line is not None:
             # One top-level statement at a time: most are never asked about.
-            top = self._top_level(node)
-            if top is not None and top not in self._parents:
-                self._parents[top] = self.tree
-                self._parents.update(
-                    {child: parent for parent in ast.walk(top) for child in ast.iter_child_nodes(parent)}
-                )
+            for top in self._top_level_at(line):
+                if top not in self._parents:
+                    self._parents[top] = self.tree
+                    self._parents.update(parents_in(top))
             known = self._parents.get(node)
         return known
 
-    def _top_level(self, node: ast.AST) -> ast.stmt | None:
-        line = getattr(node, "lineno", None)
-        if line is None:
-            return None
-        position = bisect_right(self.tree.body, line, key=_first_line) - 1
-        while position >= 0:
+    def _top_level_at(self, line: int) -> Iterator[ast.stmt]:
+        """The top-level statements on a line: several may share it."""
+        for position in range(bisect_right(self.top_starts, line) - 1, -1, -1):
             statement = self.tree.body[position]
             if (statement.end_lineno or statement.lineno) < line:
-                return None
-            # Several statements may share a line.
-            if statement is node or any(n is node for n in ast.walk(statement)):
-                return statement
-            position -= 1
-        return None
+                return
+            yield statement
 
     @cached_property
     def changed_elsewhere(self) -> frozenset[str]:
@@ -229,7 +222,7 @@ class SourceModule:
     def imported_packages(self) -> frozenset[str]:
         """The first parts of everything that the module imports anywhere."""
         names = set()
-        for node in ast.walk(self.tree):
+        for node in walk(self.tree):
             if isinstance(node, ast.Import):
                 names |= {a.name.split(".")[0] for a in node.names}
             elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
@@ -300,6 +293,16 @@ def bound_names(statement: ast.stmt) -> Iterator[str]:
                     yield from target_names(item.optional_vars)
 
 
+def assigned_in(scope: ast.AST) -> dict[str, list[ast.expr]]:
+    """The expressions that a scope's own statements assign to each plain name."""
+    found: dict[str, list[ast.expr]] = {}
+    for node in own_nodes(scope):
+        if isinstance(node, ast.Assign):
+            for name in dict.fromkeys(t.id for t in node.targets if isinstance(t, ast.Name)):
+                found.setdefault(name, []).append(node.value)
+    return found
+
+
 def target_names(target: ast.expr) -> Iterator[str]:
     """The plain names in an assignment's target."""
     match target:
@@ -310,37 +313,3 @@ def target_names(target: ast.expr) -> Iterator[str]:
                 yield from target_names(element)
         case ast.Starred(value=value):
             yield from target_names(value)
-
-
-def own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of a scope, nested definitions named but not entered; without `ctx` and operators."""
-    stack = _children(scope)
-    while stack:
-        node = stack.pop()
-        yield node
-        if type(node) not in _CLOSED:
-            stack += _children(node)
-
-
-# Scopes of their own, and nodes without children.
-_CLOSED = frozenset(
-    {
-        *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda),
-        *(ast.Name, ast.Constant, ast.Pass, ast.Break, ast.Continue),
-    }
-)
-
-
-def _children(node: ast.AST) -> list[ast.AST]:
-    """ast.iter_child_nodes, for hot paths: no generator, no operators, no contexts."""
-    found: list[ast.AST] = []
-    for name in node._fields:
-        value = getattr(node, name, None)
-        if type(value) is list:
-            found += [v for v in value if isinstance(v, ast.AST)]
-        elif isinstance(value, ast.AST) and not isinstance(value, _UNINTERESTING):
-            found.append(value)
-    return found
-
-
-_UNINTERESTING = (ast.expr_context, ast.operator, ast.boolop, ast.unaryop)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from devlint.knowledge import canonical, torch_knowledge
 from devlint.knowledge.ecosystem import CHEAP_MODULES
-from devlint.placement.sources import own_nodes
+from devlint.placement.trees import own_nodes
 from devlint.placement.values import Kind, Value
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from devlint.lazy import cst, m
-from devlint.placement.sources import blocks_of, own_nodes
+from devlint.placement.sources import blocks_of
+from devlint.placement.trees import own_nodes
 from devlint.placement.units import Unit, units_at
 from devlint.placement.values import Kind, Sort
 from devlint.rule import Effect, Report, Rule

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from devlint.lazy import cst, m
+from devlint.placement.trees import walk
 from devlint.placement.values import DEVICE_CLASS, UNKNOWN, Kind, Value
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.devices.spelling import INDEXED, definitions, spellings
@@ -65,7 +66,7 @@ class DeviceComparison(Rule):
     @classmethod
     def may_concern(cls, unit: Unit) -> bool:
         """Comparisons with something that may be a string, or a device spelt out; `is` between any two."""
-        return any(_is_suspect(n) for n in ast.walk(unit.node) if isinstance(n, ast.Compare))
+        return any(_is_suspect(n) for n in walk(unit.node) if isinstance(n, ast.Compare))
 
     def shape(self) -> m.BaseMatcherNode:
         return m.Comparison(comparisons=[m.ComparisonTarget()])

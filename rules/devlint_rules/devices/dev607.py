@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from devlint.lazy import cst, m
+from devlint.placement.trees import walk
 from devlint.placement.values import Kind, Value
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.devices.arguments import has_no_parameters
@@ -65,6 +66,7 @@ class ModuleHasNoDevice(Rule):
         r"(?:self|model|net|module|coder|generator|discriminator|critic|actor|policy|head|backbone|layer|linear|fc|conv|norm"
         r"|student|teacher|classifier|embedding)s?(?:_?\d+)?(?:\[[^\]\n]*\])?\.device\b(?!\s*=[^=])"
     )
+    needs = (r"\.device\b",)
     effect = Effect(raises="AttributeError", words="object has no attribute 'device'")
     fix = "S"
 
@@ -72,7 +74,7 @@ class ModuleHasNoDevice(Rule):
         """Of `self.device`, those in plain modules that don't set it."""
         owners = {
             n.value.id if isinstance(n.value, ast.Name) else ""
-            for n in ast.walk(unit.node)
+            for n in walk(unit.node)
             if isinstance(n, ast.Attribute) and n.attr == "device" and isinstance(n.ctx, ast.Load)
         }
         return bool(owners - {"self"}) or ("self" in owners and _in_plain_module(unit.scope))
@@ -107,8 +109,7 @@ def _in_plain_module(function: FunctionModel | None) -> bool:
         return False
     bases = [ast.unparse(b) for b in function.cls.bases]
     return any(b.split(".")[-1] in _MODULES or b.startswith("nn.") for b in bases) and not any(
-        isinstance(n, ast.Attribute) and n.attr == "device" and isinstance(n.ctx, ast.Store)
-        for n in ast.walk(function.cls)
+        isinstance(n, ast.Attribute) and n.attr == "device" and isinstance(n.ctx, ast.Store) for n in walk(function.cls)
     )
 
 
@@ -143,7 +144,7 @@ def _has(cls: ClassModel) -> bool:
         (isinstance(n, ast.Attribute) and n.attr == "__dict__")
         or (isinstance(n, ast.Name) and n.id in ("setattr", "vars"))
         or (isinstance(n, ast.Attribute) and n.attr == "device" and isinstance(n.ctx, ast.Store))
-        for n in ast.walk(cls.node)
+        for n in walk(cls.node)
     )
 
 
@@ -161,7 +162,7 @@ def _is_given(tree: ast.Module) -> bool:
     """Whether a file sets the `device` of something that isn't called `self`: `model.device = device`."""
     known = getattr(tree, "devlint_gives_device", None)
     if known is None:
-        known = any(_gives(n) for n in ast.walk(tree))
+        known = any(_gives(n) for n in walk(tree))
         setattr(tree, "devlint_gives_device", known)  # noqa: B010
     return bool(known)
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from devlint.findings import Note
 from devlint.lazy import cst, m
 from devlint.placement.devices import MOVES, parse_device
-from devlint.placement.sources import dotted, own_nodes
+from devlint.placement.sources import dotted
+from devlint.placement.trees import own_nodes
 from devlint.placement.values import Kind, Value
 from devlint.rule import Effect, Report, Rule
 

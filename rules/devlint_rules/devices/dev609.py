@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from devlint.lazy import cst, m
-from devlint.placement.sources import own_nodes
+from devlint.placement.trees import own_nodes
 from devlint.placement.values import Kind
 from devlint.rule import Change, Effect, Report, Rule
 
@@ -71,7 +71,7 @@ class MissingCall(Rule):
     # `args.cuda`, `torch.version.cuda` and the modules are no methods.
     trigger = (
         rf"\b(?:{'|'.join((*QUESTIONS, *ACTIONS))})\b(?!\s*[(=\"'])"
-        rf"|(?<!torch)(?<!args)(?<!opt)(?<!version)(?<!backends)\.\s*(?:{'|'.join(MOVES)})\b(?!\s*[(=])"
+        rf"|\.(?<!torch\.)(?<!args\.)(?<!opt\.)(?<!version\.)(?<!backends\.)\s*(?:{'|'.join(MOVES)})\b(?!\s*[(=])"
         r"|default\s*=\s*[\w.]*is_available\b(?!\s*\()"
     )
     effect = Effect(holds="callable(x)")

@@ -14,6 +14,8 @@ from devlint_rules.hot_loops import stalls
 if TYPE_CHECKING:
     from devlint.facts import Facts
     from devlint.placement.loops import HotLoop
+    from devlint.placement.model import PlacementModel
+    from devlint.placement.units import Unit
 
 READERS = ("item", "tolist")
 CONVERSIONS = {"builtins.float": "float", "builtins.int": "int"}
@@ -87,6 +89,9 @@ class ItemInHotLoop(Rule):
     effect = Effect(syncs=4, words="item")
     seen_as = ("sync",)
     fix = "U"
+
+    def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
+        return stalls.reads_accelerator(unit, model)
 
     def shape(self) -> m.BaseMatcherNode:
         return m.OneOf(

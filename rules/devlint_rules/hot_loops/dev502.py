@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from devlint.lazy import cst, m
-from devlint.placement.sources import own_nodes
+from devlint.placement.trees import own_nodes
 from devlint.placement.values import HOST, Kind
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.hot_loops import stalls
@@ -15,6 +15,8 @@ from devlint_rules.hot_loops import stalls
 if TYPE_CHECKING:
     from devlint.facts import Facts
     from devlint.placement.loops import HotLoop
+    from devlint.placement.model import PlacementModel
+    from devlint.placement.units import Unit
 
 # Functions that make one tensor, or one array, of a list.
 JOINERS = {"cat", "concat", "concatenate", "stack", "vstack", "hstack"}
@@ -79,6 +81,9 @@ class HostCopyInHotLoop(Rule):
     effect = Effect(syncs=4, words="cpu")
     seen_as = ("sync", "transfer")
     fix = "U"
+
+    def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
+        return stalls.reads_accelerator(unit, model)
 
     def shape(self) -> m.BaseMatcherNode:
         return m.Call(func=m.Attribute(attr=m.OneOf(m.Name("cpu"), m.Name("numpy"), m.Name("to"))))

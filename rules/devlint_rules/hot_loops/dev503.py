@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 from devlint.lazy import cst, m
 from devlint.placement.sources import dotted
+from devlint.placement.trees import walk
 from devlint.placement.values import Kind, Value
 from devlint.rule import Effect, Report, Rule
 from devlint_rules.hot_loops import stalls
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
+    from devlint.placement.model import PlacementModel
     from devlint.placement.units import Unit
 
 TEXT_FUNCTIONS = {"builtins.print", "builtins.str", "builtins.repr", "builtins.format", "tqdm.write", "tqdm.tqdm.write"}
@@ -80,7 +82,10 @@ class PrintInHotLoop(Rule):
 
     def concerns(self, unit: Unit) -> bool:
         # A message of names and plain text holds no tensor.
-        return not isinstance(unit.node, ast.Raise) and any(_makes_text(part) for part in ast.walk(unit.node))
+        return not isinstance(unit.node, ast.Raise) and any(_makes_text(part) for part in walk(unit.node))
+
+    def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
+        return stalls.reads_accelerator(unit, model)
 
     def shape(self) -> m.BaseMatcherNode:
         return m.OneOf(

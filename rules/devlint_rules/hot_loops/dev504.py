@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from devlint.knowledge.ecosystem import SIZED_BY_VALUES
 from devlint.lazy import cst, m
+from devlint.placement.trees import walk
 from devlint.placement.values import Kind, Value
 from devlint.rule import Effect, Report, Rule
 from devlint_rules.hot_loops import stalls
@@ -16,6 +17,7 @@ from devlint_rules.hot_loops.sized import may_be_sized, sized_by_values
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
+    from devlint.placement.model import PlacementModel
     from devlint.placement.units import Unit
 
 # Builtins that ask their argument, or each part of it, for a truth value.
@@ -96,9 +98,11 @@ class BranchOnTensorInHotLoop(Rule):
         if isinstance(unit.node, ast.expr) and _may_be_tensor(unit.node):
             return True
         return any(
-            may_be_sized(part) or any(_may_be_tensor(tested) for tested in _asked_by(part))
-            for part in ast.walk(unit.node)
+            may_be_sized(part) or any(_may_be_tensor(tested) for tested in _asked_by(part)) for part in walk(unit.node)
         )
+
+    def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
+        return stalls.reads_accelerator(unit, model)
 
     def shape(self) -> m.BaseMatcherNode:
         return m.OneOf(

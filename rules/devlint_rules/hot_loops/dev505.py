@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from devlint.facts import Facts
     from devlint.findings import Note
     from devlint.placement.loops import HotLoop
+    from devlint.placement.model import PlacementModel
     from devlint.placement.sources import FunctionModel
+    from devlint.placement.units import Unit
 
 
 class Kept(NamedTuple):
@@ -94,6 +96,10 @@ class GraphKeptAlive(Rule):
     effect = Effect(holds="total.grad_fn is not None")
     fix = "S"
 
+    def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
+        model.ensure(unit.scope)
+        return _kept(unit.statement, model) is not None and model.hot_loop(unit.statement) is not None
+
     def shape(self) -> m.BaseMatcherNode:
         return m.OneOf(
             m.AugAssign(operator=m.AddAssign()),
@@ -102,7 +108,7 @@ class GraphKeptAlive(Rule):
         )
 
     def judge(self, node: cst.AugAssign | cst.Assign | cst.Expr, facts: Facts) -> Iterator[Report]:
-        kept = _kept(facts.statement, facts)
+        kept = _kept(facts.statement, facts.model)
         expression = node.value
         hot = facts.hot_loop(expression)
         if kept is None or hot is None:
@@ -126,7 +132,7 @@ class GraphKeptAlive(Rule):
         )
 
 
-def _kept(statement: ast.stmt, facts: Facts) -> Kept | None:
+def _kept(statement: ast.stmt, model: PlacementModel) -> Kept | None:
     match statement:
         case ast.AugAssign(target=target, op=ast.Add(), value=value):
             return Kept(target, value, not isinstance(value, (ast.List, ast.Tuple)))
@@ -135,7 +141,7 @@ def _kept(statement: ast.stmt, facts: Facts) -> Kept | None:
             if path is not None and path in (access_path(left), access_path(right)):
                 return Kept(target, right if access_path(left) == path else left, True)
         case ast.Expr(value=ast.Call(func=ast.Attribute(value=receiver, attr=name), args=args) as call):
-            known = facts.model.value(receiver)
+            known = model.value(receiver)
             if name == "append" and len(args) == 1 and known.cls is None:
                 return Kept(receiver, args[0], False)
             method = known.cls.method(name) if known.cls is not None else None

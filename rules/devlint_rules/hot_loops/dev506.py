@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from devlint.lazy import cst, m
 from devlint.placement.cold import CLOCKS
-from devlint.placement.sources import own_nodes
+from devlint.placement.trees import own_nodes
 from devlint.rule import Effect, Report, Rule
 from devlint_rules.hot_loops import stalls
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from devlint.lazy import cst, m
 from devlint.placement.devices import MOVES
 from devlint.placement.environment import access_path
-from devlint.placement.sources import own_nodes
+from devlint.placement.trees import own_nodes
 from devlint.placement.values import HOST, Kind, Value
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.hot_loops import stalls
@@ -18,6 +18,8 @@ from devlint_rules.hot_loops.invariants import Changes
 if TYPE_CHECKING:
     from devlint.facts import Facts
     from devlint.placement.loops import HotLoop
+    from devlint.placement.model import PlacementModel
+    from devlint.placement.units import Unit
 
 BUILDERS = {"torch.tensor", "torch.as_tensor", "torch.asarray"}
 
@@ -76,6 +78,9 @@ class HostTensorInHotLoop(Rule):
     effect = Effect(syncs=4, words="cuda")
     seen_as = ("transfer",)
     fix = "U"
+
+    def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
+        return stalls.reads_accelerator(unit, model)
 
     def shape(self) -> m.BaseMatcherNode:
         return m.Call()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from devlint.knowledge import canonical, torch_knowledge
 from devlint.lazy import cst, m
 from devlint.placement.environment import access_path
-from devlint.placement.sources import own_nodes
+from devlint.placement.trees import own_nodes, walk
 from devlint.placement.values import Kind, Sort, Value
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.hot_loops import stalls
@@ -99,7 +99,7 @@ class UnsynchronisedTiming(Rule):
 
     @classmethod
     def suspects(cls, node: ast.stmt | ast.expr) -> bool:
-        return any(_is_difference(part) for part in ast.walk(node))
+        return any(_is_difference(part) for part in walk(node))
 
     def shape(self) -> m.BaseMatcherNode:
         return m.BinaryOperation(operator=m.Subtract())

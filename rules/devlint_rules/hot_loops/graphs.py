@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from devlint.knowledge import canonical, torch_knowledge
 from devlint.placement.environment import access_path, is_under
-from devlint.placement.sources import own_nodes
+from devlint.placement.trees import own_nodes
 from devlint.placement.values import Kind
 from devlint_rules.hot_loops.stalls import under_no_grad
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from devlint.knowledge import canonical, torch_knowledge
 from devlint.placement.classes import CONSTRUCTORS
 from devlint.placement.environment import access_path, is_under
-from devlint.placement.sources import own_nodes
+from devlint.placement.trees import own_nodes
 from devlint.placement.values import Kind
 
 if TYPE_CHECKING:

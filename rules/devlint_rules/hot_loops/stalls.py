@@ -10,13 +10,15 @@ from devlint.findings import Note
 from devlint.knowledge import torch_knowledge
 from devlint.lazy import cst
 from devlint.placement.environment import access_path
-from devlint.placement.sources import own_nodes
-from devlint.placement.values import Value
+from devlint.placement.expressions import leaves
+from devlint.placement.trees import own_nodes, walk
+from devlint.placement.values import Sort, Value
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
     from devlint.placement.loops import HotLoop
     from devlint.placement.model import PlacementModel
+    from devlint.placement.units import Unit
 
 
 # Text that a file about accelerators, and one about steps, has somewhere.
@@ -28,6 +30,13 @@ NEEDS = (
 ACCUMULATE_DETACHED = "accumulate the detached tensor, read it after the loop"
 LOG_SOMETIMES = "write it on some steps only (`if step % 100 == 0:`), or once after the loop"
 KEEP_DETACHED = "keep a detached tensor and read it once after the loop, or only on steps that log"
+
+
+def reads_accelerator(unit: Unit, model: PlacementModel) -> bool:
+    """Whether an expression of a unit may be, or hold, what is on an accelerator or where the program is told."""
+    model.ensure(unit.scope)
+    places = (leaf.place for node in walk(unit.node) for leaf in leaves(model.value(node)))
+    return any(place.off_host or place.sort is Sort.SAME for place in places)
 
 
 def loop_notes(hot: HotLoop, value: Value, facts: Facts) -> tuple[Note, ...]:

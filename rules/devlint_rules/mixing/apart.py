@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from devlint.findings import Edit, Note
 from devlint.placement.devices import MOVES
 from devlint.placement.mixing import Mixing, Operand, is_told
-from devlint.placement.sources import own_nodes
+from devlint.placement.trees import own_nodes
 from devlint.placement.values import Place, Sort
 
 if TYPE_CHECKING:

@@ -70,7 +70,7 @@ class FactoryWithoutDevice(Rule):
     code = "DEV203"
     name = "factory-without-device"
     trigger = (
-        r"(?:torch\.|\b)(?:arange|linspace|logspace|eye|zeros|ones|empty|full|rand|randn|randint|randperm|tensor|tri[lu]_indices"
+        r"\b(?:arange|linspace|logspace|eye|zeros|ones|empty|full|rand|randn|randint|randperm|tensor|tri[lu]_indices"
         r"|\w+_window|from_numpy)\((?![^\n]*device)"
     )
     event = "unplaced-factory"

@@ -6,12 +6,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from devlint.lazy import cst, m
+from devlint.placement.trees import walk
 from devlint.placement.values import Value
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.mixing.apart import NAMES_DEVICE, place_text
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
+    from devlint.placement.model import PlacementModel
+    from devlint.placement.units import Unit
 
 # Packages whose functions turn what they are given into arrays.
 _ARRAY_PACKAGES = ("numpy.", "matplotlib.pyplot.", "scipy.", "sklearn.", "cv2.", "pandas.", "seaborn.")
@@ -63,6 +66,10 @@ class NumpyFromAccelerator(Rule):
     effect = Effect(raises="TypeError", words="can't convert cuda:0 device type tensor to numpy")
     fix = "S"
 
+    def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
+        model.ensure(unit.scope)
+        return any(_is_off_host(model.value(node)) for node in walk(unit.node))
+
     def shape(self) -> m.BaseMatcherNode:
         return m.Call()
 
@@ -101,10 +108,15 @@ def _is_forced(node: cst.Call) -> bool:
 
 def _on_accelerator(node: cst.BaseExpression, facts: Facts) -> tuple[Value, bool] | None:
     """(the value, likely) of a tensor that is off the host on every path that is known."""
-    options = [v for _, v in facts.value(node).alternatives()]
-    if not options or not all(v.is_tensor and v.place.off_host for v in options):
+    value = facts.value(node)
+    if not _is_off_host(value):
         return None
+    options = [v for _, v in value.alternatives()]
     return options[0], any(v.likely for v in options)
+
+
+def _is_off_host(value: Value) -> bool:
+    return all(v.is_tensor and v.place.off_host for _, v in value.alternatives())
 
 
 def _copied(tensor: cst.BaseExpression, value: Value) -> Change | None:

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from devlint.placement.sources import FunctionModel
+from devlint.placement.trees import walk
 from devlint.placement.values import Kind
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def read_by_methods(cls: ast.ClassDef) -> frozenset[str]:
     read: list[ast.Attribute] = []
     for method in cls.body:
         if isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef)) and method.name != "__init__":
-            for node in ast.walk(method):
+            for node in walk(method):
                 if isinstance(node, ast.Call):
                     called.add(node.func)
                 elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
@@ -83,7 +84,7 @@ def overrides(cls: ClassModel, names: Iterable[str]) -> bool:
 
 def set_elsewhere(attribute: str, constructor: FunctionModel, facts: Facts) -> bool:
     """Whether code of this file outside the constructor sets such an attribute, or its data, on any object."""
-    for node in ast.walk(facts.model.source.tree):
+    for node in walk(facts.model.source.tree):
         match node:
             case ast.Attribute(attr=attr, ctx=ast.Store()) if attr == attribute or (
                 attr == "data" and isinstance(node.value, ast.Attribute) and node.value.attr == attribute

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 from devlint.lazy import cst, m
 from devlint.placement.devices import place_of_device
-from devlint.placement.sources import own_nodes
+from devlint.placement.trees import own_nodes
 from devlint.placement.values import HOST
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.moves import factories
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
+    from devlint.placement.model import PlacementModel
     from devlint.placement.units import Unit
 
 MOVES = ("to", "cuda", "xpu", "hpu", "npu")
@@ -83,11 +84,11 @@ class MovedParameter(Rule):
     fix = "S/U"
 
     def concerns(self, unit: Unit) -> bool:
-        return any(
-            isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.func.attr in MOVES
-            and isinstance(n.func.value, ast.Call) and bool(n.func.value.args or n.func.value.keywords)
-            for n in ast.walk(unit.node)
-        )  # fmt: skip
+        return any(made.args or made.keywords for made in factories.moved_at_once(unit.node))
+
+    def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
+        model.ensure(unit.scope)
+        return any(model.qualified(made.func) == PARAMETER for made in factories.moved_at_once(unit.node))
 
     def shape(self) -> m.BaseMatcherNode:
         return m.Call(func=m.Attribute(value=m.Call(), attr=m.OneOf(*(m.Name(n) for n in MOVES))))

@@ -15,6 +15,7 @@ from devlint_rules.moves.meetings import Meeting, meeting
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
+    from devlint.placement.model import PlacementModel
     from devlint.placement.sources import FunctionModel
     from devlint.placement.units import Unit
 
@@ -98,6 +99,11 @@ class UnregisteredTensor(Rule):
             return False
         cls = unit.scope.cls if unit.scope is not None else None
         return cls is not None and found.name in attributes.read_by_methods(cls)
+
+    def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
+        model.ensure(unit.scope)
+        found = attributes.kept(unit.statement)
+        return found is not None and _host_tensor(model.value(found.value)) is not None
 
     def shape(self) -> m.BaseMatcherNode:
         return m.OneOf(m.Assign(targets=[m.AssignTarget(target=m.Attribute())]), m.AnnAssign(target=m.Attribute()))

@@ -12,6 +12,8 @@ from devlint_rules.moves import factories
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
+    from devlint.placement.model import PlacementModel
+    from devlint.placement.units import Unit
 
 MOVES = ("to", "cuda", "xpu", "hpu", "npu")
 
@@ -61,6 +63,10 @@ class CreatedThenMoved(Rule):
     effect = Effect(syncs=1, counts="transfer")
     seen_as = ("transfer",)
     fix = "S/U"
+
+    def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
+        model.ensure(unit.scope)
+        return any(model.qualified(made.func) in factories.ALL for made in factories.moved_at_once(unit.node))
 
     def shape(self) -> m.BaseMatcherNode:
         return m.Call(func=m.Attribute(value=m.Call(), attr=m.OneOf(*(m.Name(n) for n in MOVES))))

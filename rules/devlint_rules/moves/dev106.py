@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from devlint.lazy import cst, m
+from devlint.placement.trees import walk
 from devlint.placement.values import Kind, Value
 from devlint.rule import Effect, Report, Rule
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
+    from devlint.placement.model import PlacementModel
+    from devlint.placement.units import Unit
 
 MOVES = ("to", "cuda", "cpu", "xpu")
 KINDS = {Kind.OPTIMIZER: "an optimizer", Kind.SCHEDULER: "a scheduler"}
@@ -56,24 +60,31 @@ class MovedOptimizer(Rule):
     trigger = r"\.\s*(?:to|cuda|cpu|xpu)\s*\("
     effect = Effect(raises="AttributeError", words="has no attribute 'to'")
 
+    def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
+        model.ensure(unit.scope)
+        methods = (n.func for n in walk(unit.node) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute))
+        return any(f.attr in MOVES and _lacks(model.value(f.value), f.attr) for f in methods)
+
     def shape(self) -> m.BaseMatcherNode:
         return m.Call(func=m.Attribute(attr=m.OneOf(*(m.Name(n) for n in MOVES))))
 
     def judge(self, node: cst.Call, facts: Facts) -> Iterator[Report]:
         func = cst.ensure_type(node.func, cst.Attribute)
-        options = [v for _, v in facts.value(func.value).alternatives()]
-        if not all(_cannot(v, func.attr.value) for v in options):
+        value = facts.value(func.value)
+        if not _lacks(value, func.attr.value):
             return
+        first = next(option for _, option in value.alternatives())
         yield Report(
             node,
-            f"`{facts.name_of(func.value)}` is {KINDS[options[0].kind]}, which has no `.{func.attr.value}`: AttributeError when it is reached",
-            notes=facts.notes(options[0].trail),
+            f"`{facts.name_of(func.value)}` is {KINDS[first.kind]}, which has no `.{func.attr.value}`: AttributeError when it is reached",
+            notes=facts.notes(first.trail),
             hint="drop it: the state of an optimizer follows its parameters",
         )
 
 
-def _cannot(value: Value, method: str) -> bool:
+def _lacks(value: Value, method: str) -> bool:
     """Whether a value surely is an optimizer or scheduler without such a method."""
-    if value.kind not in KINDS or value.likely:
-        return False
-    return value.cls is None or not value.cls.defines(method)
+    return all(
+        v.kind in KINDS and not v.likely and (v.cls is None or not v.cls.defines(method))
+        for _, v in value.alternatives()
+    )

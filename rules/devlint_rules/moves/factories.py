@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from devlint.lazy import cst, m
 from devlint.placement.devices import MOVES, place_of_device
+from devlint.placement.trees import walk
 from devlint.placement.values import HOST, Kind
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ ROUNDED = frozenset(
     {"torch.linspace", "torch.logspace", "torch.hann_window", "torch.hamming_window", "torch.bartlett_window",
      "torch.blackman_window", "torch.kaiser_window"}
 )  # fmt: skip
+ALL = EXACT | RANDOM | ROUNDED
 # With one of these the tensor has to be where it is: pinned memory, a generator or a result of the host.
 ON_HOST = frozenset({"device", "pin_memory", "generator", "out", "layout"})
 
@@ -39,12 +42,20 @@ class Move(NamedTuple):
     rest: tuple[cst.Arg, ...]
 
 
+def moved_at_once(node: ast.AST) -> Iterator[ast.Call]:
+    """The calls below a node whose results are moved right where they are made: `torch.ones(3)` of `torch.ones(3).cuda()`."""
+    for call in walk(node):
+        match call:
+            case ast.Call(func=ast.Attribute(value=ast.Call() as made, attr=name)) if name in MOVES:
+                yield made
+
+
 def factory(node: cst.BaseExpression, facts: Facts) -> str | None:
     """The qualified name of the factory that a call calls, where it makes a tensor on the host for want of `device=`."""
     if not isinstance(node, cst.Call):
         return None
     name = facts.qualified(node.func)
-    if name not in EXACT | RANDOM | ROUNDED:
+    if name not in ALL:
         return None
     if any(a.star == "**" or (a.keyword is not None and a.keyword.value in ON_HOST) for a in node.args):
         return None

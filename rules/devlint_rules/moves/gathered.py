@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from devlint.placement.environment import access_path
-from devlint.placement.sources import FunctionModel, own_nodes
+from devlint.placement.sources import FunctionModel
+from devlint.placement.trees import own_nodes
 from devlint.placement.values import NONE, Kind
 from devlint_rules.moves.attributes import Kept, is_parameter, overrides
 
