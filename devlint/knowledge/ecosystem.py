@@ -110,6 +110,12 @@ OWN_BATCH_TYPES = (
     "mmdet",
 )
 
+# Frameworks whose loaders give their batches where the model is.
+MOVING_FRAMEWORKS = frozenset(
+    {"accelerate", "lightning", "lightning_fabric", "pytorch_lightning", "deepspeed", "fastai", "ignite", "catalyst", "composer",
+     "colossalai", "mmengine", "mmcv", "detectron2", "torch_xla", "torch_tensorrt", "nvidia", "horovod", "skorch", "poutyne"}
+)  # fmt: skip
+
 # Evidence by use. A name on which one of these is called, and which nothing else says anything about, is such a thing.
 # Left out on purpose: what ndarrays, data frames, images and containers have too.
 TENSOR_EVIDENCE = frozenset(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from devlint.placement import calls, narrowing  # noqa: F401 - calls add themselves to the expressions
+from devlint.placement.batches import taken_by
 from devlint.placement.conditions import condition_of
 from devlint.placement.environment import Environment, access_path, merge
 from devlint.placement.expressions import evaluate
@@ -240,7 +241,7 @@ class Frame:
 
     def _for(self, node: ast.For | ast.AsyncFor) -> None:
         iterable = evaluate(self, node.iter)
-        self._loop(node, self.analysis.iterate(iterable), None)
+        self._loop(node, taken_by(node, self.analysis.iterate(iterable), self.source), None)
 
     def _while(self, node: ast.While) -> None:
         self._loop(node, None, node.test)

@@ -1,0 +1,89 @@
+"""What a loop tells of the batches that it takes: where it moves a part of them, they come from the host.
+
+A loader that is a parameter, or comes from somewhere else, may give batches that are on the device already. A loop that
+moves one part to an accelerator shows that they aren't, and so where the parts are that it left out.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from devlint.knowledge.ecosystem import MOVING_FRAMEWORKS
+from devlint.placement.devices import is_device_name, parse_device
+from devlint.placement.environment import unparsed
+from devlint.placement.sources import SourceModule, target_names
+from devlint.placement.trees import walk
+from devlint.placement.values import HOST, ITEM, Kind, Sort, Step, Value, either, replace, sequence, sequence_of
+
+
+def taken_by(loop: ast.For | ast.AsyncFor, each: Value, source: SourceModule) -> Value:
+    """What a pass of a loop is given, batches of unknown place put on the host where the loop moves them from there."""
+    if not any(map(_is_open, _leaves(each))):
+        return each
+    if not source.imported_packages.isdisjoint(MOVING_FRAMEWORKS) or not _moves_a_part(loop):
+        return each
+    step = Step(
+        f"from `{unparsed(loop.iter)}`, whose batches are moved here", source.path, loop.lineno, loop.col_offset
+    )
+    return _on_host(each, step)
+
+
+def _is_open(value: Value) -> bool:
+    return value.kind is Kind.BATCH and value.name == ITEM and value.place.sort is Sort.UNKNOWN
+
+
+def _leaves(value: Value) -> Iterator[Value]:
+    for _, option in value.alternatives():
+        if option.kind is Kind.SEQUENCE:
+            for part in option.elements or ((option.each,) if option.each is not None else ()):
+                yield from _leaves(part)
+        else:
+            yield option
+
+
+def _on_host(value: Value, step: Step) -> Value:
+    if value.kind is Kind.EITHER:
+        return either((guards, _on_host(option, step)) for guards, option in value.options)
+    if value.kind is Kind.SEQUENCE and value.elements is not None:
+        return sequence((_on_host(e, step) for e in value.elements), value.name)
+    if value.kind is Kind.SEQUENCE and value.each is not None:
+        return sequence_of(_on_host(value.each, step))
+    return (
+        replace(value, place=HOST, likely=True, ranked=True, trail=(*value.trail, step)) if _is_open(value) else value
+    )
+
+
+def _moves_a_part(loop: ast.For | ast.AsyncFor) -> bool:
+    parts = set(target_names(loop.target))
+    nodes = [node for statement in loop.body for node in walk(statement)]
+    for node in nodes:
+        match node:
+            case ast.Assign(targets=[ast.Tuple() as names], value=value) if _root(value) in parts:
+                parts |= set(target_names(names))
+    return any(isinstance(n, ast.Call) and _is_move(n, parts) for n in nodes)
+
+
+def _is_move(call: ast.Call, parts: set[str]) -> bool:
+    """`x.to(device)`, `batch["image"].cuda()`."""
+    match call.func:
+        case ast.Attribute(value=value, attr="cuda" | "xpu"):
+            return _root(value) in parts
+        case ast.Attribute(value=value, attr="to"):
+            given = [*call.args[:1], *(k.value for k in call.keywords if k.arg == "device")]
+            return _root(value) in parts and any(map(_is_off_host, given))
+    return False
+
+
+def _is_off_host(device: ast.expr) -> bool:
+    if isinstance(device, ast.Constant):
+        place = parse_device(device.value) if isinstance(device.value, str) else None
+        return place is not None and place != HOST
+    return is_device_name(device)
+
+
+def _root(node: ast.expr) -> str:
+    """The name that a part is of, by subscript or attribute; "" for anything else."""
+    while isinstance(node, (ast.Subscript, ast.Attribute)):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
