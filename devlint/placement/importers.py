@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,29 +21,50 @@ class Importers:
 
     def __init__(self, project: Project) -> None:
         self._project = project
-        # By import root: file -> the files that import it.
-        self._known: dict[Path, dict[Path, list[Path]]] = {}
+        # By import root: word -> the files with an import statement in which it stands.
+        self._naming: dict[Path, dict[str, list[Path]]] = {}
+        self._imports: dict[Path, set[Path]] = {}
+        self._known: dict[Path, list[Path]] = {}
 
     def of(self, path: Path) -> list[Path]:
         """The files that import a file, tests left out; none where there are too many of them, or of files at all."""
-        root, _ = self._project.name_of(path)
-        if root not in self._known:
-            self._known[root] = self._read(path)
-        known = self._known[root]
-        found = dict.fromkeys(known.get(path.resolve(), ()))
-        for package in [f for f in found if f.stem == "__init__"]:
-            # What it re-exports is imported from it.
-            found.update(dict.fromkeys(known.get(package, ())))
-        found.pop(path.resolve(), None)
-        return list(found) if len(found) <= MAX_IMPORTERS else []
+        path = path.resolve()
+        if path not in self._known:
+            found = self._direct(path)
+            # What a package re-exports is imported from it.
+            packages = [package for package in found if package.stem == "__init__"]
+            found = {
+                f: None for f in (*found, *(f for package in packages for f in self._direct(package))) if f != path
+            }
+            self._known[path] = list(found) if len(found) <= MAX_IMPORTERS else []
+        return self._known[path]
 
-    def _read(self, asking: Path) -> dict[Path, list[Path]]:
-        found: dict[Path, list[Path]] = defaultdict(list)
-        for path in self._project.texts.files_around(asking, MAX_FILES):
-            if path.suffix == ".py" and not is_test(path):
-                for imported in self._project.imports_of(path):
-                    found[imported].append(path.resolve())
+    def _direct(self, path: Path) -> dict[Path, None]:
+        """The files that name a file in an import; no more of them than tell that there are too many."""
+        found: dict[Path, None] = {}
+        name = path.parent.name if path.stem == "__init__" else path.stem
+        for importer in self._around(path).get(name, ()):
+            if path in self._imports_of(importer):
+                found[importer] = None
+                if len(found) > MAX_IMPORTERS + 1:
+                    break
         return found
+
+    def _imports_of(self, importer: Path) -> set[Path]:
+        if importer not in self._imports:
+            self._imports[importer] = self._project.imports_of(importer)
+        return self._imports[importer]
+
+    def _around(self, path: Path) -> dict[str, list[Path]]:
+        root, _ = self._project.name_of(path)
+        if root not in self._naming:
+            naming = self._naming[root] = defaultdict(list)
+            for file in self._project.texts.files_around(path, MAX_FILES):
+                if file.suffix == ".py" and not is_test(file):
+                    resolved = file.resolve()
+                    for word in set(re.findall(r"\w+", self._project.import_statements(file))):
+                        naming[word].append(resolved)
+        return self._naming[root]
 
 
 def is_test(path: Path) -> bool:

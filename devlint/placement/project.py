@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from devlint.placement.importers import Importers
 from devlint.placement.sources import SourceModule
-from devlint.placement.texts import Texts
+from devlint.placement.texts import Texts, read
 
 if TYPE_CHECKING:
     from devlint.placement.memory import Memory
@@ -142,14 +142,15 @@ class Project:
                 names |= _imported(match["names"]) if match["names"] else {match["alias"] or module.split(".")[0]}
         return names
 
+    def import_statements(self, path: Path) -> str:
+        """The import statements of a file, told without parsing it."""
+        text = read(path).decode("utf-8", "replace")
+        return "\n".join(match[0] for match in _IMPORT.finditer(text))
+
     def imports_of(self, path: Path) -> set[Path]:
         """The project's files that a file imports, told without parsing it."""
-        try:
-            text = path.read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            return set()
         found: set[Path] = set()
-        for match in _IMPORT.finditer(text):
+        for match in _IMPORT.finditer(self.import_statements(path)):
             module = self._absolute(match["module"] or match["plain"], path)
             # `from package import module` names a module as well.
             names = [f"{module}.{name}" for name in _imported(match["names"], original=True)] if match["names"] else []
