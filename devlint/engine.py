@@ -156,14 +156,16 @@ class _Inspection:
         from devlint.placement.units import units_at
 
         for rule, names in self._rules.items():
+            judge = rule()
             if rule.event:
+                if not judge.may_bring(self._model):
+                    continue
                 self._model_events(names)
                 lines = sorted({node.lineno for node in self._model.events(rule.event)})
             else:
                 lines = trigger_lines(self._text.text, rule, self._text.starts, self._spelt)
             for unit in units_at(self._model.source, lines):
-                # The cheap questions first: what they leave over is parsed by LibCST, and its scope is modelled.
-                judge = rule()
+                # The cheap questions first: what they leave over is modelled, and what that leaves over parsed by LibCST.
                 if (
                     isinstance(unit.statement, rule.statement)
                     and judge.concerns(unit)

@@ -109,6 +109,10 @@ class Rule:
         """Whether a unit may be worth a look, told from its `ast` alone: what this turns down is never parsed again."""
         return True
 
+    def may_bring(self, model: PlacementModel) -> bool:
+        """Whether a file may bring the rule's event; told before all its scopes are run."""
+        return True
+
     def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
         """Whether what the model says of a unit that it concerns leaves anything to judge; otherwise it isn't parsed.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from devlint.placement.evidence import evidence_in
@@ -27,14 +26,13 @@ class Outline:
     sets: tuple[str, ...]
 
 
-def outline_of(function: ast.FunctionDef | ast.AsyncFunctionDef, nodes: Iterable[ast.AST]) -> Outline:
+def outline_of(function: ast.FunctionDef | ast.AsyncFunctionDef, nodes: list[ast.AST]) -> Outline:
     """The outline of a function with these nodes of its own."""
     size = 0
     generates = False
     bound: set[str] = set()
     outer: set[str] = set()
     sets: list[str] = []
-    nodes = list(nodes)
     for node in nodes:
         # By type first: most nodes bind nothing, and patterns try each case in turn.
         kind = type(node)

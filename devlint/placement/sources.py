@@ -74,7 +74,7 @@ class FunctionModel:
     @cached_property
     def outline(self) -> Outline:
         """What its nodes tell, nested definitions named but not entered."""
-        return outline_of(self.node, own_nodes(self.node))
+        return outline_of(self.node, self.nodes)
 
     @property
     def evidence(self) -> dict[str, Kind]:

@@ -15,10 +15,13 @@ if TYPE_CHECKING:
     from devlint.facts import Facts
 
 # Where a file names an accelerator, or is told a device: without it, nothing in there is surely off the host.
-NAMES_DEVICE = (
+_SPEAKS_OF_DEVICE = (
     r"[\"'](?:cuda|xpu|mps|hpu|npu)\b|\.\s*(?:cuda|xpu|mps|hpu|npu)\s*\(|\btorch\.device\(|accelerator|\bDEVICE\b"
-    r"|\b(?:self|args|opts?|options|config|cfg|conf|hparams|params|FLAGS)\.\w*device\b|\bdef\s+\w+\([^)]*\bdevice\b"
+    r"|\b(?:self|args|opts?|options|config|cfg|conf|hparams|params|FLAGS)\.\w*device\b"
 )
+NAMES_DEVICE = rf"{_SPEAKS_OF_DEVICE}|\bdef\s+\w+\([^)]*\bdevice\b"
+# Where it does something with it: a function that is told a device may do no more than keep it.
+USES_DEVICE = rf"{_SPEAKS_OF_DEVICE}|\.\s*to\s*\(|\bdevice\s*=\s*(?!None\b|=)|[(,]\s*device\s*[,)]"
 # Where something can be on the host for sure, or on a second accelerator.
 HOST_MAKERS = (
     r"[lL]oader|\.cpu\(|from_numpy|\bdevice\s*=\s*[\"']cpu"

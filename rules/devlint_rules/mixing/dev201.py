@@ -12,6 +12,7 @@ from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.mixing.apart import (
     HOST_MAKERS,
     NAMES_DEVICE,
+    USES_DEVICE,
     device_of,
     dropped_move,
     is_likely,
@@ -76,7 +77,7 @@ class CrossDeviceOp(Rule):
     code = "DEV201"
     name = "cross-device-op"
     trigger = NAMES_DEVICE
-    needs = (HOST_MAKERS,)
+    needs = (USES_DEVICE, HOST_MAKERS)
     event = "mixing"
     effect = Effect(raises="RuntimeError", words="Expected all tensors to be on the same device")
     fix = "U"

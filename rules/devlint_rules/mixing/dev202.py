@@ -10,7 +10,16 @@ from devlint.lazy import cst, m
 from devlint.placement.devices import MOVES
 from devlint.placement.mixing import Mixing, Sense
 from devlint.rule import Change, Effect, Report, Rule
-from devlint_rules.mixing.apart import NAMES_DEVICE, dropped_move, is_likely, moved, place_text, text_of, trails
+from devlint_rules.mixing.apart import (
+    NAMES_DEVICE,
+    USES_DEVICE,
+    dropped_move,
+    is_likely,
+    moved,
+    place_text,
+    text_of,
+    trails,
+)
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
@@ -65,6 +74,7 @@ class CrossDeviceCall(Rule):
     code = "DEV202"
     name = "cross-device-call"
     trigger = NAMES_DEVICE
+    needs = (USES_DEVICE,)
     event = "mixing"
     effect = Effect(raises="RuntimeError", words="Expected all tensors to be on the same device")
     fix = "U"

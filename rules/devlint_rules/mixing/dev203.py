@@ -6,13 +6,16 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from devlint.knowledge import torch_knowledge
 from devlint.lazy import cst, m
 from devlint.placement.mixing import Mixing, is_input
+from devlint.placement.units import all_functions
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.mixing.apart import place_text, text_of
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
+    from devlint.placement.model import PlacementModel
 
 
 class FactoryWithoutDevice(Rule):
@@ -78,6 +81,10 @@ class FactoryWithoutDevice(Rule):
     effect = Effect(raises="RuntimeError", words="Expected all tensors to be on the same device")
     fix = "S"
 
+    def may_bring(self, model: PlacementModel) -> bool:
+        functions = (f for f in all_functions(model.source) if f.name not in _BEFORE_MOVES)
+        return any(isinstance(node, ast.Call) and _may_make(node) for f in functions for node in f.nodes)
+
     def shape(self) -> m.BaseMatcherNode:
         return m.Call()
 
@@ -87,7 +94,7 @@ class FactoryWithoutDevice(Rule):
         if mixing is None or not isinstance(call, ast.Call):
             return
         function = facts.model.enclosing_scope(call)
-        if isinstance(function, ast.Module) or function.name in ("__init__", "reset_parameters", "init_weights"):
+        if isinstance(function, ast.Module) or function.name in _BEFORE_MOVES:
             return
         other = text_of(mixing.other, facts)
         place = mixing.other.value.place
@@ -101,6 +108,16 @@ class FactoryWithoutDevice(Rule):
             notes=(facts.note(f"`{other}` meets it here", mixing.node),),
             change=_created_there(call, device, facts) if device and _takes_device(node, facts) else None,
         )
+
+
+# What they create moves with the module.
+_BEFORE_MOVES = ("__init__", "reset_parameters", "init_weights")
+
+
+def _may_make(call: ast.Call) -> bool:
+    """Whether a call may create something on the host, going by its name: a factory's, or a class's."""
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    return name[:1].isupper() or f"torch.{name}" in torch_knowledge().factories
 
 
 def _takes_device(node: cst.Call, facts: Facts) -> bool:

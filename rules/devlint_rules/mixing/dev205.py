@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 from devlint.lazy import cst, m
 from devlint.placement.mixing import Sense
 from devlint.rule import Change, Effect, Report, Rule
-from devlint_rules.mixing.apart import HOST_MAKERS, NAMES_DEVICE, is_likely, moved, place_text, text_of, trails
+from devlint_rules.mixing.apart import (
+    HOST_MAKERS,
+    NAMES_DEVICE,
+    USES_DEVICE,
+    is_likely,
+    moved,
+    place_text,
+    text_of,
+    trails,
+)
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
@@ -54,7 +63,7 @@ class CrossDeviceIndex(Rule):
     code = "DEV205"
     name = "cross-device-index"
     trigger = NAMES_DEVICE
-    needs = (HOST_MAKERS,)
+    needs = (USES_DEVICE, HOST_MAKERS)
     event = "mixing"
     effect = Effect(raises="RuntimeError", words="indices should be either on cpu or on the same device")
     fix = "U"
