@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import dataclass
 
 from devlint.placement.environment import access_path, unparsed
@@ -30,6 +31,37 @@ def condition_of(test: ast.expr) -> Condition:
         known = _read(test)
         setattr(test, "devlint_condition", known)  # noqa: B010
     return known
+
+
+# Conditions, by their outcome, under which a program has no accelerator: `device.type == "cpu"`, and no `n_gpu > 0`.
+_WITHOUT = {
+    True: re.compile(r"""(?:.*\.)?(?:no_cuda|no_gpu|use_cpu|cpu_only|is_cpu)|.* == ['"]cpu['"]"""),
+    False: re.compile(
+        r"""(?:.*\.)?(?:use_cuda|use_gpu|cuda|gpu|is_cuda)|.* == ['"]cuda['"]|torch\.cuda\.is_available\(\)"""
+        r"""|(?:.*\.)?(?:n_?gpus?|num_gpus?|device_count\(\))(?: > 0| >= 1)?"""
+    ),
+}
+_SEVERAL = re.compile(r" (?:and|or) ")
+
+
+def denies_accelerator(condition: str, outcome: bool) -> bool:
+    """Whether a condition's outcome says that the program runs on the host alone."""
+    return _WITHOUT[outcome].fullmatch(condition) is not None and _SEVERAL.search(condition) is None
+
+
+def is_for_the_host(parent: ast.AST, child: ast.AST) -> bool:
+    """Whether `child` runs, by standing in `parent`, only where there is no accelerator."""
+    match parent:
+        case ast.If(test=test, body=body) if child is not test:
+            holds = child in body
+        case ast.IfExp(test=test, body=then) if child is not test:
+            holds = child is then
+        case _:
+            return False
+    while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        test, holds = test.operand, not holds
+    condition = condition_of(test)
+    return denies_accelerator(condition.text, holds != condition.negated)
 
 
 def _read(test: ast.expr) -> Condition:

@@ -10,6 +10,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from devlint.knowledge import canonical, torch_knowledge
+from devlint.placement.conditions import denies_accelerator
 from devlint.placement.devices import is_device_name, is_setting
 from devlint.placement.values import HOST, NO_GUARDS, Guards, Kind, Place, Sort, Value, compatible
 
@@ -215,13 +216,6 @@ def _tensors(value: Value | None) -> Iterator[tuple[Guards, Value]]:
                 yield from ((guards | more, v) for more, v in _tensors(part))
 
 
-# Conditions that say, by their outcome, that there is no accelerator.
-_HAS_NONE = {
-    False: re.compile(r"\b(n_gpus?|num_gpus?|ngpus?|gpus?|use_(cuda|gpu)|cuda|is_available|device_count)\b"),
-    True: re.compile(r"\b(no_(cuda|gpu)|use_cpu|cpu|cpu_only)\b"),
-}
-
-
 def _apart(a: Place, b: Place, when_a: Guards, when_b: Guards) -> bool:
     """Whether two places are surely different, on a machine that has an accelerator."""
     if a.sort is Sort.ACCELERATOR and b.sort is Sort.ACCELERATOR:
@@ -230,7 +224,7 @@ def _apart(a: Place, b: Place, when_a: Guards, when_b: Guards) -> bool:
     if (a == HOST) == (b == HOST):
         return False
     other, when_host, when_other = (b, when_a, when_b) if a == HOST else (a, when_b, when_a)
-    if any(_HAS_NONE[guard.outcome].search(guard.condition) for guard in when_host):
+    if any(denies_accelerator(guard.condition.rsplit("@", 1)[0], guard.outcome) for guard in when_host):
         # On that path the program runs without an accelerator.
         return False
     if not when_host <= when_other:
