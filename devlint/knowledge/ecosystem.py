@@ -16,6 +16,8 @@ ALIASES = {
     "torch._tensor.Tensor": "torch.Tensor",
     "torch.autograd.Variable": "torch.autograd.Variable",
     "torch.autograd.variable.Variable": "torch.autograd.Variable",
+    "accelerate.accelerator.Accelerator": "accelerate.Accelerator",
+    "accelerate.data_loader.skip_first_batches": "accelerate.skip_first_batches",
     "typing_extensions.Annotated": "typing.Annotated",
 }
 PRIVATE_PREFIXES = (

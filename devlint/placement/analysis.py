@@ -23,7 +23,6 @@ from devlint.placement.values import (
     EMPTY,
     HOST,
     ITEM,
-    NOWHERE,
     SCALAR,
     UNKNOWN,
     Kind,
@@ -231,7 +230,8 @@ class Analysis:
             case Kind.EITHER:
                 return either((g, self.iterate(v)) for g, v in value.options)
             case Kind.LOADER:
-                place = NOWHERE if value.place.sort is Sort.UNKNOWN else HOST
+                told = value.place.off_host or value.place.sort is Sort.UNKNOWN
+                place = value.place if told else HOST
                 return Value(
                     Kind.BATCH,
                     place,

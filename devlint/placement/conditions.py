@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from devlint.placement.environment import access_path, unparsed
 from devlint.placement.trees import walk
+from devlint.placement.values import Guard
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,21 @@ def condition_of(test: ast.expr) -> Condition:
         known = _read(test)
         setattr(test, "devlint_condition", known)  # noqa: B010
     return known
+
+
+def is_for_the_host(parent: ast.AST, child: ast.AST) -> bool:
+    """Whether `child` runs, by standing in `parent`, only where there is no accelerator."""
+    match parent:
+        case ast.If(test=test, body=body) if child is not test:
+            holds = child in body
+        case ast.IfExp(test=test, body=then) if child is not test:
+            holds = child is then
+        case _:
+            return False
+    while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        test, holds = test.operand, not holds
+    condition = condition_of(test)
+    return Guard(condition.text, holds != condition.negated).without_accelerator
 
 
 def _read(test: ast.expr) -> Condition:

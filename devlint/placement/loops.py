@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from devlint.knowledge import ecosystem
 from devlint.placement.cold import ColdCode, is_warm_up
+from devlint.placement.conditions import is_for_the_host
 from devlint.placement.importers import is_test
 from devlint.placement.sources import FunctionNode
 from devlint.placement.trees import children, own_nodes, walk
@@ -93,7 +94,7 @@ class Loops:
         child = node
         hot: HotLoop | None = None
         for parent in self._model.ancestors(node):
-            if isinstance(parent, ast.Lambda):
+            if isinstance(parent, ast.Lambda) or is_for_the_host(parent, child):
                 return None
             # Around the hot loop only what is there to look at things as a whole still makes it cold.
             cold = self._cold.is_for_looking if hot is not None else self._cold.is_cold

@@ -10,6 +10,7 @@ from devlint.knowledge import ecosystem, torch_knowledge
 from devlint.placement.devices import MOVES
 from devlint.placement.environment import access_path
 from devlint.placement.expressions import combined
+from devlint.placement.frameworks import ACCELERATOR, accelerator_method
 from devlint.placement.request import Call, forward, site_of, unknown_call
 from devlint.placement.values import (
     HOST,
@@ -220,6 +221,8 @@ def _object_method(request: Call, receiver: Value, name: str) -> Value:
         return request.frame.analysis.functions.call_function(request, own, receiver)
     if receiver.name == "torch.Generator" and name == "manual_seed":
         return receiver
+    if receiver.name == ACCELERATOR and (result := accelerator_method(request, name)) is not None:
+        return result
     return unknown_call(request)
 
 

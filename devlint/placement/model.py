@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from devlint.hints import Hints
 from devlint.knowledge import canonical, ecosystem
 from devlint.placement.analysis import Analysis, Missing, OutOfBudgetError
+from devlint.placement.conditions import is_for_the_host
 from devlint.placement.functions import default_nodes
 from devlint.placement.interpreter import Frame
 from devlint.placement.loops import HotLoop, Loops
@@ -175,7 +176,7 @@ class PlacementModel:
     @cached_property
     def mixings(self) -> dict[ast.expr | ast.AugAssign, Mixing]:
         """The operations whose operands are at different places, in the scopes that were run by now."""
-        return {mixing.node: mixing for mixing in mixings(self, self._record)}
+        return {mixing.node: mixing for mixing in mixings(self, self._record) if not self.is_for_the_host(mixing.node)}
 
     @cached_property
     def unplaced(self) -> dict[ast.Call, Mixing]:
@@ -233,6 +234,15 @@ class PlacementModel:
     def may_be_hot(self, unit: Unit, depth: int = 0) -> bool:
         """Whether a unit stands in some loop, or may be called from one; told without running its scope."""
         return self._loops.possible(unit.node, depth)
+
+    def is_for_the_host(self, node: ast.AST) -> bool:
+        """Whether a node runs only where the program has no accelerator: under `if device.type == "cpu":`."""
+        child = node
+        for parent in self.ancestors(node):
+            if is_for_the_host(parent, child):
+                return True
+            child = parent
+        return False
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
         """The nodes around a node, innermost first."""

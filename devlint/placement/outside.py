@@ -12,6 +12,7 @@ from devlint.knowledge import ecosystem, torch_knowledge
 from devlint.placement.devices import parse_device
 from devlint.placement.environment import access_path, is_under
 from devlint.placement.expressions import attribute, combined, leaves
+from devlint.placement.frameworks import ACCELERATOR
 from devlint.placement.request import Call, site_of, unknown_call
 from devlint.placement.values import (
     DEVICE_CLASS,
@@ -453,6 +454,8 @@ OUTSIDE: dict[str, Callable[[Call], Value]] = {
     "builtins.getattr": _getattr,
     "builtins.setattr": _setattr,
     "torch.Generator": _generator,
+    ACCELERATOR: lambda r: Value(Kind.OBJECT, PREFERRED, name=ACCELERATOR, likely=True),
+    "accelerate.skip_first_batches": _first,
     "io.BytesIO": _buffer,
     "tempfile.TemporaryFile": _buffer,
     "builtins.super": _super,

@@ -143,7 +143,7 @@ class Guard(NamedTuple):
 
     @property
     def without_accelerator(self) -> bool:
-        """Whether it holds on machines without an accelerator, as its condition words it."""
+        """Whether it says that the program runs on the host alone: `device.type == "cpu"`, and no `n_gpu > 0`."""
         return _says_none(self.condition.rsplit("@", 1)[0], self.outcome)
 
 
@@ -151,11 +151,18 @@ class Guard(NamedTuple):
 def _says_none(condition: str, outcome: bool) -> bool:
     if condition.endswith(" is None"):
         return _says_none(condition.removesuffix(" is None"), not outcome)
-    return bool(_ON_HOST.search(condition) if outcome else _ON_ACCELERATOR.search(condition))
+    return _WITHOUT[outcome].fullmatch(condition) is not None and _SEVERAL.search(condition) is None
 
 
-_ON_ACCELERATOR = re.compile(r"cuda|gpu|xpu|mps|accelerator|is_available|device_count", re.IGNORECASE)
-_ON_HOST = re.compile(r"cpu|(?:no|not|without)[_ ]?\w*(?:cuda|gpu)", re.IGNORECASE)
+# Conditions, by their outcome, under which a program has no accelerator.
+_WITHOUT = {
+    True: re.compile(r"""(?:.*\.)?(?:no_cuda|no_gpu|use_cpu|cpu_only|is_cpu)|.* == ['"]cpu['"]"""),
+    False: re.compile(
+        r"""(?:.*\.)?(?:use_cuda|use_gpu|cuda|gpu|is_cuda)|.* == ['"]cuda['"]|torch\.cuda\.is_available\(\)"""
+        r"""|(?:.*\.)?(?:n_?gpus?|num_gpus?|device_count\(\))(?: > 0| >= 1)?"""
+    ),
+}
+_SEVERAL = re.compile(r" (?:and|or) ")
 
 
 Guards = frozenset[Guard]

@@ -27,7 +27,8 @@ class HostCopyInHotLoop(Rule):
 
     ## What it does
     Flags `.cpu()`, `.to("cpu")` and `.numpy()` on an accelerator tensor at each pass of a hot loop. Copies under a step
-    guard, on the last pass, in an exception handler or after the loop are left alone. Where an evaluation hands each
+    guard, on the last pass, in an exception handler or after the loop are left alone, and so are those in loops that
+    call `generate`, which wait at each token anyway. Where an evaluation hands each
     batch to something on the host, only a measurement can tell whether it matters: such findings are `likely`.
 
     ## Why is this bad
@@ -98,7 +99,7 @@ class HostCopyInHotLoop(Rule):
         found, moved = facts.node(node), facts.node(func.value)
         assert found is not None
         assert moved is not None
-        if value.kind is Kind.UNKNOWN and stalls.is_no_tensor(moved, facts):
+        if (value.kind is Kind.UNKNOWN and stalls.is_no_tensor(moved, facts)) or _generates(hot):
             return
         likely = likely or hot.likely or not _is_appended(found, facts) or stalls.under_no_grad(found, facts.model)
         change = _collected(found, func.value, hot, facts)
@@ -110,6 +111,14 @@ class HostCopyInHotLoop(Rule):
             hint=None if change else "collect on the device and copy once after the loop",
             change=change,
         )
+
+
+def _generates(hot: HotLoop) -> bool:
+    """A pass that generates a text waits at each of its tokens: one copy of the whole is nothing beside that."""
+    return hot.node is not None and any(
+        isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.func.attr == "generate"
+        for n in ast.walk(hot.node)
+    )
 
 
 def _goes_to_host(node: cst.Call, func: cst.Attribute, facts: Facts) -> bool:

@@ -33,7 +33,8 @@ class PrintInHotLoop(Rule):
     ## What it does
     Flags `print`, f-strings, `%` and `format`, `str`, logging calls, progress-bar text (`set_postfix`,
     `set_description`) and TensorBoard's `add_scalar` that are given an accelerator tensor at each pass of a hot loop.
-    Left alone: text under a step guard or in an exception handler, `logger.debug`, and shapes, types and names.
+    Left alone: text under a step guard or in an exception handler, `logger.debug`, shapes, types and names, and the
+    names of files.
 
     ## Why is this bad
     The text needs the value, so the host waits until the accelerator has done all that was queued before it: one stall
@@ -96,7 +97,7 @@ class PrintInHotLoop(Rule):
 
     def judge(self, node: cst.CSTNode, facts: Facts) -> Iterator[Report]:
         for shown in _shown(node, facts):
-            known = _tensor(shown, facts)
+            known = _tensor(shown, facts) if not _names_file(shown, facts) else None
             hot = facts.hot_loop(shown) if known is not None else None
             if known is None or hot is None:
                 continue
@@ -124,6 +125,27 @@ def _shown(node: cst.CSTNode, facts: Facts) -> Iterator[cst.BaseExpression]:
             for argument in args:
                 if argument.keyword is None or argument.keyword.value not in ("file", "end", "sep", "global_step"):
                     yield from _parts(argument.value)
+
+
+# Calls that are given the name of a file.
+_FILE_CALLS = frozenset(
+    {"open", "Path", "join", "save", "savez", "imwrite", "imsave", "savefig", "save_image", "mkdir"}
+)
+
+
+def _names_file(shown: cst.BaseExpression, facts: Facts) -> bool:
+    """Whether a value becomes part of a file's name: whoever writes a file at each step waits for that, not for the name."""
+    child = facts.node(shown)
+    for parent in facts.model.ancestors(child) if child is not None else ():
+        match parent:
+            case ast.BinOp(op=ast.Div()):
+                # `folder / f"..."`
+                return True
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
+                return name in _FILE_CALLS
+            case ast.stmt():
+                return False
+    return False
 
 
 def _parts(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:

@@ -75,8 +75,8 @@ class NumpyFromAccelerator(Rule):
 
     def judge(self, node: cst.Call, facts: Facts) -> Iterator[Report]:
         for tensor in _converted(node, facts):
-            known = _on_accelerator(tensor, facts)
-            if known is None or _is_forced(node):
+            known, found = _on_accelerator(tensor, facts), facts.node(node)
+            if known is None or _is_forced(node) or (found is not None and facts.model.is_for_the_host(found)):
                 continue
             value, likely = known
             yield Report(
