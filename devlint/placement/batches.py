@@ -21,7 +21,7 @@ def taken_by(loop: ast.For | ast.AsyncFor, each: Value, source: SourceModule) ->
     """What a pass of a loop is given, batches of unknown place put on the host where the loop moves them from there."""
     if not any(map(_is_open, _leaves(each))):
         return each
-    if not source.imported_packages.isdisjoint(MOVING_FRAMEWORKS) or not _moves_a_part(loop):
+    if not source.imported_packages.isdisjoint(MOVING_FRAMEWORKS) or not _moves_a_part(loop, each):
         return each
     step = Step(
         f"from `{unparsed(loop.iter)}`, whose batches are moved here", source.path, loop.lineno, loop.col_offset
@@ -54,24 +54,44 @@ def _on_host(value: Value, step: Step) -> Value:
     )
 
 
-def _moves_a_part(loop: ast.For | ast.AsyncFor) -> bool:
-    parts = set(target_names(loop.target))
+def _moves_a_part(loop: ast.For | ast.AsyncFor, each: Value) -> bool:
+    items, parts = set[str](), set[str]()
+    _sort_names(loop.target, each, items, parts)
     nodes = [node for statement in loop.body for node in walk(statement)]
     for node in nodes:
         match node:
-            case ast.Assign(targets=[ast.Tuple() as names], value=value) if _root(value) in parts:
-                parts |= set(target_names(names))
-    return any(isinstance(n, ast.Call) and _is_move(n, parts) for n in nodes)
+            case ast.Assign(targets=[ast.Tuple() as unpacked], value=value) if _root(value) in items | parts:
+                parts |= set(target_names(unpacked))
+    moved = [
+        n.func.value for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and _is_move(n)
+    ]
+    if any(isinstance(value, ast.Name) and value.id in items for value in moved):
+        # A whole batch may move in place.
+        return False
+    return any(_root(value) in items | parts for value in moved)
 
 
-def _is_move(call: ast.Call, parts: set[str]) -> bool:
+def _sort_names(target: ast.expr, value: Value, items: set[str], parts: set[str]) -> None:
+    """Tells the names of whole batches from those of their parts: `i, batch` of an enumerated loader, and `x, y`."""
+    match target:
+        case ast.Name(id=name):
+            items.add(name)
+        case ast.Tuple(elts=elts) | ast.List(elts=elts):
+            if value.kind is Kind.SEQUENCE and value.elements is not None and len(value.elements) == len(elts):
+                for element, part in zip(elts, value.elements, strict=True):
+                    _sort_names(element, part, items, parts)
+            else:
+                parts |= set(target_names(target))
+
+
+def _is_move(call: ast.Call) -> bool:
     """`x.to(device)`, `batch["image"].cuda()`."""
     match call.func:
-        case ast.Attribute(value=value, attr="cuda" | "xpu"):
-            return _root(value) in parts
-        case ast.Attribute(value=value, attr="to"):
+        case ast.Attribute(attr="cuda" | "xpu"):
+            return True
+        case ast.Attribute(attr="to"):
             given = [*call.args[:1], *(k.value for k in call.keywords if k.arg == "device")]
-            return _root(value) in parts and any(map(_is_off_host, given))
+            return any(map(_is_off_host, given))
     return False
 
 
