@@ -181,7 +181,7 @@ class PlacementModel:
 
     def calls(self, name: str) -> Iterator[ast.Call]:
         """The calls of this file of something with that last name; the scopes that they stand in are run."""
-        for unit in units_at(self.source, sorted(set(self.source.called_on(name)))):
+        for unit in units_at(self.source, self.source.called_on(name)):
             self.ensure(unit.scope)
             for node in walk(unit.node):
                 if isinstance(node, ast.Call) and (dotted(node.func) or ast.unparse(node.func)).split(".")[-1] == name:
@@ -229,8 +229,12 @@ class PlacementModel:
         if scope.name.startswith("__") and scope.name != "__init__":
             return []
         name = scope.cls.name if scope.cls is not None and scope.name == "__init__" else scope.name
-        lines = sorted(set(self.source.called_on(name)) - {scope.node.lineno})
-        if not lines or len(lines) > MAX_CALL_SITES:
+        lines = self.source.called_on(name)
+        # One of them is the definition's own.
+        if len(lines) > MAX_CALL_SITES + 1:
+            return []
+        lines = [line for line in lines if line != scope.node.lineno]
+        if len(lines) > MAX_CALL_SITES:
             return []
         return [u for u in units_at(self.source, lines) if u.scope is not scope]
 
