@@ -40,6 +40,8 @@ class ColdCode:
     def __init__(self, model: PlacementModel) -> None:
         self._model = model
         self._asked: set[str] = set()
+        # The position of the first statement of a block after which the rest of it runs now and then.
+        self._first_skips: dict[tuple[int, type[ast.stmt]], int] = {}
 
     def is_cold(self, parent: ast.AST, child: ast.AST) -> bool:
         """Whether standing in `parent` keeps `child` from running on each pass of the loop around them."""
@@ -76,17 +78,20 @@ class ColdCode:
 
     def _after_skip(self, block: list[ast.stmt], child: ast.AST, leaving: type[ast.stmt]) -> bool:
         """`if step % n: continue` (in a function: `return`) before it: the rest runs now and then."""
-        for statement in block:
-            if statement is child:
-                return False
-            if (
-                isinstance(statement, ast.If)
-                and isinstance(statement.body[-1], leaving)
-                and not statement.orelse
-                and self._is_usual(statement.test)
-            ):
-                return True
-        return False
+        key = (id(block), leaving)
+        if key not in self._first_skips:
+            self._first_skips[key] = next((at for at, s in enumerate(block) if self._skips(s, leaving)), len(block))
+        first = self._first_skips[key]
+        return first < len(block) and child not in block[: first + 1]
+
+    def _skips(self, statement: ast.stmt, leaving: type[ast.stmt]) -> bool:
+        """`if step % n: continue`."""
+        return (
+            isinstance(statement, ast.If)
+            and isinstance(statement.body[-1], leaving)
+            and not statement.orelse
+            and self._is_usual(statement.test)
+        )
 
     def _is_usual(self, test: ast.expr) -> bool:
         """Whether a condition fails on some steps only: the opposite of a step guard."""

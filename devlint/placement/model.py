@@ -192,7 +192,7 @@ class PlacementModel:
 
     def calls(self, name: str) -> Iterator[ast.Call]:
         """The calls of this file of something with that last name; the scopes that they stand in are run."""
-        for unit in units_at(self.source, sorted(set(self.source.called_on(name)))):
+        for unit in units_at(self.source, self.source.called_on(name)):
             self.ensure(unit.scope)
             for node in walk(unit.node):
                 if isinstance(node, ast.Call) and (dotted(node.func) or ast.unparse(node.func)).split(".")[-1] == name:
@@ -255,8 +255,12 @@ class PlacementModel:
 
     def units_calling(self, name: str, defined_on: int = 0) -> list[Unit]:
         """The units of this file that may call something of a name."""
-        lines = sorted(set(self.source.called_on(name)) - {defined_on})
-        return list(units_at(self.source, lines)) if 0 < len(lines) <= MAX_CALL_SITES else []
+        lines = self.source.called_on(name)
+        # One of them may be the definition's own.
+        if len(lines) > MAX_CALL_SITES + 1:
+            return []
+        lines = [line for line in lines if line != defined_on]
+        return list(units_at(self.source, lines)) if len(lines) <= MAX_CALL_SITES else []
 
     def enclosing_scope(self, node: ast.AST) -> FunctionNode | ast.Module:
         """The function that a node runs in, or the module."""

@@ -111,6 +111,7 @@ class SourceModule:
     classes: dict[ast.ClassDef, ClassModel] = field(default_factory=dict)
     _functions: dict[ast.AST, FunctionModel] = field(default_factory=dict)
     _parents: dict[ast.AST, ast.AST] = field(default_factory=dict)
+    _starts: dict[int, list[int]] = field(default_factory=dict)
 
     @cached_property
     def bindings(self) -> dict[str, list[ast.stmt]]:
@@ -134,7 +135,8 @@ class SourceModule:
     def text_of(self, node: ast.stmt) -> str:
         """The lines of a statement."""
         end = node.end_lineno or node.lineno
-        return self.text[self.line_starts[node.lineno - 1] : (*self.line_starts, len(self.text))[end]]
+        stop = self.line_starts[end] if end < len(self.line_starts) else len(self.text)
+        return self.text[self.line_starts[node.lineno - 1] : stop]
 
     def close(self) -> None:
         """Forgets what was worked out of the tree, which refers back to the module."""
@@ -142,20 +144,25 @@ class SourceModule:
         self._functions.clear()
         self._parents.clear()
 
-    @cached_property
-    def top_starts(self) -> list[int]:
-        """The first line of each top-level statement."""
-        return [_first_line(statement) for statement in self.tree.body]
+    def starts_of(self, block: list[ast.stmt]) -> list[int]:
+        """The first line of each statement of a block of this module."""
+        known = self._starts.get(id(block))
+        if known is None:
+            known = self._starts[id(block)] = [_first_line(statement) for statement in block]
+        return known
 
     def called_on(self, name: str) -> list[int]:
-        """The lines on which something of a name seems to be called or defined, in their order."""
-        return [bisect_right(self.line_starts, offset) for offset in self._called_at.get(name, ())]
+        """The lines on which something of a name seems to be called or defined, in their order, each once."""
+        return self._called_on.get(name, [])
 
     @cached_property
-    def _called_at(self) -> dict[str, list[int]]:
+    def _called_on(self) -> dict[str, list[int]]:
         found: dict[str, list[int]] = defaultdict(list)
         for match in re.finditer(r"\b(\w+)\s*\(", self.text):
-            found[match[1]].append(match.start())
+            line = bisect_right(self.line_starts, match.start())
+            lines = found[match[1]]
+            if not lines or lines[-1] != line:
+                lines.append(line)
         return found
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
@@ -179,7 +186,7 @@ class SourceModule:
 
     def _top_level_at(self, line: int) -> Iterator[ast.stmt]:
         """The top-level statements on a line: several may share it."""
-        for position in range(bisect_right(self.top_starts, line) - 1, -1, -1):
+        for position in range(bisect_right(self.starts_of(self.tree.body), line) - 1, -1, -1):
             statement = self.tree.body[position]
             if (statement.end_lineno or statement.lineno) < line:
                 return

@@ -27,16 +27,7 @@ class Unit:
 
 def units_at(source: SourceModule, lines: Sequence[int]) -> Iterator[Unit]:
     """The units that touch one of the given lines (sorted)."""
-    # A generated module may have thousands of definitions, and each one's callers are looked for.
-    starts = source.top_starts
-    touched = {
-        position
-        for line in lines
-        # Those that start on the line, and the one before, which may end on it.
-        for position in range(max(bisect_left(starts, line) - 1, 0), bisect_right(starts, line))
-    }
-    body = [source.tree.body[position] for position in sorted(touched)]
-    yield from _in_block(source, body, lines, None, None)
+    yield from _in_block(source, source.tree.body, lines, None, None)
 
 
 def all_functions(source: SourceModule) -> Iterator[FunctionModel]:
@@ -57,6 +48,25 @@ def all_functions(source: SourceModule) -> Iterator[FunctionModel]:
     yield from walk(source.tree.body, None, None)
 
 
+def _near(source: SourceModule, body: list[ast.stmt], lines: Sequence[int]) -> list[ast.stmt]:
+    """The statements of a block that may touch one of the lines, and others where the block is short."""
+    if len(body) <= max(len(lines), _SHORT):
+        return body
+    # A generated file may have thousands of definitions, and each one's callers are looked for.
+    starts = source.starts_of(body)
+    touched = {
+        position
+        for line in lines
+        # Those that start on the line, and the one before, which may end on it.
+        for position in range(max(bisect_left(starts, line) - 1, 0), bisect_right(starts, line))
+    }
+    return [body[position] for position in sorted(touched)]
+
+
+# Looking through a block of so many statements costs less than telling where they start.
+_SHORT = 20
+
+
 def _touches(lines: Sequence[int], start: int, end: int) -> bool:
     position = bisect_left(lines, start)
     return position < len(lines) and lines[position] <= end
@@ -69,7 +79,7 @@ def _in_block(
     scope: FunctionModel | None,
     cls: ast.ClassDef | None,
 ) -> Iterator[Unit]:
-    for statement in body:
+    for statement in _near(source, body, lines):
         decorators = getattr(statement, "decorator_list", None)
         start = min([statement.lineno, *(d.lineno for d in decorators)]) if decorators else statement.lineno
         if not _touches(lines, start, statement.end_lineno or statement.lineno):

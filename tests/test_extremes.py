@@ -1,0 +1,142 @@
+"""Files that no person would write: they end with the findings that they should have."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from devlint.engine import Linter
+from devlint.files import read_source
+from devlint.placement.trees import children, own_nodes, parents_in, walk
+from devlint.rule import load_registry
+from devlint.screen import TORCH, Screen, lets_through
+from devlint.settings import Settings
+
+HEAD = """\
+import torch
+from torch.utils.data import DataLoader
+
+loader = DataLoader(torch.ones(8, 4))
+x = torch.ones(3, device="cuda")
+"""
+BUG = "torch.Tensor([1.0]).cuda().numpy()"
+
+
+def functions(count: int) -> str:
+    return "".join(f"\n\ndef f{i}(a):\n    b = f{i + 1}(a) + {i}\n    return b\n" for i in range(count))
+
+
+def methods(count: int) -> str:
+    body = "".join(
+        f"    def m{i}(self, a):\n        self.b{i} = self.m{i + 1}(a)\n        return a\n" for i in range(count)
+    )
+    return f"class Net(torch.nn.Module):\n{body}"
+
+
+def branches(count: int) -> str:
+    body = "".join(f"        if x.sum() > {i}:\n            y = batch + {i}\n" for i in range(count))
+    return f"def train():\n    for batch in loader:\n{body}        print(x.sum().item())\n"
+
+
+def elifs(count: int) -> str:
+    return "if x is None:\n    y = 0\n" + "".join(f"elif x.sum() > {i}:\n    y = x + {i}\n" for i in range(count))
+
+
+def blocks(word: str, count: int) -> str:
+    return "".join(" " * i + f"{word.format(i=i)}:\n" for i in range(count)) + " " * count + "x.item()\n"
+
+
+SHAPES = {
+    "a generated file": "".join(f"d{i} = {{'a': x, 'b': [{i}, {i + 1}]}}\n" for i in range(12_000)),
+    "thousands of functions, each calling the next": functions(3_000),
+    "thousands of methods": methods(1_000),
+    "thousands of definitions of one name": "def f(a):\n    return f(a)\n" * 3_000,
+    "a function of many branches": branches(500),
+    "a chain of elif": elifs(100),
+    "nested loops": blocks("for v{i} in x", 19),
+    "nested ifs": blocks("if x.a{i}", 95),
+    "nested calls": "y = " + "f(" * 90 + "x" + ")" * 90 + "\n",
+    "nested comprehensions": "y = " + "[" * 50 + "x" + "".join(f" for v{i} in x]" for i in range(50)) + "\n",
+    "a table": "y = {" + ", ".join(f"'{i}': torch.zeros({i})" for i in range(5_000)) + "}\n",
+    "all on one line": "; ".join(f"y{i} = x + {i}" for i in range(2_000)) + "\n",
+    "a long line": f"y = '{'cuda ' * 50_000}'\n",
+}
+# Deeper than the model goes: what follows in the same scope is left unknown.
+TOO_DEEP = {
+    "a long chain of elif": elifs(900),
+    "a long sum": "y = " + " + ".join(["x"] * 900) + "\n",
+}
+
+
+@pytest.fixture
+def check(tmp_path):
+    def check(text: str) -> list[tuple[str, int]]:
+        file = tmp_path / "extreme.py"
+        file.write_text(text, encoding="utf-8")
+        found = Linter(Settings(root=tmp_path), load_registry()).check(read_source(file, "extreme.py"))
+        return [(finding.code, finding.span.line) for finding in found]
+
+    return check
+
+
+def around(shape: str) -> str:
+    return f"{HEAD}for batch in loader:\n    y = model(batch)\n    print(x.sum().item())\n{shape}z = {BUG}\n"
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_what_stands_around_it_is_still_found(check, shape):
+    text = around(SHAPES[shape])
+    found = check(text)
+    assert ("DEV501", 8) in found
+    assert ("DEV204", text.count("\n")) in found
+
+
+@pytest.mark.parametrize("shape", TOO_DEEP)
+def test_what_stands_before_it_is_found(check, shape):
+    assert check(around(TOO_DEEP[shape])) == [("DEV501", 8)]
+
+
+def test_what_stands_in_it_is_found(check):
+    text = HEAD + branches(500)
+    # Each `if` asks a tensor, and the last line reads one.
+    assert check(text) == [*(("DEV504", 8 + 2 * i) for i in range(500)), ("DEV501", 1008)]
+
+
+def test_more_nesting_than_python_reads_is_one_finding(check):
+    found = check(HEAD + blocks("if x.a{i}", 500))
+    assert [code for code, _ in found] == ["DEV000"]
+
+
+def test_every_rule_lets_through_what_its_expressions_match():
+    texts = [path.read_bytes() for path in (Path(__file__).parent / "cases").glob("*.md")]
+    texts = [TORCH + piece for text in texts for piece in text.split(b"\n## ")]
+    for rule in load_registry().rules():
+        expressions = [re.compile(pattern.encode()) for pattern in (rule.trigger, *rule.needs)]
+        for text in texts:
+            matched = all(expression.search(text) for expression in expressions)
+            assert lets_through(rule, [Screen(text)]) == matched, (rule.code, text)
+
+
+# What the walks leave out: contexts and operators.
+DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+LEFT_OUT = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.type_ignore)
+
+
+@pytest.mark.parametrize("name", ["ast.py", "dataclasses.py", "typing.py", "asyncio/tasks.py", "test/test_patma.py"])
+def test_walks_see_every_node_of_pythons_own_modules(name):
+    file = Path(sysconfig.get_path("stdlib"), name)
+    if not file.is_file():
+        pytest.skip(f"this Python has no {name}")
+    tree = ast.parse(file.read_bytes())
+    expected = [node for node in ast.walk(tree) if not isinstance(node, LEFT_OUT)]
+    assert walk(tree) == expected
+    assert parents_in(tree) == {child: node for node in expected for child in children(node)}
+    for scope in expected:
+        if isinstance(scope, DEFINITIONS):
+            nested = {n for n in own_nodes(scope) if isinstance(n, (*DEFINITIONS, ast.Lambda))}
+            inside = {below for node in nested for below in walk(node)[1:]}
+            assert set(own_nodes(scope)) == set(walk(scope)[1:]) - inside
