@@ -109,6 +109,8 @@ def attribute(frame: Frame, base: Value, node: ast.Attribute) -> Value:
         case Kind.UNKNOWN:
             if name == "device":
                 return Value(Kind.DEVICE, place=_place_or_same(base, node if is_setting(node) else node.value))
+            if torch_knowledge().tensor_attributes.get(name) == "scalar":
+                return SCALAR
             # A part of something computed from tensors, such as `outputs.loss`.
             return (
                 replace(UNKNOWN, place=base.place, likely=True, trail=base.trail)

@@ -81,7 +81,8 @@ def _tensor_method(request: Call, receiver: Value, name: str) -> Value:
     tensor = Value(Kind.TENSOR, receiver.place, likely=receiver.likely, ranked=ranked, trail=receiver.trail)
     match returned:
         case "tensor":
-            if name in ("copy_", "fill_") or receiver.place.sort not in (Sort.HOST, Sort.UNKNOWN):
+            keeps_place = name in ("copy_", "fill_") or name in ecosystem.GIVING_DIMENSIONS
+            if keeps_place or receiver.place.sort not in (Sort.HOST, Sort.UNKNOWN):
                 return tensor
             place, trail, likely = combined([receiver, *request.everything])
             return Value(Kind.TENSOR, place, likely=likely, ranked=ranked, trail=trail)

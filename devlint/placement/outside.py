@@ -81,6 +81,15 @@ def _meaning(name: str) -> Callable[[Call], Value]:
 
 def _function(request: Call, name: str, returned: str) -> Value:
     """A function of torch, by what it returns."""
+    first = request.positional[0] if request.positional else UNKNOWN
+    if first.kind is Kind.EITHER:
+        # What it gives goes with what it is given: `torch.ones_like(mask if mask is not None else torch.ones(3))`.
+        rest = request.positional[1:]
+        given = (
+            (guards, Call(request.frame, request.node, [option, *rest], request.keywords, request.open_ended))
+            for guards, option in first.options
+        )
+        return either((guards, _function(one, name, returned)) for guards, one in given)
     found = request.device(-1) if "device" in request.keywords else None
     match returned:
         case "tensor":
