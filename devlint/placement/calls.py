@@ -36,9 +36,8 @@ def call(frame: Frame, node: ast.Call) -> Value:
             spread.append(keyword.value)
         else:
             keywords[keyword.arg] = evaluate(frame, keyword.value)
-    for argument in spread:
-        evaluate(frame, argument)
-    request = Call(frame, node, positional, keywords, bool(spread))
+    handed_on = [evaluate(frame, argument) for argument in spread]
+    request = Call(frame, node, positional, keywords, handed_on)
     if callee is not None:
         _note_wrapper_call(request, callee)
         if callee.kind is not Kind.EITHER:
