@@ -37,9 +37,8 @@ def call(frame: Frame, node: ast.Call) -> Value:
             spread.append(keyword.value)
         else:
             keywords[keyword.arg] = evaluate(frame, keyword.value)
-    for argument in spread:
-        evaluate(frame, argument)
-    request = Call(frame, node, positional, keywords, bool(spread))
+    handed_on = [evaluate(frame, argument) for argument in spread]
+    request = Call(frame, node, positional, keywords, handed_on)
     if callee is not None:
         _note_wrapper_call(request, callee)
         if callee.kind is not Kind.EITHER:
@@ -116,7 +115,7 @@ def _unbound_method(request: Call, name: str) -> Value | None:
         ast.copy_location(node, request.node),
         request.positional[1:],
         request.keywords,
-        request.open_ended,
+        request.spread,
     )
     return either((g, method(shifted, receiver, called)) for g, receiver in request.positional[0].alternatives())
 

@@ -50,7 +50,8 @@ class ColdCode:
                 return True
             case ast.If(test=test, body=body, orelse=orelse):
                 if child in body:
-                    return self.is_step_guard(test) or _ends(body) or _runs_once(test, body)
+                    guarded = self.is_step_guard(test) and not _steps(body)
+                    return guarded or _ends(body) or _runs_once(test, body)
                 return child in orelse and (_ends(orelse) or self._is_usual(test))
             case ast.IfExp(test=test, body=body, orelse=other):
                 return (child is body and self.is_step_guard(test)) or (child is other and self._is_usual(test))
@@ -188,6 +189,18 @@ class _Asking:
 def is_warm_up(loop: ast.For | ast.AsyncFor | ast.While) -> bool:
     """`for _ in range(n_warmup):` gets the machine ready; nobody counts its time."""
     return not isinstance(loop, ast.While) and bool(_WARM_UP.search(ast.unparse(loop.iter)))
+
+
+def _steps(block: list[ast.stmt]) -> bool:
+    """The optimizer's own step, made once gradients of several batches are there: `if (i + 1) % accumulate == 0:`."""
+    return any(
+        isinstance(n, ast.Call)
+        and isinstance(n.func, ast.Attribute)
+        and n.func.attr == "step"
+        and ("optim" in (owner := _last_name(n.func.value).lower()) or "scaler" in owner)
+        for statement in block
+        for n in ast.walk(statement)
+    )
 
 
 def _runs_once(test: ast.expr, body: list[ast.stmt]) -> bool:

@@ -199,6 +199,8 @@ class Loops:
             over = self._over_loader(loop.iter)
             if over is not None:
                 return self._hot(loop, f"iterates `{_short(loop.iter)}`", likely=over, kind="batch")
+            if self._over_tensor(loop.iter):
+                return self._hot(loop, f"takes one element of `{_short(loop.iter)}`", likely=True, kind="call")
         if isinstance(loop, ast.comprehension):
             return None
         if any(isinstance(n, (ast.For, ast.While)) and self._steps_by_loader(n) for n in _nested(loop)):
@@ -234,6 +236,14 @@ class Loops:
         if value.kind in (Kind.UNKNOWN, Kind.SEQUENCE) and self._named_like_loader(iterated):
             return True
         return None
+
+    def _over_tensor(self, iterated: ast.expr) -> bool:
+        """Whether a loop goes through a tensor on an accelerator: what its passes read, they read one by one."""
+        match iterated:
+            case ast.Call(func=ast.Name(id="enumerate" | "zip" | "tqdm" | "reversed"), args=args):
+                return any(self._over_tensor(a) for a in args)
+        value = self._model.value(iterated)
+        return value.is_tensor and value.place.off_host
 
     def _named_like_loader(self, node: ast.expr) -> bool:
         match node:

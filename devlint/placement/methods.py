@@ -49,7 +49,7 @@ def moved_place(request: Call, receiver: Value, name: str) -> tuple[Place, bool]
             found is None
             and request.node.args
             and request.argument(0) is not None
-            and _may_be_device(request.positional[0])
+            and _may_be_device(request.positional[0], request.node.args[0])
         ):
             return NOWHERE, True
         return found if found is not None else (receiver.place, receiver.likely)
@@ -59,8 +59,12 @@ def moved_place(request: Call, receiver: Value, name: str) -> tuple[Place, bool]
     return found if found is not None else (accelerator(MOVES[name]), False)
 
 
-def _may_be_device(value: Value) -> bool:
-    return value.kind in (Kind.UNKNOWN, Kind.EITHER)
+def _may_be_device(value: Value, node: ast.expr) -> bool:
+    """Whether an argument of `.to` that names no place may be a device: `weight_dtype` isn't, and neither is torch.half."""
+    name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+    if value.kind is Kind.EITHER:
+        return not all(v.kind is Kind.REFERENCE for _, v in value.options)
+    return value.kind is Kind.UNKNOWN and not name.lower().endswith("dtype")
 
 
 def _tensor_method(request: Call, receiver: Value, name: str) -> Value:

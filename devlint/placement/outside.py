@@ -86,7 +86,7 @@ def _function(request: Call, name: str, returned: str) -> Value:
         # What it gives goes with what it is given: `torch.ones_like(mask if mask is not None else torch.ones(3))`.
         rest = request.positional[1:]
         given = (
-            (guards, Call(request.frame, request.node, [option, *rest], request.keywords, request.open_ended))
+            (guards, Call(request.frame, request.node, [option, *rest], request.keywords, request.spread))
             for guards, option in first.options
         )
         return either((guards, _function(one, name, returned)) for guards, one in given)

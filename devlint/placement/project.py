@@ -85,9 +85,10 @@ class Project:
 
     def locate(self, name: str, asking: Path) -> Path | None:
         """The file of that dotted name, or None."""
-        root, _ = self.name_of(asking)
-        key = (name, str(root if root != asking.parent else asking.parent))
+        # Folders without packages may each have a module of that name.
+        key = (name, str(asking.parent))
         if key not in self._places:
+            root, _ = self.name_of(asking)
             self._places[key] = self._search(name, [root, asking.parent, *self.roots])
         return self._places[key]
 

@@ -39,8 +39,13 @@ class Call:
     node: ast.Call
     positional: list[Value]
     keywords: dict[str, Value]
-    # `*args` or `**kwargs` are handed on: more may be given than is seen.
-    open_ended: bool
+    # What `*args` and `**kwargs` hand on.
+    spread: list[Value]
+
+    @property
+    def open_ended(self) -> bool:
+        """More may be given than is seen."""
+        return bool(self.spread)
 
     def argument(self, index: int, name: str = "") -> Value | None:
         """An argument by position or by keyword."""
@@ -93,7 +98,7 @@ def unknown_call(request: Call) -> Value:
     for given in request.everything:
         for site in unmoved_sites(given):
             request.frame.env.move_site(site, NOWHERE, None, likely=True)
-    place, trail, _ = combined([leaf for v in request.everything for leaf in leaves(v)])
+    place, trail, _ = combined([leaf for v in [*request.everything, *request.spread] for leaf in leaves(v)])
     if place.sort in (Sort.UNKNOWN, Sort.HOST):
         return UNKNOWN
     return replace(UNKNOWN, place=place, likely=True, trail=trail)
@@ -143,7 +148,7 @@ def _forward(request: Call, module: Value) -> Value:
     while inner.kind is Kind.WRAPPER and inner.inner is not None and not (inner.cls and inner.cls.method("forward")):
         inner = inner.inner
     forward = inner.cls.method("forward") if inner.cls is not None else None
-    place, trail, likely = combined(request.everything)
+    place, trail, likely = combined([*request.everything, *request.spread])
     if module.place.sort is not Sort.UNKNOWN and not (module.place == HOST and place.sort is not Sort.HOST):
         place, trail, likely = module.place, module.trail, module.likely
     if place.off_host:

@@ -28,7 +28,7 @@ class HostCopyInHotLoop(Rule):
     ## What it does
     Flags `.cpu()`, `.to("cpu")` and `.numpy()` on an accelerator tensor at each pass of a hot loop. Copies under a step
     guard, on the last pass, in an exception handler or after the loop are left alone, and so are those in loops that
-    call `generate`, which wait at each token anyway. Where an evaluation hands each
+    make text: `generate` waits at each token anyway, and `batch_decode` works on the host. Where an evaluation hands each
     batch to something on the host, only a measurement can tell whether it matters: such findings are `likely`.
 
     ## Why is this bad
@@ -99,7 +99,7 @@ class HostCopyInHotLoop(Rule):
         found, moved = facts.node(node), facts.node(func.value)
         assert found is not None
         assert moved is not None
-        if (value.kind is Kind.UNKNOWN and stalls.is_no_tensor(moved, facts)) or _generates(hot):
+        if (value.kind is Kind.UNKNOWN and stalls.is_no_tensor(moved, facts)) or _makes_text(hot):
             return
         likely = likely or hot.likely or not _is_appended(found, facts) or stalls.under_no_grad(found, facts.model)
         change = _collected(found, func.value, hot, facts)
@@ -113,10 +113,14 @@ class HostCopyInHotLoop(Rule):
         )
 
 
-def _generates(hot: HotLoop) -> bool:
-    """A pass that generates a text waits at each of its tokens: one copy of the whole is nothing beside that."""
+# Methods of language models and tokenizers: what generates waits at each token, and text is made on the host.
+_TEXT_MAKERS = frozenset({"generate", "batch_decode"})
+
+
+def _makes_text(hot: HotLoop) -> bool:
+    """A pass that makes text of what a model gives: one copy of the tokens is nothing beside that."""
     return hot.node is not None and any(
-        isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.func.attr == "generate"
+        isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.func.attr in _TEXT_MAKERS
         for n in ast.walk(hot.node)
     )
 
