@@ -242,13 +242,14 @@ def operands(sample: Sample) -> list[torch.Tensor]:
 def unchecked_operands(sample: Sample, fake: Callable[[str], Outcome]) -> set[int]:
     """Operands whose device FakeTensorMode does not look at: it takes them from the host and from either device.
 
-    Only operands with elements and a dimension are asked about; others are taken for reasons of their own.
+    Only operands with elements are asked about. A 0-dim tensor is taken from the host whatever the operator, but not
+    from the other device.
     """
     everywhere = "0" * len(sample.positions)
     found = set()
     for i, tensor in enumerate(operands(sample)):
         moved = [everywhere[:i] + letter + everywhere[i + 1 :] for letter in "h1"]
-        if tensor.dim() and tensor.numel() and all(fake(placement) not in (None, "error") for placement in moved):
+        if tensor.numel() and all(fake(placement) not in (None, "error") for placement in moved):
             found.add(i)
     return found
 
@@ -257,11 +258,12 @@ def blind_spot(sample: Sample, placement: str, fake: Callable[[str], Outcome]) -
     """Why FakeTensorMode's acceptance of this placement says nothing; empty where it does say something."""
     tensors = list(enumerate(zip(operands(sample), placement, strict=True)))
     unchecked = unchecked_operands(sample, fake)
-    whole = {letter for _, (tensor, letter) in tensors if tensor.dim() and tensor.numel()}
-    if len(whole) > 1 and len({letter for i, (_, letter) in tensors if i not in unchecked}) < 2:
+    held = [(i, letter) for i, (tensor, letter) in tensors if tensor.numel()]
+    if len({letter for _, letter in held}) > 1 and len({letter for i, letter in held if i not in unchecked}) < 2:
         return UNCHECKED
     # It takes 0-dim host tensors whatever the operator: the same tensor on the other device is refused.
     moved = "".join("1" if tensor.dim() == 0 and letter == "h" else letter for _, (tensor, letter) in tensors)
+    whole = {letter for _, (tensor, letter) in tensors if tensor.dim() and tensor.numel()}
     if len(whole) < 2 and moved != placement and fake(moved) == "error":
         return NUMBERS
     return ""
@@ -296,11 +298,7 @@ REASONS: list[tuple[Callable[[Case, Outcome, Outcome], bool], str]] = [
         "(read in an earlier release's source; unsettled: needs a GPU)",
     ),
     (
-        lambda case, fake, virtual: "linear_cross_entropy.chunked" in case.op and virtual == "error",
-        "a custom operator (its Python, run as it is, gathers by the 0-dim target); its fake version has shapes only",
-    ),
-    (
-        _accepted("select_scatter", "as_strided_scatter"),
+        _accepted("select_scatter", "as_strided_scatter", "diagonal_scatter"),
         "the C++ (run as it is; no kernel of its own on CUDA) is a copy_ into a clone, from any device",
     ),
     (

@@ -62,4 +62,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    try:
+        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    except AttributeError as error:  # `from devlint.runtime import ...` would hide it behind "cannot import name"
+        raise ImportError(f"devlint.runtime.{name} can't be loaded: {error}", name=name) from error

@@ -222,15 +222,14 @@ def device(request: pytest.FixtureRequest) -> Iterator[Any]:
     """The device of this run of the test: each of `@pytest.mark.devices(...)` in turn, "cpu" and "cuda" without it."""
     import torch
 
+    from devlint.runtime import compat
     from devlint.runtime.virtual.context import is_virtual, virtual_cuda
 
     wanted = torch.device(request.param)
     if wanted.type == "cuda" and wanted.index is None:
         wanted = torch.device("cuda", 0)
     if wanted.type != "cuda":
-        accelerator = getattr(torch, "accelerator", None)
-        there = accelerator.current_accelerator() if accelerator is not None else None
-        if wanted.type not in ("cpu", "meta") and (there is None or there.type != wanted.type):
+        if wanted.type not in ("cpu", "meta") and not compat.has_device(wanted.type):
             pytest.skip(f"no {wanted.type} device here")
         yield wanted
     elif is_virtual() or torch.cuda.device_count() > wanted.index:

@@ -12,9 +12,10 @@ from typing import Any
 
 import torch
 
+from devlint.runtime import compat
 from devlint.runtime.virtual.patching import Patches
 
-_PLAIN = frozenset({torch.Tensor, torch.nn.Parameter, torch.nn.parameter.Buffer, int, float, bool, str, type(None)})
+_PLAIN = compat.PLAIN_TENSORS | {int, float, bool, str, type(None)}
 _NAMES = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
 _disabled: Any = torch._C._disabled_torch_function_impl
 

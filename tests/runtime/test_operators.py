@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+
+from devlint.runtime.virtual.device_checks import NO_NUMBERS
 
 CUDA0 = torch.device("cuda", 0)
 
@@ -39,9 +43,6 @@ RESULTS = {
     "iteration": lambda: next(iter(cuda(2, 2))),
     "aten": lambda: torch.ops.aten.add(cuda(2), cuda(2)),
     "scatter into a clone": lambda: torch.slice_scatter(cuda(4), torch.zeros(2), end=2),
-    "one host number": lambda: torch.addcmul(
-        torch.lerp(cuda(2), cuda(2), torch.tensor(0.5)), cuda(2), torch.tensor(2.0)
-    ),
     "host fill value": lambda: cuda(2).masked_fill(cuda(2) > 0, torch.tensor(1.0)),
     "interpolate": lambda: F.interpolate(cuda(1, 1, 4, 4), scale_factor=2, mode="bilinear"),
     "orthogonal": lambda: nn.utils.parametrizations.orthogonal(nn.Linear(3, 3)).cuda().weight,
@@ -53,9 +54,19 @@ def test_results_are_there(name, gpus):
     assert RESULTS[name]().device == CUDA0
 
 
+@pytest.mark.parametrize("name", ["addcdiv", "addcmul", "lerp"])
+def test_a_host_number_among_three_operands(name, gpus):
+    operator, taken = getattr(torch, name), name not in NO_NUMBERS
+    with nullcontext() if taken else pytest.raises(RuntimeError, match="two devices, cuda:0 and cpu"):
+        assert operator(cuda(2), cuda(2), torch.tensor(0.5)).device == CUDA0
+    with pytest.raises(RuntimeError, match="too many CPU scalars" if taken else "two devices, cuda:0 and cpu"):
+        operator(cuda(2), torch.tensor(0.5), torch.tensor(0.5))
+
+
 def test_custom_operators(gpus):
-    @torch.library.custom_op("devlint_test::shift", mutates_args=())
-    def shift(x: torch.Tensor) -> torch.Tensor:
+    # The schema is spelt out: older releases don't read annotations that are text.
+    @torch.library.custom_op("devlint_test::shift", mutates_args=(), schema="(Tensor x) -> Tensor")
+    def shift(x):
         return x + torch.ones(x.shape, device=x.device)
 
     @shift.register_fake
@@ -78,6 +89,7 @@ def test_what_leaves_pytorch_is_refused():
             lambda: x.__cuda_array_interface__,
             lambda: ForkingPickler.dumps(x),
             lambda: torch.export.export(nn.Linear(2, 2).cuda(), (x,)),
+            lambda: torch.export.export(nn.Linear(2, 2).cuda(), (x,), strict=True),
             lambda: torch.nested.nested_tensor([x, x]),
             lambda: torch.cuda.memory._record_memory_history(),
         ):

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 
+from devlint.runtime import virtual_cuda
 from tests.runtime import programs
 
 EXPECTED: dict[object, list[float]] = {}
@@ -162,6 +163,19 @@ def test_compile_gives_the_eager_result(gpus):
     assert set(compiled.state_dict()) == {"_orig_mod.weight", "_orig_mod.bias"}
     assert torch.equal(torch.jit.script(model)(x), model(x))
     assert torch.equal(torch.jit.trace(model, x)(x), model(x))
+
+
+def test_functions_compiled_earlier_run_eagerly():
+    def twice(x):
+        return x * 2 if torch.compiler.is_compiling() else x + x + 1
+
+    compiled = torch.compile(twice, backend="eager")
+    assert compiled(torch.ones(1)).item() == 2.0
+    with virtual_cuda():
+        result = compiled(torch.ones(1, device="cuda"))
+        assert result.is_cuda
+        assert result.item() == 3.0
+    assert compiled(torch.ones(1)).item() == 2.0
 
 
 def test_moves_back_and_forth(gpus):

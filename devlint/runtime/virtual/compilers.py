@@ -50,7 +50,7 @@ def _guarded(call: Any) -> Any:
     return guarded
 
 
-def _no_tracing(mode: Any) -> Any:
+def _no_tracing(*args: Any, **kwargs: Any) -> Any:
     refuse("FakeTensorMode (torch.export, make_fx): it would build CUDA's autograd nodes, which end this process")
 
 
@@ -107,6 +107,7 @@ def install(patches: Patches) -> None:
     for name in ("load", "save", "trace_module"):
         patches.set(torch.jit, name, _refused)
     patches.set(FakeTensorMode, "__enter__", _no_tracing)
+    patches.set(torch.export, "export", _no_tracing)  # strict export puts an error of its own around the refusal
     patches.set(torch.nested, "nested_tensor", _nested(torch.nested.nested_tensor))
     patches.set(torch.nested, "as_nested_tensor", _nested(torch.nested.as_nested_tensor))
     for definition in OPDEFS.values():

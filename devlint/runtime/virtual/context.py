@@ -12,7 +12,7 @@ from typing import Any, ParamSpec, TypeVar
 import torch
 from torch.utils._device import DeviceContext, _device_constructors
 
-from devlint.runtime import threads, transparency
+from devlint.runtime import compat, modes, threads, transparency
 from devlint.runtime.places import TAG
 from devlint.runtime.virtual import (
     autocast,
@@ -72,10 +72,10 @@ def _install() -> None:
     patches.set(torch.Tensor, "record_stream", lambda tensor, stream: None)
     patches.set(DeviceContext, "__torch_function__", _default_device)
     transparency.install(patches)
+    modes.install(patches)
     for part in (driver, random, storages, autograd, parallel, compilers, legacy):
         part.install(patches)
-    if hasattr(torch.compiler, "set_stance"):  # functions compiled before run eagerly too
-        _stack.enter_context(torch.compiler.set_stance("force_eager"))
+    _stack.enter_context(compat.compiled_functions_run_eagerly())
 
 
 class virtual_cuda:  # noqa: N801 - reads as the function it stands for

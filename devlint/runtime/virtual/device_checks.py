@@ -3,10 +3,15 @@
 PyTorch generates the check for each CUDA kernel but those marked `device_check: NoCheck` in native_functions.yaml
 (it is part of the wheel: torchgen/packaged/ATen/native). Those go through TensorIterator, which takes 0-dim host
 tensors as numbers, and nearly all carry the tag `pointwise`. These are the exceptions, for operators that take two
-tensors or more, by name without the overload; recorded from PyTorch 2.13.
+tensors or more, by name without the overload; recorded from PyTorch 2.13. Those of 2.4.1 are the same, but that it
+checks `hypot` too.
 """
 
 from __future__ import annotations
+
+from typing import Any
+
+import torch
 
 # Unchecked, though not tagged `pointwise`.
 UNTAGGED_ITERATORS = frozenset(
@@ -31,8 +36,34 @@ CHECKED_ITERATORS = frozenset(
 # numbers. Read in ATen's sources of earlier releases (IndexKernel.cpp, TensorAdvancedIndexing.cpp); no GPU was asked.
 BOUND_ARGUMENTS = frozenset({("masked_fill_", "mask"), ("index_fill_", "index")})
 
+
+def _numbers_taken(operator: Any) -> int:
+    """How many 0-dim host tensors an operator of three tensors takes.
+
+    Asks the C++ of its structured kernel, run on the `meta` device past PyTorch's Python version of it.
+    """
+    number, whole = torch.tensor(0.5), torch.ones(2, device="meta")
+    taken = 0
+    for count in (1, 2):
+        try:
+            operator._op_dk(
+                torch._C.DispatchKey.CompositeExplicitAutogradNonFunctional, *[whole] * (3 - count), *[number] * count
+            )
+        except RuntimeError:
+            break
+        taken = count
+    return taken
+
+
+_ATEN = torch.ops.aten
+_TAKEN = {
+    "addcdiv": _numbers_taken(_ATEN.addcdiv.default),
+    "addcmul": _numbers_taken(_ATEN.addcmul.default),
+    "lerp": _numbers_taken(_ATEN.lerp.Tensor),
+}
+
 # TensorIterators that are configured without `allow_cpu_scalars`, and those of three operands or more that have it:
-# one 0-dim host tensor a call, no more. Seen by running the C++ structured kernels on the `meta` device
-# (tests/runtime/test_fidelity.py does so again for these).
-NO_NUMBERS = frozenset({"addcdiv", "addcdiv_"})
-ONE_NUMBER = frozenset({"addcmul", "addcmul_", "lerp", "lerp_"})
+# one 0-dim host tensor a call, no more. Which is which differs between releases. (tests/runtime/test_fidelity.py asks
+# in another way.)
+NO_NUMBERS = frozenset(form for name in _TAKEN if _TAKEN[name] == 0 for form in (name, f"{name}_"))
+ONE_NUMBER = frozenset(form for name in _TAKEN if _TAKEN[name] == 1 for form in (name, f"{name}_"))

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from devlint.runtime import compat
 from devlint.runtime.places import TAG, virtual_place
 from devlint.runtime.virtual import streams
 from devlint.runtime.virtual.errors import invalid_ordinal, refuse
@@ -122,6 +123,8 @@ _C_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "_cuda_exchangeDevice": _exchange_device,
     "_cuda_maybeExchangeDevice": _exchange_device,
     "_cuda_getCurrentRawStream": lambda index: 0,
+    "_cuda_getCurrentStream": lambda index: streams.data_of(streams.current_stream(index)),
+    "_cuda_getDefaultStream": lambda index: streams.data_of(streams.default_stream(index)),
     "_cuda_synchronize": _nothing,
     "_cuda_emptyCache": _nothing,
     "_cuda_ipc_collect": _nothing,
@@ -215,8 +218,8 @@ def install(patches: Patches) -> None:
     patches.set(torch.cuda.nccl, "is_available", lambda tensors: False)
     patches.set(torch.backends.cudnn, "is_acceptable", lambda tensor: False)
     patches.set(torch.version, "cuda", "12.8")
-    if hasattr(torch, "accelerator"):
-        patches.set(torch.accelerator, "device_count", machine.visible)
-        patches.set(torch.accelerator, "is_available", machine.available)
-        patches.set(torch.accelerator, "current_accelerator", lambda check_available=False: torch.device("cuda"))
+    if compat.accelerator is not None:
+        patches.set(compat.accelerator, "device_count", machine.visible)
+        patches.set(compat.accelerator, "is_available", machine.available)
+        patches.set(compat.accelerator, "current_accelerator", lambda check_available=False: torch.device("cuda"))
     streams.install(patches)

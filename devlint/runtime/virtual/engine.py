@@ -11,10 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._C import _len_torch_function_stack
 from torch.overrides import TorchFunctionMode
-from torch.utils._device import DeviceContext
 
+from devlint.runtime import modes
 from devlint.runtime.virtual.state import machine
 
 Tensor = torch.Tensor
@@ -24,9 +23,6 @@ Handler = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 HANDLERS: dict[Any, Handler] = {}
 # Functions that never need a look: they return no tensor and read no device.
 PASS: set[Any] = set()
-
-_pop_mode: Any = torch.overrides._pop_mode
-_push_mode: Any = torch.overrides._push_mode
 
 _UNSEEN: Any = object()
 _MIXED: Any = object()
@@ -119,17 +115,15 @@ class VirtualMode(TorchFunctionMode):
     """
 
     def __enter__(self) -> VirtualMode:
-        above = _pop_all()
-        if above and isinstance(above[-1], DeviceContext):
-            _push_mode(above.pop())
+        above = modes.push_default_devices(modes.pop_all())
         for mode in (self, *reversed(above)):
-            _push_mode(mode)
+            modes.push(mode)
         return self
 
     def __exit__(self, *exc: object) -> None:
-        for mode in reversed(_pop_all()):
+        for mode in reversed(modes.pop_all()):
             if mode is not self:
-                _push_mode(mode)
+                modes.push(mode)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         __tracebackhide__ = True
@@ -139,11 +133,6 @@ class VirtualMode(TorchFunctionMode):
         if handler is None:
             return run(func, args, kwargs or _NO_KWARGS)
         return handler(func, args, kwargs or _NO_KWARGS)
-
-
-def _pop_all() -> list[Any]:
-    """Takes all modes off this thread's stack; the outermost (first to run) comes first."""
-    return [_pop_mode() for _ in range(_len_torch_function_stack())]
 
 
 MIXED, UNSEEN = _MIXED, _UNSEEN

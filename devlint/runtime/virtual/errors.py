@@ -1,6 +1,7 @@
 """CUDA's errors, with CUDA's types and texts, and the one error of our own.
 
-The texts are those of PyTorch 2.13 (c10/core/Device*, ATen/core/TensorBase, torch/csrc); tests look for key words only.
+The texts are those of PyTorch 2.13 (c10/core/Device*, ATen/core/TensorBase, torch/csrc), which are 2.4's nearly all;
+tests look for key words only.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 from typing import NoReturn
 
 import torch
+
+from devlint.runtime import compat
 
 
 class VirtualCudaUnsupportedError(NotImplementedError):
@@ -19,15 +22,11 @@ def refuse(what: str, instead: str = "run this part on a real GPU, or outside vi
     raise VirtualCudaUnsupportedError(f"devlint: virtual CUDA does not support {what}; {instead}")
 
 
-# Newer builds have a subclass of RuntimeError for errors of the driver.
-_DRIVER_ERROR: type[RuntimeError] = getattr(torch, "AcceleratorError", RuntimeError)
-
-
 def invalid_ordinal() -> RuntimeError:
     """What CUDA says to the index of a device that isn't there."""
     text = "CUDA error: invalid device ordinal\nGPU device may be out of range, do you have enough GPUs?"
     try:
-        return _DRIVER_ERROR(text)
+        return compat.DriverError(text)
     except TypeError:
         return RuntimeError(text)
 

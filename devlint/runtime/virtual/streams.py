@@ -26,8 +26,16 @@ class Stream(metaclass=_AsClass):
 
     _devlint_kind = "stream"
 
-    def __init__(self, device: Any = None, priority: int = 0, *, stream_id: int | None = None, **_: Any) -> None:
-        self.device_index = machine.index(device)
+    def __init__(
+        self,
+        device: Any = None,
+        priority: int = 0,
+        *,
+        stream_id: int | None = None,
+        device_index: int | None = None,
+        **_: Any,
+    ) -> None:
+        self.device_index = machine.index(device) if device_index is None else device_index
         self.device = virtual_place(self.device_index)
         self.device_type = 1
         self.stream_id = next(_ids) if stream_id is None else stream_id
@@ -134,6 +142,11 @@ def set_stream(stream: Any) -> None:
     if stream is not None:
         machine.current.streams[stream.device_index] = stream
         machine.current.index = stream.device_index
+
+
+def data_of(stream: Stream) -> tuple[int, int, int]:
+    """What torch._C says of a stream: its own number, its device's, its device's type."""
+    return stream.stream_id, stream.device_index, stream.device_type
 
 
 class Properties:

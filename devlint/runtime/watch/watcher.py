@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 import torch
 from torch.overrides import TorchFunctionMode
 
-from devlint.runtime import threads, transparency
+from devlint.runtime import compat, modes, threads, transparency
 from devlint.runtime.places import TRAIL, is_accelerated, place_of, tensors_in
 from devlint.runtime.virtual import handlers as _handlers  # noqa: F401 - it fills PASS
 from devlint.runtime.virtual import storages
@@ -236,6 +236,7 @@ _depth = 0
 
 def _install() -> None:
     transparency.install(_patches)
+    modes.install(_patches)
     storages.install_clean_pickles(_patches)
 
 
@@ -302,7 +303,7 @@ class watch_devices:  # noqa: N801 - reads as the function it stands for
             return result
 
         patches.set(torch.Tensor, "_make_subclass", staticmethod(subclass))
-        for owner in (torch.cuda, torch.cuda.memory, getattr(torch, "accelerator", None)):
+        for owner in (torch.cuda, torch.cuda.memory, compat.accelerator):
             for name in ("synchronize", "empty_cache"):
                 if owner is not None and name in vars(owner):
                     patches.set(owner, name, self._flush(vars(owner)[name]))
