@@ -302,6 +302,15 @@ REASONS: list[tuple[Callable[[Case, Outcome, Outcome], bool], str]] = [
         "the C++ (run as it is; no kernel of its own on CUDA) is a copy_ into a clone, from any device",
     ),
     (
+        _accepted("_unsafe_masked_index"),
+        "the C++ (run as it is; no kernel of its own on CUDA) indexes, and indices may be on the host",
+    ),
+    (
+        lambda case, fake, virtual: case.op == "_unsafe_masked_index_put_accumulate" and virtual == "error",
+        "the C++ (run as it is; no kernel of its own on CUDA) adds the values into the first operand by index; "
+        "FakeTensorMode (2.15) does not look at that operand's device",
+    ),
+    (
         _accepted("nn.functional.bilinear"),
         "_trilinear's C++ (run as it is; no kernel of its own on CUDA) multiplies nothing where an input is empty",
     ),

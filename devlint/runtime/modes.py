@@ -53,7 +53,7 @@ def _exit_in_place(context: Any, *exc: Any) -> Any:
 
 
 def install(patches: Patches) -> None:
-    """Keeps the default device deepest where PyTorch doesn't."""
-    if not hasattr(DeviceContext("cpu"), "prev_mode"):
+    """Keeps the default device deepest where PyTorch doesn't: where its class knows nothing of the stack."""
+    if "_pop_mode" not in vars(torch.utils._device):
         patches.set(DeviceContext, "__enter__", _enter_deepest)
         patches.set(DeviceContext, "__exit__", _exit_in_place)

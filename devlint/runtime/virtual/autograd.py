@@ -27,7 +27,7 @@ def _place(value: Any) -> Any:
 
 def _apply_and_place(cls: Any, *args: Any, **kwargs: Any) -> Any:
     """`Function.apply`: outputs that alias an input get its place; the node remembers all places for backward."""
-    result = _apply.__func__(cls, *args, **kwargs)
+    result = _apply.__get__(None, cls)(*args, **kwargs)
     outputs = result if isinstance(result, tuple) else (result,)
     tensors = [value for value in args if isinstance(value, Tensor)]
     for output in outputs:

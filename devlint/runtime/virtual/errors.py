@@ -1,7 +1,7 @@
 """CUDA's errors, with CUDA's types and texts, and the one error of our own.
 
-The texts are those of PyTorch 2.13 (c10/core/Device*, ATen/core/TensorBase, torch/csrc), which are 2.4's nearly all;
-tests look for key words only.
+The texts are those of PyTorch 2.13 (c10/core/Device*, ATen/core/TensorBase, torch/csrc), and where 2.4.1 has others, its
+own; tests look for key words only.
 """
 
 from __future__ import annotations
@@ -50,6 +50,11 @@ def argument_elsewhere(
     argument: str, place: torch.device | str, common: torch.device | str, operator: str
 ) -> RuntimeError:
     """The text of the device check that every CUDA kernel's wrapper makes."""
+    if not compat.NAMES_ARGUMENT_ELSEWHERE:
+        return RuntimeError(
+            f"Expected all tensors to be on the same device, but found at least two devices, {common} and {place}! "
+            f"(when checking argument for argument {argument} in method wrapper_CUDA_{operator})"
+        )
     return RuntimeError(
         f"Expected all tensors to be on the same device, but got {argument} is on {place}, different from other "
         f"tensors on {common} (when checking argument in method wrapper_CUDA_{operator})"

@@ -262,6 +262,19 @@ def _check_inner(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             raise device_type_elsewhere(types[0], found, "inner")
 
 
+def _with_tensor_value(tensor: Any, index: Any, value: Any) -> tuple[Any, Any, Any]:
+    """The arguments of `tensor[index] = value`, a number made a tensor.
+
+    Releases after 2.13 fill numbers in by `index_fill_` and `masked_fill_`, which take no index of another device: for
+    such an index the number goes into a tensor, as it always did.
+    """
+    if not isinstance(value, int | float | complex):
+        return tensor, index, value
+    with torch._C.DisableTorchFunction():
+        number = torch.full((), value, dtype=tensor.dtype)
+    return tensor, index, engine.tag(number, tensor._devlint_place)
+
+
 def run_mixed(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Runs a call whose operands are at different places; raises what CUDA raises where it can't."""
     __tracebackhide__ = True
@@ -269,6 +282,8 @@ def run_mixed(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         _check_recurrent(args)
     elif func in _INNER:
         _check_inner(args, kwargs)
+    elif func is torch.Tensor.__setitem__:
+        args = _with_tensor_value(*args)
     first = next(tensors_in((args, kwargs)))._devlint_place  # type: ignore[attr-defined]
     with _DeviceRules(first) as rules:
         rules.remember((args, kwargs))
