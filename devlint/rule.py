@@ -58,7 +58,7 @@ class Report:
 class Effect:
     """What a rule's bad example does when it is run, on virtual CUDA and on a real GPU, and its good one doesn't.
 
-    One of: it raises an error of the type `raises` whose text has `words`; `holds`, a Python expression, is true of its
+    One of: it raises an error of the type `raises` whose text has `words` (of several, `|` between them, one is enough); `holds`, a Python expression, is true of its
     names when it ends; it gives a warning with the words `warns`; it does what `counts` names (waits for the accelerator,
     flushes, copies between devices) at least `syncs` times in operations whose name has `words`.
     """

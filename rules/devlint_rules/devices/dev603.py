@@ -61,7 +61,12 @@ class HardCodedDevice(Rule):
     name = "hard-coded-device"
     trigger = r"\.\s*(?:cuda|xpu)\s*\(|[\"'](?:cuda|xpu|mps)(?::\d+)?[\"']"
     default = False
-    effect = Effect(raises="AssertionError", words="Torch not compiled with CUDA enabled", without_accelerator=True)
+    # A wheel without CUDA, one without a driver to speak to, and one without a device differ in what they say.
+    effect = Effect(
+        raises="AssertionError|RuntimeError",
+        words="Torch not compiled with CUDA enabled|Found no NVIDIA driver|No CUDA GPUs are available",
+        without_accelerator=True,
+    )
     fix = "U"
 
     def shape(self) -> m.BaseMatcherNode:
