@@ -78,6 +78,7 @@ class Linter:
                 triggered[rule] = names
         triggered |= {rule: frozenset() for rule in self._by_callers(screen, path, set(rules) - triggered.keys())}
         if triggered:
+            self.project().forget_if_full()
             inspection = _Inspection(self, source, path, _parse(source), triggered, spelt)
             yield from inspection.findings()
             inspection.close()

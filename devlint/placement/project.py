@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from devlint.placement.memory import Memory
 
 # Source text of which trees are kept per process; a tree takes some fifty times the memory of its text.
-MAX_KEPT_BYTES = 10_000_000
+MAX_KEPT_BYTES = 6_000_000
+# As much is kept for one file that imports all of it.
+MAX_BYTES_OF_ONE_FILE = 20_000_000
 # Larger modules are generated tables; what they define is left unknown.
 MAX_MODULE_BYTES = 1_500_000
 
@@ -107,15 +109,28 @@ class Project:
         """The parsed module at a path; None when it can't be read or parsed."""
         if path in self._modules:
             return self._modules[path]
-        if self._kept_bytes > MAX_KEPT_BYTES:
-            # All at once: what was worked out of one module refers to others.
-            self._modules.clear()
-            self.memory = {}
-            self._kept_bytes = 0
-            gc.collect()
+        if self._kept_bytes > MAX_BYTES_OF_ONE_FILE:
+            self.forget()
         module = self._modules[path] = self._read(path)
         self._kept_bytes += len(module.text) if module is not None else 0
         return module
+
+    def forget_if_full(self) -> None:
+        """Makes room before the next file, where much is kept of the last ones."""
+        if self._kept_bytes > MAX_KEPT_BYTES:
+            self.forget()
+
+    def forget(self) -> None:
+        """Drops all modules at once, for what was worked out of one refers to others."""
+        for module in self._modules.values():
+            if module is not None:
+                # What refers to itself in circles waits for the collector, and that looks at everything there is.
+                module.close()
+        self._modules.clear()
+        self.memory.clear()
+        self.memory = {}
+        self._kept_bytes = 0
+        gc.collect()
 
     def _read(self, path: Path) -> SourceModule | None:
         try:

@@ -86,6 +86,8 @@ def test_what_leaves_pytorch_is_refused():
         x = cuda(2)
         for attempt in (
             lambda: torch.from_dlpack(x),
+            lambda: torch.to_dlpack(x),
+            lambda: torch.utils.dlpack.to_dlpack(x),
             lambda: x.__cuda_array_interface__,
             lambda: ForkingPickler.dumps(x),
             lambda: torch.export.export(nn.Linear(2, 2).cuda(), (x,)),
@@ -96,3 +98,4 @@ def test_what_leaves_pytorch_is_refused():
             with pytest.raises(VirtualCudaUnsupportedError):
                 attempt()
         assert torch.from_dlpack(torch.ones(2)).tolist() == [1.0, 1.0]
+        assert torch.from_dlpack(torch.to_dlpack(torch.ones(2))).tolist() == [1.0, 1.0]

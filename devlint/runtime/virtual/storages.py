@@ -87,12 +87,25 @@ def _foreign(name: str) -> Any:
     original = getattr(torch.Tensor, name)
 
     def guarded(tensor: Any, *args: Any, **kwargs: Any) -> Any:
-        if getattr(tensor, TAG, None) is not None:
-            refuse(f"sharing a CUDA tensor's memory with other libraries ({name})", "move it to the host first")
+        _keep_inside(tensor, name)
         call = original.__get__(tensor)
         return call(*args, **kwargs) if callable(call) else call
 
     return property(guarded) if isinstance(original, property) else guarded
+
+
+def _keep_inside(tensor: Any, name: str) -> None:
+    if getattr(tensor, TAG, None) is not None:
+        refuse(f"sharing a CUDA tensor's memory with other libraries ({name})", "move it to the host first")
+
+
+def _to_dlpack(tensor: Any) -> Any:
+    """The same as a function, from before the protocol."""
+    _keep_inside(tensor, "to_dlpack")
+    return _ORIGINAL_TO_DLPACK(tensor)
+
+
+_ORIGINAL_TO_DLPACK = torch._C._to_dlpack
 
 
 def install(patches: Patches) -> None:
@@ -107,4 +120,6 @@ def install(patches: Patches) -> None:
     patches.set(_Storage, "_share_cuda_", _share_refused)
     for name in ("__dlpack__", "__cuda_array_interface__"):
         patches.set(torch.Tensor, name, _foreign(name))
+    for module in (torch, torch.utils.dlpack):
+        patches.set(module, "to_dlpack", _to_dlpack)
     install_clean_pickles(patches)
