@@ -318,6 +318,13 @@ def _copied(request: Call) -> Value:
     return either((g, _resited(v, site_of(request))) for g, v in _first(request).alternatives())
 
 
+def _averaged(request: Call) -> Value:
+    """`AveragedModel(model, device=None)` calls a copy of a model, at the device if one is named."""
+    found = request.device(1)
+    copied = _copied(request)
+    return either((g, v.at(found[0], likely=found[1])) for g, v in copied.alternatives()) if found else copied
+
+
 def _resited(value: Value, site: str) -> Value:
     inner = _resited(value.inner, site) if value.inner is not None and value.kind is Kind.WRAPPER else value.inner
     return replace(value, site=site, inner=inner) if value.is_module else value
@@ -450,6 +457,7 @@ OUTSIDE: dict[str, Callable[[Call], Value]] = {
     "torch.utils.data.DataLoader": _loader,
     "torch.utils.data.default_collate": _collate,
     "copy.deepcopy": _copied,
+    "torch.optim.swa_utils.AveragedModel": _averaged,
     "copy.copy": _first,
     "typing.cast": lambda r: r.argument(1) or UNKNOWN,
     "builtins.enumerate": _enumerate,
