@@ -7,11 +7,11 @@ moves one part to an accelerator shows that they aren't, and so where the parts 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 
 from devlint.knowledge.ecosystem import MOVING_FRAMEWORKS
 from devlint.placement.devices import is_device_name, parse_device
 from devlint.placement.environment import unparsed
+from devlint.placement.expressions import leaves
 from devlint.placement.sources import SourceModule, target_names
 from devlint.placement.trees import walk
 from devlint.placement.values import HOST, ITEM, Kind, Sort, Step, Value, either, replace, sequence, sequence_of
@@ -19,7 +19,7 @@ from devlint.placement.values import HOST, ITEM, Kind, Sort, Step, Value, either
 
 def taken_by(loop: ast.For | ast.AsyncFor, each: Value, source: SourceModule) -> Value:
     """What a pass of a loop is given, batches of unknown place put on the host where the loop moves them from there."""
-    if not any(map(_is_open, _leaves(each))):
+    if not any(map(_is_open, leaves(each))):
         return each
     if not source.imported_packages.isdisjoint(MOVING_FRAMEWORKS) or not _moves_a_part(loop, each):
         return each
@@ -31,15 +31,6 @@ def taken_by(loop: ast.For | ast.AsyncFor, each: Value, source: SourceModule) ->
 
 def _is_open(value: Value) -> bool:
     return value.kind is Kind.BATCH and value.name == ITEM and value.place.sort is Sort.UNKNOWN
-
-
-def _leaves(value: Value) -> Iterator[Value]:
-    for _, option in value.alternatives():
-        if option.kind is Kind.SEQUENCE:
-            for part in option.elements or ((option.each,) if option.each is not None else ()):
-                yield from _leaves(part)
-        else:
-            yield option
 
 
 def _on_host(value: Value, step: Step) -> Value:

@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 
 from devlint.placement.environment import access_path, unparsed
-from devlint.placement.trees import walk
+from devlint.placement.trees import kept_on_node, walk
 from devlint.placement.values import Guard
 
 
@@ -25,13 +25,22 @@ class Condition:
     does_something: bool
 
 
+@kept_on_node
 def condition_of(test: ast.expr) -> Condition:
     """What is to be told of a test."""
-    known: Condition | None = getattr(test, "devlint_condition", None)
-    if known is None:
-        known = _read(test)
-        setattr(test, "devlint_condition", known)  # noqa: B010
-    return known
+    nodes = walk(test)
+    calls = [n.func for n in nodes if isinstance(n, ast.Call)]
+    names = {f.id if isinstance(f, ast.Name) else f.attr for f in calls if isinstance(f, (ast.Name, ast.Attribute))}
+    paths = {path for n in nodes if isinstance(n, ast.expr) and (path := access_path(n))}
+    positive = _positive(test)
+    return Condition(
+        unparsed(positive or test),
+        positive is not None,
+        # `self` by itself is no more than the way to its parts.
+        tuple(sorted(paths - {"self"})),
+        not names.isdisjoint(_TYPE_QUESTIONS),
+        any(isinstance(n, _DOING) for n in nodes),
+    )
 
 
 def is_for_the_host(parent: ast.AST, child: ast.AST) -> bool:
@@ -47,22 +56,6 @@ def is_for_the_host(parent: ast.AST, child: ast.AST) -> bool:
         test, holds = test.operand, not holds
     condition = condition_of(test)
     return Guard(condition.text, holds != condition.negated).without_accelerator
-
-
-def _read(test: ast.expr) -> Condition:
-    nodes = walk(test)
-    calls = [n.func for n in nodes if isinstance(n, ast.Call)]
-    names = {f.id if isinstance(f, ast.Name) else f.attr for f in calls if isinstance(f, (ast.Name, ast.Attribute))}
-    paths = {path for n in nodes if isinstance(n, ast.expr) and (path := access_path(n))}
-    positive = _positive(test)
-    return Condition(
-        unparsed(positive or test),
-        positive is not None,
-        # `self` by itself is no more than the way to its parts.
-        tuple(sorted(paths - {"self"})),
-        not names.isdisjoint(_TYPE_QUESTIONS),
-        any(isinstance(n, _DOING) for n in nodes),
-    )
 
 
 def _positive(test: ast.expr) -> ast.expr | None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from devlint.placement.sources import dotted
+from devlint.placement.trees import kept_on_node
 from devlint.placement.values import (
     NO_GUARDS,
     NOWHERE,
@@ -36,14 +37,10 @@ def access_path(node: ast.expr) -> str | None:
         return node.id
     if not isinstance(node, (ast.Attribute, ast.Subscript)):
         return None
-    known: str | None = getattr(node, "devlint_path", "")
-    if known == "":
-        # Kept on the node, like what it says: loops and callees come here again.
-        known = _path_of(node)
-        setattr(node, "devlint_path", known)  # noqa: B010
-    return known
+    return _path_of(node)
 
 
+@kept_on_node
 def _path_of(node: ast.Attribute | ast.Subscript) -> str | None:
     base = access_path(node.value)
     match node:
@@ -58,12 +55,13 @@ def unparsed(node: ast.expr) -> str:
     """What an expression says, as `ast.unparse` writes it; kept on the node."""
     if isinstance(node, ast.Name):
         return node.id
-    known: str | None = getattr(node, "devlint_text", None)
-    if known is None:
-        # Unparsing is slow, and most that is asked about are chains of names.
-        known = dotted(node) or ast.unparse(node)
-        setattr(node, "devlint_text", known)  # noqa: B010
-    return known
+    return _spelt(node)
+
+
+@kept_on_node
+def _spelt(node: ast.expr) -> str:
+    # Unparsing is slow, and most that is asked about are chains of names.
+    return dotted(node) or ast.unparse(node)
 
 
 def is_under(path: str, base: str) -> bool:

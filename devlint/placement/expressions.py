@@ -10,6 +10,7 @@ from devlint.knowledge import torch_knowledge
 from devlint.placement import narrowing
 from devlint.placement.devices import is_setting
 from devlint.placement.environment import access_path, merge, unparsed
+from devlint.placement.trees import kept_on_node
 from devlint.placement.values import (
     DEVICE_CLASS,
     GATHERED,
@@ -51,11 +52,12 @@ def evaluate(frame: Frame, node: ast.expr) -> Value:
 
 
 def _constant(frame: Frame, node: ast.Constant) -> Value:
-    known: Value | None = getattr(node, "devlint_value", None)
-    if known is None:
-        known = constant(node.value)
-        setattr(node, "devlint_value", known)  # noqa: B010
-    return known
+    return _literal(node)
+
+
+@kept_on_node
+def _literal(node: ast.Constant) -> Value:
+    return constant(node.value)
 
 
 def _name(frame: Frame, node: ast.Name) -> Value:

@@ -13,6 +13,7 @@ from devlint.placement.conditions import condition_of
 from devlint.placement.environment import Environment, access_path, merge
 from devlint.placement.expressions import evaluate
 from devlint.placement.sources import FunctionModel, FunctionNode, SourceModule
+from devlint.placement.trees import kept_on_node
 from devlint.placement.values import (
     EMPTY,
     HOST,
@@ -218,13 +219,7 @@ class Frame:
         )
 
     def _aug_assign(self, node: ast.AugAssign) -> None:
-        combined: ast.BinOp | None = getattr(node, "devlint_sum", None)
-        if combined is None:
-            combined = ast.copy_location(ast.BinOp(_as_load(node.target), node.op, node.value), node)
-            setattr(node, "devlint_sum", combined)  # noqa: B010
-            # Rules ask about the statement: the sum is in nobody's tree.
-            setattr(combined, "devlint_statement", node)  # noqa: B010
-        self.bind(node.target, evaluate(self, combined), node)
+        self.bind(node.target, evaluate(self, _sum_of(node)), node)
 
     def _if(self, node: ast.If) -> None:
         self.look_at(node.test)
@@ -417,6 +412,14 @@ def _iterated(node: ast.For | ast.AsyncFor | ast.While) -> str:
     while isinstance(parts, ast.Call) and (parts.args or isinstance(parts.func, ast.Attribute)):
         parts = parts.args[0] if parts.args else parts.func.value  # type: ignore[attr-defined]
     return access_path(parts) or ""
+
+
+@kept_on_node
+def _sum_of(node: ast.AugAssign) -> ast.BinOp:
+    """`x + y` of `x += y`. Rules ask about the statement: the sum is in nobody's tree, and names it."""
+    combined = ast.copy_location(ast.BinOp(_as_load(node.target), node.op, node.value), node)
+    setattr(combined, "devlint_statement", node)  # noqa: B010 - ast.BinOp declares no such field
+    return combined
 
 
 def _as_load(target: ast.expr) -> ast.expr:

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import wraps
+from typing import Any, TypeVar
+
+_Node = TypeVar("_Node", bound=ast.AST)
+_Result = TypeVar("_Result")
+_NOTHING: Any = object()
 
 # Fields that hold text, numbers, contexts or operators in whatever node they are.
 _WITHOUT_NODES = frozenset(
@@ -34,6 +40,21 @@ def _fields_with_nodes(kind: type[ast.AST]) -> tuple[str, ...]:
 
 
 _FIELDS = {kind: _fields_with_nodes(kind) for kind in _types(ast.AST)}
+
+
+def kept_on_node(work: Callable[[_Node], _Result]) -> Callable[[_Node], _Result]:
+    """Keeps on each node what is worked out of it alone: loops and callees come to it again."""
+    attribute = f"devlint_{work.__name__.strip('_')}"
+
+    @wraps(work)
+    def once(node: _Node) -> _Result:
+        known: _Result = getattr(node, attribute, _NOTHING)
+        if known is _NOTHING:
+            known = work(node)
+            setattr(node, attribute, known)
+        return known
+
+    return once
 
 
 def children(node: ast.AST) -> list[ast.AST]:

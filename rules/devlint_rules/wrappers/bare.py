@@ -7,14 +7,12 @@ import re
 from typing import TYPE_CHECKING
 
 from devlint.knowledge import torch_knowledge
+from devlint.knowledge.ecosystem import PLAIN_BASES
 from devlint.placement.sources import FunctionNode
 from devlint.placement.values import Kind, Value
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
-
-# Bases that add nothing that a wrapper's attributes could come from.
-_PLAIN_BASES = frozenset({"object", "builtins.object", "abc.ABC", "typing.Generic", "typing.Protocol"})
 
 
 def bare_model(node: ast.expr, facts: Facts) -> tuple[Value, bool] | None:
@@ -43,7 +41,7 @@ def is_bare(value: Value) -> bool:
         return value.name in torch_knowledge().modules or value.name.startswith("torchvision.models.")
     if any(value.cls.defines(name) for name in ("__getattr__", "__getattribute__")):
         return False
-    return all(b in _PLAIN_BASES or b.startswith("torch.nn.") for b in value.cls.outside_bases)
+    return all(b in PLAIN_BASES or b.startswith("torch.nn.") for b in value.cls.outside_bases)
 
 
 def _may_be_set_elsewhere(node: ast.expr, facts: Facts) -> bool:

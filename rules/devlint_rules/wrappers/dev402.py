@@ -12,7 +12,7 @@ from devlint.placement.devices import parse_device
 from devlint.placement.trees import own_nodes
 from devlint.placement.values import HOST, NONE, Kind, Sort, Step, Value
 from devlint.rule import Change, Effect, Report, Rule
-from devlint_rules.wrappers.unwrapping import DATA_PARALLEL, DISTRIBUTED
+from devlint_rules.wrappers.unwrapping import DATA_PARALLEL, DISTRIBUTED, wrapping_by
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
@@ -70,11 +70,10 @@ class WrappedBeforeMove(Rule):
         return m.Call(args=[m.AtLeastN(m.Arg(), n=1)])
 
     def judge(self, node: cst.Call, facts: Facts) -> Iterator[Report]:
-        called = facts.qualified(node.func)
-        found = facts.node(node)
-        given = next((a for a in node.args if a.keyword is None or a.keyword.value == "module"), None)
-        if called not in (DATA_PARALLEL, DISTRIBUTED) or given is None or given.star or not isinstance(found, ast.Call):
+        wrapping = wrapping_by(node, facts)
+        if wrapping is None:
             return
+        called, given, found = wrapping
         wrapper = next((v for _, v in facts.value(node).alternatives()), None)
         if wrapper is None or not wrapper.elements or _places_by_default(facts):
             return

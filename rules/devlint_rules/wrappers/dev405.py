@@ -10,7 +10,7 @@ from devlint.findings import Edit, Span
 from devlint.lazy import cst, m
 from devlint.placement.values import Kind, Value
 from devlint.rule import Change, Effect, Report, Rule
-from devlint_rules.wrappers.unwrapping import DATA_PARALLEL, DISTRIBUTED
+from devlint_rules.wrappers.unwrapping import DISTRIBUTED, wrapping_by
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
@@ -71,11 +71,10 @@ class WrappedOptimizer(Rule):
         return m.Call(args=[m.AtLeastN(m.Arg(), n=1)])
 
     def judge(self, node: cst.Call, facts: Facts) -> Iterator[Report]:
-        called = facts.qualified(node.func)
-        found = facts.node(node)
-        given = next((a for a in node.args if a.keyword is None or a.keyword.value == "module"), None)
-        if called not in (DATA_PARALLEL, DISTRIBUTED) or given is None or given.star or not isinstance(found, ast.Call):
+        wrapping = wrapping_by(node, facts)
+        if wrapping is None:
             return
+        called, given, found = wrapping
         options = [v for _, v in facts.value(given.value).alternatives()]
         subject, wrapper = facts.name_of(given.value), called.rsplit(".", 1)[-1]
         certain = not any(v.likely for v in options)

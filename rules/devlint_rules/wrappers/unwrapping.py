@@ -41,3 +41,12 @@ def _free_quote(found: ast.expr, facts: Facts) -> str:
     """A quote that a string at this place may use: before Python 3.12, not that of the f-string around it."""
     texts = [facts.code_of(parent) for parent in facts.model.ancestors(found) if isinstance(parent, ast.JoinedStr)]
     return "'" if any('"' in text for text in texts) else '"'
+
+
+def wrapping_by(node: cst.Call, facts: Facts) -> tuple[str, cst.Arg, ast.Call] | None:
+    """(the wrapper's name, the argument that it wraps, the call) where a call makes a parallel wrapper."""
+    called, found = facts.qualified(node.func), facts.node(node)
+    given = next((a for a in node.args if a.keyword is None or a.keyword.value == "module"), None)
+    if called not in (DATA_PARALLEL, DISTRIBUTED) or given is None or given.star or not isinstance(found, ast.Call):
+        return None
+    return called, given, found
