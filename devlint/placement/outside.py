@@ -1,4 +1,4 @@
-"""Functions and classes outside the project: torch, the standard library, and libraries around torch."""
+"""Functions and classes outside the project: torch and the libraries around it. Python's own stand in standard.py."""
 
 from __future__ import annotations
 
@@ -6,21 +6,20 @@ import ast
 import re
 from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING
 
 from devlint.knowledge import ecosystem, torch_knowledge
 from devlint.placement.devices import parse_device
 from devlint.placement.environment import access_path, is_under
-from devlint.placement.expressions import attribute, combined, leaves
+from devlint.placement.expressions import combined, leaves
 from devlint.placement.frameworks import ACCELERATOR
 from devlint.placement.request import Call, site_of, unknown_call
+from devlint.placement.standard import STANDARD, deep_copied, first_argument, gives_scalar
 from devlint.placement.values import (
     DEVICE_CLASS,
     HOST,
     ITEM,
     NONE,
     NOWHERE,
-    OVER_LOADER,
     PREFERRED,
     SCALAR,
     UNKNOWN,
@@ -31,15 +30,9 @@ from devlint.placement.values import (
     accelerator,
     either,
     element_of,
-    mapping,
-    mapping_of,
     replace,
-    sequence,
     sequence_of,
 )
-
-if TYPE_CHECKING:
-    pass
 
 
 def outside(request: Call, name: str) -> Value:
@@ -71,11 +64,11 @@ def _meaning(name: str) -> Callable[[Call], Value]:
     if name in ecosystem.TENSOR_TYPES or name in ("torch.nn.Parameter", "torch.autograd.Variable"):
         return partial(_tensor_constructor, name=name)
     if name in ecosystem.PASSING_ITERATORS or name.removeprefix("builtins.") in ecosystem.PASSING_ITERATORS:
-        return _first
+        return first_argument
     if name.startswith("numpy."):
-        return _scalar if name in ("numpy.prod", "numpy.isscalar") else _array
+        return gives_scalar if name in ("numpy.prod", "numpy.isscalar") else _array
     if name.startswith(("torch.cuda.", "torch.distributed.", "math.", "os.", "time.", "logging.")):
-        return _scalar
+        return gives_scalar
     return unknown_call
 
 
@@ -268,98 +261,11 @@ def _current_accelerator(request: Call) -> Value:
     return Value(Kind.DEVICE, PREFERRED, DEVICE_CLASS)
 
 
-def _enumerate(request: Call) -> Value:
-    each = request.frame.analysis.iterate(request.positional[0]) if request.positional else UNKNOWN
-    return _like(request.positional[:1], sequence([SCALAR, each]))
-
-
-def _zip(request: Call) -> Value:
-    return _like(request.positional, sequence(request.frame.analysis.iterate(p) for p in request.positional))
-
-
-def _like(iterated: list[Value], each: Value) -> Value:
-    """A sequence of `each`; its name says that a loader stands behind it."""
-    behind = [v for v in iterated if v.kind is Kind.LOADER or v.name == OVER_LOADER]
-    if not behind:
-        return sequence_of(each)
-    return replace(sequence_of(each), name=OVER_LOADER, likely=all(v.likely for v in behind))
-
-
-def _listed(request: Call) -> Value:
-    if not request.positional:
-        return sequence([]) if not request.keywords else UNKNOWN
-    first = request.positional[0]
-    if first.kind is Kind.SEQUENCE:
-        return first
-    return sequence_of(request.frame.analysis.iterate(first))
-
-
-def _dict_call(request: Call) -> Value:
-    if request.positional or request.open_ended:
-        return (
-            request.positional[0]
-            if request.positional and request.positional[0].kind is Kind.MAPPING
-            else mapping_of(UNKNOWN)
-        )
-    return mapping(request.keywords, request.keywords.values())
-
-
-def _next(request: Call) -> Value:
-    return request.frame.analysis.iterate(request.positional[0]) if request.positional else UNKNOWN
-
-
-def _first(request: Call) -> Value:
-    """A function that hands its first argument back."""
-    return request.positional[0] if request.positional else UNKNOWN
-
-
-def _copied(request: Call) -> Value:
-    """`copy.deepcopy`: the same, and moved by itself from here on."""
-    return either((g, _resited(v, site_of(request))) for g, v in _first(request).alternatives())
-
-
 def _averaged(request: Call) -> Value:
     """`AveragedModel(model, device=None)` calls a copy of a model, at the device if one is named."""
     found = request.device(1)
-    copied = _copied(request)
+    copied = deep_copied(request)
     return either((g, v.at(found[0], likely=found[1])) for g, v in copied.alternatives()) if found else copied
-
-
-def _resited(value: Value, site: str) -> Value:
-    inner = _resited(value.inner, site) if value.inner is not None and value.kind is Kind.WRAPPER else value.inner
-    return replace(value, site=site, inner=inner) if value.is_module else value
-
-
-def _getattr(request: Call) -> Value:
-    subject, name = request.argument(0), request.argument(1)
-    if subject is None or name is None or not isinstance(name.constant, str):
-        return UNKNOWN
-    node = ast.copy_location(ast.Attribute(request.node.args[0], name.constant, ast.Load()), request.node)
-    results = []
-    for guards, option in subject.alternatives():
-        if option.kind is Kind.WRAPPER and not request.frame.analysis.objects.wrapper_has(option, name.constant):
-            continue
-        if name.constant == "module" and option.kind is Kind.MODULE:
-            # `getattr(model, "module", model)` on a bare model gives the default.
-            default = request.argument(2)
-            results.append((guards, default if default is not None and default.kind is not Kind.EITHER else option))
-            continue
-        results.append((guards, attribute(request.frame, option, node)))
-    return either(results)
-
-
-def _setattr(request: Call) -> Value:
-    """`setattr(x, "name", v)` is `x.name = v`."""
-    name, value = request.argument(1), request.argument(2)
-    base = access_path(request.node.args[0]) if request.node.args else None
-    if base is not None and name is not None and isinstance(name.constant, str) and value is not None:
-        request.frame.env.bind(f"{base}.{name.constant}", value, request.node.lineno)
-    return NONE
-
-
-def _buffer(request: Call) -> Value:
-    """An empty buffer holds what this program puts into it."""
-    return UNKNOWN if request.node.args else Value(Kind.OBJECT, name="io.BytesIO")
 
 
 def _generator(request: Call) -> Value:
@@ -367,10 +273,6 @@ def _generator(request: Call) -> Value:
     place, likely = found if found else (HOST if not request.everything else NOWHERE, False)
     step = request.step(f"made for {place} by `{request.text}`")
     return Value(Kind.OBJECT, place, name="torch.Generator", likely=likely, trail=(step,))
-
-
-def _scalar(request: Call) -> Value:
-    return SCALAR
 
 
 def _array(request: Call) -> Value:
@@ -398,18 +300,6 @@ def _saved(request: Call) -> Value:
         if leaf.kind is Kind.STATE_DICT:
             request.happened("saved", leaf, "saved here")
     return NONE
-
-
-def _super(request: Call) -> Value:
-    frame = request.frame
-    own = frame.lookup("self") if "self" in frame.env.values else UNKNOWN
-    if frame.function is not None and frame.function.cls is not None and own.cls is not None:
-        here = frame.analysis.objects.class_model(frame.function.source, frame.function.cls)
-        parents = [c for c in here.lineage[1:] if not isinstance(c, str)]
-        if parents:
-            return replace(own, cls=parents[0], name="")
-        return replace(own, cls=None, name=here.lineage[-1] if isinstance(here.lineage[-1], str) else "")
-    return UNKNOWN
 
 
 def _loader(request: Call) -> Value:
@@ -444,6 +334,7 @@ def _compiled(request: Call) -> Value:
 
 
 OUTSIDE: dict[str, Callable[[Call], Value]] = {
+    **STANDARD,
     "torch.device": _device,
     "torch.accelerator.current_accelerator": _current_accelerator,
     "torch.get_default_device": _current_accelerator,
@@ -456,53 +347,10 @@ OUTSIDE: dict[str, Callable[[Call], Value]] = {
     "torch.nn.ModuleDict": _container("torch.nn.ModuleDict"),
     "torch.utils.data.DataLoader": _loader,
     "torch.utils.data.default_collate": _collate,
-    "copy.deepcopy": _copied,
     "torch.optim.swa_utils.AveragedModel": _averaged,
-    "copy.copy": _first,
-    "typing.cast": lambda r: r.argument(1) or UNKNOWN,
-    "builtins.enumerate": _enumerate,
-    "builtins.zip": _zip,
-    "builtins.list": _listed,
-    "builtins.tuple": _listed,
-    "builtins.set": _listed,
-    "builtins.dict": _dict_call,
-    "collections.OrderedDict": _dict_call,
-    "builtins.next": _next,
-    "builtins.getattr": _getattr,
-    "builtins.setattr": _setattr,
     "torch.Generator": _generator,
     ACCELERATOR: lambda r: Value(Kind.OBJECT, PREFERRED, name=ACCELERATOR, likely=True),
-    "accelerate.skip_first_batches": _first,
-    "io.BytesIO": _buffer,
-    "tempfile.TemporaryFile": _buffer,
-    "builtins.super": _super,
-    "builtins.sum": lambda r: (
-        element_of(r.positional[0]) if r.positional and r.positional[0].kind is Kind.SEQUENCE else unknown_call(r)
-    ),
-    "builtins.range": lambda r: sequence_of(SCALAR),
-    **{
-        f"builtins.{n}": _scalar
-        for n in (
-            "len",
-            "int",
-            "float",
-            "str",
-            "bool",
-            "isinstance",
-            "hasattr",
-            "print",
-            "round",
-            "repr",
-            "id",
-            "type",
-            "format",
-            "any",
-            "all",
-            "callable",
-            "open",
-            "input",
-        )
-    },
+    "accelerate.skip_first_batches": first_argument,
     "numpy.array": _array,
     "numpy.asarray": _array,
 }
