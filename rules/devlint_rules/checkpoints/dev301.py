@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from devlint.lazy import cst, m
+from devlint.placement.importers import is_test
 from devlint.placement.trees import own_nodes
 from devlint.placement.values import Kind
 from devlint.rule import Change, Effect, Report, Rule
@@ -23,7 +25,8 @@ class LoadWithoutMapLocation(Rule):
     Flags `torch.load` without `map_location`, under any name that it was imported or assigned to, and
     `functools.partial(torch.load, ...)`. A call with `*args` or `**kwargs` may hold it and is left alone, and so is
     one that reads back a buffer or a cache that the program itself filled, a file that ships beside the code, or the
-    state of a scheduler, a gradient scaler or a random generator, which holds nothing of a device. What goes straight
+    state of a scheduler, a gradient scaler or a random generator, which holds nothing of a device. So are tests
+    (`test_*.py`, `*_test.py`), which load what they saved. What goes straight
     into `load_state_dict` is certain to be tensors; of anything else the finding is `likely`.
 
     ## Why is this bad
@@ -72,7 +75,7 @@ class LoadWithoutMapLocation(Rule):
         return m.Call()
 
     def judge(self, node: cst.Call, facts: Facts) -> Iterator[Report]:
-        first = _file_argument(node, facts)
+        first = _file_argument(node, facts) if not is_test(Path(facts.path)) else None
         if first is None or _is_given(node.args[first:]):
             return
         found = facts.node(node)
