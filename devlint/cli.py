@@ -194,7 +194,12 @@ def _run_page(found: type[Rule]) -> int:
         raise Failure(f"{found.code} has no example that could be run")
     from devlint.runtime.pages import run_page
 
-    outcomes = run_page(found)
+    try:
+        outcomes = run_page(found)
+    except ModuleNotFoundError as error:
+        raise Failure(
+            f"the examples of {found.code} need {error.name}, which isn't installed here: pip install {error.name}"
+        ) from None
     for outcome in outcomes:
         mark = click.style("ok", fg="green") if outcome.as_stated else click.style("not as stated", fg="red", bold=True)
         click.echo(f"{outcome.title}: {outcome.told} [{mark}]")

@@ -34,15 +34,26 @@ TENSOR_TYPES = frozenset(
      "torch.DoubleTensor", "torch.ByteTensor", "torch.ShortTensor", "torch.BFloat16Tensor"}
 )  # fmt: skip
 
+# Modules whose trainer puts them, and the batches of their steps, on the accelerator.
+# Source: https://lightning.ai/docs/pytorch/stable/accelerators/accelerator_prepare.html
+LIGHTNING_MODULES = frozenset(
+    {
+        "lightning.LightningModule",
+        "lightning.pytorch.LightningModule",
+        "lightning.pytorch.core.LightningModule",
+        "pytorch_lightning.LightningModule",
+        "pytorch_lightning.core.LightningModule",
+        "pytorch_lightning.core.lightning.LightningModule",
+    }
+)
+# Functions that a framework calls each step.
+STEP_FUNCTIONS = ("training_step", "validation_step", "test_step", "predict_step")
 # Classes of other libraries that are torch.nn.Module and don't change what `.to` does.
 MODULE_CLASSES = frozenset(
     {
         "torch.nn.Module",
         "torch.jit.ScriptModule",
-        "lightning.LightningModule",
-        "lightning.pytorch.LightningModule",
-        "pytorch_lightning.LightningModule",
-        "pytorch_lightning.core.lightning.LightningModule",
+        *LIGHTNING_MODULES,
         "transformers.PreTrainedModel",
         "transformers.modeling_utils.PreTrainedModel",
         "diffusers.ModelMixin",

@@ -11,7 +11,7 @@ from devlint.placement.environment import access_path
 from devlint.placement.expressions import EXPRESSIONS, attribute, evaluate
 from devlint.placement.methods import method
 from devlint.placement.outside import outside
-from devlint.placement.request import Call, forward, unknown_call
+from devlint.placement.request import Call, forward, is_super, unknown_call
 from devlint.placement.values import Kind, Value, either, replace
 
 if TYPE_CHECKING:
@@ -47,9 +47,20 @@ def call(frame: Frame, node: ast.Call) -> Value:
     assert isinstance(node.func, ast.Attribute)
     assert receiver is not None
     name = node.func.attr
+    if is_super(node):
+        # What hands itself back is the object, not what it is to the parent's method.
+        me = frame.lookup("self")
+        found = method(request, receiver, name)
+        return either((g, _whole(v, receiver, me)) for g, v in found.alternatives())
     if receiver.kind is not Kind.EITHER:
         return method(request, receiver, name)
     return either((g, method(request, r, name)) for g, r in receiver.alternatives())
+
+
+def _whole(value: Value, seen: Value, me: Value) -> Value:
+    """An object that `super()` showed as one of its parent class, as it is."""
+    same = value.kind is me.kind is Kind.MODULE and (value.cls, value.site) == (seen.cls, seen.site)
+    return replace(value, cls=me.cls, name=me.name) if same else value
 
 
 def _note_wrapper_call(request: Call, callee: Value) -> None:

@@ -454,12 +454,12 @@ def _formatted(frame: Frame, node: ast.FormattedValue) -> Value:
 
 
 def _yield(frame: Frame, node: ast.Yield) -> Value:
-    frame.yields.append(evaluate(frame, node.value) if node.value is not None else UNKNOWN)
+    frame.yields.append((frame.env.guards, evaluate(frame, node.value) if node.value is not None else UNKNOWN))
     return UNKNOWN
 
 
 def _yield_from(frame: Frame, node: ast.YieldFrom) -> Value:
-    frame.yields.append(frame.analysis.iterate(evaluate(frame, node.value)))
+    frame.yields.append((frame.env.guards, frame.analysis.iterate(evaluate(frame, node.value))))
     return UNKNOWN
 
 

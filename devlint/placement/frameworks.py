@@ -1,17 +1,21 @@
 """Frameworks that place things by themselves: what their objects do with what they are given.
 
 Source: accelerate.Accelerator (https://huggingface.co/docs/accelerate/package_reference/accelerator). `prepare` moves
-modules to the accelerator, in place, and makes loaders that put their batches there.
+modules to the accelerator, in place, and makes loaders that put their batches there. A Lightning trainer does the same
+with a LightningModule and the batches of its steps.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from devlint.placement.values import NONE, PREFERRED, Kind, Value, either, replace, sequence
+from devlint.knowledge.ecosystem import LIGHTNING_MODULES, STEP_FUNCTIONS
+from devlint.placement.values import ITEM, NONE, PREFERRED, Kind, Sort, Step, Value, either, replace, sequence
 
 if TYPE_CHECKING:
+    from devlint.placement.classes import ClassModel
     from devlint.placement.request import Call
+    from devlint.placement.sources import FunctionModel
 
 ACCELERATOR = "accelerate.Accelerator"
 
@@ -31,6 +35,30 @@ def accelerator_method(request: Call, name: str) -> Value | None:
     if name == "unwrap_model" and given:
         return either((g, v.inner if v.kind is Kind.WRAPPER and v.inner else v) for g, v in given[0].alternatives())
     return NONE if name == "backward" else None
+
+
+def is_step(function: FunctionModel, cls: ClassModel) -> bool:
+    """Whether a method is one that Lightning's trainer calls with each batch."""
+    return function.name in STEP_FUNCTIONS and not LIGHTNING_MODULES.isdisjoint(cls.outside_bases)
+
+
+def given_by_trainer(function: FunctionModel, values: dict[str, Value]) -> dict[str, Value]:
+    """The module and the batch of a step, where the trainer puts them; what callers in the project give stays."""
+    names = [argument.arg for argument in function.parameters[:2]]
+    step = Step(
+        f"the trainer puts the module, and the batches of `{function.name}`, on the accelerator",
+        function.source.path,
+        function.node.lineno,
+        function.node.col_offset,
+    )
+    placed = {}
+    for name in names:
+        value = values[name]
+        if value.kind is Kind.UNKNOWN and name != names[0]:
+            value = Value(Kind.BATCH, name=ITEM)
+        if value.place.sort is Sort.UNKNOWN and value.kind in (Kind.MODULE, Kind.BATCH, Kind.TENSOR):
+            placed[name] = value.at(PREFERRED, step, likely=True)
+    return placed
 
 
 def _prepared(request: Call, value: Value) -> Value:

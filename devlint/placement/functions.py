@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from devlint.placement.classes import ClassModel
 from devlint.placement.devices import is_device_name, parse_device
 from devlint.placement.environment import access_path
+from devlint.placement.frameworks import given_by_trainer, is_step
 from devlint.placement.interpreter import Frame
 from devlint.placement.limits import MAX_DEPTH, MAX_DEPTH_OUTSIDE, MAX_FIELDS, MAX_SIZE
-from devlint.placement.request import unmoved_sites
+from devlint.placement.request import is_super, unmoved_sites
 from devlint.placement.sources import FunctionModel
 from devlint.placement.values import (
     ARGUMENT,
@@ -67,6 +68,7 @@ class Functions:
         sites = self.call_log.get(function, [])
         defaults = default_nodes(function)
         is_forward = function.name == "forward" and function.cls is not None
+        model: ClassModel | None = None
         for position, argument in enumerate(function.parameters):
             name = argument.arg
             if position == 0 and function.cls is not None and not function.is_static:
@@ -87,6 +89,8 @@ class Functions:
                 value = replace(value, kind=declared.kind) if keeps_place else declared
             value = self._analysis.by_evidence(frame, name, value)
             values[name] = _input_of(value, name) if is_forward else value
+        if model is not None and is_step(function, model):
+            values |= given_by_trainer(function, values)
         for extra in (function.node.args.vararg, function.node.args.kwarg):
             if extra is not None:
                 values[extra.arg] = UNKNOWN
@@ -133,7 +137,7 @@ class Functions:
         if function.cls is not None and not function.is_static and receiver is not None:
             func = request.node.func
             owner = func.value if isinstance(func, ast.Attribute) else None
-            given.insert(0, ast.Name("self") if _is_super(request.node) else owner)
+            given.insert(0, ast.Name("self") if is_super(request.node) else owner)
         pairs = [*zip(parameters, given, strict=False), *((k.arg, k.value) for k in request.node.keywords if k.arg)]
         found = ((name, access_path(node)) for name, node in pairs if node is not None)
         return {name: path for name, path in found if path is not None}
@@ -216,7 +220,7 @@ class Functions:
         entry = dict(frame.env.values)
         frame.run(function.node.body)
         if function.is_generator:
-            value = batches_of(join_all(frame.yields))
+            value = batches_of(either(frame.yields))
         elif frame.returns:
             # What a recursive call gives is what the others give.
             value = either((guards, returned) for guards, returned in frame.returns if returned is not EMPTY)
@@ -357,13 +361,3 @@ def default_nodes(function: FunctionModel) -> dict[str, ast.expr]:
     found = {a.arg: d for a, d in zip(reversed(positional), reversed(arguments.defaults), strict=False)}
     found |= {a.arg: d for a, d in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if d is not None}
     return found
-
-
-def _is_super(node: ast.Call) -> bool:
-    func = node.func
-    return (
-        isinstance(func, ast.Attribute)
-        and isinstance(func.value, ast.Call)
-        and isinstance(func.value.func, ast.Name)
-        and func.value.func.id == "super"
-    )

@@ -58,7 +58,7 @@ class Frame:
     # A rule's "what if": what happens here says nothing of the program to anyone else.
     supposed: bool = False
     returns: list[tuple[Guards, Value]] = field(default_factory=list)
-    yields: list[Value] = field(default_factory=list)
+    yields: list[tuple[Guards, Value]] = field(default_factory=list)
     # What was done on the way to objects of known identity, in the functions that were called too.
     happenings: dict[Happening, None] = field(default_factory=dict)
     final: Environment | None = None
@@ -159,9 +159,20 @@ class Frame:
                 for target, element in zip(targets, elements, strict=True):
                     self.bind(target, element, node)
                 return
+        if value.kind is Kind.EITHER and starred is None:
+            columns = [[(guards, part) for part in self._parts(option, count)] for guards, option in value.options]
+            for target, column in zip(targets, zip(*columns, strict=True), strict=True):
+                self.bind(target, either(column), node)
+            return
         each = self.analysis.iterate(value)
         for i, target in enumerate(targets):
             self.bind(target, sequence_of(each) if i == starred else each, node)
+
+    def _parts(self, value: Value, count: int) -> list[Value]:
+        """What unpacking a value gives so many names."""
+        if value.kind is Kind.SEQUENCE and value.elements is not None and len(value.elements) == count:
+            return list(value.elements)
+        return [self.analysis.iterate(value)] * count
 
     def value_of(self, node: ast.expr) -> Value:
         """The value of an expression at this point."""

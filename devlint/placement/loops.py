@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 Loop = ast.For | ast.AsyncFor | ast.While | ast.comprehension
 Pass = Literal["batch", "step", "call"]
 
-# Functions that a framework calls each step.
-STEP_FUNCTIONS = ("training_step", "validation_step", "test_step", "predict_step")
 # Functions whose loops go through a model's depth, or build something: they aren't loops over steps.
 ONE_PASS_FUNCTIONS = re.compile(
     r"forward|__init__$|__getitem__$|reset_parameters$|_*init_weights$|_*load_\w+$|extra_repr$"
@@ -81,7 +79,7 @@ class Loops:
 
     def __init__(self, model: PlacementModel, hot_functions: tuple[str, ...] = ()) -> None:
         self._model = model
-        self._hot_functions = (*STEP_FUNCTIONS, *hot_functions)
+        self._hot_functions = (*ecosystem.STEP_FUNCTIONS, *hot_functions)
         self._judged: dict[ast.AST, HotLoop | None] = {}
         self._called_in_loop: dict[tuple[ast.AST, int], bool] = {}
         self._depths: dict[tuple[ast.AST, int], int] = {}

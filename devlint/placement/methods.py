@@ -11,6 +11,7 @@ from devlint.placement.devices import MOVES
 from devlint.placement.environment import access_path
 from devlint.placement.expressions import combined
 from devlint.placement.frameworks import ACCELERATOR, accelerator_method
+from devlint.placement.metrics import metrics_in
 from devlint.placement.request import Call, forward, site_of, unknown_call
 from devlint.placement.values import (
     HOST,
@@ -101,7 +102,12 @@ def _tensor_method(request: Call, receiver: Value, name: str) -> Value:
         case "ndarray":
             return Value(Kind.NDARRAY, HOST)
     if name == "type":
-        return tensor
+        # `x.type(other.type())` moves it to where the other is.
+        told, node = request.argument(0, "dtype"), request.argument_node(0, "dtype")
+        if told is None or node is None:
+            return SCALAR
+        is_dtype = told.kind is Kind.REFERENCE or (told.kind is Kind.UNKNOWN and not _may_be_device(told, node))
+        return tensor if is_dtype else replace(tensor, place=NOWHERE)
     return UNKNOWN
 
 
@@ -144,6 +150,8 @@ SELF_RETURNING = frozenset(
         "share_memory",
         "type",
         "to_empty",
+        # A metric's own copy, made alike.
+        "clone",
     }
 )
 
@@ -225,6 +233,8 @@ def _object_method(request: Call, receiver: Value, name: str) -> Value:
     if own is not None:
         return request.frame.analysis.functions.call_function(request, own, receiver)
     if receiver.name == "torch.Generator" and name == "manual_seed":
+        return receiver
+    if name in ("to", "reset", "clone") and metrics_in(receiver):
         return receiver
     if receiver.name == ACCELERATOR and (result := accelerator_method(request, name)) is not None:
         return result

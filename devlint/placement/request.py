@@ -120,6 +120,17 @@ def site_at(path: str, node: ast.Call) -> str:
     return f"{path}:{node.lineno}:{node.col_offset}"
 
 
+def is_super(node: ast.Call) -> bool:
+    """Whether a call is that of a method of `super()`."""
+    func = node.func
+    return (
+        isinstance(func, ast.Attribute)
+        and isinstance(func.value, ast.Call)
+        and isinstance(func.value.func, ast.Name)
+        and func.value.func.id == "super"
+    )
+
+
 def forward(request: Call, module: Value) -> Value:
     """`model(x)`: through the project's own `forward` where there is one."""
     result = _forward(request, module)

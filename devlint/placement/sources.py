@@ -301,13 +301,25 @@ def bound_names(statement: ast.stmt) -> Iterator[str]:
 
 
 def assigned_in(scope: ast.AST) -> dict[str, list[ast.expr]]:
-    """The expressions that a scope's own statements assign to each plain name."""
+    """The expressions that a scope's own statements assign to each plain name; `a, b = f()` gives `b` a `f()[1]`."""
     found: dict[str, list[ast.expr]] = {}
     for node in own_nodes(scope):
         if isinstance(node, ast.Assign):
-            for name in dict.fromkeys(t.id for t in node.targets if isinstance(t, ast.Name)):
-                found.setdefault(name, []).append(node.value)
+            pairs = (pair for target in node.targets for pair in _each_assigned(target, node.value))
+            for name, value in dict.fromkeys(pairs):
+                found.setdefault(name, []).append(value)
     return found
+
+
+def _each_assigned(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    match target:
+        case ast.Name(id=name):
+            yield name, value
+        case ast.Tuple(elts=parts) | ast.List(elts=parts) if not any(isinstance(p, ast.Starred) for p in parts):
+            spelt = value.elts if isinstance(value, ast.Tuple) and len(value.elts) == len(parts) else None
+            for index, part in enumerate(parts):
+                whole = ast.Subscript(value, ast.Constant(index), ast.Load())
+                yield from _each_assigned(part, spelt[index] if spelt else ast.copy_location(whole, value))
 
 
 def target_names(target: ast.expr) -> Iterator[str]:

@@ -420,6 +420,9 @@ def join(a: Value, b: Value, when_a: Guards = NO_GUARDS, when_b: Guards = NO_GUA
         a.elements is None or b.elements is None or len(a.elements) != len(b.elements)
     ):
         return sequence_of(join(element_of(a), element_of(b)))
+    if a.kind is b.kind is Kind.MAPPING and EMPTY in (element_of(a), element_of(b)):
+        # What is read from it later isn't read where there is nothing in it.
+        return b if element_of(a) is EMPTY else a
     if a.ranked is not b.ranked and replace(a, ranked=False) == replace(b, ranked=False):
         return replace(a, ranked=False)
     if a.kind is b.kind is Kind.SCALAR or {a.kind, b.kind} == _PLAIN:

@@ -59,7 +59,7 @@ def run_page(rule: type[Rule], *, real: bool = False) -> list[Outcome]:
     """Lints and runs a rule's bad and good example, and the bad one with its fix applied.
 
     `real` runs them on the machine's own GPU instead of virtual CUDA. Raises ValueError for a rule without an effect
-    or without examples.
+    or without examples, and ModuleNotFoundError where a library that the examples import is missing.
     """
     if rule.effect is None:
         raise ValueError(f"{rule.code} states no effect")
@@ -127,6 +127,9 @@ def _run_file(path: Path, effect: Effect, *, real: bool) -> Ran:
         try:
             with watch, clocks if effect.counts == "early reading" else contextlib.nullcontext():
                 names = runpy.run_path(str(path))
+        except ModuleNotFoundError:
+            # That says nothing of the rule: a library that the example is about isn't there.
+            raise
         except Exception as error:
             return Ran(error)
         held = bool(eval(effect.holds, names)) if effect.holds else False

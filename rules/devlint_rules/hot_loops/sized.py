@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from devlint.knowledge import ecosystem
-from devlint.placement.values import Value
+from devlint.placement.values import HOST, Value
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
@@ -38,7 +38,7 @@ def sized_by_values(node: ast.expr, facts: Facts) -> Sized | None:
         case ast.Subscript(value=base, slice=index) if not _fills(node, facts) and not _is_told(node, facts):
             for mask in (part for part in _parts(index) if _is_mask(part, facts)):
                 value = _accelerated(mask, facts) or _accelerated(base, facts)
-                if value is not None:
+                if value is not None and not _is_on_host(mask, facts):
                     return Sized(mask, value, _instead_of_mask(node, mask, facts))
     return None
 
@@ -68,6 +68,11 @@ def _is_read_at_once(node: ast.expr, facts: Facts) -> bool:
 def _accelerated(node: ast.expr, facts: Facts) -> Value | None:
     known = facts.accelerated(facts.model.value(node))
     return known[0] if known is not None else None
+
+
+def _is_on_host(node: ast.expr, facts: Facts) -> bool:
+    """Whether the host has the mask itself, and needn't ask."""
+    return all(v.is_tensor and v.place == HOST for _, v in facts.model.value(node).alternatives())
 
 
 # -- functions ---------------------------------------------------------------------------------------------------------

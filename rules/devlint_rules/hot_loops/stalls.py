@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from devlint.placement.units import Unit
 
 
-# Text that a file about accelerators, and one about steps, has somewhere.
+# Text that a file about accelerators (or what a trainer puts there), and one about steps, has somewhere.
 NEEDS = (
-    r"cuda|device|xpu|mps|npu|[aA]ccelerat",
+    r"cuda|device|xpu|mps|npu|[aA]ccelerat|LightningModule",
     r"[lL]oader|backward\(|optimizer\.step|training_step|no_grad\(\):|inference_mode|\.eval\(|[mM]odel\(|net\(|coder\(|policy\(|_dl\b|_iter\b",
 )
 # What DEV501 and DEV505 advise alike, whether the loop adds up numbers or tensors.

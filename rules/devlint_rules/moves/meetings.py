@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from devlint.placement.loops import STEP_FUNCTIONS
+from devlint.knowledge.ecosystem import STEP_FUNCTIONS
 from devlint.placement.mixing import Mixing, Sense, mixings
 from devlint.placement.values import Kind, Sort, Step, Value, accelerator
 

@@ -1,0 +1,92 @@
+"""How often one update of a metric makes the host wait, by the options that it is made with.
+
+`metrics.json` is measured on the installed libraries by tools/metric_waits.py.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from itertools import product
+from typing import Any
+
+# The packages that the tables are of. Metrics of the first are modules, and move as modules do.
+PACKAGES = ("torchmetrics", "torcheval", "ignite", "monai")
+# Classes that update the metrics they are given.
+COLLECTIONS = frozenset({"MetricCollection", "ClasswiseWrapper", "MinMaxMetric", "MetricTracker"})
+
+
+@dataclass(frozen=True)
+class Unsettled:
+    """An option that is given something, but not known what."""
+
+
+UNSETTLED = Unsettled()
+
+
+@dataclass(frozen=True)
+class Option:
+    """One thing that decides how often a metric waits: a parameter, how it is called, or what the predictions are."""
+
+    name: str
+    # The values that were tried; the first is the default, where there is one.
+    values: tuple[object, ...]
+    has_default: bool
+    # The parameter's place among the positional ones; None where it is no parameter.
+    position: int | None
+
+    def agreeing(self, given: Mapping[str, object]) -> frozenset[int]:
+        """The places of the values that may be the one that is given."""
+        everything = frozenset(range(len(self.values)))
+        chosen = given.get(self.name, self.values[0] if self.has_default else UNSETTLED)
+        if chosen is UNSETTLED:
+            return everything
+        same = [i for i, value in enumerate(self.values) if (value, type(value)) == (chosen, type(chosen))]
+        # Whatever wasn't tried isn't the default.
+        return frozenset(same) or (everything - {0} if self.has_default else everything)
+
+
+@dataclass(frozen=True)
+class WaitTable:
+    """The waits of a metric: a count for each choice of its options, in the order of `itertools.product`."""
+
+    options: tuple[Option, ...]
+    counts: tuple[int | None, ...]
+
+    def waits(self, given: Mapping[str, object]) -> int:
+        """The least number of times that the host waits in an update, for all that is known of the options.
+
+        `given` has what is known to be given, `UNSETTLED` where the value isn't known; a parameter that is left out
+        has its default.
+        """
+        agreeing = [option.agreeing(given) for option in self.options]
+        rows = product(*(range(len(option.values)) for option in self.options))
+        counts = [
+            count
+            for row, count in zip(rows, self.counts, strict=True)
+            if count is not None and all(i in allowed for i, allowed in zip(row, agreeing, strict=True))
+        ]
+        return min(counts, default=0)
+
+
+@cache
+def wait_table(name: str) -> WaitTable | None:
+    """The table of a metric by its qualified name (`torchmetrics.classification.Accuracy`); None where it never waits."""
+    package, _, rest = name.partition(".")
+    index = _tables()["metrics"].get(f"{package}.{rest.rpartition('.')[2]}") if package in PACKAGES else None
+    if index is None:
+        return None
+    raw = _tables()["tables"][index]
+    options = (Option(name, tuple(o["values"]), o["default"], o["position"]) for name, o in raw["options"].items())
+    return WaitTable(tuple(options), tuple(raw["waits"]))
+
+
+@cache
+def _tables() -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads(
+        resources.files(__package__).joinpath("metrics.json").read_text(encoding="utf-8")
+    )
+    return loaded

@@ -1,0 +1,313 @@
+"""DEV510: metrics of libraries that read their inputs back at each step."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from devlint.findings import Edit, Note
+from devlint.knowledge.metrics import UNSETTLED, WaitTable, wait_table
+from devlint.lazy import cst, m
+from devlint.placement.expressions import leaves
+from devlint.placement.metrics import metrics_in
+from devlint.placement.trees import walk
+from devlint.placement.values import HOST, Kind, Value
+from devlint.rule import Change, Effect, Report, Rule
+from devlint_rules.hot_loops import stalls
+
+if TYPE_CHECKING:
+    from devlint.facts import Facts
+    from devlint.placement.model import PlacementModel
+    from devlint.placement.units import Unit
+
+# What a metric can be told so that it waits less, and what that means.
+REMEDIES: dict[str, tuple[object, str]] = {
+    "validate_args": (False, "`validate_args=False` leaves out the checks of the values"),
+    "nan_strategy": ("disable", '`nan_strategy="disable"` leaves out the search for NaN'),
+    "device": ("cuda", "tell it the device of its inputs, `device=`: it copies them to the host"),
+}
+ONCE = "collect its inputs on the device and update it once after the loop, or update it on some steps only"
+
+
+class MetricInHotLoop(Rule):
+    """A metric that reads its inputs back at each step.
+
+    ## What it does
+    Flags updates of metrics of torchmetrics, torcheval, ignite and MONAI with accelerator tensors at each pass of a hot
+    loop, where the metric waits for the accelerator by itself: to check the values, to look for NaN, to count, or
+    because it keeps its state on the host. How often each metric waits, with which options, was measured with the
+    runtime companion on the libraries' own code; metrics that don't wait, such as
+    `Accuracy(task="multiclass", ...)` of torchmetrics on scores, are left alone.
+
+    ## Why is this bad
+    Nothing in the loop looks like a read, and yet the host waits until all work that was queued is done, and the
+    accelerator then waits for the host: one stall or several at each step, for a check that never fails once the
+    program is right, or for numbers that are wanted after the loop.
+
+    ## Example
+    ```python
+    import torch
+    from torch import nn
+    from torchmetrics import Accuracy
+
+    device = torch.device("cuda")
+    model = nn.Linear(4, 3).to(device)
+    loader = torch.utils.data.DataLoader(torch.ones(8, 4), batch_size=2)
+    accuracy = Accuracy(task="multiclass", num_classes=3).to(device)
+    with torch.no_grad():
+        for batch in loader:
+            predicted = model(batch.to(device)).argmax(dim=1)
+            accuracy.update(predicted, torch.zeros_like(predicted))
+    print(accuracy.compute())
+    ```
+
+    ## Use instead
+    ```python
+    import torch
+    from torch import nn
+    from torchmetrics import Accuracy
+
+    device = torch.device("cuda")
+    model = nn.Linear(4, 3).to(device)
+    loader = torch.utils.data.DataLoader(torch.ones(8, 4), batch_size=2)
+    accuracy = Accuracy(task="multiclass", num_classes=3, validate_args=False).to(device)
+    with torch.no_grad():
+        for batch in loader:
+            predicted = model(batch.to(device)).argmax(dim=1)
+            accuracy.update(predicted, torch.zeros_like(predicted))
+    print(accuracy.compute())
+    ```
+
+    ## Fix safety
+    Unsafe: a metric that doesn't check its inputs any more gives wrong numbers for wrong inputs, where it gave an error
+    before. Offered where that ends all waiting and the metric is made in the same file.
+
+    ## References
+    - [torchmetrics: Accuracy, `validate_args`](https://lightning.ai/docs/torchmetrics/stable/classification/accuracy.html)
+    - [Performance Tuning Guide: avoid unnecessary CPU-GPU synchronization](https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html)
+    """
+
+    code = "DEV510"
+    name = "metric-in-hot-loop"
+    trigger = r"\w\s*\("
+    needs = (r"\b(?:torchmetrics|torcheval|ignite|monai)\b", *stalls.NEEDS)
+    only_hot = True
+    effect = Effect(syncs=4, words="unique")
+    seen_as = ("sync",)
+    fix = "U"
+
+    def concerns(self, unit: Unit) -> bool:
+        return any(isinstance(part, ast.Call) and (part.args or part.keywords) for part in walk(unit.node))
+
+    def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
+        model.ensure(unit.scope)
+        calls = (part for part in walk(unit.node) if isinstance(part, ast.Call))
+        return any(_updated(call, model) for call in calls) and stalls.reads_accelerator(unit, model)
+
+    def shape(self) -> m.BaseMatcherNode:
+        return m.Call(args=[m.AtLeastN(n=1)])
+
+    def judge(self, node: cst.Call, facts: Facts) -> Iterator[Report]:
+        call = facts.node(node)
+        assert isinstance(call, ast.Call)
+        waiting = [updated for updated in _updated(call, facts.model) if updated.waits()]
+        given = _on_accelerator(call, facts) if waiting else None
+        hot = facts.hot_loop(node) if given is not None else None
+        if given is None or hot is None:
+            return
+        value, likely = given
+        remedy = _Remedy.of(waiting)
+        change = _told(waiting, remedy, call, facts) if remedy is not None else None
+        yield Report(
+            node,
+            f"`{facts.name_of(node)}` reads its inputs back: the host waits for {stalls.place_of(value)} "
+            f"{_times(max(w.waits() for w in waiting))} at each step",
+            "likely" if likely or hot.likely or stalls.under_no_grad(call, facts.model) else "certain",
+            notes=(*_made_notes(waiting, facts), *stalls.loop_notes(hot, value, facts)),
+            hint=None if change else remedy.text if remedy is not None else ONCE,
+            change=change,
+        )
+
+
+class _Updated(NamedTuple):
+    """A metric that a call updates, its table, and what is known of the options; a function is its own metric."""
+
+    metric: Value
+    table: WaitTable
+    given: dict[str, object]
+
+    def waits(self, **told: object) -> int:
+        """How often the host waits at least, also if the metric were told something else."""
+        return self.table.waits(self.given | told)
+
+    def maker(self, call: ast.Call, facts: Facts) -> ast.Call | None:
+        """The call that decides the options: what made the metric, where that stands in the file."""
+        return call if self.metric.kind is Kind.FUNCTION else _made_by(self.metric, facts)
+
+
+def _updated(call: ast.Call, model: PlacementModel) -> list[_Updated]:
+    """The metrics that a call updates, and the function of one that it calls."""
+    how, owner = "call", call.func
+    if isinstance(call.func, ast.Attribute) and call.func.attr in ("update", "forward"):
+        how, owner = "update" if call.func.attr == "update" else "call", call.func.value
+    known: dict[str, object] = {"how": how}
+    if _are_labels(call, model):
+        known["predictions"] = "labels"
+    found = []
+    for metric in metrics_in(model.value(owner)):
+        table = wait_table(metric.name)
+        if table is not None:
+            options = zip(metric.keys or (), metric.elements or (), strict=True)
+            found.append(_Updated(metric, table, known | {name: _told_as(name, value) for name, value in options}))
+    name = model.qualified(call.func) if not found else None
+    table = wait_table(name) if name is not None and name.rpartition(".")[2].islower() else None
+    if name is not None and table is not None:
+        found.append(_Updated(Value(Kind.FUNCTION, name=name), table, known | _given_to_function(call, table, model)))
+    return found
+
+
+def _given_to_function(call: ast.Call, table: WaitTable, model: PlacementModel) -> dict[str, object]:
+    if any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords):
+        return {option.name: UNSETTLED for option in table.options if option.position is not None}
+    found: dict[str, object] = {}
+    for option in table.options:
+        node = next((k.value for k in call.keywords if k.arg == option.name), None)
+        if node is None and option.position is not None and option.position < len(call.args):
+            node = call.args[option.position]
+        if node is not None:
+            found[option.name] = _told_as(option.name, model.value(node))
+    return found
+
+
+def _told_as(name: str, value: Value) -> object:
+    """An option's value as the tables spell it."""
+    if name == "device" and (value.place.off_host or value.place == HOST):
+        return "cuda" if value.place.off_host else "cpu"
+    return value.constant if value.kind is Kind.CONSTANT else UNSETTLED
+
+
+def _on_accelerator(call: ast.Call, facts: Facts) -> tuple[Value, bool] | None:
+    """The first of the arguments that is on an accelerator, alone or in a tuple."""
+    for node in (*call.args, *(k.value for k in call.keywords)):
+        for leaf in leaves(facts.model.value(node)):
+            known = facts.accelerated(leaf)
+            if known is not None and known[0].kind is not Kind.UNKNOWN:
+                return known
+    return None
+
+
+# -- what the predictions are ------------------------------------------------------------------------------------------
+
+# Functions and methods that give whole numbers, or truth values.
+_LABELS = frozenset(
+    {"argmax", "argmin", "argsort", "bool", "int", "long", "eq", "ne", "gt", "ge", "lt", "le", "isclose", "logical_and",
+     "logical_or", "logical_not"}
+)  # fmt: skip
+_LABEL_TYPES = frozenset({"torch.long", "torch.int64", "torch.int", "torch.int32", "torch.uint8", "torch.bool"})
+# Methods that keep what a tensor's numbers are.
+_KEEPING = frozenset(
+    {"detach", "view", "reshape", "flatten", "squeeze", "unsqueeze", "contiguous", "to", "cuda", "transpose", "permute"}
+)
+# Functions and methods whose second result is one of positions.
+_RANKING = frozenset({"max", "min", "topk", "sort", "median", "mode"})
+
+
+def _are_labels(call: ast.Call, model: PlacementModel) -> bool:
+    """Whether the predictions are surely whole numbers or truth values; others are looked at less closely."""
+    first = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg in ("preds", "input")), None)
+    if isinstance(first, ast.Tuple) and first.elts:
+        # The pair that ignite's metrics take.
+        first = first.elts[0]
+    if isinstance(first, ast.Name):
+        assigned = model.assigned_values(first)
+        return bool(assigned) and all(map(_gives_labels, assigned))
+    return first is not None and _gives_labels(first)
+
+
+def _gives_labels(node: ast.expr) -> bool:
+    match node:
+        case ast.Compare():
+            return True
+        case ast.Call(func=ast.Attribute(attr="to" | "type"), args=[dtype]) if ast.unparse(dtype) in _LABEL_TYPES:
+            return True
+        case ast.Call(func=ast.Attribute(value=receiver, attr=name)):
+            return name in _LABELS or (name in _KEEPING and _gives_labels(receiver))
+        case ast.Subscript(value=ast.Call(func=ast.Attribute(attr=name)), slice=ast.Constant(value=part)) if (
+            name in _RANKING
+        ):
+            return part == 1
+        case ast.Attribute(value=ast.Call(func=ast.Attribute(attr=name)), attr="indices") if name in _RANKING:
+            return True
+        case ast.Subscript(value=value) | ast.UnaryOp(op=ast.Invert(), operand=value):
+            return _gives_labels(value)
+    return False
+
+
+# -- what to write instead ---------------------------------------------------------------------------------------------
+
+
+def _times(count: int) -> str:
+    # Those that wait for each class, or each element, wait as often as there are.
+    return {1: "once", 2: "twice"}.get(count, f"{count} times" if count <= 6 else "many times")
+
+
+class _Remedy(NamedTuple):
+    """What the metrics can be told so that they wait less: an option, its value, and what that means."""
+
+    option: str
+    value: object
+    text: str
+    # Whether it ends all waiting.
+    whole: bool
+
+    @classmethod
+    def of(cls, waiting: list[_Updated]) -> _Remedy | None:
+        """The first that helps; None where nothing does."""
+        before = sum(w.waits() for w in waiting)
+        for option, (value, text) in REMEDIES.items():
+            told = [w for w in waiting if any(o.name == option for o in w.table.options)]
+            after = sum(w.waits(**{option: value}) for w in waiting)
+            if told and after < before:
+                whole = not after and len(told) == len(waiting)
+                return cls(option, value, text if whole else f"{text}, which saves some of it; {ONCE}", whole)
+        return None
+
+
+def _told(waiting: list[_Updated], remedy: _Remedy, call: ast.Call, facts: Facts) -> Change | None:
+    """The option given where the metrics are made."""
+    if not remedy.whole or remedy.option == "device":
+        return None
+    edits = [edit for w in waiting if (edit := _with_option(w, w.maker(call, facts), remedy, facts)) is not None]
+    return Change(remedy.text, "unsafe", edits=tuple(dict.fromkeys(edits))) if len(edits) == len(waiting) else None
+
+
+def _with_option(updated: _Updated, maker: ast.Call | None, remedy: _Remedy, facts: Facts) -> Edit | None:
+    """The option put into the call that makes a metric, or put right there."""
+    if maker is None or any(isinstance(a, ast.Starred) for a in maker.args) or any(not k.arg for k in maker.keywords):
+        return None
+    position = next(o.position for o in updated.table.options if o.name == remedy.option)
+    given = [k.value for k in maker.keywords if k.arg == remedy.option]
+    given += maker.args[position : position + 1] if position is not None else []
+    code = repr(remedy.value).replace("'", '"')
+    return facts.replaced(given[0], code) if given else facts.with_argument(maker, f"{remedy.option}={code}")
+
+
+def _made_notes(waiting: list[_Updated], facts: Facts) -> Iterator[Note]:
+    for maker in dict.fromkeys(_made_by(w.metric, facts) for w in waiting):
+        if maker is not None:
+            yield facts.note("the metric is made here", maker)
+
+
+def _made_by(metric: Value, facts: Facts) -> ast.Call | None:
+    """The call that made a metric, where that stands in the file: the shortest of a chain that starts there."""
+    before, _, place = metric.site.partition(f"{facts.model.source.path}:")
+    if before or not place:
+        return None
+    line, column = map(int, place.split(":"))
+    calls = [
+        n
+        for n in ast.walk(facts.model.source.tree)
+        if isinstance(n, ast.Call) and (n.lineno, n.col_offset) == (line, column)
+    ]
+    return min(calls, key=lambda n: (n.end_lineno or 0, n.end_col_offset or 0), default=None)
