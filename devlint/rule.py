@@ -70,9 +70,11 @@ class Effect:
     syncs: int = 0
     # "early reading": the clock is read while the accelerator still works.
     counts: Literal["sync", "flush", "transfer", "early reading"] = "sync"
-    # Code that is run before, and whether the example itself is run on a machine without an accelerator.
+    # Code that is run before.
     before: str = ""
+    # The example itself is run on a machine without an accelerator, or, on a real one, in a process that hasn't used it.
     without_accelerator: bool = False
+    in_fresh_process: bool = False
 
 
 class Rule:

@@ -50,6 +50,12 @@ def blocks(word: str, count: int) -> str:
     return "".join(" " * i + f"{word.format(i=i)}:\n" for i in range(count)) + " " * count + "x.item()\n"
 
 
+def tangle(count: int) -> str:
+    names = ", ".join(f"a{i}" for i in range(count))
+    body = "".join(f"        a{i} = f({names})\n" for i in range(count))
+    return f"def train():\n    for batch in loader:\n{body}        if a0 - a1 > 10:\n            print(x.sum())\n"
+
+
 SHAPES = {
     "a generated file": "".join(f"d{i} = {{'a': x, 'b': [{i}, {i + 1}]}}\n" for i in range(12_000)),
     "thousands of functions, each calling the next": functions(3_000),
@@ -57,6 +63,7 @@ SHAPES = {
     "thousands of definitions of one name": "def f(a):\n    return f(a)\n" * 3_000,
     "a function of many branches": branches(500),
     "a chain of elif": elifs(100),
+    "names that are all computed from each other": tangle(40),
     "nested loops": blocks("for v{i} in x", 19),
     "nested ifs": blocks("if x.a{i}", 95),
     "nested calls": "y = " + "f(" * 90 + "x" + ")" * 90 + "\n",

@@ -151,13 +151,14 @@ class ColdCode:
 
     def _looks_at_clock(self, test: ast.AST) -> bool:
         """`time.time() - last > 10`, also by way of a name."""
-        for node in walk(test):
-            if isinstance(node, ast.Call) and _last_name(node) in CLOCKS:
-                return True
-            if isinstance(node, ast.Name) and node.id not in self._asked:
-                with _Asking(self._asked, node.id):
-                    if any(self._looks_at_clock(v) for v in self._model.assigned_values(node)):
-                        return True
+        seen, pending = set[str](), [test]
+        while pending:
+            for node in walk(pending.pop()):
+                if isinstance(node, ast.Call) and _last_name(node) in CLOCKS:
+                    return True
+                if isinstance(node, ast.Name) and node.id not in seen:
+                    seen.add(node.id)
+                    pending += self._model.assigned_values(node)
         return False
 
     def _is_flag(self, test: ast.expr) -> bool:

@@ -109,7 +109,9 @@ def _run(path: Path, effect: Effect, *, real: bool) -> Ran:
         ran = _run_file(before, Effect(), real=real)
         if ran.error is not None:
             raise ran.error
-    return _run_without_devices(path) if effect.without_accelerator else _run_file(path, effect, real=real)
+    if effect.without_accelerator or (effect.in_fresh_process and real):
+        return _run_apart(path, effect)
+    return _run_file(path, effect, real=real)
 
 
 def _run_file(path: Path, effect: Effect, *, real: bool) -> Ran:
@@ -154,17 +156,22 @@ def _all_warnings() -> Iterator[list[warnings.WarningMessage]]:
         torch.set_warn_always(always)
 
 
-def _run_without_devices(path: Path) -> Ran:
-    """Runs a file in a process that sees no accelerator, whatever the machine has."""
+def _run_apart(path: Path, effect: Effect) -> Ran:
+    """Runs a file in a process of its own, one that sees no accelerator where the effect asks for that."""
     hidden = dict.fromkeys(("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"), "")
-    ran = subprocess.run([sys.executable, str(path)], env={**os.environ, **hidden}, capture_output=True, text=True)
-    if ran.returncode == 0:
-        return Ran(None)
+    env = {**os.environ, **(hidden if effect.without_accelerator else {})}
+    command = [sys.executable, "-c", _APART, str(path), effect.holds or "False"]
+    ran = subprocess.run(command, env=env, capture_output=True, text=True)
+    if ran.returncode in (0, _HELD):
+        return Ran(None, ran.returncode == _HELD)
     raised = _RAISED.search(ran.stderr.rpartition("Traceback (most recent call last):")[2])
     name, text = raised.groups() if raised else ("SystemExit", ran.stderr)
     return Ran(type(name.rpartition(".")[2], (Exception,), {})(text.strip()))
 
 
+# The exit status that says that the effect's expression is true.
+_HELD = 3
+_APART = f"import runpy, sys; sys.exit({_HELD} if eval(sys.argv[2], runpy.run_path(sys.argv[1])) else 0)"
 # The first line of a traceback that isn't indented tells what was raised.
 _RAISED = re.compile(r"^(\w[\w.]*)(?:: (.*))?\Z", re.MULTILINE | re.DOTALL)
 

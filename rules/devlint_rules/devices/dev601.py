@@ -62,7 +62,7 @@ class LateVisibleDevices(Rule):
     code = "DEV601"
     name = "late-visible-devices"
     trigger = r"[\"'](?:(?:CUDA|HIP|ROCR|ASCEND_RT|MUSA|MLU)_VISIBLE_DEVICES|ZE_AFFINITY_MASK)[\"']"
-    effect = Effect(holds="count > 0")
+    effect = Effect(holds="count > 0", in_fresh_process=True)
 
     def shape(self) -> m.BaseMatcherNode:
         return m.SimpleString()
