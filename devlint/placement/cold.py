@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from devlint.placement.trees import walk
@@ -51,7 +52,7 @@ class ColdCode:
             case ast.If(test=test, body=body, orelse=orelse):
                 if child in body:
                     guarded = self.is_step_guard(test) and not _steps(body)
-                    return guarded or _ends(body) or _runs_once(test, body)
+                    return guarded or _ends(body) or _runs_once(test, [*body, *self._run_by(body)])
                 return child in orelse and (_ends(orelse) or self._is_usual(test))
             case ast.IfExp(test=test, body=body, orelse=other):
                 return (child is body and self.is_step_guard(test)) or (child is other and self._is_usual(test))
@@ -173,6 +174,22 @@ class ColdCode:
                 return any(self.is_step_guard(v) or _counts(v) for v in self._model.assigned_values(test))
         return False
 
+    def _run_by(self, body: list[ast.stmt]) -> Iterator[ast.stmt]:
+        """The statements of the object's own methods that a block calls: `self.save_sample(batch)`."""
+        called = {
+            statement.value.func.attr
+            for statement in body
+            if isinstance(statement, ast.Expr)
+            and isinstance(statement.value, ast.Call)
+            and isinstance(statement.value.func, ast.Attribute)
+            and isinstance(statement.value.func.value, ast.Name)
+            and statement.value.func.value.id == "self"
+        }
+        around = self._model.ancestors(body[0]) if called else ()
+        for method in next((parent.body for parent in around if isinstance(parent, ast.ClassDef)), ()):
+            if isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef)) and method.name in called:
+                yield from method.body
+
 
 class _Asking:
     """Holds a name in a set while it is looked into."""
@@ -205,7 +222,7 @@ def _steps(block: list[ast.stmt]) -> bool:
 
 
 def _runs_once(test: ast.expr, body: list[ast.stmt]) -> bool:
-    """`if first: ...; first = False` and `if state is None: state = ...` run on one pass."""
+    """`if first: ...; first = False` and `if state is None: state = ...` run on one pass; `body` has all that is run."""
     match test:
         case ast.UnaryOp(op=ast.Not(), operand=subject):
             after: tuple[object, ...] = (True,)
