@@ -14,7 +14,7 @@ from devlint.placement.environment import unparsed
 from devlint.placement.expressions import leaves
 from devlint.placement.sources import SourceModule, target_names
 from devlint.placement.trees import walk
-from devlint.placement.values import HOST, ITEM, Kind, Sort, Step, Value, either, replace, sequence, sequence_of
+from devlint.placement.values import HOST, ITEM, Kind, Sort, Step, Value, replace, with_parts
 
 
 def taken_by(loop: ast.For | ast.AsyncFor, each: Value, source: SourceModule) -> Value:
@@ -26,7 +26,7 @@ def taken_by(loop: ast.For | ast.AsyncFor, each: Value, source: SourceModule) ->
     step = Step(
         f"from `{unparsed(loop.iter)}`, whose batches are moved here", source.path, loop.lineno, loop.col_offset
     )
-    return _on_host(each, step)
+    return with_parts(each, lambda value: _on_host(value, step))
 
 
 def _is_open(value: Value) -> bool:
@@ -34,12 +34,6 @@ def _is_open(value: Value) -> bool:
 
 
 def _on_host(value: Value, step: Step) -> Value:
-    if value.kind is Kind.EITHER:
-        return either((guards, _on_host(option, step)) for guards, option in value.options)
-    if value.kind is Kind.SEQUENCE and value.elements is not None:
-        return sequence((_on_host(e, step) for e in value.elements), value.name)
-    if value.kind is Kind.SEQUENCE and value.each is not None:
-        return sequence_of(_on_host(value.each, step))
     return (
         replace(value, place=HOST, likely=True, ranked=True, trail=(*value.trail, step)) if _is_open(value) else value
     )

@@ -10,7 +10,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from devlint.knowledge.ecosystem import LIGHTNING_MODULES, STEP_FUNCTIONS
-from devlint.placement.values import ITEM, NONE, PREFERRED, Kind, Sort, Step, Value, either, replace, sequence
+from devlint.placement.values import (
+    ITEM,
+    NONE,
+    PREFERRED,
+    UNKNOWN,
+    Kind,
+    Sort,
+    Step,
+    Value,
+    either,
+    replace,
+    sequence,
+    with_parts,
+)
 
 if TYPE_CHECKING:
     from devlint.placement.classes import ClassModel
@@ -51,14 +64,16 @@ def given_by_trainer(function: FunctionModel, values: dict[str, Value]) -> dict[
         function.node.lineno,
         function.node.col_offset,
     )
-    placed = {}
-    for name in names:
-        value = values[name]
-        if value.kind is Kind.UNKNOWN and name != names[0]:
-            value = Value(Kind.BATCH, name=ITEM)
-        if value.place.sort is Sort.UNKNOWN and value.kind in (Kind.MODULE, Kind.BATCH, Kind.TENSOR):
-            placed[name] = value.at(PREFERRED, step, likely=True)
-    return placed
+
+    def moved(value: Value) -> Value:
+        movable = value.kind in (Kind.MODULE, Kind.BATCH, Kind.TENSOR) and value.place.sort is Sort.UNKNOWN
+        return value.at(PREFERRED, step, likely=True) if movable else value
+
+    given = {name: values[name] for name in names}
+    return {
+        name: with_parts(Value(Kind.BATCH, name=ITEM) if value == UNKNOWN and name != names[0] else value, moved)
+        for name, value in given.items()
+    }
 
 
 def _prepared(request: Call, value: Value) -> Value:

@@ -220,7 +220,7 @@ class Functions:
         entry = dict(frame.env.values)
         frame.run(function.node.body)
         if function.is_generator:
-            value = batches_of(either(frame.yields))
+            value = batches_of(either((guards, each) for guards, each in frame.yields if each is not EMPTY))
         elif frame.returns:
             # What a recursive call gives is what the others give.
             value = either((guards, returned) for guards, returned in frame.returns if returned is not EMPTY)

@@ -298,13 +298,24 @@ def replace(value: Value, **changes: Any) -> Value:
     return changed
 
 
+def with_parts(value: Value, change: Callable[[Value], Value]) -> Value:
+    """A value with something done to each thing that it may be and that its containers hold."""
+    if value.kind is Kind.EITHER:
+        return either((guards, with_parts(option, change)) for guards, option in value.options)
+    if value.kind in (Kind.SEQUENCE, Kind.MAPPING):
+        elements = tuple(with_parts(e, change) for e in value.elements) if value.elements is not None else None
+        return replace(
+            value, elements=elements, each=with_parts(value.each, change) if value.each is not None else None
+        )
+    return change(value)
+
+
 def displaced(value: Value) -> Value:
     """A value that may have left the host where nobody looked."""
-    if value.kind is Kind.EITHER:
-        return either((guards, displaced(option)) for guards, option in value.options)
-    if value.kind in (Kind.SEQUENCE, Kind.MAPPING):
-        elements = tuple(displaced(e) for e in value.elements) if value.elements is not None else None
-        return replace(value, elements=elements, each=displaced(value.each) if value.each is not None else None)
+    return with_parts(value, _off_host)
+
+
+def _off_host(value: Value) -> Value:
     return replace(value, place=NOWHERE) if value.place == HOST and value.kind in _MOVABLE else value
 
 
