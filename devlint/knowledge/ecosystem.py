@@ -34,8 +34,7 @@ TENSOR_TYPES = frozenset(
      "torch.DoubleTensor", "torch.ByteTensor", "torch.ShortTensor", "torch.BFloat16Tensor"}
 )  # fmt: skip
 
-# Modules whose trainer puts them, and the batches of their steps, on the accelerator.
-# Source: https://lightning.ai/docs/pytorch/stable/accelerators/accelerator_prepare.html
+# Modules of Lightning.
 LIGHTNING_MODULES = frozenset(
     {
         "lightning.LightningModule",
@@ -46,8 +45,40 @@ LIGHTNING_MODULES = frozenset(
         "pytorch_lightning.core.lightning.LightningModule",
     }
 )
-# Functions that a framework calls each step.
+LIGHTNING_CALLBACKS = frozenset(
+    f"{package}.{name}"
+    for package in ("lightning", "lightning.pytorch", "pytorch_lightning")
+    for name in ("Callback", "callbacks.Callback", "callbacks.callback.Callback", "callbacks.base.Callback")
+)
+TRAINERS = frozenset(
+    {"transformers.Trainer", "transformers.trainer.Trainer", "transformers.Seq2SeqTrainer", "trl.SFTTrainer"}
+)
+# Functions that frameworks call each step, whatever class they are in.
 STEP_FUNCTIONS = ("training_step", "validation_step", "test_step", "predict_step")
+
+
+@dataclass(frozen=True)
+class StepMethods:
+    """Methods of some classes that a framework calls with each batch, and what of their arguments it has placed."""
+
+    bases: frozenset[str]
+    methods: tuple[str, ...]
+    # By position: the modules, and the batches and outputs, that are on the accelerator then.
+    modules: tuple[int, ...]
+    batches: tuple[int, ...]
+
+
+_STAGES = ("train", "validation", "test", "predict")
+# Source: https://lightning.ai/docs/pytorch/stable/common/lightning_module.html#hooks, and transformers.Trainer, whose
+# `training_step` and `prediction_step` prepare the inputs before they call `compute_loss`.
+STEP_METHODS = (
+    StepMethods(LIGHTNING_MODULES, STEP_FUNCTIONS, modules=(0,), batches=(1,)),
+    StepMethods(LIGHTNING_MODULES, tuple(f"on_{s}_batch_start" for s in _STAGES), modules=(0,), batches=(1,)),
+    StepMethods(LIGHTNING_MODULES, tuple(f"on_{s}_batch_end" for s in _STAGES), modules=(0,), batches=(1, 2)),
+    StepMethods(LIGHTNING_CALLBACKS, tuple(f"on_{s}_batch_start" for s in _STAGES), modules=(2,), batches=(3,)),
+    StepMethods(LIGHTNING_CALLBACKS, tuple(f"on_{s}_batch_end" for s in _STAGES), modules=(2,), batches=(3, 4)),
+    StepMethods(TRAINERS, ("compute_loss",), modules=(1,), batches=(2,)),
+)
 # Classes of other libraries that are torch.nn.Module and don't change what `.to` does.
 MODULE_CLASSES = frozenset(
     {

@@ -1,15 +1,15 @@
 """Frameworks that place things by themselves: what their objects do with what they are given.
 
 Source: accelerate.Accelerator (https://huggingface.co/docs/accelerate/package_reference/accelerator). `prepare` moves
-modules to the accelerator, in place, and makes loaders that put their batches there. A Lightning trainer does the same
-with a LightningModule and the batches of its steps.
+modules to the accelerator, in place, and makes loaders that put their batches there. The trainers of Lightning and
+transformers do the same with a model and the batches of its steps.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from devlint.knowledge.ecosystem import LIGHTNING_MODULES, STEP_FUNCTIONS
+from devlint.knowledge.ecosystem import STEP_METHODS, StepMethods
 from devlint.placement.values import (
     ITEM,
     NONE,
@@ -50,16 +50,16 @@ def accelerator_method(request: Call, name: str) -> Value | None:
     return NONE if name == "backward" else None
 
 
-def is_step(function: FunctionModel, cls: ClassModel) -> bool:
-    """Whether a method is one that Lightning's trainer calls with each batch."""
-    return function.name in STEP_FUNCTIONS and not LIGHTNING_MODULES.isdisjoint(cls.outside_bases)
+def step_methods(function: FunctionModel, cls: ClassModel) -> StepMethods | None:
+    """What a framework gives a method that it calls with each batch; None for other methods."""
+    fitting = (known for known in STEP_METHODS if function.name in known.methods)
+    return next((known for known in fitting if not known.bases.isdisjoint(cls.outside_bases)), None)
 
 
-def given_by_trainer(function: FunctionModel, values: dict[str, Value]) -> dict[str, Value]:
-    """The module and the batch of a step, where the trainer puts them; what callers in the project give stays."""
-    names = [argument.arg for argument in function.parameters[:2]]
+def given_by_trainer(function: FunctionModel, known: StepMethods, values: dict[str, Value]) -> dict[str, Value]:
+    """The modules and batches of a step, where the framework puts them; what callers in the project give stays."""
     step = Step(
-        f"the trainer puts the module, and the batches of `{function.name}`, on the accelerator",
+        f"the trainer has put the model and the batch on the accelerator when it calls `{function.name}`",
         function.source.path,
         function.node.lineno,
         function.node.col_offset,
@@ -69,10 +69,13 @@ def given_by_trainer(function: FunctionModel, values: dict[str, Value]) -> dict[
         movable = value.kind in (Kind.MODULE, Kind.BATCH, Kind.TENSOR) and value.place.sort is Sort.UNKNOWN
         return value.at(PREFERRED, step, likely=True) if movable else value
 
-    given = {name: values[name] for name in names}
+    names = [argument.arg for argument in function.parameters]
+    unknown = {position: Value(Kind.MODULE) for position in known.modules}
+    unknown |= {position: Value(Kind.BATCH, name=ITEM) for position in known.batches}
     return {
-        name: with_parts(Value(Kind.BATCH, name=ITEM) if value == UNKNOWN and name != names[0] else value, moved)
-        for name, value in given.items()
+        name: with_parts(unknown[position] if values[name] == UNKNOWN else values[name], moved)
+        for position, name in enumerate(names)
+        if position in unknown
     }
 
 

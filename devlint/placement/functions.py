@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from devlint.placement.classes import ClassModel
 from devlint.placement.devices import is_device_name, parse_device
 from devlint.placement.environment import access_path
-from devlint.placement.frameworks import given_by_trainer, is_step
+from devlint.placement.frameworks import given_by_trainer, step_methods
 from devlint.placement.interpreter import Frame
 from devlint.placement.limits import MAX_DEPTH, MAX_DEPTH_OUTSIDE, MAX_FIELDS, MAX_SIZE
 from devlint.placement.request import is_super, unmoved_sites
@@ -89,8 +89,9 @@ class Functions:
                 value = replace(value, kind=declared.kind) if keeps_place else declared
             value = self._analysis.by_evidence(frame, name, value)
             values[name] = _input_of(value, name) if is_forward else value
-        if model is not None and is_step(function, model):
-            values |= given_by_trainer(function, values)
+        known = step_methods(function, model) if model is not None else None
+        if known is not None:
+            values |= given_by_trainer(function, known, values)
         for extra in (function.node.args.vararg, function.node.args.kwarg):
             if extra is not None:
                 values[extra.arg] = UNKNOWN

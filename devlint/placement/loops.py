@@ -40,6 +40,7 @@ _HANDS_ON = re.compile(
 )
 
 
+_STEP_METHOD_NAMES = frozenset(name for known in ecosystem.STEP_METHODS for name in known.methods)
 _PLAIN_METHODS = frozenset(
     {
         "items",
@@ -155,7 +156,7 @@ class Loops:
         return looped
 
     def _may_be_called_in_loop(self, function: ast.FunctionDef | ast.AsyncFunctionDef, depth: int) -> bool:
-        if self._is_step_function(function):
+        if self._is_step_function(function) or function.name in _STEP_METHOD_NAMES:
             return True
         if depth >= MAX_CALLERS or function.name == "__init__":
             return False
@@ -168,8 +169,11 @@ class Loops:
             self._called_in_loop[function, depth] = known
         return known
 
-    def _is_step_function(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-        return any(fnmatchcase(function.name, pattern) for pattern in self._hot_functions)
+    def _is_step_function(self, function: FunctionNode) -> bool:
+        """Whether a framework calls a function each step, or the user says that something does."""
+        if any(fnmatchcase(function.name, pattern) for pattern in self._hot_functions):
+            return True
+        return function.name in _STEP_METHOD_NAMES and self._model.is_step_method(function)
 
     # -- loops -----------------------------------------------------------------------------------------------------
 

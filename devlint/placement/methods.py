@@ -68,6 +68,14 @@ def _may_be_device(value: Value, node: ast.expr) -> bool:
     return value.kind is Kind.UNKNOWN and not name.lower().endswith("dtype")
 
 
+def _names_type(value: Value, node: ast.expr) -> bool:
+    """Whether an argument of `.type` may be the name of a type, which says where it is: `x.type(other.type())`."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr="type")) | ast.Constant():
+            return True
+    return _may_be_device(value, node)
+
+
 def _tensor_method(request: Call, receiver: Value, name: str) -> Value:
     if name in MOVES:
         place, likely = moved_place(request, receiver, name)
@@ -102,12 +110,10 @@ def _tensor_method(request: Call, receiver: Value, name: str) -> Value:
         case "ndarray":
             return Value(Kind.NDARRAY, HOST)
     if name == "type":
-        # `x.type(other.type())` moves it to where the other is.
         told, node = request.argument(0, "dtype"), request.argument_node(0, "dtype")
         if told is None or node is None:
             return SCALAR
-        is_dtype = told.kind is Kind.REFERENCE or (told.kind is Kind.UNKNOWN and not _may_be_device(told, node))
-        return tensor if is_dtype else replace(tensor, place=NOWHERE)
+        return replace(tensor, place=NOWHERE) if _names_type(told, node) else tensor
     return UNKNOWN
 
 

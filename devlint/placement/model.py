@@ -14,6 +14,7 @@ from devlint.hints import Hints
 from devlint.knowledge import canonical, ecosystem
 from devlint.placement.analysis import Analysis, Missing, OutOfBudgetError
 from devlint.placement.conditions import is_for_the_host
+from devlint.placement.frameworks import step_methods
 from devlint.placement.functions import default_nodes
 from devlint.placement.interpreter import Frame
 from devlint.placement.loops import HotLoop, Loops
@@ -275,6 +276,13 @@ class PlacementModel:
         if scope not in self._assigned:
             self._assigned[scope] = assigned_in(scope)
         return self._assigned[scope].get(name.id, [])
+
+    def is_step_method(self, function: FunctionNode) -> bool:
+        """Whether a framework calls a method with each batch, going by the class that it is of."""
+        scope = self.source.function(function)
+        if scope.cls is None:
+            return False
+        return step_methods(scope, self._analysis.objects.class_model(self.source, scope.cls)) is not None
 
     def callers(self, function: FunctionNode) -> list[tuple[PlacementModel, Step, ast.Call]]:
         """The calls of a function that were seen in this file and in those that import it, with each one's model."""

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 # Text that a file about accelerators (or what a trainer puts there), and one about steps, has somewhere.
 NEEDS = (
-    r"cuda|device|xpu|mps|npu|[aA]ccelerat|LightningModule",
-    r"[lL]oader|backward\(|optimizer\.step|training_step|no_grad\(\):|inference_mode|\.eval\(|[mM]odel\(|net\(|coder\(|policy\(|_dl\b|_iter\b",
+    r"cuda|device|xpu|mps|npu|[aA]ccelerat|Lightning|Trainer\b",
+    r"[lL]oader|backward\(|optimizer\.step|training_step|_batch_(?:start|end)\b|compute_loss|no_grad\(\):|inference_mode|\.eval\(|[mM]odel\(|net\(|coder\(|policy\(|_dl\b|_iter\b",
 )
 # What DEV501 and DEV505 advise alike, whether the loop adds up numbers or tensors.
 ACCUMULATE_DETACHED = "accumulate the detached tensor, read it after the loop"
