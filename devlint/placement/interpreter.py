@@ -15,6 +15,7 @@ from devlint.placement.expressions import evaluate
 from devlint.placement.sources import FunctionModel, FunctionNode, SourceModule
 from devlint.placement.trees import kept_on_node
 from devlint.placement.values import (
+    BUFFER,
     EMPTY,
     HOST,
     NO_GUARDS,
@@ -103,7 +104,7 @@ class Frame:
                 evaluate(self, target.value)
                 path = access_path(target)
                 if path is not None:
-                    self.env.bind(path, value, target.lineno)
+                    self.env.bind(path, self._kept_as_buffer(path, value), target.lineno)
                 elif isinstance(target, ast.Subscript):
                     evaluate(self, target.slice)
                     self._widen(target.value, value)
@@ -113,6 +114,13 @@ class Frame:
                 self._unpack(elts, value, node)
             case ast.Starred(value=inner):
                 self.bind(inner, value, node)
+
+    def _kept_as_buffer(self, path: str, value: Value) -> Value:
+        """What is assigned to a registered buffer becomes the buffer: it moves with its module."""
+        known = self.env.get(path)
+        if known is None or known.kind is not Kind.PARAMETER or known.name != BUFFER:
+            return value
+        return replace(value, kind=Kind.PARAMETER, name=BUFFER) if value.kind is Kind.TENSOR else value
 
     def _widen(self, container: ast.expr, value: Value) -> None:
         """`d[k] = v` with a key that isn't known: any element may be `v` now."""

@@ -14,6 +14,7 @@ from devlint.placement.frameworks import ACCELERATOR, accelerator_method
 from devlint.placement.metrics import metrics_in
 from devlint.placement.request import Call, forward, site_of, unknown_call
 from devlint.placement.values import (
+    BUFFER,
     HOST,
     NONE,
     NOWHERE,
@@ -229,7 +230,7 @@ def _register(request: Call, receiver: Value, name: str) -> Value:
     base = access_path(func.value) if isinstance(func, ast.Attribute) else None
     if base and key is not None and isinstance(key.constant, str) and stored is not None:
         if name == "register_buffer" and stored.kind in (Kind.TENSOR, Kind.UNKNOWN):
-            stored = replace(stored, kind=Kind.PARAMETER, name="buffer")
+            stored = replace(stored, kind=Kind.PARAMETER, name=BUFFER)
         request.frame.env.bind(f"{base}.{key.constant}", stored, request.node.lineno)
     return NONE
 

@@ -330,6 +330,8 @@ _MOVABLE = (Kind.TENSOR, Kind.PARAMETER, Kind.MODULE, Kind.WRAPPER, Kind.BATCH)
 
 # The name of a device that is an object for sure: others may be strings, or numbers of GPUs.
 DEVICE_CLASS = "torch.device"
+# The name of a parameter that is a registered buffer.
+BUFFER = "buffer"
 # The name of a sequence that a loader stands behind.
 OVER_LOADER = "<over a loader>"
 

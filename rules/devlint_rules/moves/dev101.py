@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from devlint.facts import Facts, plain_name
 from devlint.knowledge.ecosystem import OWN_BATCH_TYPES
 from devlint.lazy import cst, m
-from devlint.placement.values import Kind, Value
+from devlint.placement.values import BUFFER, Kind, Value
 from devlint.rule import Change, Effect, Report, Rule
 
 MOVES = ("to", "cuda", "cpu", "xpu", "mps", "hpu", "npu")
@@ -171,7 +171,7 @@ def _assignable(node: ast.expr, facts: Facts) -> bool:
             return _is_local(node, facts) and not _is_spent_target(node, name, facts)
         case ast.Attribute(value=owner, attr=attr):
             value = facts.model.value(node)
-            if value.kind is Kind.PARAMETER and value.name != "buffer":
+            if value.kind is Kind.PARAMETER and value.name != BUFFER:
                 # Assigning a tensor over a parameter raises TypeError.
                 return False
             if facts.model.value(owner).is_tensor and attr not in ("data", "grad"):
