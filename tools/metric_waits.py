@@ -1,10 +1,12 @@
-"""Writes devlint/knowledge/metrics.json: how often one update of a metric makes the host wait, found by trying.
+"""Writes devlint/knowledge/metrics.json: how often one update of a metric makes the host wait, and which metrics refuse
+inputs that are elsewhere, found by trying.
 
     python tools/metric_waits.py            # needs torchmetrics, torcheval, pytorch-ignite and monai
 
 Each metric of the libraries is made with each choice of the options that may matter, and its second update is
 watched under virtual CUDA (the first one makes room). Options that turn out not to matter are left out. What needs
-other inputs than those below is left out as well, and the linter is silent about it.
+other inputs than those below is left out as well, and the linter is silent about it. Metrics that are modules are also
+left on the host and given inputs on the accelerator, each in turn.
 """
 
 from __future__ import annotations
@@ -265,14 +267,46 @@ def _compact(
     }
 
 
+def refuses(made: Callable[..., Any], inputs: tuple[str, ...], name: str) -> bool:
+    """Whether a metric on the host refuses all inputs on the accelerator that it takes there."""
+    taken = parameters(made)
+    averages = [{"average": a} for a in (*CHOICES["average"],)] if "average" in taken else [{}]
+    tried = [
+        _updates(partial(build, made, taken, options | ({"task": kind} if "task" in taken else {})), form)
+        for kind in inputs
+        if suits(name, kind)
+        for options in averages
+        for form in FORMS[kind]
+    ]
+    known = [taken_there for works, taken_there in tried if works]
+    return bool(known) and not any(known)
+
+
+def _updates(make: Callable[[], Any], form: Form) -> tuple[bool, bool]:
+    """Whether a metric on the host takes an input that is there, and one that is on the accelerator."""
+    with virtual_cuda(1):
+        try:
+            make().update(*form.make())
+        except Exception:
+            return False, False
+        try:
+            make().update(*(tensor.cuda() for tensor in form.make()))
+        except Exception:
+            return True, False
+    return True, True
+
+
 def main() -> int:
     warnings.simplefilter("ignore")
     tables: list[dict[str, Any]] = []
-    result: dict[str, Any] = {"versions": {}, "metrics": {}, "tables": tables}
+    result: dict[str, Any] = {"versions": {}, "metrics": {}, "tables": tables, "one_device": []}
     for library in LIBRARIES:
         result["versions"][library.distribution] = metadata.version(library.distribution)
         for module, inputs in library.modules.items():
             for name, made in metrics(module):
+                is_module = inspect.isclass(made) and issubclass(made, torch.nn.Module)
+                if is_module and refuses(made, inputs, name):
+                    result["one_device"].append(f"{module.partition('.')[0]}.{name}")
                 table = measured(name, made, inputs, packed=library.packed)
                 if table is not None:
                     # Many metrics have one in common.

@@ -1,4 +1,4 @@
-"""How often one update of a metric makes the host wait, by the options that it is made with.
+"""How often one update of a metric makes the host wait, by the options that it is made with, and where it works.
 
 `metrics.json` is measured on the installed libraries by tools/metric_waits.py.
 """
@@ -17,6 +17,7 @@ from typing import Any
 PACKAGES = ("torchmetrics", "torcheval", "ignite", "monai")
 # Classes that update the metrics they are given.
 COLLECTIONS = frozenset({"MetricCollection", "ClasswiseWrapper", "MinMaxMetric", "MetricTracker"})
+_PREFIXES = tuple(f"{package}." for package in PACKAGES)
 
 
 @dataclass(frozen=True)
@@ -75,13 +76,34 @@ class WaitTable:
 @cache
 def wait_table(name: str) -> WaitTable | None:
     """The table of a metric by its qualified name (`torchmetrics.classification.Accuracy`); None where it never waits."""
-    package, _, rest = name.partition(".")
-    index = _tables()["metrics"].get(f"{package}.{rest.rpartition('.')[2]}") if package in PACKAGES else None
+    index = _tables()["metrics"].get(_short(name)) if name.startswith(_PREFIXES) else None
     if index is None:
         return None
     raw = _tables()["tables"][index]
     options = (Option(name, tuple(o["values"]), o["default"], o["position"]) for name, o in raw["options"].items())
     return WaitTable(tuple(options), tuple(raw["waits"]))
+
+
+@cache
+def needs_one_device(name: str) -> bool:
+    """Whether a metric, while it is on the host, refuses inputs that are on an accelerator."""
+    return name.startswith(_PREFIXES) and _short(name) in _tables()["one_device"]
+
+
+@cache
+def is_metric(name: str) -> bool:
+    """Whether a name is that of a class of a metric of which anything is known, or of a collection of them."""
+    last = name.rpartition(".")[2]
+    return (
+        name.startswith(_PREFIXES)
+        and last[:1].isupper()
+        and (last in COLLECTIONS or wait_table(name) is not None or needs_one_device(name))
+    )
+
+
+def _short(name: str) -> str:
+    """The package and the class, wherever in the package that is imported from."""
+    return f"{name.partition('.')[0]}.{name.rpartition('.')[2]}"
 
 
 @cache

@@ -13,6 +13,7 @@ from devlint.placement.expressions import combined
 from devlint.placement.frameworks import ACCELERATOR, accelerator_method
 from devlint.placement.metrics import metrics_in
 from devlint.placement.request import Call, forward, site_of, unknown_call
+from devlint.placement.standard import resited
 from devlint.placement.values import (
     BUFFER,
     HOST,
@@ -157,8 +158,6 @@ SELF_RETURNING = frozenset(
         "share_memory",
         "type",
         "to_empty",
-        # A metric's own copy, made alike.
-        "clone",
     }
 )
 
@@ -187,6 +186,8 @@ def _module_method(request: Call, receiver: Value, name: str) -> Value:
         return moved
     if name in SELF_RETURNING:
         return receiver
+    if name == "clone" and metrics_in(receiver):
+        return resited(receiver, site_of(request))
     match name:
         case "parameters" | "buffers":
             return sequence_of(Value(Kind.PARAMETER, receiver.place, likely=receiver.likely, trail=receiver.trail))
@@ -241,7 +242,7 @@ def _object_method(request: Call, receiver: Value, name: str) -> Value:
         return request.frame.analysis.functions.call_function(request, own, receiver)
     if receiver.name == "torch.Generator" and name == "manual_seed":
         return receiver
-    if name in ("to", "reset", "clone") and metrics_in(receiver):
+    if name == "to" and metrics_in(receiver):
         return receiver
     if receiver.name == ACCELERATOR and (result := accelerator_method(request, name)) is not None:
         return result

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from devlint.knowledge.metrics import COLLECTIONS, PACKAGES, WaitTable, wait_table
+import ast
+
+from devlint.knowledge.metrics import COLLECTIONS, PACKAGES, WaitTable, is_metric, wait_table
 from devlint.placement.request import Call, site_of
-from devlint.placement.values import HOST, NOWHERE, UNKNOWN, Kind, Value, element_of, replace
-
-
-def makes_metric(name: str) -> bool:
-    """Whether a name is that of a class of a metric, or of a collection of them."""
-    last = name.rpartition(".")[2]
-    return name.startswith(_PREFIXES) and last[:1].isupper() and (last in COLLECTIONS or wait_table(name) is not None)
-
-
-_PREFIXES = tuple(f"{package}." for package in PACKAGES)
+from devlint.placement.values import HOST, NOWHERE, UNKNOWN, Kind, Value, element_of, inherited, replace
 
 
 def new_metric(request: Call, name: str) -> Value:
     """A metric with the options that it is given as its attributes, or a collection with its metrics."""
-    is_module = name.startswith(_PREFIXES[0])
+    is_module = name.startswith(f"{PACKAGES[0]}.")
     step = request.step(f"created by `{request.text}`")
     made = Value(
         Kind.MODULE if is_module else Kind.OBJECT,
@@ -56,10 +49,20 @@ def metrics_in(value: Value) -> list[Value]:
     """The metrics that a value may be or hold."""
     found = []
     for _, option in value.alternatives():
-        if option.kind in (Kind.MODULE, Kind.OBJECT) and option.name.startswith(_PREFIXES):
+        if option.kind in (Kind.MODULE, Kind.OBJECT) and is_metric(option.name):
             if option.name.rpartition(".")[2] in COLLECTIONS:
                 parts = option.elements or ((option.each,) if option.each is not None else ())
-                found += [metric for part in parts for metric in metrics_in(part)]
-            elif wait_table(option.name) is not None:
+                found += [metric for part in parts for metric in metrics_in(inherited(option, part))]
+            else:
                 found.append(option)
     return found
+
+
+def updated_by(call: ast.Call) -> tuple[str, ast.expr]:
+    """(how, the metric), if it is one that a call updates: by its method `update`, or by calling it."""
+    match call.func:
+        case ast.Attribute(value=owner, attr="update"):
+            return "update", owner
+        case ast.Attribute(value=owner, attr="forward"):
+            return "call", owner
+    return "call", call.func

@@ -10,7 +10,9 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from devlint.knowledge import canonical, torch_knowledge
+from devlint.knowledge.metrics import needs_one_device
 from devlint.placement.devices import is_device_name, is_setting
+from devlint.placement.metrics import metrics_in, updated_by
 from devlint.placement.values import HOST, NO_GUARDS, UNKNOWN, Guards, Kind, Place, Sort, Value, compatible
 
 if TYPE_CHECKING:
@@ -90,6 +92,15 @@ def _in_call(model: PlacementModel, node: ast.Call, record: Mapping[ast.expr, Va
     for guards, module in callee.alternatives():
         if module.is_module and guards == NO_GUARDS:
             yield from _in_module_call(node, module, given, record)
+    yield from _in_update(node, given, record)
+
+
+def _in_update(node: ast.Call, given: list[ast.expr], record: Mapping[ast.expr, Value]) -> Iterator[Mixing]:
+    """A metric that was left on the host, given what is on an accelerator."""
+    _, owner = updated_by(node)
+    for guards, metric in record.get(owner, UNKNOWN).alternatives():
+        if guards == NO_GUARDS and metric.place == HOST and any(needs_one_device(m.name) for m in metrics_in(metric)):
+            yield from _between(Sense.CALL, node, ast.unparse(node.func), Operand(owner, metric), given, record)
 
 
 def _in_module_call(

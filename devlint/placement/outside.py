@@ -8,11 +8,12 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 
 from devlint.knowledge import ecosystem, torch_knowledge
+from devlint.knowledge.metrics import is_metric
 from devlint.placement.devices import parse_device
 from devlint.placement.environment import access_path, is_under
 from devlint.placement.expressions import combined, leaves
 from devlint.placement.frameworks import ACCELERATOR
-from devlint.placement.metrics import makes_metric, new_metric
+from devlint.placement.metrics import new_metric
 from devlint.placement.request import Call, site_of, unknown_call
 from devlint.placement.standard import STANDARD, deep_copied, first_argument, gives_scalar
 from devlint.placement.values import (
@@ -68,7 +69,7 @@ def _meaning(name: str) -> Callable[[Call], Value]:
         return first_argument
     if name.startswith("numpy."):
         return gives_scalar if name in ("numpy.prod", "numpy.isscalar") else _array
-    if makes_metric(name):
+    if is_metric(name):
         return partial(new_metric, name=name)
     if name.startswith(("torch.cuda.", "torch.distributed.", "math.", "os.", "time.", "logging.")):
         return gives_scalar

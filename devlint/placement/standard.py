@@ -72,11 +72,12 @@ def first_argument(request: Call) -> Value:
 
 def deep_copied(request: Call) -> Value:
     """`copy.deepcopy`: the same, and moved by itself from here on."""
-    return either((g, _resited(v, site_of(request))) for g, v in first_argument(request).alternatives())
+    return either((g, resited(v, site_of(request))) for g, v in first_argument(request).alternatives())
 
 
-def _resited(value: Value, site: str) -> Value:
-    inner = _resited(value.inner, site) if value.inner is not None and value.kind is Kind.WRAPPER else value.inner
+def resited(value: Value, site: str) -> Value:
+    """A copy of a module, which is another object."""
+    inner = resited(value.inner, site) if value.inner is not None and value.kind is Kind.WRAPPER else value.inner
     return replace(value, site=site, inner=inner) if value.is_module else value
 
 

@@ -321,8 +321,8 @@ def _off_host(value: Value) -> Value:
 
 def inherited(container: Value, part: Value) -> Value:
     """A part of a container of modules, where the container is."""
-    if part.is_module and (container.place.off_host or container.place.sort is Sort.SAME):
-        return part.at(container.place)
+    if container.place.off_host or container.place.sort is Sort.SAME:
+        return with_parts(part, lambda value: value.at(container.place) if value.is_module else value)
     return displaced(part) if container.place.sort is Sort.UNKNOWN else part
 
 

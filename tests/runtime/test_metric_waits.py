@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 torchmetrics = pytest.importorskip("torchmetrics")
 
-from devlint.knowledge.metrics import UNSETTLED, wait_table  # noqa: E402
+from devlint.knowledge.metrics import UNSETTLED, needs_one_device, wait_table  # noqa: E402
 from devlint.runtime import virtual_cuda, watch_devices  # noqa: E402
 
 SCORES = torch.linspace(0.1, 0.9, 24).reshape(8, 3)
@@ -55,3 +55,17 @@ def test_what_is_not_known_counts_as_the_least():
 def test_metrics_that_never_wait_have_no_table():
     assert wait_table("torchmetrics.MeanSquaredError") is None
     assert wait_table("sklearn.metrics.Accuracy") is None
+
+
+@pytest.mark.parametrize("name", ["Accuracy", "MeanSquaredError", "MeanMetric", "CatMetric", "AUROC"])
+def test_a_metric_on_the_host_refuses_what_the_table_says(name):
+    options = {"task": "multiclass", "num_classes": 3} if name in ("Accuracy", "AUROC") else {}
+    given = {"MeanSquaredError": (SCORES, SCORES)}.get(name, INPUTS["scores" if options else "values"])
+    metric = getattr(torchmetrics, name)(**options)
+    with virtual_cuda(1):
+        tensors = [tensor.cuda() for tensor in given]
+        if needs_one_device(f"torchmetrics.{name}"):
+            with pytest.raises(RuntimeError, match="different devices"):
+                metric.update(*tensors)
+        else:
+            metric.update(*tensors)

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from devlint.findings import Edit, Note
-from devlint.knowledge.metrics import UNSETTLED, WaitTable, wait_table
+from devlint.knowledge.metrics import UNSETTLED, WaitTable, needs_one_device, wait_table
 from devlint.lazy import cst, m
 from devlint.placement.expressions import leaves
-from devlint.placement.metrics import metrics_in
+from devlint.placement.metrics import metrics_in, updated_by
 from devlint.placement.trees import walk
 from devlint.placement.values import HOST, Kind, Value
 from devlint.rule import Change, Effect, Report, Rule
@@ -111,7 +111,7 @@ class MetricInHotLoop(Rule):
     def judge(self, node: cst.Call, facts: Facts) -> Iterator[Report]:
         call = facts.node(node)
         assert isinstance(call, ast.Call)
-        waiting = [updated for updated in _updated(call, facts.model) if updated.waits()]
+        waiting = [updated for updated in _updated(call, facts.model) if updated.waits() and not updated.refuses()]
         given = _on_accelerator(call, facts) if waiting else None
         hot = facts.hot_loop(node) if given is not None else None
         if given is None or hot is None:
@@ -141,6 +141,10 @@ class _Updated(NamedTuple):
         """How often the host waits at least, also if the metric were told something else."""
         return self.table.waits(self.given | told)
 
+    def refuses(self) -> bool:
+        """Whether it takes nothing from an accelerator, being left on the host: that is the finding then (DEV202)."""
+        return self.metric.place == HOST and needs_one_device(self.metric.name)
+
     def maker(self, call: ast.Call, facts: Facts) -> ast.Call | None:
         """The call that decides the options: what made the metric, where that stands in the file."""
         return call if self.metric.kind is Kind.FUNCTION else _made_by(self.metric, facts)
@@ -148,9 +152,7 @@ class _Updated(NamedTuple):
 
 def _updated(call: ast.Call, model: PlacementModel) -> list[_Updated]:
     """The metrics that a call updates, and the function of one that it calls."""
-    how, owner = "call", call.func
-    if isinstance(call.func, ast.Attribute) and call.func.attr in ("update", "forward"):
-        how, owner = "update" if call.func.attr == "update" else "call", call.func.value
+    how, owner = updated_by(call)
     known: dict[str, object] = {"how": how}
     if _are_labels(call, model):
         known["predictions"] = "labels"
@@ -283,8 +285,13 @@ def _told(waiting: list[_Updated], remedy: _Remedy, call: ast.Call, facts: Facts
 
 
 def _with_option(updated: _Updated, maker: ast.Call | None, remedy: _Remedy, facts: Facts) -> Edit | None:
-    """The option put into the call that makes a metric, or put right there."""
-    if maker is None or any(isinstance(a, ast.Starred) for a in maker.args) or any(not k.arg for k in maker.keywords):
+    """The option put into the call that makes a metric, or put right there; a metric's clone isn't told options."""
+    if (
+        maker is None
+        or facts.model.qualified(maker.func) != updated.metric.name
+        or any(isinstance(a, ast.Starred) for a in maker.args)
+        or any(not k.arg for k in maker.keywords)
+    ):
         return None
     position = next(o.position for o in updated.table.options if o.name == remedy.option)
     given = [k.value for k in maker.keywords if k.arg == remedy.option]

@@ -30,8 +30,8 @@ class CrossDeviceCall(Rule):
 
     ## What it does
     Flags calls of a module whose parameters are on one device with an input that is on another: the batch that was
-    never moved, or the model that wasn't. Only modules that surely have parameters and don't move their inputs
-    themselves count; `DataParallel` and its like, and objects that a framework prepared, are left alone.
+    never moved, or the model that wasn't, or a metric of torchmetrics that was left on the host. Only modules that
+    surely have parameters and don't move their inputs themselves count; `DataParallel` and its like, and objects that a framework prepared, are left alone.
 
     ## Why is this bad
     `RuntimeError: Expected all tensors to be on the same device`, at the first step, on a machine with a GPU.
