@@ -36,6 +36,8 @@ from devlint.placement.values import (
     sequence_of,
 )
 
+WANDB_RUN = "wandb.Run"
+
 
 def outside(request: Call, name: str) -> Value:
     """What a call of something outside the project gives, going by its qualified name."""
@@ -353,6 +355,7 @@ OUTSIDE: dict[str, Callable[[Call], Value]] = {
     "torch.utils.data.default_collate": _collate,
     "torch.optim.swa_utils.AveragedModel": _averaged,
     "torch.Generator": _generator,
+    "wandb.init": lambda r: Value(Kind.OBJECT, name=WANDB_RUN),
     ACCELERATOR: lambda r: Value(Kind.OBJECT, PREFERRED, name=ACCELERATOR, likely=True),
     "accelerate.skip_first_batches": first_argument,
     "numpy.array": _array,

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from devlint.lazy import cst, m
+from devlint.placement.expressions import leaves
+from devlint.placement.outside import WANDB_RUN
 from devlint.placement.sources import dotted
 from devlint.placement.trees import walk
 from devlint.placement.values import Kind, Value
@@ -18,7 +20,8 @@ if TYPE_CHECKING:
     from devlint.placement.model import PlacementModel
     from devlint.placement.units import Unit
 
-TEXT_FUNCTIONS = {"builtins.print", "builtins.str", "builtins.repr", "builtins.format", "tqdm.write", "tqdm.tqdm.write"}
+TEXT_FUNCTIONS = {"builtins.print", "builtins.str", "builtins.repr", "builtins.format", "tqdm.write", "tqdm.tqdm.write",
+                  "wandb.log", "wandb.run.log", "mlflow.log_metric", "mlflow.log_metrics"}  # fmt: skip
 # Methods that write what they are given: of progress bars, loggers and TensorBoard's writer (its `make_np` copies to the
 # host). `debug` is left out: such messages are mostly not formatted at all.
 TEXT_METHODS = frozenset(
@@ -32,9 +35,9 @@ class PrintInHotLoop(Rule):
 
     ## What it does
     Flags `print`, f-strings, `%` and `format`, `str`, logging calls, progress-bar text (`set_postfix`,
-    `set_description`) and TensorBoard's `add_scalar` that are given an accelerator tensor at each pass of a hot loop.
-    Left alone: text under a step guard or in an exception handler, `logger.debug`, shapes, types and names, and the
-    names of files.
+    `set_description`), TensorBoard's `add_scalar`, `wandb.log` and mlflow's `log_metric` that are given an accelerator
+    tensor, or a dictionary or list with one, at each pass of a hot loop. Left alone: text under a step guard or in an
+    exception handler, `logger.debug`, shapes, types and names, and the names of files.
 
     ## Why is this bad
     The text needs the value, so the host waits until the accelerator has done all that was queued before it: one stall
@@ -75,7 +78,11 @@ class PrintInHotLoop(Rule):
 
     code = "DEV503"
     name = "print-in-hot-loop"
-    trigger = r"\b(?:print|str|repr|format|write)\s*\(|\b[fF][rR]?[\"']|\b[rR][fF][\"']|[\"']\s*%\s*[(\w]|\.\s*(?:set_\w+|info|warn\w*|error|critical|exception|add_\w+)\s*\("
+    trigger = (
+        r"\b(?:print|str|repr|format|write)\s*\(|\b[fF][rR]?[\"']|\b[rR][fF][\"']|[\"']\s*%\s*[(\w]|\.\s*(?:set_\w+|info|warn\w*|error|critical|exception|add_\w+)\s*\("
+        r"|\b(?:wandb(?:\.run)?|mlflow|\w*run)\.log(?:_metrics?)?\s*\("
+    )
+    alias = r"\bimport\s+(?:wandb|mlflow)\s+as\s+(\w+)"
     needs = stalls.NEEDS
     only_hot = True
     effect = Effect(syncs=4, words="print")
@@ -123,7 +130,13 @@ def _shown(node: cst.CSTNode, facts: Facts) -> Iterator[cst.BaseExpression]:
             yield right
         case cst.Call(func=func, args=args) if _writes(func, facts):
             for argument in args:
-                if argument.keyword is None or argument.keyword.value not in ("file", "end", "sep", "global_step"):
+                if argument.keyword is None or argument.keyword.value not in (
+                    "file",
+                    "end",
+                    "sep",
+                    "global_step",
+                    "step",
+                ):
                     yield from _parts(argument.value)
 
 
@@ -170,6 +183,8 @@ def _writes(func: cst.BaseExpression, facts: Facts) -> bool:
     match func:
         case cst.Attribute(value=cst.SimpleString() | cst.ConcatenatedString(), attr=cst.Name(value="format")):
             return True
+        case cst.Attribute(value=owner, attr=cst.Name(value="log")):
+            return facts.value(owner).name == WANDB_RUN
         case cst.Attribute(value=owner, attr=cst.Name(value=name)) if name in TEXT_METHODS:
             # An object of the project's own may do anything with it.
             value = facts.value(owner)
@@ -178,8 +193,12 @@ def _writes(func: cst.BaseExpression, facts: Facts) -> bool:
 
 
 def _tensor(node: cst.BaseExpression, facts: Facts) -> tuple[Value, bool] | None:
-    known = facts.on_accelerator(node)
-    return known if known is not None and known[0].is_tensor else None
+    """The tensor on an accelerator that an expression is, or holds: a dictionary is written with all that is in it."""
+    found = (facts.accelerated(leaf) for leaf in leaves(facts.value(node)))
+    return next((known for known in found if known is not None and known[0].is_tensor), None)
+
+
+_TEXT_NAMES = frozenset(name.rsplit(".", 1)[1] for name in TEXT_FUNCTIONS)
 
 
 def _makes_text(node: ast.AST) -> bool:
@@ -190,6 +209,6 @@ def _makes_text(node: ast.AST) -> bool:
             return True
         case ast.Call(func=func, args=args, keywords=keywords):
             name = (dotted(func) or (func.attr if isinstance(func, ast.Attribute) else "")).rsplit(".", 1)[-1]
-            text = name in ("print", "str", "repr", "format", "write") or name in TEXT_METHODS
+            text = name in _TEXT_NAMES or name in TEXT_METHODS
             return text and not all(isinstance(a, ast.Constant) for a in [*args, *(k.value for k in keywords)])
     return False
