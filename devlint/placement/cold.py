@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from devlint.placement.trees import walk
+from devlint.placement.trees import own_nodes, walk
 
 if TYPE_CHECKING:
     from devlint.placement.model import PlacementModel
@@ -52,8 +52,8 @@ class ColdCode:
             case ast.If(test=test, body=body, orelse=orelse):
                 if child in body:
                     guarded = self.is_step_guard(test) and not _steps(body)
-                    return guarded or _ends(body) or _runs_once(test, [*body, *self._run_by(body)])
-                return child in orelse and (_ends(orelse) or self._is_usual(test))
+                    return guarded or self._ends(body) or _runs_once(test, [*_flat(body), *self._run_by(body)])
+                return child in orelse and (self._ends(orelse) or self._is_usual(test))
             case ast.IfExp(test=test, body=body, orelse=other):
                 return (child is body and self.is_step_guard(test)) or (child is other and self._is_usual(test))
             case ast.BoolOp(op=ast.And(), values=values):
@@ -66,6 +66,26 @@ class ColdCode:
                 if child in block and self._after_skip(block, child, ast.Return):
                     return True
         return self.is_for_looking(parent, child)
+
+    def _ends(self, block: list[ast.stmt]) -> bool:
+        """A block after which the loop, or the program, is left: it runs once."""
+        match block[-1]:
+            case ast.Break() | ast.Raise():
+                return True
+            case ast.Return():
+                # Of a function that is called each step, it leaves no more than this call.
+                return self._is_in_own_loop(block[-1])
+            case ast.Expr(value=ast.Call() as called):
+                return _last_name(called) in _LEAVING_CALLS
+        return False
+
+    def _is_in_own_loop(self, node: ast.AST) -> bool:
+        for parent in self._model.ancestors(node):
+            if isinstance(parent, (ast.For, ast.AsyncFor, ast.While)):
+                return True
+            if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                return False
+        return False
 
     def is_for_looking(self, parent: ast.AST, child: ast.AST) -> bool:
         """Whether all of `parent`, loops in it included, is there to debug, to measure or to show something."""
@@ -120,7 +140,11 @@ class ColdCode:
             case ast.Compare():
                 return self._is_occasional(test)
             case ast.Call():
-                return _is_abnormal(test) or bool(_OCCASIONAL.search(ast.unparse(test.func)))
+                return (
+                    _is_abnormal(test)
+                    or bool(_OCCASIONAL.search(ast.unparse(test.func)))
+                    or self._answers_now_and_then(test)
+                )
             case ast.BinOp(op=ast.Mod()):
                 return False
         return self._is_flag(test)
@@ -174,6 +198,16 @@ class ColdCode:
                 return any(self.is_step_guard(v) or _counts(v) for v in self._model.assigned_values(test))
         return False
 
+    def _answers_now_and_then(self, call: ast.Call) -> bool:
+        """Whether a function of this file tells the steps: `def due(self, step): return step % self.every == 0`."""
+        function = self._model.function_called(call)
+        key = f"{function.name}()" if function is not None else ""
+        if function is None or key in self._asked:
+            return False
+        with _Asking(self._asked, key):
+            answers = [n.value for n in own_nodes(function) if isinstance(n, ast.Return) and n.value is not None]
+            return any(self.is_step_guard(answer) for answer in answers)
+
     def _run_by(self, body: list[ast.stmt]) -> Iterator[ast.stmt]:
         """The statements of the object's own methods that a block calls: `self.save_sample(batch)`."""
         called = {
@@ -188,7 +222,7 @@ class ColdCode:
         around = self._model.ancestors(body[0]) if called else ()
         for method in next((parent.body for parent in around if isinstance(parent, ast.ClassDef)), ()):
             if isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef)) and method.name in called:
-                yield from method.body
+                yield from _flat(method.body)
 
 
 class _Asking:
@@ -221,7 +255,15 @@ def _steps(block: list[ast.stmt]) -> bool:
     )
 
 
-def _runs_once(test: ast.expr, body: list[ast.stmt]) -> bool:
+def _flat(block: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a block, and of the `with` and `if` blocks in it."""
+    for statement in block:
+        yield statement
+        if isinstance(statement, (ast.With, ast.AsyncWith, ast.If)):
+            yield from _flat(statement.body)
+
+
+def _runs_once(test: ast.expr, body: Iterable[ast.stmt]) -> bool:
     """`if first: ...; first = False` and `if state is None: state = ...` run on one pass; `body` has all that is run."""
     match test:
         case ast.UnaryOp(op=ast.Not(), operand=subject):
@@ -285,16 +327,6 @@ def _last_name(node: ast.expr) -> str:
     if isinstance(node, ast.Call):
         node = node.func
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
-
-
-def _ends(block: list[ast.stmt]) -> bool:
-    """A block after which the loop is left: it runs once."""
-    match block[-1]:
-        case ast.Break() | ast.Return() | ast.Raise():
-            return True
-        case ast.Expr(value=ast.Call() as called):
-            return _last_name(called) in _LEAVING_CALLS
-    return False
 
 
 def _leaves(block: list[ast.stmt]) -> bool:

@@ -222,7 +222,13 @@ class Loops:
     def _hot(self, loop: Loop, reason: str, *, likely: bool, kind: Pass) -> HotLoop:
         where = loop.iter if isinstance(loop, ast.comprehension) else loop
         return HotLoop(
-            where.lineno, where.col_offset, reason, likely, node=loop, kind=kind, file=self._model.source.path
+            where.lineno,
+            where.col_offset,
+            f"each pass {reason}",
+            likely,
+            node=loop,
+            kind=kind,
+            file=self._model.source.path,
         )
 
     def _over_loader(self, iterated: ast.expr) -> bool | None:

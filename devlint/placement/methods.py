@@ -27,6 +27,7 @@ from devlint.placement.values import (
     Value,
     accelerator,
     element_of,
+    inherited,
     join,
     mapping_of,
     replace,
@@ -209,6 +210,10 @@ def _module_method(request: Call, receiver: Value, name: str) -> Value:
             return sequence_of(
                 sequence([SCALAR, Value(Kind.MODULE, receiver.place, likely=True, trail=receiver.trail)])
             )
+        case "items" | "values" if receiver.each is not None or receiver.elements is not None:
+            # Of a ModuleDict.
+            held = inherited(receiver, element_of(receiver))
+            return sequence_of(sequence([SCALAR, held]) if name == "items" else held)
         case "forward":
             return forward(request, receiver)
         case "register_buffer" | "register_parameter" | "add_module" | "register_module":

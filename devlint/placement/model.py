@@ -295,6 +295,11 @@ class PlacementModel:
             for _, node in model._calls_of(scope)
         ]
 
+    def function_called(self, call: ast.Call) -> FunctionNode | None:
+        """The function or method of this file that a call in a scope that was run calls."""
+        seen = self._analysis.functions.call_nodes.items()
+        return next((f.node for f, nodes in seen if call in nodes and f.source is self.source), None)
+
     def _calls_of(self, scope: FunctionModel) -> Iterator[tuple[FunctionModel, ast.Call]]:
         """The calls of a function that were seen in the scopes that were run, by the name that it has here."""
         for called, nodes in self._analysis.functions.call_nodes.items():

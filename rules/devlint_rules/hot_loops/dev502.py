@@ -28,8 +28,9 @@ class HostCopyInHotLoop(Rule):
     ## What it does
     Flags `.cpu()`, `.to("cpu")` and `.numpy()` on an accelerator tensor at each pass of a hot loop. Copies under a step
     guard, on the last pass, in an exception handler or after the loop are left alone, and so are those in loops that
-    make text: `generate` waits at each token anyway, and `batch_decode` works on the host. Where an evaluation hands each
-    batch to something on the host, only a measurement can tell whether it matters: such findings are `likely`.
+    make text (`generate` waits at each token anyway, and `batch_decode` works on the host), in `predict_step`, which
+    hands its results out, and those that PyTorch asks for, as `pack_padded_sequence` does. Where an evaluation hands
+    each batch to something on the host, only a measurement can tell whether it matters: such findings are `likely`.
 
     ## Why is this bad
     A copy to the host waits until the accelerator has done all that was queued before it, and the accelerator then
@@ -99,7 +100,7 @@ class HostCopyInHotLoop(Rule):
         found, moved = facts.node(node), facts.node(func.value)
         assert found is not None
         assert moved is not None
-        if (value.kind is Kind.UNKNOWN and stalls.is_no_tensor(moved, facts)) or _makes_text(hot):
+        if (value.kind is Kind.UNKNOWN and stalls.is_no_tensor(moved, facts)) or _is_wanted(found, hot, facts):
             return
         likely = likely or hot.likely or not _is_appended(found, facts) or stalls.under_no_grad(found, facts.model)
         change = _collected(found, func.value, hot, facts)
@@ -114,15 +115,29 @@ class HostCopyInHotLoop(Rule):
 
 
 # Methods of language models and tokenizers: what generates waits at each token, and text is made on the host.
-_TEXT_MAKERS = frozenset({"generate", "batch_decode"})
+_TEXT_MAKERS = frozenset({"generate", "batch_decode", "ids_to_text"})
+# Functions that take an argument on the host only.
+_HOST_TAKERS = frozenset({"pack_padded_sequence"})
 
 
-def _makes_text(hot: HotLoop) -> bool:
-    """A pass that makes text of what a model gives: one copy of the tokens is nothing beside that."""
-    return hot.node is not None and any(
+def _is_wanted(copy: ast.expr, hot: HotLoop, facts: Facts) -> bool:
+    """Whether the host needs each copy: of predictions, which are handed out, of lengths, of what becomes text."""
+    scope = facts.model.enclosing_scope(copy)
+    if not isinstance(scope, ast.Module) and scope.name == "predict_step":
+        return True
+    call = next((p for p in facts.model.ancestors(copy) if isinstance(p, ast.Call)), None)
+    if call is not None and _last_part(call.func) in _HOST_TAKERS:
+        return True
+    # One copy of the tokens is nothing beside making them, or text of them.
+    around = hot.node or (scope if hot.kind == "step" else None)
+    return around is not None and any(
         isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.func.attr in _TEXT_MAKERS
-        for n in ast.walk(hot.node)
+        for n in ast.walk(around)
     )
+
+
+def _last_part(func: ast.expr) -> str:
+    return func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
 
 
 def _goes_to_host(node: cst.Call, func: cst.Attribute, facts: Facts) -> bool:

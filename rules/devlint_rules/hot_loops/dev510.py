@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,20 +12,21 @@ from devlint.knowledge.metrics import UNSETTLED, WaitTable, needs_one_device, wa
 from devlint.lazy import cst, m
 from devlint.placement.expressions import leaves
 from devlint.placement.metrics import metrics_in, updated_by
-from devlint.placement.trees import walk
+from devlint.placement.trees import own_nodes, walk
 from devlint.placement.values import HOST, Kind, Value
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.hot_loops import stalls
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
+    from devlint.placement.loops import HotLoop
     from devlint.placement.model import PlacementModel
     from devlint.placement.units import Unit
 
 # What a metric can be told so that it waits less, and what that means.
 REMEDIES: dict[str, tuple[object, str]] = {
     "validate_args": (False, "`validate_args=False` leaves out the checks of the values"),
-    "nan_strategy": ("disable", '`nan_strategy="disable"` leaves out the search for NaN'),
+    "nan_strategy": ("disable", '`nan_strategy="disable"` (torchmetrics 1.6.2) leaves out the search for NaN'),
     "device": ("cuda", "tell it the device of its inputs, `device=`: it copies them to the host"),
 }
 ONCE = "collect its inputs on the device and update it once after the loop, or update it on some steps only"
@@ -38,7 +40,7 @@ class MetricInHotLoop(Rule):
     loop, where the metric waits for the accelerator by itself: to check the values, to look for NaN, to count, or
     because it keeps its state on the host. How often each metric waits, with which options, was measured with the
     runtime companion on the libraries' own code; metrics that don't wait, such as
-    `Accuracy(task="multiclass", ...)` of torchmetrics on scores, are left alone.
+    `Accuracy(task="multiclass", ...)` of torchmetrics on scores, are left alone, and so are those in evaluations that can't be told to wait less.
 
     ## Why is this bad
     Nothing in the loop looks like a read, and yet the host waits until all work that was queued is done, and the
@@ -118,6 +120,9 @@ class MetricInHotLoop(Rule):
             return
         value, likely = given
         remedy = _Remedy.of(waiting)
+        if remedy is None and _evaluates(call, hot, facts):
+            # Nothing could be told it, and nobody keeps all the outputs of an evaluation to save its stalls.
+            return
         change = _told(waiting, remedy, call, facts) if remedy is not None else None
         yield Report(
             node,
@@ -189,6 +194,16 @@ def _told_as(name: str, value: Value) -> object:
     return value.constant if value.kind is Kind.CONSTANT else UNSETTLED
 
 
+_EVALUATION = re.compile(r"valid|eval|test|predict|infer", re.IGNORECASE)
+
+
+def _evaluates(call: ast.Call, hot: HotLoop, facts: Facts) -> bool:
+    """Whether the pass is one of an evaluation: no graph is built, or the function is called so."""
+    scope = facts.model.enclosing_scope(call)
+    name = "" if isinstance(scope, ast.Module) else scope.name
+    return stalls.under_no_grad(call, facts.model) or bool(_EVALUATION.search(f"{name} {hot.reason}"))
+
+
 def _on_accelerator(call: ast.Call, facts: Facts) -> tuple[Value, bool] | None:
     """The first of the arguments that is on an accelerator, alone or in a tuple."""
     for node in (*call.args, *(k.value for k in call.keywords)):
@@ -211,6 +226,8 @@ _LABEL_TYPES = frozenset({"torch.long", "torch.int64", "torch.int", "torch.int32
 _KEEPING = frozenset(
     {"detach", "view", "reshape", "flatten", "squeeze", "unsqueeze", "contiguous", "to", "cuda", "transpose", "permute"}
 )
+# Names and functions are followed this far.
+_FARTHEST = 4
 # Functions and methods whose second result is one of positions.
 _RANKING = frozenset({"max", "min", "topk", "sort", "median", "mode"})
 
@@ -221,37 +238,56 @@ def _are_labels(call: ast.Call, model: PlacementModel) -> bool:
     if isinstance(first, ast.Tuple) and first.elts:
         # The pair that ignite's metrics take.
         first = first.elts[0]
-    if isinstance(first, ast.Name):
-        assigned = model.assigned_values(first)
-        return bool(assigned) and all(map(_gives_labels, assigned))
-    return first is not None and _gives_labels(first)
+    return first is not None and _gives_labels(first, model)
 
 
-def _gives_labels(node: ast.expr) -> bool:
+def _gives_labels(node: ast.expr, model: PlacementModel, back: int = 0) -> bool:
+    """Whether an expression surely gives labels, names and the file's own functions followed some way back."""
     match node:
+        case ast.Name():
+            return back < _FARTHEST and _all_labels(model.assigned_values(node), model, back)
         case ast.Compare():
             return True
         case ast.Call(func=ast.Attribute(attr="to" | "type"), args=[dtype]) if ast.unparse(dtype) in _LABEL_TYPES:
             return True
-        case ast.Call(func=ast.Attribute(value=receiver, attr=name)):
-            return name in _LABELS or (name in _KEEPING and _gives_labels(receiver))
+        case ast.Call(func=ast.Attribute(attr=name)) if name in _LABELS:
+            return True
+        case ast.Call(func=ast.Attribute(value=receiver, attr=name)) if name in _KEEPING:
+            return _gives_labels(receiver, model, back)
+        case ast.Call():
+            return back < _FARTHEST and _all_labels(_returned_by(node, model), model, back)
         case ast.Subscript(value=ast.Call(func=ast.Attribute(attr=name)), slice=ast.Constant(value=part)) if (
             name in _RANKING
         ):
             return part == 1
         case ast.Attribute(value=ast.Call(func=ast.Attribute(attr=name)), attr="indices") if name in _RANKING:
             return True
+        case ast.Subscript(value=ast.Call() as call, slice=ast.Constant(value=int() as part)):
+            tuples = [returned for returned in _returned_by(call, model) if isinstance(returned, ast.Tuple)]
+            parts = [each.elts[part] for each in tuples if part < len(each.elts)]
+            return back < _FARTHEST and _all_labels(parts, model, back)
         case ast.Subscript(value=value) | ast.UnaryOp(op=ast.Invert(), operand=value):
-            return _gives_labels(value)
+            return _gives_labels(value, model, back)
     return False
+
+
+def _all_labels(nodes: list[ast.expr], model: PlacementModel, back: int) -> bool:
+    return bool(nodes) and all(_gives_labels(node, model, back + 1) for node in nodes)
+
+
+def _returned_by(call: ast.Call, model: PlacementModel) -> list[ast.expr]:
+    """What a function of the file that is called may return."""
+    function = model.function_called(call)
+    returns = [n for n in own_nodes(function) if isinstance(n, ast.Return)] if function is not None else []
+    return [each.value for each in returns if each.value is not None]
 
 
 # -- what to write instead ---------------------------------------------------------------------------------------------
 
 
 def _times(count: int) -> str:
-    # Those that wait for each class, or each element, wait as often as there are.
-    return {1: "once", 2: "twice"}.get(count, f"{count} times" if count <= 6 else "many times")
+    # Those that wait for each class, or each image, wait as often as there are.
+    return {1: "once", 2: "twice"}.get(count, "several times")
 
 
 class _Remedy(NamedTuple):
