@@ -17,12 +17,12 @@ from devlint.placement.trees import kept_on_node
 from devlint.placement.values import (
     BUFFER,
     EMPTY,
-    HOST,
     NO_GUARDS,
     UNKNOWN,
     Guards,
     Happening,
     Kind,
+    Sort,
     Value,
     either,
     element_of,
@@ -129,7 +129,7 @@ class Frame:
         if (
             path
             and known is not None
-            and known.kind is Kind.BATCH
+            and (known.kind is Kind.BATCH or (known.kind is Kind.UNKNOWN and known.place.sort is not Sort.UNKNOWN))
             and value.kind in (Kind.BATCH, Kind.TENSOR, Kind.UNKNOWN)
         ):
             # `for k in batch: batch[k] = batch[k].to(device)` moves the batch, part by part.
@@ -251,7 +251,7 @@ class Frame:
         self.env = merge(taken, skipped)
         if condition_of(node.test).asks_for_type and not taken.dead:
             # `if isinstance(v, Tensor): batch[k] = v.to(device)` moves whatever can be moved.
-            self.env.values.update({p: v for p, v in taken.values.items() if _left_host(skipped.values.get(p), v)})
+            self.env.values.update({p: v for p, v in taken.values.items() if _is_moved(skipped.values.get(p), v)})
 
     def _for(self, node: ast.For | ast.AsyncFor) -> None:
         iterable = evaluate(self, node.iter)
@@ -264,6 +264,7 @@ class Frame:
         state = self.env
         breaks: list[Environment] = []
         iterated = _iterated(node)
+        whole: Value | None = None
         for _ in range(MAX_PASSES):
             self._breaks.append([])
             self._continues.append([])
@@ -279,13 +280,15 @@ class Frame:
                 after = merge(after, other)
             breaks = self._breaks.pop()
             joined = merge(state, after)
-            if iterated in after.values and not after.dead:
-                # A loop over a container's parts sees them all: what it does to each holds for the whole.
-                joined.values[iterated] = after.values[iterated]
+            if iterated in after.values and iterated in state.values and not after.dead:
+                # A loop over a container's parts sees each as it was before: what it does to it holds for the whole after.
+                joined.values[iterated], whole = state.values[iterated], after.values[iterated]
             if joined.values == state.values:
                 break
             state = joined
         self.env = state
+        if whole is not None:
+            self.env.values[iterated] = whole
         if test is not None and not breaks:
             narrowing.assume(self, self.env, test, False)
         # `while True` ends by `break` alone.
@@ -417,10 +420,11 @@ class Frame:
         pass
 
 
-def _left_host(before: Value | None, after: Value) -> bool:
-    return (
-        before is not None and before.kind is after.kind is Kind.BATCH and before.place == HOST and after.place != HOST
-    )
+def _is_moved(before: Value | None, after: Value) -> bool:
+    """Whether the parts of a batch, or of something that holds what was computed, were put elsewhere."""
+    if before is None or before.kind is not after.kind or before.kind not in (Kind.BATCH, Kind.UNKNOWN):
+        return False
+    return before.place != after.place and before.place.sort is not Sort.UNKNOWN
 
 
 def _iterated(node: ast.For | ast.AsyncFor | ast.While) -> str:
