@@ -91,6 +91,9 @@ class HostTensorInHotLoop(Rule):
         hot = facts.hot_loop(node) if known is not None else None
         if copied is None or known is None or hot is None or isinstance(hot.node, ast.comprehension):
             return
+        if isinstance(facts.statement, ast.Return):
+            # What to give where there is nothing to compute: whoever gets it may change it.
+            return
         around = hot.node or facts.model.enclosing_scope(facts.statement)
         changes = Changes(around, facts)
         if not changes.leave(copied) or _is_changed(facts.node(node), facts.statement, around):
