@@ -205,7 +205,7 @@ def _decides(tested: cst.BaseExpression, facts: Facts) -> tuple[Value, bool] | N
         case cst.Comparison(
             left=left, comparisons=[cst.ComparisonTarget(operator=cst.In() | cst.NotIn(), comparator=right)]
         ):
-            if facts.value(right).kind in (Kind.MAPPING, Kind.UNKNOWN):
+            if any(v.kind in (Kind.MAPPING, Kind.UNKNOWN) for _, v in facts.value(right).alternatives()):
                 # Keys are told apart by identity and hash.
                 return None
             return _tensor(left, facts) if facts.value(right).kind is Kind.SEQUENCE else _tensor(right, facts)
