@@ -83,6 +83,7 @@ class Analysis:
         self.closures.clear()
         self.functions.call_log.clear()
         self.functions.call_nodes.clear()
+        self.functions.called.clear()
         self.workings.close()
         self.source.close()
 

@@ -205,8 +205,19 @@ class ColdCode:
         if function is None or key in self._asked:
             return False
         with _Asking(self._asked, key):
-            answers = [n.value for n in own_nodes(function) if isinstance(n, ast.Return) and n.value is not None]
-            return any(self.is_step_guard(answer) for answer in answers)
+            answers = [n for n in own_nodes(function) if isinstance(n, ast.Return) and not _is_false(n.value)]
+            return bool(answers) and all(self._is_occasional_answer(answer) for answer in answers)
+
+    def _is_occasional_answer(self, answer: ast.Return) -> bool:
+        """`return step % 10 == 0`, or `if step % 10 == 0: return True`."""
+        if answer.value is not None and self.is_step_guard(answer.value):
+            return True
+        child: ast.AST = answer
+        for parent in self._model.ancestors(answer):
+            if isinstance(parent, ast.If) and child in parent.body and self.is_step_guard(parent.test):
+                return True
+            child = parent
+        return False
 
     def _run_by(self, body: list[ast.stmt]) -> Iterator[ast.stmt]:
         """The statements of the object's own methods that a block calls: `self.save_sample(batch)`."""
@@ -253,6 +264,10 @@ def _steps(block: list[ast.stmt]) -> bool:
         for statement in block
         for n in ast.walk(statement)
     )
+
+
+def _is_false(value: ast.expr | None) -> bool:
+    return value is None or (isinstance(value, ast.Constant) and not value.value)
 
 
 def _flat(block: list[ast.stmt]) -> Iterator[ast.stmt]:

@@ -61,6 +61,8 @@ class Functions:
         # What was seen of each function's calls in the scopes that rules ask about.
         self.call_log: dict[FunctionModel, list[dict[str, Value]]] = defaultdict(list)
         self.call_nodes: dict[FunctionModel, dict[ast.Call, None]] = defaultdict(dict)
+        # The other way round.
+        self.called: dict[ast.Call, FunctionModel] = {}
 
     def parameters(self, function: FunctionModel, cls: ClassModel | None, frame: Frame) -> dict[str, Value]:
         """The parameters' values where a function is looked at by itself: call sites, annotations, defaults, names."""
@@ -119,6 +121,7 @@ class Functions:
         if request.frame.tells:
             self.call_log[function].append(bound)
             self.call_nodes[function][request.node] = None
+            self.called[request.node] = function
         value, effects = self._run(function, bound, request.frame.depth + 1)
         env = request.frame.env
         request.frame.happenings.update(dict.fromkeys(effects.happenings))

@@ -297,8 +297,8 @@ class PlacementModel:
 
     def function_called(self, call: ast.Call) -> FunctionNode | None:
         """The function or method of this file that a call in a scope that was run calls."""
-        seen = self._analysis.functions.call_nodes.items()
-        return next((f.node for f, nodes in seen if call in nodes and f.source is self.source), None)
+        function = self._analysis.functions.called.get(call)
+        return function.node if function is not None and function.source is self.source else None
 
     def _calls_of(self, scope: FunctionModel) -> Iterator[tuple[FunctionModel, ast.Call]]:
         """The calls of a function that were seen in the scopes that were run, by the name that it has here."""

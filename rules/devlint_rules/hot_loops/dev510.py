@@ -198,10 +198,13 @@ _EVALUATION = re.compile(r"valid|eval|test|predict|infer", re.IGNORECASE)
 
 
 def _evaluates(call: ast.Call, hot: HotLoop, facts: Facts) -> bool:
-    """Whether the pass is one of an evaluation: no graph is built, or the function is called so."""
+    """Whether the pass is one of an evaluation: nothing is trained in it, and it builds no graph or is called so."""
     scope = facts.model.enclosing_scope(call)
-    name = "" if isinstance(scope, ast.Module) else scope.name
-    return stalls.under_no_grad(call, facts.model) or bool(_EVALUATION.search(f"{name} {hot.reason}"))
+    names = f"{'' if isinstance(scope, ast.Module) else scope.name} {hot.reason}"
+    around = hot.node or scope
+    if "train" in names or any(isinstance(n, ast.Attribute) and n.attr == "backward" for n in own_nodes(around)):
+        return False
+    return stalls.under_no_grad(call, facts.model) or bool(_EVALUATION.search(names))
 
 
 def _on_accelerator(call: ast.Call, facts: Facts) -> tuple[Value, bool] | None:
