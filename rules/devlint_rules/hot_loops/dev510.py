@@ -158,20 +158,18 @@ class _Updated(NamedTuple):
 def _updated(call: ast.Call, model: PlacementModel) -> list[_Updated]:
     """The metrics that a call updates, and the function of one that it calls."""
     how, owner = updated_by(call)
-    known: dict[str, object] = {"how": how}
-    if _are_labels(call, model):
-        known["predictions"] = "labels"
     found = []
     for metric in metrics_in(model.value(owner)):
         table = wait_table(metric.name)
         if table is not None:
             options = zip(metric.keys or (), metric.elements or (), strict=True)
-            found.append(_Updated(metric, table, known | {name: _told_as(name, value) for name, value in options}))
+            found.append(_Updated(metric, table, {name: _told_as(name, value) for name, value in options}))
     name = model.qualified(call.func) if not found else None
     table = wait_table(name) if name is not None and name.rpartition(".")[2].islower() else None
     if name is not None and table is not None:
-        found.append(_Updated(Value(Kind.FUNCTION, name=name), table, known | _given_to_function(call, table, model)))
-    return found
+        found.append(_Updated(Value(Kind.FUNCTION, name=name), table, _given_to_function(call, table, model)))
+    known = {"how": how} | ({"predictions": "labels"} if found and _are_labels(call, model) else {})
+    return [updated._replace(given=known | updated.given) for updated in found]
 
 
 def _given_to_function(call: ast.Call, table: WaitTable, model: PlacementModel) -> dict[str, object]:
