@@ -160,7 +160,8 @@ class ColdCode:
             case ast.Compare() if _counts(test) or _is_abnormal(test) or self._looks_at_clock(test):
                 return True
             case ast.Compare(left=left, ops=[ast.In()]):
-                return _is_counter(left)
+                # `step in self.log_steps`, `check_idx in (1, 2, 4)`.
+                return _is_counter(left) or _last_name(left).endswith(("_idx", "_step", "_iter"))
             case ast.Compare(left=left, ops=[ast.Eq()], comparators=[right]):
                 return _is_position(left, right) or _is_position(right, left)
             case ast.Compare(left=left, ops=[ast.Lt() | ast.LtE()], comparators=[right]) if _is_counter(left):
