@@ -147,40 +147,25 @@ class Frame:
             )
 
     def _unpack(self, targets: list[ast.expr], value: Value, node: ast.AST) -> None:
-        count = len(targets)
         starred = next((i for i, t in enumerate(targets) if isinstance(t, ast.Starred)), None)
-        if (
-            value.kind is Kind.SEQUENCE
-            and value.elements is not None
-            and (starred is not None or len(value.elements) == count)
-        ):
+        for target, part in zip(targets, self._parts(value, len(targets), starred), strict=True):
+            self.bind(target, part, node)
+
+    def _parts(self, value: Value, count: int, starred: int | None) -> list[Value]:
+        """What unpacking a value gives so many names, the rest to the one that is starred."""
+        if value.kind is Kind.EITHER and starred is None:
+            rows = [[(guards, part) for part in self._parts(option, count, None)] for guards, option in value.options]
+            return [either(column) for column in zip(*rows, strict=True)]
+        if value.kind is Kind.SEQUENCE and value.elements is not None:
             elements = list(value.elements)
             if starred is not None:
-                after = count - starred - 1
-                middle = elements[starred : len(elements) - after]
-                elements = [
-                    *elements[:starred],
-                    sequence_of(element_of(Value(Kind.SEQUENCE, elements=tuple(middle)))),
-                    *elements[len(elements) - after :],
-                ]
+                end = len(elements) - (count - starred - 1)
+                rest = element_of(Value(Kind.SEQUENCE, elements=tuple(elements[starred:end])))
+                elements[starred:end] = [sequence_of(rest)]
             if len(elements) == count:
-                for target, element in zip(targets, elements, strict=True):
-                    self.bind(target, element, node)
-                return
-        if value.kind is Kind.EITHER and starred is None:
-            columns = [[(guards, part) for part in self._parts(option, count)] for guards, option in value.options]
-            for target, column in zip(targets, zip(*columns, strict=True), strict=True):
-                self.bind(target, either(column), node)
-            return
+                return elements
         each = self.analysis.iterate(value)
-        for i, target in enumerate(targets):
-            self.bind(target, sequence_of(each) if i == starred else each, node)
-
-    def _parts(self, value: Value, count: int) -> list[Value]:
-        """What unpacking a value gives so many names."""
-        if value.kind is Kind.SEQUENCE and value.elements is not None and len(value.elements) == count:
-            return list(value.elements)
-        return [self.analysis.iterate(value)] * count
+        return [sequence_of(each) if i == starred else each for i in range(count)]
 
     def value_of(self, node: ast.expr) -> Value:
         """The value of an expression at this point."""
