@@ -16,7 +16,7 @@ import json
 import math
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from importlib import import_module, metadata
 from itertools import product
@@ -207,6 +207,7 @@ def waits(make: Callable[[], Any], how: str, given: tuple[torch.Tensor, ...], *,
                 update()
             return watched.report().sync_count
     except Exception:
+        # Libraries refuse an option or a shape each in their own way.
         return None
 
 
@@ -270,30 +271,27 @@ def _compact(
 def refuses(made: Callable[..., Any], inputs: tuple[str, ...], name: str) -> bool:
     """Whether a metric on the host refuses all inputs on the accelerator that it takes there."""
     taken = parameters(made)
-    averages = [{"average": a} for a in (*CHOICES["average"],)] if "average" in taken else [{}]
+    averages = [{"average": a} for a in CHOICES["average"]] if "average" in taken else [{}]
     tried = [
-        _updates(partial(build, made, taken, options | ({"task": kind} if "task" in taken else {})), form)
+        (partial(build, made, taken, options | ({"task": kind} if "task" in taken else {})), form.make)
         for kind in inputs
         if suits(name, kind)
         for options in averages
         for form in FORMS[kind]
     ]
-    known = [taken_there for works, taken_there in tried if works]
-    return bool(known) and not any(known)
-
-
-def _updates(make: Callable[[], Any], form: Form) -> tuple[bool, bool]:
-    """Whether a metric on the host takes an input that is there, and one that is on the accelerator."""
     with virtual_cuda(1):
-        try:
-            make().update(*form.make())
-        except Exception:
-            return False, False
-        try:
-            make().update(*(tensor.cuda() for tensor in form.make()))
-        except Exception:
-            return True, False
-    return True, True
+        works = [(make, given) for make, given in tried if _takes(make, given())]
+        return bool(works) and not any(_takes(make, [tensor.cuda() for tensor in given()]) for make, given in works)
+
+
+def _takes(make: Callable[[], Any], given: Iterable[torch.Tensor]) -> bool:
+    """Whether a metric can be made, and updated with an input."""
+    try:
+        make().update(*given)
+    except Exception:
+        # Libraries refuse an option, a shape or a device each in their own way.
+        return False
+    return True
 
 
 def main() -> int:

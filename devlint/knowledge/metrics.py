@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from itertools import product
-from typing import Any
+from typing import Any, Final
 
 # The packages that the tables are of. Metrics of the first are modules, and move as modules do.
 PACKAGES = ("torchmetrics", "torcheval", "ignite", "monai")
@@ -20,12 +20,8 @@ COLLECTIONS = frozenset({"MetricCollection", "ClasswiseWrapper", "MinMaxMetric",
 _PREFIXES = tuple(f"{package}." for package in PACKAGES)
 
 
-@dataclass(frozen=True)
-class Unsettled:
-    """An option that is given something, but not known what."""
-
-
-UNSETTLED = Unsettled()
+# The value of an option that is given something, but not known what.
+UNSETTLED: Final = object()
 
 
 @dataclass(frozen=True)

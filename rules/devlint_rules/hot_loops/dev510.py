@@ -12,6 +12,7 @@ from devlint.knowledge.metrics import UNSETTLED, WaitTable, needs_one_device, wa
 from devlint.lazy import cst, m
 from devlint.placement.expressions import leaves
 from devlint.placement.metrics import metrics_in, updated_by
+from devlint.placement.request import site_at
 from devlint.placement.trees import own_nodes, walk
 from devlint.placement.values import HOST, Kind, Value
 from devlint.rule import Change, Effect, Report, Rule
@@ -40,7 +41,8 @@ class MetricInHotLoop(Rule):
     loop, where the metric waits for the accelerator by itself: to check the values, to look for NaN, to count, or
     because it keeps its state on the host. How often each metric waits, with which options, was measured with the
     runtime companion on the libraries' own code; metrics that don't wait, such as
-    `Accuracy(task="multiclass", ...)` of torchmetrics on scores, are left alone, and so are those in evaluations that can't be told to wait less.
+    `Accuracy(task="multiclass", ...)` of torchmetrics on scores, are left alone, and so are those in
+    evaluations that can't be told to wait less.
 
     ## Why is this bad
     Nothing in the loop looks like a read, and yet the host waits until all work that was queued is done, and the
@@ -120,16 +122,17 @@ class MetricInHotLoop(Rule):
             return
         value, likely = given
         remedy = _Remedy.of(waiting)
+        makers = [w.maker(call, facts) for w in waiting]
         if remedy is None and _evaluates(call, hot, facts):
             # Nothing could be told it, and nobody keeps all the outputs of an evaluation to save its stalls.
             return
-        change = _told(waiting, remedy, call, facts) if remedy is not None else None
+        change = _told(waiting, makers, remedy, facts) if remedy is not None else None
         yield Report(
             node,
             f"`{facts.name_of(node)}` reads its inputs back: the host waits for {stalls.place_of(value)} "
             f"{_times(max(w.waits() for w in waiting))} at each step",
             "likely" if likely or hot.likely or stalls.under_no_grad(call, facts.model) else "certain",
-            notes=(*_made_notes(waiting, facts), *stalls.loop_notes(hot, value, facts)),
+            notes=(*_made_notes(makers, call, facts), *stalls.loop_notes(hot, value, facts)),
             hint=None if change else remedy.text if remedy is not None else ONCE,
             change=change,
         )
@@ -313,12 +316,13 @@ class _Remedy(NamedTuple):
         return None
 
 
-def _told(waiting: list[_Updated], remedy: _Remedy, call: ast.Call, facts: Facts) -> Change | None:
+def _told(waiting: list[_Updated], makers: list[ast.Call | None], remedy: _Remedy, facts: Facts) -> Change | None:
     """The option given where the metrics are made."""
     if not remedy.whole or remedy.option == "device":
         return None
-    edits = [edit for w in waiting if (edit := _with_option(w, w.maker(call, facts), remedy, facts)) is not None]
-    return Change(remedy.text, "unsafe", edits=tuple(dict.fromkeys(edits))) if len(edits) == len(waiting) else None
+    edits = [_with_option(w, maker, remedy, facts) for w, maker in zip(waiting, makers, strict=True)]
+    known = tuple(dict.fromkeys(edit for edit in edits if edit is not None))
+    return Change(remedy.text, "unsafe", edits=known) if None not in edits else None
 
 
 def _with_option(updated: _Updated, maker: ast.Call | None, remedy: _Remedy, facts: Facts) -> Edit | None:
@@ -337,21 +341,15 @@ def _with_option(updated: _Updated, maker: ast.Call | None, remedy: _Remedy, fac
     return facts.replaced(given[0], code) if given else facts.with_argument(maker, f"{remedy.option}={code}")
 
 
-def _made_notes(waiting: list[_Updated], facts: Facts) -> Iterator[Note]:
-    for maker in dict.fromkeys(_made_by(w.metric, facts) for w in waiting):
-        if maker is not None:
+def _made_notes(makers: list[ast.Call | None], call: ast.Call, facts: Facts) -> Iterator[Note]:
+    for maker in dict.fromkeys(makers):
+        # A function is its own maker: the finding stands there.
+        if maker is not None and maker is not call:
             yield facts.note("the metric is made here", maker)
 
 
 def _made_by(metric: Value, facts: Facts) -> ast.Call | None:
     """The call that made a metric, where that stands in the file: the shortest of a chain that starts there."""
-    before, _, place = metric.site.partition(f"{facts.model.source.path}:")
-    if before or not place:
-        return None
-    line, column = map(int, place.split(":"))
-    calls = [
-        n
-        for n in ast.walk(facts.model.source.tree)
-        if isinstance(n, ast.Call) and (n.lineno, n.col_offset) == (line, column)
-    ]
+    source = facts.model.source
+    calls = [n for n in ast.walk(source.tree) if isinstance(n, ast.Call) and site_at(source.path, n) == metric.site]
     return min(calls, key=lambda n: (n.end_lineno or 0, n.end_col_offset or 0), default=None)
