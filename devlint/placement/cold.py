@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from devlint.placement.sources import last_name
 from devlint.placement.trees import own_nodes, walk
 
 if TYPE_CHECKING:
@@ -222,15 +223,11 @@ class ColdCode:
 
     def _run_by(self, body: list[ast.stmt]) -> Iterator[ast.stmt]:
         """The statements of the object's own methods that a block calls: `self.save_sample(batch)`."""
-        called = {
-            statement.value.func.attr
-            for statement in body
-            if isinstance(statement, ast.Expr)
-            and isinstance(statement.value, ast.Call)
-            and isinstance(statement.value.func, ast.Attribute)
-            and isinstance(statement.value.func.value, ast.Name)
-            and statement.value.func.value.id == "self"
-        }
+        called = set[str]()
+        for statement in body:
+            match statement:
+                case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=name))):
+                    called.add(name)
         around = self._model.ancestors(body[0]) if called else ()
         for method in next((parent.body for parent in around if isinstance(parent, ast.ClassDef)), ()):
             if isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef)) and method.name in called:
@@ -340,9 +337,7 @@ def _is_counter(node: ast.expr) -> bool:
 
 def _last_name(node: ast.expr) -> str:
     """`perf_counter` of `time.perf_counter()`."""
-    if isinstance(node, ast.Call):
-        node = node.func
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    return last_name(node.func if isinstance(node, ast.Call) else node)
 
 
 def _leaves(block: list[ast.stmt]) -> bool:

@@ -14,7 +14,7 @@ from devlint.knowledge import ecosystem
 from devlint.placement.cold import ColdCode, is_warm_up
 from devlint.placement.conditions import is_for_the_host
 from devlint.placement.importers import is_test
-from devlint.placement.sources import FunctionNode
+from devlint.placement.sources import FunctionNode, last_name
 from devlint.placement.trees import children, own_nodes, walk
 from devlint.placement.values import OVER_LOADER, Kind, Step, Value
 
@@ -298,8 +298,7 @@ class Loops:
         value = self._model.value(node)
         if any(v.kind is Kind.OPTIMIZER for _, v in value.alternatives()):
             return True
-        name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
-        return value.kind is Kind.UNKNOWN and "optim" in name.lower()
+        return value.kind is Kind.UNKNOWN and "optim" in last_name(node).lower()
 
     def _calls_module(self, func: ast.expr, targets: set[str]) -> bool:
         if isinstance(func, ast.Name) and func.id in targets:

@@ -13,6 +13,7 @@ from devlint.placement.expressions import combined
 from devlint.placement.frameworks import ACCELERATOR, accelerator_method
 from devlint.placement.metrics import metrics_in
 from devlint.placement.request import Call, forward, site_of, unknown_call
+from devlint.placement.sources import last_name
 from devlint.placement.standard import resited
 from devlint.placement.values import (
     BUFFER,
@@ -65,10 +66,9 @@ def moved_place(request: Call, receiver: Value, name: str) -> tuple[Place, bool]
 
 def _may_be_device(value: Value, node: ast.expr) -> bool:
     """Whether an argument of `.to` that names no place may be a device: `weight_dtype` isn't, and neither is torch.half."""
-    name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
     if value.kind is Kind.EITHER:
         return not all(v.kind is Kind.REFERENCE for _, v in value.options)
-    return value.kind is Kind.UNKNOWN and not name.lower().endswith("dtype")
+    return value.kind is Kind.UNKNOWN and not last_name(node).lower().endswith("dtype")
 
 
 def _names_type(value: Value, node: ast.expr) -> bool:

@@ -260,6 +260,11 @@ def dotted(node: ast.expr) -> str | None:
     return ".".join([node.id, *reversed(parts)])
 
 
+def last_name(node: ast.AST) -> str:
+    """`c` of `a.b.c`, and of anything else that is asked for its `c`; "" where it is no name at all."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
 def flat_statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
     """The statements of a scope, blocks looked into, definitions not."""
     for statement in body:

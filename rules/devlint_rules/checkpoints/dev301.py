@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from devlint.lazy import cst, m
 from devlint.placement.importers import is_test
+from devlint.placement.sources import last_name
 from devlint.placement.trees import own_nodes
 from devlint.placement.values import Kind
 from devlint.rule import Change, Effect, Report, Rule
@@ -272,8 +273,7 @@ def _counts_steps(owner: ast.expr, facts: Facts) -> bool:
         v.kind is Kind.SCHEDULER or v.name.endswith("GradScaler") for _, v in facts.model.value(owner).alternatives()
     ):
         return True
-    name = owner.id if isinstance(owner, ast.Name) else owner.attr if isinstance(owner, ast.Attribute) else ""
-    return any(word in name.lower() for word in ("scheduler", "scaler"))
+    return any(word in last_name(owner).lower() for word in ("scheduler", "scaler"))
 
 
 def _is_loaded(node: ast.expr, facts: Facts) -> bool:

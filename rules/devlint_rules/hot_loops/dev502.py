@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from devlint.lazy import cst, m
+from devlint.placement.sources import last_name
 from devlint.placement.trees import own_nodes
 from devlint.placement.values import HOST, Kind
 from devlint.rule import Change, Effect, Report, Rule
@@ -126,7 +127,7 @@ def _is_wanted(copy: ast.expr, hot: HotLoop, facts: Facts) -> bool:
     if not isinstance(scope, ast.Module) and scope.name == "predict_step":
         return True
     call = next((p for p in facts.model.ancestors(copy) if isinstance(p, ast.Call)), None)
-    if call is not None and _last_part(call.func) in _HOST_TAKERS:
+    if call is not None and last_name(call.func) in _HOST_TAKERS:
         return True
     # One copy of the tokens is nothing beside making them, or text of them.
     around = hot.node or (scope if hot.kind == "step" else None)
@@ -134,10 +135,6 @@ def _is_wanted(copy: ast.expr, hot: HotLoop, facts: Facts) -> bool:
         isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.func.attr in _TEXT_MAKERS
         for n in ast.walk(around)
     )
-
-
-def _last_part(func: ast.expr) -> str:
-    return func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
 
 
 def _goes_to_host(node: cst.Call, func: cst.Attribute, facts: Facts) -> bool:

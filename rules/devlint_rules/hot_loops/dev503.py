@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from devlint.lazy import cst, m
 from devlint.placement.expressions import leaves
 from devlint.placement.outside import WANDB_RUN
-from devlint.placement.sources import dotted
+from devlint.placement.sources import last_name
 from devlint.placement.trees import walk
 from devlint.placement.values import Kind, Value
 from devlint.rule import Effect, Report, Rule
@@ -130,16 +130,12 @@ def _shown(node: cst.CSTNode, facts: Facts) -> Iterator[cst.BaseExpression]:
             yield right
         case cst.Call(func=func, args=args) if _writes(func, facts):
             for argument in args:
-                if argument.keyword is None or argument.keyword.value not in (
-                    "file",
-                    "end",
-                    "sep",
-                    "global_step",
-                    "step",
-                ):
+                if argument.keyword is None or argument.keyword.value not in _SAYS_HOW:
                     yield from _parts(argument.value)
 
 
+# Keywords that say where, how or under which number something is written.
+_SAYS_HOW = frozenset({"file", "end", "sep", "global_step", "step"})
 # Calls that are given the name of a file.
 _FILE_CALLS = frozenset(
     {"open", "Path", "join", "save", "savez", "imwrite", "imsave", "savefig", "save_image", "mkdir"}
@@ -198,7 +194,7 @@ def _tensor(node: cst.BaseExpression, facts: Facts) -> tuple[Value, bool] | None
     return next((known for known in found if known is not None and known[0].is_tensor), None)
 
 
-_TEXT_NAMES = frozenset(name.rsplit(".", 1)[1] for name in TEXT_FUNCTIONS)
+_WRITERS = TEXT_METHODS | {name.rsplit(".", 1)[1] for name in TEXT_FUNCTIONS}
 
 
 def _makes_text(node: ast.AST) -> bool:
@@ -208,7 +204,6 @@ def _makes_text(node: ast.AST) -> bool:
         case ast.BinOp(left=ast.Constant(value=str()) | ast.JoinedStr(), op=ast.Mod()):
             return True
         case ast.Call(func=func, args=args, keywords=keywords):
-            name = (dotted(func) or (func.attr if isinstance(func, ast.Attribute) else "")).rsplit(".", 1)[-1]
-            text = name in _TEXT_NAMES or name in TEXT_METHODS
+            text = last_name(func) in _WRITERS
             return text and not all(isinstance(a, ast.Constant) for a in [*args, *(k.value for k in keywords)])
     return False

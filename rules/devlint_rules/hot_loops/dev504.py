@@ -40,8 +40,9 @@ class BranchOnTensorInHotLoop(Rule):
     `None`, `x[mask] = 0`, which fills on the device, and what stands under a step guard.
 
     ## Why is this bad
-    The host has to know the value before it can go on, or before it can make room for the result. It waits until all work that was queued so far is done, and the
-    accelerator then waits for the host: one stall at each step, for one bit or one number.
+    The host has to know the value before it can go on, or before it can make room for the result. It waits until all
+    work that was queued so far is done, and the accelerator then waits for the host: one stall at each step, for one
+    bit or one number.
 
     ## Example
     ```python

@@ -46,12 +46,7 @@ def loop_notes(hot: HotLoop, value: Value, facts: Facts) -> tuple[Note, ...]:
 
 def hot_notes(hot: HotLoop, facts: Facts) -> tuple[Note, ...]:
     """The loop that makes the code hot and the calls that lead from it."""
-    loop = Note(
-        f"hot: {hot.reason}",
-        hot.file,
-        hot.line,
-        hot.column + 1,
-    )
+    loop = Note(f"hot: {hot.reason}", hot.file, hot.line, hot.column + 1)
     return (loop, *facts.notes(hot.path))
 
 

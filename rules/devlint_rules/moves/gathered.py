@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from devlint.placement.environment import access_path
-from devlint.placement.sources import FunctionModel
+from devlint.placement.sources import FunctionModel, last_name
 from devlint.placement.trees import own_nodes
 from devlint.placement.values import NONE, Kind
 from devlint_rules.moves.attributes import Kept, is_parameter, overrides
@@ -281,7 +281,7 @@ def _hands_on(node: ast.AST, found: Kept, in_constructor: bool, alias: str) -> b
     paths = {f"self.{found.name}", *([alias] if alias and in_constructor else [])}
     match node:
         case ast.Call(func=func, args=args, keywords=keywords):
-            name = func.id if isinstance(func, ast.Name) else func.attr if isinstance(func, ast.Attribute) else ""
+            name = last_name(func)
             if name in LOOKING or not (in_constructor or name in ("Sequential", "ModuleList", "ModuleDict")):
                 return False
             return any(_speaks_of(a, paths) for a in (*args, *(k.value for k in keywords)))
