@@ -275,7 +275,7 @@ def summary(outcomes: Sequence[Outcome], installed: set[str]) -> str:
         lines.append(f"| {code}{'' if code in installed else ' (no such rule)'} | {' | '.join(cells)} |")
     without = [each for each in counted if not installed & set(each.bug.codes)]
     lines += ["", f"{len(outcomes) - len(counted)} not counted: kinds of bugs that no rule is about."]
-    lines += [f"{len(without)} of the rows that are have only codes that the installed rules don't."] if without else []
+    lines += [f"{len(without)} of the counted have only codes that the installed rules lack."] if without else []
     return "\n".join(lines)
 
 
