@@ -426,7 +426,8 @@ def main() -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     for outcome in outcomes:
-        if (arguments.list in ("all", "found" if outcome.hit else "missed") and outcome.bug.counted) or outcome.after:
+        asked = outcome.bug.counted and arguments.list in ("all", "found" if outcome.hit else "missed")
+        if asked or outcome.after:
             print(listed(outcome))
     print(summary(outcomes, installed))
     absent = sorted({bug.repo for bug in bugs} - set(clones))
