@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from devlint.placement.sources import FunctionModel, SourceModule
+from devlint.signatures.answers.silence import is_host_code, is_host_file
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.frame import Frame, Need
 from devlint.signatures.state.objects import KEPT
@@ -183,11 +184,12 @@ def _apart(
     if need.sense == "index" and b.rank == ZERO_DIM:
         # A number that indexes: torch takes it from anywhere.
         return None
-    if need.sense == "index" and b.rank != RANKED and b.kind is not BATCH and b.place.off_host is False:
-        pass
     if atoms.with_host(joint):
         return None
     sure = atoms.implies(need.path, a_when) and atoms.implies(need.path, b_when)
+    if not sure and need.via:
+        # What a function does on some of its paths is told where it stands.
+        return None
     if not sure:
         # One of them is so on all paths, or on all on which the other is: else what decides the one may decide the other.
         a_path, b_path = atoms.both(need.path, a_when), atoms.both(need.path, b_when)
@@ -196,7 +198,9 @@ def _apart(
         if atoms.about_devices(a_when) and not atoms.implies(b_path, a_when):
             return None
     open_one = b.place.is_open
-    likely = a.likely or b.likely or open_one or not sure
+    if open_one and not need.via and _is_nobodys(reader, need, a, b):
+        return None
+    likely = a.likely or b.likely or open_one or not sure or need.guarded
     return Contradiction(
         need.sense,
         need.node,
@@ -209,6 +213,19 @@ def _apart(
         open_one and not need.via,
         need.via,
     )
+
+
+def _is_nobodys(reader: Reader, need: Need, host: Value, other: Value) -> bool:
+    """Whether a function that is told for itself alone is meant for the host, or isn't known well enough."""
+    if need.function is None or is_host_code(need.function) or is_host_file(need.source.path):
+        return True
+    name = other.place.name
+    if other.place.sort == "input" and len(name) > 1 and other.kind is not TENSOR:
+        # A part of something of which nothing is known.
+        return True
+    verdicts = reader.verdicts.get(need.node, [])
+    private = need.function.name.startswith("_") or need.function.parent is not None
+    return bool(verdicts) and all(v == "together" for v in verdicts) and private
 
 
 def _are_different(a: Place, b: Place) -> bool:

@@ -191,6 +191,11 @@ def _of_batch(call: Call, owner: Value, name: str) -> Value:
 # -- moves -------------------------------------------------------------------------------------------------------------
 
 
+def frame_drops(call: Call) -> bool:
+    """Whether a call is a statement of its own."""
+    return call.frame.dropped is call.node
+
+
 def target_of(call: Call, name: str) -> Value | None:
     """Where a move goes, as a value with that place; None where it names no device."""
     if name != "to":
@@ -225,6 +230,9 @@ def moved(call: Call, owner: Value, name: str) -> Value:
         step = call.step(f"moved to {where} here" if where != "there" else f"moved here by `{call.text}`", owner.step)
         likely = device.likely or (owner.likely and owner.kind is not TENSOR)
         kind = owner.kind if owner.kind is BATCH else TENSOR
+        if kind is BATCH and owner.data == "item" and frame_drops(call) and owner.path is not None:
+            # As a statement of its own it moves a batch of some class in place.
+            call.frame.env[owner.path, "?"] = Value(UNKNOWN)
         return Value(kind, place, rank=owner.rank, likely=likely, step=step, data=owner.data if kind is BATCH else None)
 
     return mapped(target, at, call.frame.atoms)

@@ -210,6 +210,7 @@ def call_function(
     bound: Value | None = None,
     closure: Frame | None = None,
     around: Instance | None = None,
+    told: frozenset[str] = frozenset(),
 ) -> Value:
     """A call of a function that the project defines."""
     frame = call.frame
@@ -227,7 +228,7 @@ def call_function(
         instance.given = {**around.given, **given}
     for name, default in reader.defaults(function).items():
         instance.given.setdefault(name, default)
-    hand_on(frame, call, signature.needs, instance, function)
+    hand_on(frame, call, signature.needs, instance, told)
     result = instance.value(signature.gives)
     _apply(frame, instance, call)
     if result is NEVER and not signature.returns:
@@ -267,13 +268,13 @@ def bind_arguments(call: Call, function: FunctionModel, bound: Value | None) -> 
     return {f"{name}{prefix}": value for name, value in known.items()}
 
 
-def hand_on(
-    frame: Frame, call: Call, needs: Sequence[Need], instance: Instance, function: FunctionModel
-) -> None:
+def hand_on(frame: Frame, call: Call, needs: Sequence[Need], instance: Instance, told: frozenset[str]) -> None:
     """The needs of a function, as a call makes them: met, contradicted, or the caller's own."""
     if len(needs) > MAX_NEEDS:
         needs = needs[:MAX_NEEDS]
     for need in needs:
+        if not _may_matter(instance, need) or (told and _roots(need) & told):
+            continue
         condition = instance.condition(need.path)
         path = frame.atoms.both(frame.path, condition)
         if not path:
@@ -282,7 +283,34 @@ def hand_on(
         if any(v is NOTHING for _, v in operands):
             continue
         frame.reader.told_by_call(need, operands)
-        frame.needs.append(need._replace(operands=operands, path=path, via=((frame.source, call.node), *need.via)))
+        via = ((frame.source, call.node), *need.via)
+        guarded = need.guarded or condition != TRUE
+        frame.needs.append(need._replace(operands=operands, path=path, via=via, guarded=guarded))
+
+
+def _roots(need: Need) -> set[str]:
+    """The inputs that take part in a need with their places alone."""
+    return {str(v.place.name[0]) for _, v in need.operands if v.kind is not EITHER and v.place.sort == "input"}
+
+
+def _may_matter(instance: Instance, need: Need) -> bool:
+    """Whether what is given leaves a need that may not be met, conditions aside."""
+    places = {p for _, value in need.operands for p in _places(instance, value)}
+    places.discard(UNKNOWN_PLACE)
+    if need.sense == "host":
+        return any(p != HOST for p in places)
+    return len(places) > 1
+
+
+def _places(instance: Instance, value: Value, depth: int = 3) -> set[Place]:
+    if value.kind in (EITHER, TUPLE):
+        parts = [v for _, v in value.parts] if value.kind is EITHER else value.parts
+        return {p for part in parts for p in _places(instance, part, depth - 1)} if depth else set()
+    if value.place.is_open:
+        return {v.place for _, v in instance.place(value.place).options()}
+    if value.path is not None:
+        return {v.place for _, v in instance.at(value.path).options()}
+    return {value.place}
 
 
 def _apply(frame: Frame, instance: Instance, call: Call) -> None:
@@ -306,6 +334,8 @@ def instantiate(call: Call, callee: Value) -> Value:
     """`Cls(...)`: a new object, with what its constructor sets."""
     frame = call.frame
     cls = callee.data
+    if cls is None:
+        return call.fresh()
     cell = Cell((frame.source.path, call.node.lineno, call.node.col_offset))
     if any(name == "enum.Enum" or name.endswith(("Enum", "Exception")) for name in cls.outside_bases):
         return Value(UNKNOWN)
@@ -364,7 +394,8 @@ def call_module(call: Call, module: Value) -> Value:
             if value is not None and id(value) in pairs:
                 frame.need("call", call.node, ast.unparse(call.node.func), (pairs[id(value)], value), (call.node.func, place))
                 break
-    return call_function(call, forward, bound=module)
+    # What is told at the call isn't told again inside.
+    return call_function(call, forward, bound=module, told=frozenset(meeting))
 
 
 def _meeting_inputs(frame: Frame, needs: Sequence[Need], forward: FunctionModel) -> list[str]:

@@ -56,6 +56,9 @@ class Instance:
         self._paths: dict[Path, Value] = {}
         self._cells: dict[Cell, Cell] = {}
         self._values: dict[int, tuple[Value, Value]] = {}
+        self._literals: dict[int, Condition] = {}
+        self._conditions: dict[Condition, Condition] = {}
+        self._places: dict[Place, Value] = {}
 
     # -- inputs ----------------------------------------------------------------------------------------------------
 
@@ -110,7 +113,7 @@ class Instance:
         if value.cell is not None:
             cell = self._cell(value.cell)
             return value.but(cell=cell, parts=tuple(self._part(p) for p in value.parts))
-        if value.kind is FUNCTION:
+        if value.kind is FUNCTION and value.data is not None:
             function, closure, around = value.data
             if closure is not None and around is None and self.signature is not None:
                 return value.but(data=(function, closure, self))
@@ -190,6 +193,12 @@ class Instance:
 
     def place(self, place: Place) -> Value:
         """Where an input is, or what a device that is given names, as a value with that place."""
+        known = self._places.get(place)
+        if known is None:
+            known = self._places[place] = self._found_place(place)
+        return known
+
+    def _found_place(self, place: Place) -> Value:
         actual = self.at(place.name)
         if place.sort == "told":
             found = device_from(self.frame, actual)
@@ -213,13 +222,25 @@ class Instance:
         """A condition of the function, as the call decides it."""
         if condition == TRUE or not condition:
             return condition
+        known = self._conditions.get(condition)
+        if known is None:
+            known = self._conditions[condition] = self._decided(condition)
+        return known
+
+    def _decided(self, condition: Condition) -> Condition:
         atoms = self.frame.atoms
         result = FALSE
         for clause in condition:
             joint = TRUE
             for literal in clause:
-                told = self._told(atoms.atom(literal).key, atoms.atom(literal).host_when)
-                joint = atoms.both(joint, told if literal > 0 else atoms.negated(told))
+                told = self._literals.get(literal)
+                if told is None:
+                    atom = atoms.atom(literal)
+                    told = self._told(atom.key, atom.host_when)
+                    self._literals[abs(literal)] = told
+                    self._literals[-abs(literal)] = atoms.negated(told)
+                    told = self._literals[literal]
+                joint = atoms.both(joint, told)
                 if not joint:
                     break
             result = atoms.either(result, joint)

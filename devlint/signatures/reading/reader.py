@@ -12,6 +12,7 @@ from devlint.knowledge.ecosystem import LIGHTNING_MODULES
 from devlint.placement.devices import is_device_name
 from devlint.placement.project import Project
 from devlint.placement.sources import FunctionModel, SourceModule, dotted
+from devlint.placement.units import all_functions
 from devlint.signatures.reading import calls, statements, tests
 from devlint.signatures.reading.annotations import Annotations
 from devlint.signatures.reading.classes import ClassInfo
@@ -110,6 +111,13 @@ class Reader:
         """A number that no other reading of anything has."""
         self._turns += 1
         return self._turns
+
+    def whole(self, source: SourceModule) -> None:
+        """Reads all that a file holds."""
+        self.module(source)
+        for function in all_functions(source):
+            if function.parent is None:
+                self.signature(function, None)
 
     # -- what other parts of the reading ask for -------------------------------------------------------------------
 

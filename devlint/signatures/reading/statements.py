@@ -45,7 +45,7 @@ def bind(frame: Frame, target: ast.expr, value: Value) -> None:
         case ast.Name(id=name):
             frame.env[name] = value
         case ast.Attribute(value=owner, attr=attr):
-            objects.store_attribute(frame, evaluate(frame, owner), attr, value)
+            objects.store_attribute(frame, evaluate(frame, owner), attr, value, target)
         case ast.Subscript(value=owner, slice=index):
             containers.store_item(frame, target, evaluate(frame, owner), index, value)
         case ast.Tuple(elts=elts) | ast.List(elts=elts):

@@ -127,7 +127,7 @@ def item(frame: Frame, value: Value, index: Value, node: ast.expr) -> Value:
         case "array":
             return value
         case "batch":
-            return value.but(data=None)
+            return _batch_item(frame, value, index)
         case "number":
             return A_NUMBER
         case "unknown":
@@ -199,6 +199,16 @@ def _written(index: Value) -> str:
     return f"[{index.data!r}]" if index.kind is CONSTANT else "[]"
 
 
+def _batch_item(frame: Frame, batch: Value, index: Value) -> Value:
+    """A part of a batch: what was stored there, or what came with it."""
+    known = frame.slot(batch, _written(index)) if index.kind is CONSTANT else None
+    if known is not None:
+        return known
+    if batch.path is not None and frame.get((batch.path, "?")) is not None:
+        return Value(BATCH, UNKNOWN_PLACE, likely=True)
+    return batch.but(data=None, path=(*batch.path, _written(index)) if batch.path and len(batch.path) < 4 else None)
+
+
 def _unknown_item(frame: Frame, value: Value, index: Value, node: ast.expr) -> Value:
     known = frame.slot(value, _written(index)) if index.kind is CONSTANT else None
     if known is not None:
@@ -242,6 +252,8 @@ def _unpacked_plain(frame: Frame, value: Value, count: int, starred: int | None)
             else Value(UNKNOWN, value.place, likely=True, data=value.path)
             for i in range(count)
         ]
+    if value.kind is BATCH:
+        return [_batch_item(frame, value, Value(CONSTANT, data=i)) for i in range(count)]
     each = element(frame, value)
     return [NOTHING if each is NEVER else each] * count
 
@@ -283,8 +295,8 @@ def _batch_of(frame: Frame, loader: Value) -> Value:
     if loader.data == "collated":
         each: Value = loader.parts[1]
         return each
-    step = loader.step
-    return Value(BATCH, loader.place, likely=loader.likely, rank=RANKED, step=step, data="item")
+    path = (f"#{frame.reader.turn()}",)
+    return Value(BATCH, loader.place, likely=loader.likely, rank=RANKED, step=loader.step, data="item", path=path)
 
 
 def loop_element(frame: Frame, node: ast.For | ast.AsyncFor, iterated: Value) -> Value:
@@ -345,9 +357,11 @@ def store_item(frame: Frame, node: ast.Subscript, owner: Value, index: ast.expr,
         if option.kind is TENSOR:
             # The tensor stays where it is; what is stored is copied there.
             continue
-        if option.kind is UNKNOWN:
+        if option.kind in (UNKNOWN, BATCH):
             if option.path is not None and from_index.kind is CONSTANT:
                 frame.put(option, _written(from_index), value)
+            elif option.path is not None:
+                frame.env[option.path, "?"] = NOTHING
             continue
         if option.kind not in (LIST, DICT) or option.identity is None:
             continue

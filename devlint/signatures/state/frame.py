@@ -7,7 +7,7 @@ from collections.abc import Hashable
 from typing import TYPE_CHECKING, NamedTuple
 
 from devlint.placement.sources import FunctionModel, SourceModule
-from devlint.signatures.values.conditions import FALSE, TRUE, Condition
+from devlint.signatures.values.conditions import FALSE, TRUE, Clause, Condition
 from devlint.signatures.values.values import (
     DICT,
     LIST,
@@ -56,6 +56,8 @@ class Need(NamedTuple):
     via: tuple[tuple[SourceModule, ast.Call], ...] = ()
     # The function that the operation stands in.
     function: FunctionModel | None = None
+    # A test of a function that is called on the way decides whether it is reached.
+    guarded: bool = False
 
 
 class Effect(NamedTuple):
@@ -158,10 +160,11 @@ class Frame:
             self.path = FALSE
             return
         path, env = live[0]
-        # What tells the branches apart: the path to each, without what led to all.
+        # What tells the branches apart is the path to each, without what led to all.
+        common = next(iter(before)) if len(before) == 1 else frozenset()
         merged = env
         for other_path, other in live[1:]:
-            merged = self._joined(merged, path, other, other_path)
+            merged = self._joined(merged, _beyond(path, common), other, _beyond(other_path, common))
             path = self.atoms.either(path, other_path)
         self.env = merged
         self.path = before if len(live) == len(states) and self.atoms.implies(before, path) else path
@@ -198,7 +201,7 @@ class Frame:
             identity, slot = key
             if isinstance(identity, Cell):
                 return identity.last.get(slot, NOTHING)
-            return self.reader.original(self, identity, slot)
+            return self.reader.original(self, identity, slot) if isinstance(identity, tuple) else NOTHING
         return NEVER if key in self.locals else NOTHING
 
     # -- what leaves the scope -------------------------------------------------------------------------------------
@@ -230,8 +233,8 @@ class Frame:
             elif option.kind in (LIST, DICT):
                 contents = self.slot(option, CONTENTS)
                 if contents is not None:
-                    if depth:
-                        for part in contents.parts:
+                    for _, held in contents.options() if depth else ():
+                        for part in held.parts:
                             self.displace(part, depth - 1)
                     self.env[identity, CONTENTS] = mapped(contents, lambda c: self.reader.blurred(c), self.atoms)
             elif option.kind == OBJECT:
@@ -244,6 +247,11 @@ class Frame:
                     self.displace(part, depth - 1)
             elif option.kind is UNKNOWN and option.path is not None and not str(option.path[0]).startswith("#"):
                 self.env[option.path, ANYTHING] = NOTHING
+
+
+def _beyond(path: Condition, common: Clause) -> Condition:
+    """A path without the part that all have in common."""
+    return frozenset(clause - common for clause in path) if common else path
 
 
 def _may_be_apart(operands: tuple[tuple[ast.expr, Value], ...]) -> bool:

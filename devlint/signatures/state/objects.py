@@ -118,7 +118,12 @@ def _of_batch(frame: Frame, value: Value, name: str) -> Value:
     methods = torch_knowledge().tensor_methods
     if name in methods:
         return Value(METHOD, data=name, parts=(value,))
-    return value
+    known = frame.slot(value, f".{name}")
+    if known is not None:
+        return known
+    if value.path is not None and frame.get((value.path, "?")) is not None:
+        return Value(BATCH, UNKNOWN_PLACE, likely=True)
+    return value.but(data=None, path=(*value.path, f".{name}") if value.path and len(value.path) < 4 else None)
 
 
 def _of_unknown(frame: Frame, value: Value, name: str) -> Value:
@@ -265,28 +270,31 @@ _READERS = {
 }
 
 
-def store_attribute(frame: Frame, owner: Value, name: str, value: Value) -> None:
+def store_attribute(frame: Frame, owner: Value, name: str, value: Value, node: ast.AST | None = None) -> None:
     """`owner.name = value`."""
     if name == "data":
         # `p.data = t` puts another tensor under the same parameter.
         return
     for _, option in owner.options():
-        if option.kind in (MODULE, OBJECT, WRAPPER, UNKNOWN) and option.identity is not None:
-            kept = mapped(value, lambda v: _as_attribute(option, v), frame.atoms)
+        if option.kind in (MODULE, OBJECT, WRAPPER, UNKNOWN, BATCH) and option.identity is not None:
+            kept = mapped(value, lambda v: _as_attribute(frame, option, name, v, node), frame.atoms)
             frame.put(option, f".{name}", kept)
         elif option.kind is CLASS and class_of(option) is not None:
             frame.env[("class", id(option.data)), f".{name}"] = value
 
 
-def _as_attribute(owner: Value, value: Value) -> Value:
+def _as_attribute(frame: Frame, owner: Value, name: str, value: Value, node: ast.AST | None) -> Value:
     """A tensor as an attribute: parameters are registered, others are kept as they are."""
     if value.kind is not TENSOR:
         return value
     if PARAMETER in value.tags:
         return value.but(tags=value.tags | {REGISTERED})
-    if REGISTERED in value.tags:
+    if REGISTERED in value.tags or KEPT in value.tags:
         return value
-    return value.but(tags=value.tags | {KEPT})
+    step = value.step
+    if owner.kind is MODULE and node is not None and value.place == HOST:
+        step = frame.step(f"kept in `self.{name}`, which stays there when the module moves", node, step)
+    return value.but(tags=value.tags | {KEPT}, step=step)
 
 
 # -- places ------------------------------------------------------------------------------------------------------------
@@ -334,10 +342,9 @@ def _move_parts(frame: Frame, thing: Value, place: Value, step: Step | None, dep
     for part in thing.parts if thing.kind is WRAPPER else ():
         move(frame, part, place, step, depth - 1)
     contents = frame.slot(thing, CONTENTS)
-    if contents is not None:
-        for part in contents.parts:
-            if isinstance(part, Value):
-                move(frame, part, place, step, depth - 1)
+    for _, held in contents.options() if contents is not None else ():
+        for part in held.parts:
+            move(frame, part, place, step, depth - 1)
     identity = thing.identity
     slots = {k: v for k, v in frame.env.items() if isinstance(k, tuple) and len(k) == 2 and k[0] == identity}
     if thing.cell is not None:

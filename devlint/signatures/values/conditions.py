@@ -18,7 +18,7 @@ TRUE: Condition = frozenset({frozenset()})
 FALSE: Condition = frozenset()
 
 # A condition with more clauses than these is forgotten: something that may be so or not, and goes with nothing else.
-MAX_CLAUSES = 8
+MAX_CLAUSES = 6
 
 
 class Atom(NamedTuple):
@@ -38,6 +38,7 @@ class Atoms:
     def __init__(self) -> None:
         self._numbers: dict[Hashable, int] = {}
         self._atoms: list[Atom] = []
+        self._negated: dict[Condition, Condition] = {}
 
     def literal(self, key: Hashable, host_when: bool | None = None) -> Condition:
         """The condition that the test of that key came out true."""
@@ -61,6 +62,9 @@ class Atoms:
             return b
         if b == TRUE:
             return a
+        if len(a) == 1 and len(b) == 1:
+            (c,), (d,) = a, b
+            return FALSE if any(-x in d for x in c) else a if d <= c else frozenset({c | d})
         return self._limited(c | d for c, d in product(a, b) if not any(-x in d for x in c))
 
     def either(self, a: Condition, b: Condition) -> Condition:
@@ -71,10 +75,13 @@ class Atoms:
 
     def negated(self, a: Condition) -> Condition:
         """`not a`."""
-        result = TRUE
-        for clause in a:
-            result = self.both(result, frozenset(frozenset({-x}) for x in clause))
-        return result
+        known = self._negated.get(a)
+        if known is None:
+            known = TRUE
+            for clause in a:
+                known = self.both(known, frozenset(frozenset({-x}) for x in clause))
+            self._negated[a] = known
+        return known
 
     def _limited(self, clauses: Iterable[Clause]) -> Condition:
         kept = _simplified(set(clauses))

@@ -20,12 +20,10 @@ _SPEAKS_OF_DEVICE = (
     r"|\b(?:self|args|opts?|options|config|cfg|conf|hparams|params|FLAGS)\.\w*device\b"
 )
 NAMES_DEVICE = rf"{_SPEAKS_OF_DEVICE}|\bdef\s+\w+\([^)]*\bdevice\b"
-# Where it does something with it: a function that is told a device may do no more than keep it.
-USES_DEVICE = rf"{_SPEAKS_OF_DEVICE}|\.\s*to\s*\(|\bdevice\s*=\s*(?!None\b|=)|[(,]\s*device\s*[,)]"
-# Where something can be on the host for sure, or on a second accelerator.
-HOST_MAKERS = (
-    r"[lL]oader|\.cpu\(|from_numpy|\bdevice\s*=\s*[\"']cpu"
-    r"|\b(?:arange|linspace|logspace|eye|zeros|ones|empty|full|rand|randn|randint|randperm|tensor)\(|:[1-9]\b"
+# What may make a tensor, or take one from somewhere: without it there is nothing to be apart.
+MAKES_TENSORS = (
+    r"[lL]oader|\.cpu\(|from_numpy|\.(?:to|cuda)\(|Tensor\(|device"
+    r"|\b(?:arange|linspace|logspace|eye|zeros|ones|empty|full|rand|randn|randint|randperm|tensor|range|normal)\("
 )
 
 
@@ -46,7 +44,7 @@ def place_text(place: Place) -> str:
 
 def trails(mixing: Mixing, facts: Facts) -> tuple[Note, ...]:
     """Both operands' trails, each step under its operand's name."""
-    found = []
+    found = [Note(step.message, step.path, step.line, step.column + 1) for step in mixing.calls]
     for operand in (mixing.host, mixing.other):
         name = text_of(operand, facts)
         found += [
@@ -58,8 +56,7 @@ def trails(mixing: Mixing, facts: Facts) -> tuple[Note, ...]:
 
 def is_likely(mixing: Mixing) -> bool:
     """Whether an inference took part, or a device that only the program's user knows."""
-    values = (mixing.host.value, mixing.other.value)
-    return mixing.sometimes or any(v.likely or v.place.sort is Sort.SAME for v in values)
+    return not mixing.certain
 
 
 def dropped_move(operand: Operand, facts: Facts) -> bool:
