@@ -29,6 +29,8 @@ class Operand:
 
     node: ast.expr
     value: old.Value
+    # It stands in another file.
+    foreign: bool = False
 
 
 @dataclass(frozen=True)
@@ -50,28 +52,33 @@ class Mixing:
     # The function that the operation stands in by itself shows it, whatever calls it.
     by_itself: bool
     calls: tuple[old.Step, ...] = ()
+    in_method: bool = False
 
     @property
     def kept(self) -> old.Step | None:
         """Where the operand on the host is kept as a plain attribute of a module."""
-        return next((s for s in reversed(self.host.value.trail) if s.message.startswith(KEPT_IN)), None)
+        if not self.in_method:
+            return None
+        last = next((s for s in reversed(self.host.value.trail) if s.message.startswith(KEPT_IN)), None)
+        return next((s for s in self.host.value.trail if last is not None and s.message == last.message), None)
 
 
 KEPT_IN = "kept in"
 
 
-def mixings(reader: Reader, source: SourceModule) -> dict[ast.AST, Mixing]:
-    """The mixings of a file, by the node where each is told."""
-    return {node: _mixing(found) for node, found in contradictions(reader, source).items()}
+def mixings(reader: Reader, source: SourceModule) -> list[Mixing]:
+    """The mixings of a file, the surest first."""
+    return [_mixing(found) for found in contradictions(reader, source)]
 
 
 def _mixing(found: Contradiction) -> Mixing:
+    foreign = bool(found.via) and found.function is None
     return Mixing(
         Sense(found.sense),
         found.node,
         found.name,
-        Operand(found.host.node, _value(found.host.value)),
-        Operand(found.other.node, _value(found.other.value)),
+        Operand(found.host.node, _value(found.host.value), foreign),
+        Operand(found.other.node, _value(found.other.value), foreign),
         found.sometimes,
         found.certain,
         found.by_itself,
@@ -80,6 +87,7 @@ def _mixing(found: Contradiction) -> Mixing:
             for source, call in found.via
             if call is not found.node
         ),
+        found.function is not None and found.function.cls is not None,
     )
 
 

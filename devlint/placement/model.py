@@ -176,12 +176,15 @@ class PlacementModel:
         return self._analysis.missing
 
     @cached_property
-    def mixings(self) -> dict[ast.AST, Mixing]:
-        """The operations whose operands are at different places."""
+    def _mixings(self) -> list[Mixing]:
         reader = _reader(self._analysis.project, self._hints)
         reader.whole(self.source)
-        found = mixings(reader, self.source)
-        return {node: mixing for node, mixing in found.items() if not self.is_for_the_host(mixing.node)}
+        return [m for m in mixings(reader, self.source) if not self.is_for_the_host(m.node)]
+
+    @cached_property
+    def mixings(self) -> dict[ast.AST, Mixing]:
+        """The operations whose operands are at different places, by the node where each is told."""
+        return {mixing.node: mixing for mixing in reversed(self._mixings)}
 
     @cached_property
     def unplaced(self) -> dict[ast.Call, Mixing]:
@@ -192,7 +195,7 @@ class PlacementModel:
     def kept(self) -> dict[tuple[int, int], Mixing]:
         """Plain attributes of modules that meet what moves with the module, by the line and column of what is assigned."""
         found = {}
-        for mixing in self.mixings.values():
+        for mixing in self._mixings:
             step = mixing.kept
             if step is not None and step.path == self.source.path:
                 found.setdefault((step.line, step.column), mixing)

@@ -64,18 +64,19 @@ class Contradiction:
     via: tuple[tuple[SourceModule, ast.Call], ...] = ()
 
 
-def contradictions(reader: Reader, source: SourceModule) -> dict[ast.AST, Contradiction]:
-    """The contradictions of a file whose scopes were read, by the node where each is told, the surest of each."""
-    found: dict[ast.AST, Contradiction] = {}
+def contradictions(reader: Reader, source: SourceModule) -> list[Contradiction]:
+    """The contradictions of a file whose scopes were read: of each operation and tensor on the host, the surest one."""
+    found: dict[tuple[ast.AST, Step | None], Contradiction] = {}
     for frame in reader.frames.get(source, ()):
         for need in frame.needs:
             for one in _judged(reader, frame, need):
                 told = _told_here(one, source)
                 if told is not None:
-                    known = found.get(told.node)
+                    key = (told.node, told.host.value.step)
+                    known = found.get(key)
                     if known is None or _strength(told) > _strength(known):
-                        found[told.node] = told
-    return found
+                        found[key] = told
+    return sorted(found.values(), key=_strength, reverse=True)
 
 
 def _strength(one: Contradiction) -> tuple[bool, bool, bool]:
@@ -104,7 +105,7 @@ def _judged(reader: Reader, frame: Frame, need: Need) -> Iterator[Contradiction]
     if need.sense == "host":
         yield from _on_the_host(reader, frame, need)
         return
-    if need.sense == "index":
+    if need.sense in ("index", "store"):
         base, *indices = need.operands
         for index in indices:
             yield from _pairs(reader, frame, need, [base], [index], index=True)
@@ -139,7 +140,8 @@ def _pairs(
                     told = _apart(reader, frame, need, host, other, joint)
                     if told is not None:
                         yield told
-                        return
+                        if not is_kept(told.host):
+                            return
 
 
 def _placed(reader: Reader, frame: Frame, value: Value, need: Need) -> Iterator[tuple[Condition, Value]]:
@@ -147,16 +149,16 @@ def _placed(reader: Reader, frame: Frame, value: Value, need: Need) -> Iterator[
     for condition, option in leaves(value, reader.atoms):
         if option.place.sort == "unknown":
             continue
-        if option.kind in (TENSOR, BATCH, MODULE) or (option.kind is UNKNOWN and _is_tensor(reader, frame, option)):
+        if option.kind in (TENSOR, BATCH, MODULE) or (option.kind is UNKNOWN and _is_tensor(frame, option, need)):
             yield condition, option
 
 
-def _is_tensor(reader: Reader, frame: Frame, value: Value) -> bool:
+def _is_tensor(frame: Frame, value: Value, need: Need) -> bool:
     """Whether an input of unknown kind is a tensor, going by what is done to it."""
     path = value.path or (value.data if isinstance(value.data, tuple) else None)
-    if path is None:
-        return value.likely and value.place.off_host
-    return path in frame.tensors
+    if "computed" in value.tags or (path is not None and path in frame.tensors):
+        return True
+    return path is not None and path in frame.supposed and need.sense not in ("index", "store")
 
 
 def _counts(value: Value, need: Need) -> bool:
@@ -181,7 +183,10 @@ def _apart(
             return None
     elif not (b.place.off_host or b.place.is_open) or not _counts(a, need):
         return None
-    if need.sense == "index" and b.rank == ZERO_DIM:
+    if need.sense == "store" and "integers" not in b.tags:
+        # A mask may be anywhere where a number is stored.
+        return None
+    if need.sense in ("index", "store") and not _is_index(b):
         # A number that indexes: torch takes it from anywhere.
         return None
     if atoms.with_host(joint):
@@ -202,7 +207,7 @@ def _apart(
         return None
     likely = a.likely or b.likely or open_one or not sure or need.guarded
     return Contradiction(
-        need.sense,
+        "index" if need.sense == "store" else need.sense,
         need.node,
         need.name,
         Operand(host_node, a),
@@ -215,9 +220,18 @@ def _apart(
     )
 
 
+def _is_index(value: Value) -> bool:
+    """Whether what indexes has a dimension, as far as is known: of an input that is taken for granted."""
+    return value.rank is RANKED or value.kind is BATCH or (value.place.is_open and value.rank != ZERO_DIM)
+
+
 def _is_nobodys(reader: Reader, need: Need, host: Value, other: Value) -> bool:
     """Whether a function that is told for itself alone is meant for the host, or isn't known well enough."""
-    if need.function is None or is_host_code(need.function) or is_host_file(need.source.path):
+    if is_host_file(need.source.path):
+        return True
+    if need.function is None:
+        return False
+    if is_host_code(need.function):
         return True
     name = other.place.name
     if other.place.sort == "input" and len(name) > 1 and other.kind is not TENSOR:

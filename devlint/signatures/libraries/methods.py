@@ -7,11 +7,13 @@ from collections.abc import Callable
 
 from devlint.knowledge import ecosystem, torch_knowledge
 from devlint.placement.devices import MOVES
+from devlint.knowledge.metrics import is_metric
+from devlint.signatures.libraries import metrics
 from devlint.signatures.libraries.devices import CUDA, device_from, named_device
 from devlint.signatures.libraries.torch_calls import rank_made, tensor_arguments
 from devlint.signatures.state import containers
 from devlint.signatures.state.call import Call
-from devlint.signatures.state.frame import CONTENTS, PLACE
+from devlint.signatures.state.frame import CONTENTS, IF_MODULE, PLACE
 from devlint.signatures.state.objects import PARAMETER, REGISTERED, attribute, class_of, move, place_of
 from devlint.signatures.values.values import (
     A_NUMBER,
@@ -59,6 +61,10 @@ def call_method(call: Call, owner: Value, name: str) -> Value:
     return handler(call, owner, name) if handler is not None else NOTHING
 
 
+# What `x.type()` gives: the name of a type, which says where x is.
+TYPE_NAME = "type name"
+
+
 # -- tensors -----------------------------------------------------------------------------------------------------------
 
 
@@ -92,7 +98,7 @@ def tensor_method(call: Call, owner: Value, name: str) -> Value:
     elif name in ("index_select", "gather", "scatter", "scatter_", "scatter_add_", "index_add_", "index_copy_", "masked_fill_") and len(pairs) > 1:
         frame.need("operation", call.node, f".{name}", *[p for p in pairs if p[1].rank is not ZERO_DIM])
     if returned is None:
-        return Value(UNKNOWN, owner.place, likely=True, step=owner.step)
+        return Value(UNKNOWN, owner.place, likely=True, step=owner.step, tags=owner.tags)
     if name.endswith("_") and not name.endswith("__"):
         return owner
     if returned in ("tensor", "tensors", "batch"):
@@ -113,14 +119,16 @@ def _computed(
     call: Call, owner: Value, name: str, returned: str, pairs: list[tuple[ast.expr, Value]]
 ) -> Value:
     frame = call.frame
-    operands = [owner, *(v for _, v in pairs[1:] if v.kind in (TENSOR, UNKNOWN, EITHER))]
+    operands = [owner]
+    if f"torch.Tensor.{name}" in torch_knowledge().one_device:
+        operands += [v for _, v in pairs[1:] if v.kind in (TENSOR, UNKNOWN, EITHER)]
     result = frame.reader.together(frame, call.node, *operands[:3])
     rank = ""
     if name in _RANKING or (name in _FORMING and call.node.args and not _is_empty(call.node.args[0])):
         rank = RANKED
     elif name in torch_knowledge().keeping_dimensions or f"torch.Tensor.{name}" in torch_knowledge().keeping_dimensions or name in _KEEPING:
         rank = owner.rank
-    elif not call.node.args and not call.keywords and name in ("sum", "mean", "max", "min", "std", "var", "prod", "norm", "all", "any"):
+    elif not call.node.args and not call.keywords and name in ("sum", "mean", "max", "min", "std", "var", "prod", "norm", "all", "any", "argmax", "argmin", "median", "logsumexp"):
         rank = ZERO_DIM
     made = mapped(result, lambda v: _plain(v, rank), frame.atoms)
     if returned == "tensors" and name in ("split", "chunk", "unbind", "tensor_split"):
@@ -156,7 +164,9 @@ def _typed(call: Call, owner: Value) -> Value:
     """`x.type(torch.cuda.FloatTensor)` moves; `x.type(dtype)` doesn't."""
     given = call.argument(0, "dtype")
     if given is None:
-        return A_NUMBER
+        return Value(TYPE_NAME, owner.place, step=owner.step)
+    if given.kind is TYPE_NAME:
+        return _taken_to(owner, given.but(kind=UNKNOWN))
     name = given.data if isinstance(given.data, str) else ""
     if name.startswith("torch.cuda.") and name.endswith("Tensor"):
         return owner.but(place=CUDA, path=None, step=call.step("moved to cuda here", owner.step))
@@ -172,7 +182,7 @@ def _new(call: Call, owner: Value) -> Value:
     rank = rank_made(call, f"torch.{call.node.func.attr.removeprefix('new_')}") if isinstance(call.node.func, ast.Attribute) else ""
     if device is not None:
         return mapped(device, lambda d: Value(TENSOR, d.place, rank=rank, step=d.step, likely=d.likely), call.frame.atoms)
-    return Value(TENSOR, owner.place, rank=rank, likely=owner.likely, step=owner.step)
+    return Value(TENSOR, owner.place, rank=rank, likely=owner.likely, step=owner.step, tags=owner.tags)
 
 
 def _of_batch(call: Call, owner: Value, name: str) -> Value:
@@ -289,6 +299,10 @@ def _module_method(call: Call, owner: Value, name: str) -> Value:
         return frame.reader.call_value(call, owner)
     if name == "state_dict":
         return Value(UNKNOWN)
+    if isinstance(owner.data, str) and is_metric(owner.data):
+        if name == "clone":
+            return frame.reader.copied(frame, owner, call.node)
+        return metrics.update(call, owner) if name == "update" else Value(UNKNOWN)
     if name in ("register_forward_pre_hook", "register_forward_hook"):
         # A hook may move what the module is given.
         frame.put(owner, ".__hooks__", constant(True))
@@ -400,6 +414,11 @@ def _update(call: Call, owner: Value, contents: Value | None) -> Value:
     return NONE
 
 
+# Methods of tensors that lists, dicts, strings and files have as well.
+_ANYBODYS = frozenset({"copy", "get", "index", "count", "pop", "keys", "values", "items", "split", "join", "format", "add", "map_", "apply_",
+                       "insert", "append", "extend", "clear", "register_hook", "backward", "retain_grad", "storage"})  # fmt: skip
+
+
 def _unknown_method(call: Call, owner: Value, name: str) -> Value:
     """A method of something of which nothing is known: what only tensors have tells what it is."""
     frame = call.frame
@@ -409,17 +428,10 @@ def _unknown_method(call: Call, owner: Value, name: str) -> Value:
         frame.is_tensor(owner)
         as_tensor = owner.but(kind=TENSOR, likely=True)
         return tensor_method(call, as_tensor, name)
-    if name in ("shape", "reshape", "sum", "mean", "max", "min", "float", "long", "int", "bool", "half", "double", "t", "squeeze",
-                "transpose", "flatten", "abs", "exp", "log", "sqrt", "pow", "clamp", "add", "mul", "sub", "div", "std", "var", "norm",
-                "argmax", "argmin", "repeat", "expand", "view", "cumsum", "new", "type", "round", "all", "any", "sort",
-                "gather", "scatter", "flip", "roll", "tril", "triu", "dot", "mm", "chunk", "split", "unbind", "size", "eq", "ne", "add_",
-                "mul_", "sub_", "div_", "copy_", "zero_", "fill_", "requires_grad_"):  # fmt: skip
-        if name in ("size", "dim"):
-            frame.is_tensor(owner)
-            return A_NUMBER
-        if name in ("chunk", "split", "unbind", "sort"):
-            return call.fresh(owner.place)
-        return Value(UNKNOWN, owner.place, data=owner.path or owner.data, likely=owner.likely, step=owner.step)
+    if name in torch_knowledge().tensor_methods and name not in _ANYBODYS:
+        if name in ("chunk", "split", "unbind", "sort", "topk", "max", "min") and (call.node.args or call.keywords):
+            return call.fresh(owner.place).but(tags=owner.tags)
+        return Value(UNKNOWN, owner.place, data=owner.path or owner.data, likely=owner.likely, step=owner.step, tags=owner.tags)
     if name in ("items", "values", "keys"):
         each = Value(TUPLE, parts=(A_NUMBER, containers.element(frame, owner))) if name == "items" else containers.element(frame, owner)
         if name == "keys":
@@ -438,14 +450,16 @@ def _unknown_move(call: Call, owner: Value, name: str) -> Value:
     frame = call.frame
     target = target_of(call, name)
     if target is None:
-        return Value(UNKNOWN, owner.place, data=owner.path or owner.data, likely=owner.likely, step=owner.step)
+        return Value(UNKNOWN, owner.place, data=owner.path or owner.data, likely=owner.likely, step=owner.step, tags=owner.tags)
     where = target.place.name if target.place.sort in ("host", "accelerator") else "a device"
     step = call.step(f"moved to {where} here", owner.step)
     place = mapped(target, lambda d: Value(TENSOR, d.place, likely=True, step=step), frame.atoms)
-    if frame.dropped is call.node and owner.path is not None:
-        # As a statement of its own it moves a module.
-        frame.env[owner.path, PLACE] = place
-        return owner
+    if owner.path is not None:
+        # A module moves in place, and as a statement of its own it hardly is anything else.
+        frame.env[owner.path, IF_MODULE] = place
+        if frame.dropped is call.node:
+            frame.env[owner.path, PLACE] = place
+            return owner
     return mapped(
         place, lambda p: Value(UNKNOWN, p.place, data=owner.path or owner.data, likely=True, step=p.step), frame.atoms
     )

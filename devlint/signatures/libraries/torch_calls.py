@@ -9,10 +9,12 @@ from functools import lru_cache, partial
 
 from devlint.knowledge import canonical, ecosystem, torch_knowledge
 from devlint.signatures.libraries.devices import CUDA, device_from, named_device
+from devlint.knowledge.metrics import is_metric
+from devlint.signatures.libraries.metrics import new_metric
 from devlint.signatures.libraries.torch_modules import new_module, wrapped
 from devlint.signatures.state import containers
 from devlint.signatures.state.call import Call
-from devlint.signatures.state.objects import KEPT, PARAMETER, REGISTERED
+from devlint.signatures.state.objects import KEPT, PARAMETER, REGISTERED, move
 from devlint.signatures.values.values import (
     A_NUMBER,
     ARRAY,
@@ -59,6 +61,8 @@ def meaning(name: str) -> Meaning | None:
         return partial(wrapped, name=name)
     if name in knowledge.modules or name.startswith(ecosystem.MODULE_FACTORIES) or is_pretrained(name):
         return partial(new_module, name=name)
+    if is_metric(name):
+        return partial(new_metric, name=name)
     if name in knowledge.loaders:
         return _loader
     if name in ecosystem.TENSOR_TYPES:
@@ -79,6 +83,16 @@ def is_pretrained(name: str) -> bool:
 
 def factory(call: Call, name: str) -> Value:
     """A new tensor: where `device=` says, on the host if it says nothing."""
+    made = _made(call, name)
+    return mapped(made, lambda v: v.but(tags=v.tags | INTEGERS), call.frame.atoms) if name in _INTEGERS else made
+
+
+# Tensors of numbers that can be indices, and no masks.
+INTEGERS = frozenset({"integers"})
+_INTEGERS = frozenset({"torch.arange", "torch.randint", "torch.randperm"})
+
+
+def _made(call: Call, name: str) -> Value:
     rank = rank_made(call, name)
     device = named_device(call)
     if device is None and (call.open_ended and (not call.node.args or _has_double_star(call))):
@@ -222,8 +236,9 @@ def function(call: Call, name: str) -> Value:
     device = named_device(call)
     like = name.endswith("_like")
     if device is not None and (like or name in knowledge.factories):
-        return mapped(device, lambda d: _made_at(call, d, ""), frame.atoms)
-    result = frame.reader.together(frame, call.node, *_parts(call, pairs))
+        return mapped(device, lambda d: _made_at(call, d, _rank_of(call, name, pairs)), frame.atoms)
+    computed = pairs if name in knowledge.one_device else pairs[:1]
+    result = frame.reader.together(frame, call.node, *_parts(call, computed))
     rank = _rank_of(call, name, pairs)
     result = mapped(result, lambda v: _result(v, rank), frame.atoms)
     match returned:
@@ -376,6 +391,23 @@ def _loader(call: Call) -> Value:
     return Value(LOADER, place, parts=(dataset,), step=step)
 
 
+def _dataset(call: Call) -> Value:
+    """A TensorDataset is where its tensors are."""
+    places = {o.place for _, v in call.everything() for _, o in leaves(v, call.frame.atoms)}
+    return call.fresh(next(iter(places)) if len(places) == 1 else UNKNOWN_PLACE)
+
+
+def _averaged(call: Call) -> Value:
+    """`AveragedModel(model, device=None)` calls a copy of a model, at the device if one is named."""
+    frame = call.frame
+    copied = frame.reader.copied(frame, call.argument(0, "model") or NOTHING, call.node)
+    device = named_device(call, 1)
+    if device is not None:
+        place = mapped(device, lambda d: Value(TENSOR, d.place, likely=d.likely), frame.atoms)
+        move(frame, copied, place, call.step("copied there"))
+    return copied
+
+
 def _from_numpy(call: Call) -> Value:
     return Value(TENSOR, HOST, rank=RANKED, step=call.step(f"created on cpu by `{call.text}`"))
 
@@ -477,6 +509,10 @@ SPECIAL: dict[str, Meaning] = {
     ),
     "torch.utils.data.DataLoader": _loader,
     "torch.utils.data.default_collate": lambda call: Value(BATCH, HOST, rank=RANKED, data="item", likely=True),
+    "torch.utils.data.TensorDataset": lambda call: _dataset(call),
+    "torch.utils.data.Subset": _first,
+    "torch.utils.data.ConcatDataset": _nothing,
+    "torch.optim.swa_utils.AveragedModel": lambda call: _averaged(call),
     "torch.manual_seed": _nothing,
     "torch.no_grad": _no_grad,
     "torch.onnx.operators.shape_as_tensor": _host_tensor,

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 
 from devlint.knowledge import torch_knowledge
+from devlint.knowledge.metrics import is_metric
+from devlint.signatures.libraries import metrics
 from devlint.signatures.libraries.devices import CUDA, named_device
 from devlint.signatures.state import containers
 from devlint.signatures.state.call import Call
 from devlint.signatures.state.frame import CONTENTS, PLACE, Frame
-from devlint.signatures.state.objects import PARAMETER, REGISTERED, place_of
+from devlint.signatures.state.objects import COMPUTED, PARAMETER, REGISTERED, place_of
 from devlint.signatures.values.values import (
     CONSTANT,
     DICT,
@@ -116,12 +118,17 @@ def call_module(call: Call, module: Value) -> Value:
     """A call of a module that isn't a class of the project."""
     frame = call.frame
     name = module.data if isinstance(module.data, str) else ""
+    if is_metric(name):
+        return metrics.update(call, module)
     pairs = [(n, v) for n, v in call.everything() if v.kind in (TENSOR, UNKNOWN, EITHER, "batch", TUPLE, LIST)]
     inputs = [v for _, v in pairs]
     if is_loss(name):
         weights = [frame.slot(module, s) for s in (".weight", ".pos_weight")]
-        held = [(call.node.func, mapped(w, lambda v: v.but(tags=frozenset()), frame.atoms)) for w in weights if w is not None]
-        frame.need("operation", call.node, ast.unparse(call.node.func), *pairs, *held)
+        frame.need("operation", call.node, ast.unparse(call.node.func), *pairs)
+        for weight in (w for w in weights if w is not None):
+            at = mapped(weight, lambda w: Value(MODULE, w.place, data=name, step=w.step, likely=w.likely), frame.atoms)
+            for pair in pairs[:1]:
+                frame.need("call", call.node, ast.unparse(call.node.func), pair, (call.node.func, at))
         for _, value in pairs[:2]:
             frame.is_tensor(value)
         result = frame.reader.together(frame, call.node, *inputs[:2])
@@ -137,7 +144,7 @@ def call_module(call: Call, module: Value) -> Value:
         return _results(frame, name, given)
     result = frame.reader.together(frame, call.node, *inputs[:1])
     if name in ("torch.nn.Sequential", "torch.nn.Module", ""):
-        return mapped(result, lambda v: Value(UNKNOWN, v.place, likely=True, step=v.step), frame.atoms)
+        return mapped(result, lambda v: Value(UNKNOWN, v.place, likely=True, step=v.step, tags=COMPUTED), frame.atoms)
     return mapped(
         result,
         lambda v: Value(TENSOR, v.place, rank=v.rank, likely=v.likely, step=v.step)
@@ -157,7 +164,7 @@ def _results(frame: Frame, name: str, given: Value) -> Value:
         # A library's model may give anything that holds tensors.
         return mapped(
             given,
-            lambda v: Value(UNKNOWN, v.place, path=(f"#{frame.reader.turn()}",), likely=True, step=v.step),
+            lambda v: Value(UNKNOWN, v.place, path=(f"#{frame.reader.turn()}",), likely=True, step=v.step, tags=COMPUTED),
             frame.atoms,
         )
     return given
@@ -187,7 +194,8 @@ def call_wrapper(call: Call, wrapper: Value) -> Value:
     return mapped(
         place,
         lambda p: Value(
-            UNKNOWN, CUDA if p.place == HOST else p.place, path=(f"#{call.frame.reader.turn()}",), likely=True, step=p.step
+            UNKNOWN, CUDA if p.place == HOST else p.place, path=(f"#{call.frame.reader.turn()}",), likely=True, step=p.step,
+            tags=COMPUTED,
         ),
         call.frame.atoms,
     )

@@ -11,8 +11,8 @@ from devlint.signatures.reading.expressions import EXPRESSIONS, evaluate
 from devlint.signatures.reading.instances import Instance
 from devlint.signatures.state import containers
 from devlint.signatures.state.call import Call
-from devlint.signatures.state.frame import ANYTHING, PLACE, Frame, Need
-from devlint.signatures.state.objects import attribute, class_of, move, place_of
+from devlint.signatures.state.frame import ANYTHING, IF_MODULE, PLACE, Frame, Need
+from devlint.signatures.state.objects import COMPUTED, attribute, class_of, move, place_of
 from devlint.signatures.values.conditions import FALSE, TRUE
 from devlint.signatures.values.values import (
     BATCH,
@@ -51,7 +51,7 @@ MAX_NEEDS = 80
 
 def _call(frame: Frame, node: ast.Call) -> Value:
     dropped, frame.dropped = frame.dropped, None
-    callee = evaluate(frame, node.func)
+    callee = _callee(frame, node.func)
     call = Call(frame, node)
     for argument in node.args:
         if isinstance(argument, ast.Starred):
@@ -66,6 +66,20 @@ def _call(frame: Frame, node: ast.Call) -> Value:
             _spread_keywords(call, keyword.value, value)
     frame.dropped = dropped
     return call_value(call, callee)
+
+
+def _callee(frame: Frame, func: ast.expr) -> Value:
+    """What is called; a method of something unknown goes by its name."""
+    if not isinstance(func, ast.Attribute):
+        return evaluate(frame, func)
+    owner = evaluate(frame, func.value)
+
+    def found(option: Value) -> Value:
+        if option.kind is UNKNOWN and frame.slot(option, f".{func.attr}") is None:
+            return Value(METHOD, data=func.attr, parts=(option,))
+        return attribute(frame, option, func.attr)
+
+    return mapped(owner, found, frame.atoms)
 
 
 def _spread(call: Call, node: ast.Starred) -> None:
@@ -161,11 +175,17 @@ def _partial(call: Call, callee: Value) -> Value:
 def _unknown(call: Call, callee: Value) -> Value:
     """A call of something unknown: of a part of a module it is likely a module's."""
     result = unknown_call(call)
-    if result.place.sort == "unknown" and callee.place.sort == "input" and _is_part_of_module(call.frame, callee):
+    at = call.frame.slot(callee, PLACE)
+    if at is not None and at.kind is not EITHER and at.place.sort != "unknown":
+        return result.but(place=at.place, tags=COMPUTED, step=at.step)
+    if callee.place.off_host or callee.place.sort == "told":
+        # What is called after it was moved is a module.
+        return result.but(place=callee.place, tags=COMPUTED, step=callee.step)
+    if callee.place.sort == "input" and _is_part_of_module(call.frame, callee):
         # What a submodule computes is where its module is.
         root = Place("input", callee.path[:1]) if callee.path else callee.place
-        at = call.frame.get((root.name, PLACE))
-        return result.but(place=at.place if at is not None and at.kind is not EITHER else root)
+        moved = call.frame.get((root.name, PLACE))
+        return result.but(place=moved.place if moved is not None and moved.kind is not EITHER else root, tags=COMPUTED)
     return result
 
 
@@ -228,6 +248,8 @@ def call_function(
         instance.given = {**around.given, **given}
     for name, default in reader.defaults(function).items():
         instance.given.setdefault(name, default)
+    for path in signature.tensors:
+        frame.is_tensor(instance.at(path))
     hand_on(frame, call, signature.needs, instance, told)
     result = instance.value(signature.gives)
     _apply(frame, instance, call)
@@ -320,6 +342,11 @@ def _apply(frame: Frame, instance: Instance, call: Call) -> None:
         target = instance.at(effect.path)
         if effect.slot == ANYTHING:
             frame.displace(target)
+        elif effect.slot == IF_MODULE:
+            if target.kind in MODULES:
+                move(frame, target, instance.value(effect.value), effect.value.step)
+            elif target.kind is UNKNOWN and target.path is not None:
+                frame.env[target.path, IF_MODULE] = instance.value(effect.value)
         elif effect.slot == PLACE:
             place = instance.value(effect.value)
             if target.kind in MODULES:

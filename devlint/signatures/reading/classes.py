@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -124,6 +125,12 @@ class ClassInfo:
                 for name in dict.fromkeys(method.outline.sets):
                     found.setdefault(name, []).append(method)
         return found
+
+    def moves(self, name: str) -> bool:
+        """Whether a method beside the constructor seems to move an attribute of `self`."""
+        constructor = self.method("__init__")
+        rest = self.text.replace(constructor.text, "") if constructor is not None else self.text
+        return re.search(rf"\bself\.{name}\s*\.\s*(?:to|cuda|cpu)\(", rest) is not None
 
     @cached_property
     def text(self) -> str:

@@ -115,7 +115,7 @@ def _subscript(frame: Frame, node: ast.Subscript) -> Value:
     for part in node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]:
         if not isinstance(part, (ast.Slice, ast.Constant)):
             operands.append((part, evaluate(frame, part) if isinstance(node.slice, ast.Tuple) else index))
-    if isinstance(node.ctx, ast.Load) and len(operands) > 1:
+    if len(operands) > 1:
         frame.need("index", node, "", *operands)
     found = containers.item(frame, base, index, node.slice)
     return frame.reader.called_item(frame, node, base, index) if found is NOTHING else found
@@ -213,16 +213,21 @@ def _together_plain(operands: tuple[Value, ...], *, ranked: bool) -> Value:
         first = max(open_ones, key=lambda o: o.place.sort != "unknown")
         if len(open_ones) > 1 and len({o.place for o in open_ones if o.place.sort != "unknown"}) > 1:
             first = open_ones[0]
-        return Value(UNKNOWN, first.place, data=first.path or first.data, likely=first.likely, step=first.step)
+        return Value(
+            UNKNOWN, first.place, data=first.path or first.data, likely=first.likely, step=first.step, tags=first.tags
+        )
     # A tensor without dimensions is taken from the host by one that is elsewhere.
     first = next((o for o in placed if o.place != HOST and o.rank is not ZERO_DIM), None) or next(
-        (o for o in placed if o.place != HOST), placed[0]
+        (o for o in placed if o.place != HOST), max(placed, key=lambda o: o.rank is RANKED)
     )
     if first.place == HOST and (open_ones or len(placed) < len(tensors)):
         other = next((o for o in open_ones if o.place.sort != "unknown"), None)
+        if other is not None and other.place != HOST:
+            # Where the other is, if that is a tensor.
+            return Value(
+                UNKNOWN, other.place, data=other.path or other.data, likely=True, step=other.step, tags=other.tags
+            )
         if first.rank is not RANKED:
-            if other is not None and other.place.is_open:
-                return Value(TENSOR, other.place, likely=True, rank=rank, step=other.step)
             return Value(TENSOR, UNKNOWN_PLACE, rank=rank)
     if len({o.place for o in placed}) > 1 and any(o.place.is_open for o in placed) and first.place.sort == "told":
         inputs = next((o for o in placed if o.place.sort == "input"), None)
@@ -239,7 +244,10 @@ def _unary(frame: Frame, node: ast.UnaryOp) -> Value:
         if option.kind in (TENSOR, ARRAY, BATCH, NUMBER):
             return option.but(path=None, tags=frozenset(), data=None)
         if option.kind is UNKNOWN:
-            return Value(UNKNOWN, option.place, data=option.path or option.data, likely=option.likely, step=option.step)
+            return Value(
+                UNKNOWN, option.place, data=option.path or option.data, likely=option.likely, step=option.step,
+                tags=option.tags,
+            )  # fmt: skip
         return A_NUMBER
 
     return mapped(value, plain, frame.atoms)

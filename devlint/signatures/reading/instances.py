@@ -158,12 +158,14 @@ class Instance:
                 return value.but(kind=TENSOR, data=None, rank="")
             if option.kind is UNKNOWN:
                 return value.but(data=option.path or option.data)
+            if option.kind in MODULES:
+                return option
             if option.kind in (NUMBER, CONSTANT, "array"):
                 return Value(option.kind if option.kind != CONSTANT else NUMBER, option.place)
             return NOTHING
 
         made = mapped(actual, like, self.frame.atoms)
-        if not value.place.is_open:
+        if not value.place.is_open or made.kind in MODULES:
             return made
         at = self.place(value.place)
         return mapped(
@@ -197,6 +199,9 @@ class Instance:
         if known is None:
             known = self._places[place] = self._found_place(place)
         return known
+
+    def _open_place(self, place: Place) -> Value:
+        return self.place(place) if place.is_open else Value(TENSOR, place)
 
     def _found_place(self, place: Place) -> Value:
         actual = self.at(place.name)
@@ -259,6 +264,14 @@ class Instance:
                 for condition, option in at.options():
                     told = frame.atoms.negated(tests.on_accelerator(frame, option))
                     result = frame.atoms.either(result, frame.atoms.both(condition, told))
+                return result
+            case ("same place", Place() as a, Place() as b):
+                result = FALSE
+                for first_when, first in self._open_place(a).options():
+                    for second_when, second in self._open_place(b).options():
+                        joint = frame.atoms.both(first_when, second_when)
+                        told = tests.same_place(frame, first.place, second.place)
+                        result = frame.atoms.either(result, frame.atoms.both(joint, told))
                 return result
             case ("isinstance", token, types):
                 named = [self._token(t) for t in types]

@@ -437,6 +437,10 @@ class Reader:
         self._signatures[function] = made
         return made
 
+    def is_reading(self, function: FunctionModel) -> bool:
+        """Whether a function is being read."""
+        return function in self._reading
+
     def _read(self, function: FunctionModel, closure: Frame | None) -> Signature:
         frame = Frame(self, function.source, function, outer=closure)
         self.frames.setdefault(function.source, []).append(frame)
@@ -508,7 +512,7 @@ class Reader:
             for argument in function.parameters[1:2]:
                 held = frame.env[argument.arg]
                 if held.kind is UNKNOWN and argument.annotation is None and held.path is not None:
-                    frame.tensors.add(held.path)
+                    frame.supposed.add(held.path)
         for extra in (function.node.args.vararg, function.node.args.kwarg):
             if extra is not None:
                 path = (f"{extra.arg}{prefix}",)
@@ -531,15 +535,29 @@ class Reader:
         signature = self.signature(function, closure)
         if signature is None:
             return None
-        for _, leaf in leaves(signature.gives, self.atoms):
-            if leaf.kind is TENSOR and leaf.place != HOST:
-                return None
+        if not self._gives_host(signature.gives, signature.cells):
+            return None
         return Value(BATCH, HOST, rank="ranked", data="item", likely=True)
+
+    def _gives_host(self, value: Value, cells: dict[Cell, dict[str, Value]], depth: int = 4) -> bool:
+        """Whether what a function gives is on the host, as far as is known."""
+        for _, leaf in leaves(value, self.atoms):
+            if leaf.kind in (TENSOR, BATCH) and leaf.place != HOST:
+                return False
+            if leaf.kind is UNKNOWN and leaf.place.sort in ("accelerator", "told"):
+                return False
+            held = cells.get(leaf.cell, {}).get(CONTENTS) if leaf.cell is not None else None
+            for _, contents in held.options() if held is not None and depth else ():
+                if not all(self._gives_host(p, cells, depth - 1) for p in contents.parts if isinstance(p, Value)):
+                    return False
+        return True
 
     def stays_on_host(self, frame: Frame, dataset: Value) -> bool:
         """Whether a dataset gives tensors on the host, as far as is known."""
         if dataset.kind in (TENSOR, UNKNOWN) and dataset.place.sort in ("accelerator", "told"):
             return False
+        if dataset.kind is MODULE:
+            return True
         cls = class_of(dataset)
         if cls is not None:
             return not any(word in cls.text for word in ("cuda", "device", ".to("))

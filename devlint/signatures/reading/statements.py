@@ -18,6 +18,7 @@ from devlint.signatures.values.values import (
     MUTABLE,
     NEVER,
     NOTHING,
+    TENSOR,
     Value,
     constant,
     either,
@@ -47,7 +48,12 @@ def bind(frame: Frame, target: ast.expr, value: Value) -> None:
         case ast.Attribute(value=owner, attr=attr):
             objects.store_attribute(frame, evaluate(frame, owner), attr, value, target)
         case ast.Subscript(value=owner, slice=index):
-            containers.store_item(frame, target, evaluate(frame, owner), index, value)
+            held = evaluate(frame, owner)
+            if any(o.kind is TENSOR for _, o in held.options()) and not isinstance(index, ast.Slice):
+                parts = index.elts if isinstance(index, ast.Tuple) else [index]
+                indices = [(p, evaluate(frame, p)) for p in parts if not isinstance(p, (ast.Slice, ast.Constant))]
+                frame.need("store", target, "", (owner, held), *indices)
+            containers.store_item(frame, target, held, index, value)
         case ast.Tuple(elts=elts) | ast.List(elts=elts):
             for element, part in zip(elts, containers.unpacked(frame, value, elts), strict=True):
                 bind(frame, element.value if isinstance(element, ast.Starred) else element, part)

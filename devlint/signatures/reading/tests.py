@@ -146,7 +146,7 @@ def _compared(frame: Frame, node: ast.Compare, left: Value, op: ast.cmpop, right
     """The condition that a comparison holds."""
     positive = {ast.NotEq: "==", ast.Is: "==", ast.IsNot: "==", ast.Eq: "==", ast.NotIn: "In"}
     kind = positive.get(type(op), type(op).__name__)
-    told = compared(frame, kind, left, right, False if _about_devices(node) else None)
+    told = compared(frame, kind, left, right, _host_when_compared(node) if _about_devices(node) else None)
     return frame.atoms.negated(told) if isinstance(op, (ast.NotEq, ast.IsNot, ast.NotIn)) else told
 
 
@@ -191,6 +191,19 @@ def _compared_plain(frame: Frame, kind: str, a: Value, b: Value, host_when: bool
 def is_none(frame: Frame, value: Value) -> Condition:
     """The condition that a value is None."""
     return compared(frame, "==", value, constant(None))
+
+
+def _host_when_compared(node: ast.Compare) -> bool | None:
+    """The outcome of `n_gpu > 0` and the like, in its positive form, under which there is no accelerator."""
+    limit = node.comparators[0]
+    if not isinstance(limit, ast.Constant) or not isinstance(limit.value, int) or isinstance(limit.value, bool):
+        return None
+    match node.ops[0], limit.value:
+        case (ast.Gt(), 0) | (ast.GtE(), 0 | 1):
+            return False
+        case (ast.Lt(), 0 | 1) | (ast.LtE() | ast.Eq() | ast.NotEq(), 0 | -1):
+            return True
+    return None
 
 
 def _about_devices(node: ast.Compare) -> bool:
@@ -254,6 +267,8 @@ def parse_place(text: str) -> Place | None:
 def _at(frame: Frame, device: Value, asked: Place) -> Condition:
     """Whether a device is the one that is asked for, by its backend."""
     place = device.place
+    if asked.is_open or place.is_open and place == asked:
+        return same_place(frame, place, asked)
     if place.sort == "unknown":
         return frame.atoms.literal(("at", _token(device), asked), asked == HOST)
     if place.is_open:
@@ -267,6 +282,15 @@ def _at(frame: Frame, device: Value, asked: Place) -> Condition:
         return TRUE
     # `torch.device("cuda") == torch.device("cuda:0")` is false; what a tensor says has an index.
     return frame.atoms.literal(("at", place, asked))
+
+
+def same_place(frame: Frame, a: Place, b: Place) -> Condition:
+    """Whether two places are one, by their devices."""
+    if a == b:
+        return TRUE
+    if a.is_open or b.is_open or "unknown" in (a.sort, b.sort):
+        return frame.atoms.literal(("same place", *sorted((a, b), key=str)))
+    return FALSE if str(a.name).partition(":")[0] != str(b.name).partition(":")[0] else TRUE
 
 
 def on_accelerator(frame: Frame, value: Value) -> Condition:

@@ -71,7 +71,13 @@ class View:
         key = (cls, name)
         if key not in self._attributes:
             if key in self._working:
-                return NOTHING
+                own = (*me, f".{name}")
+                return Value(UNKNOWN, Place("input", own), path=own)
+            constructor = cls.method("__init__")
+            if constructor is not None and self._reader.is_reading(constructor):
+                # What isn't set yet on this way through the constructor.
+                own = (*me, f".{name}")
+                return Value(UNKNOWN, Place("input", own), path=own)
             self._working.add(key)
             self._attributes[key] = self._found(cls, name, me)
             self._working.discard(key)
@@ -125,8 +131,13 @@ class View:
     def _seen(self, value: Value, path: Path, me: Path, cls: ClassInfo, signature: Signature) -> Value:
         """What the constructor left, as a method sees it."""
         if value.kind is EITHER:
-            seen = [(c, self._seen(v, path, me, cls, signature)) for c, v in value.parts]
-            return either(seen, self._reader.atoms)
+            # Where it isn't set, nobody reads it.
+            parts = [(c, v) for c, v in value.parts if v.path != path]
+            seen = [(c, self._seen(v, path, me, cls, signature)) for c, v in parts]
+            kept = [KEPT in v.tags and v.path is None for _, v in seen]
+            if any(kept) and not all(kept):
+                return Value(UNKNOWN, Place("input", path), path=path)
+            return either(seen, self._reader.atoms) if len(seen) > 1 else seen[0][1] if seen else NOTHING
         own = Place("input", path)
         whole = self._whole(signature, me, cls)
         match value.kind:
@@ -142,6 +153,8 @@ class View:
                 at = held.place if held is not None and held.kind is not EITHER and held.place.off_host else whole
                 if not cls.is_module:
                     at = held.place if held is not None and held.kind is not EITHER else own
+                    if cls.moves(str(path[-1])[1:]):
+                        at = own
                 if value.kind is WRAPPER:
                     return Value(WRAPPER, at, data=value.data, path=path, parts=tuple(
                         self._seen(p, (*path, ".module"), me, cls, signature) for p in value.parts))  # fmt: skip

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 Key = Hashable
 PLACE = "@"
 CONTENTS = "[]"
+# The place of an input that was moved, if it is a module.
+IF_MODULE = "@ if module"
 # Something unknown was done to an input.
 ANYTHING = "?"
 
@@ -96,8 +98,9 @@ class Frame:
         # What each pass of the loops around stores under its own key, by container.
         self.loop_stores: list[dict[Value, Value]] = []
         self.needs: list[Need] = []
-        # Inputs that something is done to which only tensors take.
+        # Inputs that something is done to which only tensors take, and those that are likely tensors by their position.
         self.tensors: set[Path] = set()
+        self.supposed: set[Path] = set()
         # The call whose result the statement at hand drops.
         self.dropped: ast.expr | None = None
         # The states in which the scope is left.

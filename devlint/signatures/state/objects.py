@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from devlint.knowledge import torch_knowledge
+from devlint.knowledge.metrics import is_metric
 from devlint.placement.devices import MOVES, SETTINGS_NAMES, is_device_name
 from devlint.signatures.state.frame import CONTENTS, PLACE, Frame
 from devlint.signatures.values.conditions import TRUE
@@ -55,6 +56,8 @@ REGISTERED = "registered"
 PARAMETER = "parameter"
 # What says that a tensor is a plain attribute, which stays where it was made.
 KEPT = "kept"
+# What says that something unknown was computed by a module: a tensor, or something that holds tensors.
+COMPUTED = frozenset({"computed"})
 
 # Attributes of tensors that are tensors at the same place.
 _SAME_PLACE = frozenset({"T", "H", "mT", "mH", "data", "real", "imag", "values", "indices"})
@@ -74,7 +77,12 @@ def extended(value: Value, step: str) -> Value:
     path = (*value.path, step)
     own = value.place == Place("input", value.path)
     return Value(
-        UNKNOWN, Place("input", path) if own else value.place, path=path, likely=value.likely, step=value.step
+        UNKNOWN,
+        Place("input", path) if own else value.place,
+        path=path,
+        likely=value.likely,
+        step=value.step,
+        tags=value.tags,
     )
 
 
@@ -135,7 +143,7 @@ def _of_unknown(frame: Frame, value: Value, name: str) -> Value:
         return frame.reader.is_cuda(frame, value)
     owner = str(value.path[-1]).strip(".[]'\"") if value.path else ""
     if is_device_name(ast.Name(name)):
-        if name == "device" and owner not in SETTINGS_NAMES and value.place.sort == "input":
+        if name == "device" and owner not in SETTINGS_NAMES and value.place.sort != "unknown":
             # `x.device` is asked of tensors and modules alike.
             return Value(DEVICE, value.place, likely=True, path=(*value.path, ".device") if value.path else None)
         path = (*value.path, f".{name}") if value.path else None
@@ -155,6 +163,8 @@ def _of_object(frame: Frame, value: Value, name: str) -> Value:
         if method.is_property:
             return frame.reader.property_of(frame, value, method)
         return Value(METHOD, data=method, parts=(value,))
+    if name in _MODULE_METHODS and cls.is_module:
+        return Value(METHOD, data=name, parts=(value,))
     if value.cell is None and value.path is not None:
         found = frame.reader.original(frame, value.path, f".{name}")
         if found is not NOTHING:
@@ -174,7 +184,7 @@ def _of_object(frame: Frame, value: Value, name: str) -> Value:
 def _of_outside_module(frame: Frame, value: Value, name: str) -> Value:
     if value.kind is WRAPPER and name == "module":
         return value.parts[0] if value.parts else NOTHING
-    if name in _MODULE_METHODS:
+    if name in _MODULE_METHODS or (isinstance(value.data, str) and is_metric(value.data)):
         return Value(METHOD, data=name, parts=(value,))
     if name in _TENSOR_PARTS and isinstance(value.data, str) and value.data.startswith("torch.nn."):
         return mapped(
@@ -287,14 +297,17 @@ def _as_attribute(frame: Frame, owner: Value, name: str, value: Value, node: ast
     """A tensor as an attribute: parameters are registered, others are kept as they are."""
     if value.kind is not TENSOR:
         return value
-    if PARAMETER in value.tags:
-        return value.but(tags=value.tags | {REGISTERED})
+    held = frame.slot(owner, f".{name}")
+    if PARAMETER in value.tags or (held is not None and REGISTERED in held.tags):
+        # What is put in the place of a buffer is that buffer.
+        return value.but(tags=(value.tags - {KEPT}) | {REGISTERED})
     if REGISTERED in value.tags or KEPT in value.tags:
         return value
-    step = value.step
+    step, site = value.step, None
     if owner.kind is MODULE and node is not None and value.place == HOST:
         step = frame.step(f"kept in `self.{name}`, which stays there when the module moves", node, step)
-    return value.but(tags=value.tags | {KEPT}, step=step)
+        site = step.line
+    return value.but(tags=value.tags | {KEPT}, step=step, data=site)
 
 
 # -- places ------------------------------------------------------------------------------------------------------------

@@ -29,7 +29,8 @@ MAKES_TENSORS = (
 
 def text_of(operand: Operand, facts: Facts) -> str:
     """An operand as the reader wrote it, long ones cut."""
-    text = " ".join(facts.code_of(operand.node).split())
+    code = ast.unparse(operand.node) if operand.foreign else facts.code_of(operand.node)
+    text = " ".join(code.split())
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
@@ -61,6 +62,8 @@ def is_likely(mixing: Mixing) -> bool:
 
 def dropped_move(operand: Operand, facts: Facts) -> bool:
     """Whether a move of the operand was made and dropped before: that is the finding then (DEV101)."""
+    if operand.foreign:
+        return False
     path = facts.code_of(operand.node)
     statements = (n for n in own_nodes(facts.model.enclosing_scope(operand.node)) if isinstance(n, ast.Expr))
     return any(
@@ -78,14 +81,14 @@ def device_of(operand: Operand, facts: Facts) -> str | None:
     place = operand.value.place
     if place.sort is Sort.SAME and is_told(place):
         return place.name
-    if _is_plain(operand.node) and operand.value.is_tensor:
+    if _is_plain(operand.node) and operand.value.is_tensor and not operand.foreign:
         return f"{facts.code_of(operand.node)}.device"
     return None
 
 
 def moved(operand: Operand, device: str, facts: Facts) -> Edit | None:
     """An edit that moves an operand; None where the operand can't simply take a method."""
-    if not _is_plain(operand.node) and not isinstance(operand.node, ast.Call):
+    if operand.foreign or (not _is_plain(operand.node) and not isinstance(operand.node, ast.Call)):
         return None
     return facts.replaced(operand.node, f"{facts.code_of(operand.node)}.to({device})")
 
