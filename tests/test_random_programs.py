@@ -1,0 +1,103 @@
+"""Random programs, run under virtual CUDA: no certain finding is refuted, and most of the programs that crash are named.
+
+500 in the usual run, 20,000 with `-m slow`. `python -m benchmarks.random_programs` runs as many as one likes, counts, and
+writes what is wrong as small programs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+pytest.importorskip("torch")
+
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from devlint.runtime import virtual_cuda
+from tests.random_programs.programs import FLAGS, draw
+from tests.random_programs.shrinking import shrink
+from tests.random_programs.truth import run
+from tests.random_programs.verdict import Verdict, judge, ran_through, small_refutation
+
+# The share of the programs that crash in which a finding has to name the crash.
+FOUND = 0.85
+
+# Hypothesis chooses the seeds; what it finds is made small by cutting statements, which does better than its choices here.
+programs = st.randoms(use_true_random=True).map(draw)
+
+
+@pytest.fixture(autouse=True)
+def _two_devices() -> Iterator[None]:
+    with virtual_cuda(2):
+        yield
+
+
+@pytest.mark.parametrize("count", [500, pytest.param(20_000, marks=pytest.mark.slow)])
+def test_no_certain_finding_is_refuted_and_most_crashes_are_found(count: int) -> None:
+    outcomes: Counter[str] = Counter()
+    refuted: list[Verdict] = []
+
+    @settings(
+        max_examples=count,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        phases=[Phase.generate],
+    )
+    @given(programs)
+    def check(program: tuple[str, frozenset[str]]) -> None:
+        text, flags = program
+        verdict = judge(text, flags)
+        outcomes.update(crashed=verdict.crashed, missed=verdict.missed, broken=verdict.run.broken is not None)
+        if verdict.refuted:
+            refuted.append(verdict)
+
+    check()
+    assert not refuted, f"{len(refuted)} programs, for one\n{_told(refuted[0])}"
+    # The programs are worth running: enough of them crash, and for no other reason than places.
+    assert outcomes["crashed"] > count / 5
+    assert outcomes["broken"] < count / 20
+    assert outcomes["missed"] <= (1 - FOUND) * outcomes["crashed"], outcomes
+
+
+def _told(verdict: Verdict) -> str:
+    code = verdict.refuted[0].code
+    small = small_refutation(verdict.text, verdict.flags, code)
+    told = judge(small, verdict.flags).refuted[0]
+    return (
+        f"{small}line {told.span.line}: {code} {told.message}\nbut it runs, with {sorted(verdict.flags) or 'no flags'}"
+    )
+
+
+# The truth that findings are measured against
+
+
+def test_a_run_knows_the_line_that_raised_and_those_that_led_to_it() -> None:
+    text = "import torch\n\ndef f(x):\n    return x + torch.ones(2)\n\nf(torch.ones(2).cuda())\n"
+    assert run(text).crash == (4, 6)
+
+
+def test_an_error_that_is_caught_still_counts_for_its_line() -> None:
+    text = "import torch\ntry:\n    torch.ones(2).cuda() + torch.ones(2)\nexcept RuntimeError:\n    pass\n"
+    assert (run(text).crash, run(text).raised) == ((), {3})
+
+
+def test_a_line_ran_through_when_all_its_code_ran() -> None:
+    text = "import torch\nf = lambda x: x + 1\ng = lambda x: x + 1\nf(torch.ones(2))\n"
+    assert [line for line in (1, 2, 3, 4) if ran_through(run(text), text, line)] == [1, 2, 4]
+
+
+@pytest.mark.parametrize("flag", sorted(FLAGS))
+def test_each_flag_is_set_by_itself(flag: str) -> None:
+    head = "import os, sys\n" + "\n".join(f"{name} = {test}" for name, test in FLAGS.items())
+    checks = "\n".join(f"assert {name} is {name == flag}" for name in FLAGS)
+    assert run(f"{head}\n{checks}\n", frozenset({flag})).error is None
+
+
+def test_shrinking_keeps_what_is_asked_for() -> None:
+    text = "import torch\nif True:\n    x = torch.ones(2) * 2\n    y = x.cuda()\nprint(1)\n"
+    assert shrink(text, lambda candidate: "cuda" in candidate) == "x.cuda\n"
