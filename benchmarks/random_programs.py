@@ -186,7 +186,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="the first one's seed")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--out", type=Path, help="where shrunk refutations and misses are written")
-    parser.add_argument("--misses", type=int, default=60, help="how many misses to shrink")
+    parser.add_argument(
+        "--shrink", type=int, default=60, help="how many refutations, and how many misses, to make small"
+    )
     parser.add_argument("--most", type=int, default=5, help="how many files of a kind to write")
     parser.add_argument("--program", type=int, metavar="SEED", help="print one program and stop")
     options = parser.parse_args()
@@ -201,9 +203,9 @@ def main() -> None:
         print(table(rows, time.perf_counter() - started), flush=True)
         if options.out:
             refuted = [(row.seed, row.refuted[0]) for row in rows if row.refuted]
-            save(pool.imap(smaller, refuted), options.out / "refuted", options.most)
+            save(pool.imap(smaller, refuted[: options.shrink]), options.out / "refuted", options.most)
             missed = [(row.seed, "missed") for row in rows if row.outcome == "crashed" and not row.found]
-            save(pool.imap(smaller, missed[: options.misses]), options.out / "missed", options.most)
+            save(pool.imap(smaller, missed[: options.shrink]), options.out / "missed", options.most)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,14 @@ from tests.random_programs.programs import FLAGS
 
 NAME = "<random program>"
 
+# Written programs end after some hundred lines; one that was cut may loop for ever.
+_STEPS = 5_000
+
 _DEVICE_ERROR = re.compile(r"device|can't convert cuda|on CPU|is on cpu|on cuda", re.IGNORECASE)
+
+
+class _EndlessError(BaseException):
+    """A program doesn't end. Not an `Exception`, which a program might catch."""
 
 
 @dataclass
@@ -56,7 +63,7 @@ def run(text: str, flags: frozenset[str] = frozenset()) -> Run:
     with _outside(flags), _traced(result):
         try:
             exec(code, namespace)
-        except Exception as error:
+        except (Exception, _EndlessError) as error:
             result.crash, result.error = _lines_of(error), error
     return result
 
@@ -109,8 +116,12 @@ def _outside(flags: frozenset[str]) -> Iterator[None]:
 def _traced(result: Run) -> Iterator[None]:
     """Notes the lines of the program alone."""
 
+    steps = itertools.count()
+
     def local(frame: FrameType, event: str, argument: Any) -> Any:
         if event == "line":
+            if next(steps) > _STEPS:
+                raise _EndlessError
             result.ran.add((frame.f_code.co_name, frame.f_code.co_firstlineno, frame.f_lineno))
         elif event == "exception" and is_device_error(argument[1]):
             result.raised.add(frame.f_lineno)
