@@ -100,4 +100,4 @@ def test_each_flag_is_set_by_itself(flag: str) -> None:
 
 def test_shrinking_keeps_what_is_asked_for() -> None:
     text = "import torch\nif True:\n    x = torch.ones(2) * 2\n    y = x.cuda()\nprint(1)\n"
-    assert shrink(text, lambda candidate: "cuda" in candidate) == "x.cuda\n"
+    assert shrink(text, lambda candidate: "cuda" in candidate) == "y = x.cuda\n"

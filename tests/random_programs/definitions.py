@@ -154,6 +154,33 @@ def generator(w: Writer) -> None:
     calls.append(Callee(f"[t * 2 for t in {name}({{0}}, 3)][-1]", takes, gives))
 
 
+def decorated(w: Writer) -> None:
+    """A function whose decorator moves what it is given."""
+    decorator, name = w.fresh_name("on_device"), w.fresh_name("compute")
+    w.write(f"def {decorator}(fn):", "    def inner(*args):")
+    w.write(f"        return fn(*(a.to({w.device}) for a in args))", "", "    return inner", "")
+    with w.function(f"def {name}(x, y):", [] if w.slip() else [f"@{decorator}"]):
+        w.bind("x", "mat", "home", fixed=True)
+        w.bind("y", "mat", "home", fixed=True)
+        w.write(f"return {w.tensor('mat', 'home')}")
+    w.scopes[-1].callees.append(Callee(f"{name}({{0}}, {{1}})", (("mat", "any"), ("mat", "any")), ("mat", "home")))
+
+
+def guarded(w: Writer) -> None:
+    """Two nested tests, the inner one with an early return, the rest for what is left."""
+    name = w.fresh_name("guarded")
+    outer = w.one_of((flag(w), f"not {flag(w)}", "x.is_cuda", "not x.is_cuda"))
+    with w.function(f"def {name}(x, y):"):
+        for each in ("x", "y"):
+            w.bind(each, "mat", "@", fixed=True)
+        with w.block(f"if {outer}:"):
+            with w.block(f"if {w.one_of((flag(w), 'y.is_cuda', 'y.dim() == 2'))}:"):
+                returned(w, "mat")
+            w.write(f"x, y = x.to({w.device}), y.to({w.device})", "return (x + y).cpu()")
+        w.write(f"return x + y.to({w.one_of(('x.device', 'x'))})")
+    w.scopes[-1].callees.append(Callee(f"history.append({name}({{0}}, {{1}})) or {{0}}", (MAT, MAT), MAT))
+
+
 # Classes. A class adds a function that makes an object of it, and calls that use such an object.
 
 
@@ -191,6 +218,27 @@ def holder(w: Writer) -> None:
     w.holders.append((name, is_property, to == 2))
 
 
+def callable_object(w: Writer) -> None:
+    """An object that is called, and keeps a tensor at its place."""
+    name, instance = w.fresh_name("Scale"), w.fresh_name("scale")
+    with w.block(f"class {name}:"):
+        w.write(
+            "shift = torch.ones(4)" if w.chance(0.4) else "eps = 1e-6",
+            "",
+            "def __init__(self, by):",
+            "    self.by = by",
+            "",
+        )
+        shifted = any(line.strip() == "shift = torch.ones(4)" for line in w.lines[-5:])
+        with w.function("def __call__(self, x):"):
+            w.bind("x", "mat", "@", fixed=True)
+            by = "self.by" if w.slip() else "self.by.to(x.device)"
+            w.write(*([f"x = x + self.shift{'' if w.slip() else '.to(x)'}"] if shifted else []), f"return x * {by}")
+    place = w.one_of(("home", "host"))
+    w.write(f"{instance} = {name}({w.made('mat', place)})")
+    w.scopes[-1].callees.append(Callee(f"{instance}({{0}})", (MAT,), MAT))
+
+
 def network(w: Writer) -> None:
     """A module with parameters, buffers, plain tensors and parts, perhaps derived from another one."""
     name = w.fresh_name("Net")
@@ -202,7 +250,7 @@ def network(w: Writer) -> None:
             w.write("super().__init__()")
             for _ in range(1 + w.random.randrange(4)):
                 member(w, members, parts)
-        forward(w, members, parts)
+        forward(w, base, members, parts)
         if w.chance(0.2):
             w.write("", "@property", "def device(self):", "    return next(self.parameters()).device")
     w.networks.append((name, [each for each in members if each[2] == "@"]))
@@ -244,9 +292,11 @@ def member(w: Writer, members: list[tuple[str, str, str]], parts: list[Callee]) 
         parts.append(Callee(f"{me}({{0}})", (MAT,), MAT))
 
 
-def forward(w: Writer, members: list[tuple[str, str, str]], parts: list[Callee]) -> None:
+def forward(w: Writer, base: str, members: list[tuple[str, str, str]], parts: list[Callee]) -> None:
     w.write("")
     with w.function("def forward(self, x, scale=None):"):
+        if base:
+            w.write("x = super().forward(x)")
         w.bind("x", "mat", "@", fixed=True)
         for name, kind, place in members:
             w.bind(f"self.{name}", kind, place, fixed=True)
@@ -259,4 +309,5 @@ def forward(w: Writer, members: list[tuple[str, str, str]], parts: list[Callee])
         w.write(f"return x + {w.tensor('mat', '@')}" if w.chance(0.5) else f"return {w.tensor('mat', '@')}")
 
 
-CLASSES = (holder, holder, network, network, network)
+FUNCTIONS = (function,) * 4 + (device_function, choosing, recursive, starred, pair, generator, decorated, guarded)
+CLASSES = (holder, holder, callable_object) + (network,) * 4

@@ -156,6 +156,16 @@ FRESH: dict[str, tuple[str, ...]] = {
     ),
 }
 
+# Made in the old ways, by place.
+LEGACY: dict[str, tuple[str, ...]] = {
+    "home": ("torch.cuda.FloatTensor(4, 4).fill_(1)", "torch.ones(4, 4).type(torch.cuda.FloatTensor)"),
+    "host": (
+        "torch.FloatTensor(4, 4).fill_(1)",
+        "torch.Tensor(4, 4).zero_()",
+        "torch.from_numpy(np.ones((4, 4), np.float32))",
+    ),
+}
+
 # Made where another tensor is.
 LIKE: dict[str, tuple[str, ...]] = {
     "mat": (
@@ -174,9 +184,9 @@ LIKE: dict[str, tuple[str, ...]] = {
 # Statements that change a tensor where it is; `<x>` is its name.
 IN_PLACE: dict[str, tuple[str, ...]] = {
     "mat": (
-        "<x> += <mat>",
-        "<x> *= <num host>",
-        "<x> -= <vec>",
+        "<x> += <mat> * 0.5",
+        "<x> *= <num host> + 1",
+        "<x> -= 0.1 * <vec>",
         "<x>.add_(<mat>)",
         "<x>.mul_(0.5)",
         "<x>.copy_(<mat any>)",
@@ -192,7 +202,7 @@ IN_PLACE: dict[str, tuple[str, ...]] = {
         "<x>.index_add_(0, <index>, <mat>)",
         "torch.add(<mat>, <mat>, out=<x>)",
     ),
-    "vec": ("<x> += <vec>", "<x>[0] = 1.0", "<x>.add_(<vec>)", "<x>[<index>] = <vec> + 1", "<x>.copy_(<vec any>)"),
+    "vec": ("<x> += <vec> / 2", "<x>[0] = 1.0", "<x>.add_(<vec>)", "<x>[<index>] = <vec> + 1", "<x>.copy_(<vec any>)"),
     "num": ("<x> += 1", "<x> += <num>", "<x>.add_(<num host>)"),
     "mask": ("<x> &= <mask>", "<x>[0] = False"),
     "index": ("<x> += 0", "<x>.clamp_(0, 3)"),

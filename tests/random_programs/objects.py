@@ -56,7 +56,8 @@ def network_used(w: Writer) -> None:
         inner = f"{name}.module"
     for attribute, kind, _ in attributes:
         w.bind(f"{inner}.{attribute}", kind, place, fixed=True)
-    scale = w.one_of(("", "", ", scale={1}"))
+    # What is replicated is cut along its first dimension, which a 0-dim tensor hasn't.
+    scale = w.one_of(("", "", ", scale={1}")) if inner == name else ""
     takes = (("mat", place), ("num", place))
     callee = Callee(f"{name}({{0}}{scale})", takes[: 1 + bool(scale)], ("mat", place))
     w.scopes[-1].callees.append(callee)

@@ -13,6 +13,7 @@ IMPORTS = """\
 import functools
 import os
 import sys
+import types
 from dataclasses import dataclass
 from typing import NamedTuple
 

@@ -7,30 +7,19 @@ from collections.abc import Callable, Iterator
 
 Holds = Callable[[str], bool]
 
+# What may stand for the expression around it. A constant for a tensor would be another program.
+_PARTS = (ast.BinOp, ast.Call, ast.Subscript, ast.UnaryOp, ast.IfExp, ast.Compare, ast.Name, ast.Attribute)
+
 
 def shrink(text: str, holds: Holds) -> str:
-    """The smallest program found for which `holds` is true; it must be true of the text."""
-    for cuts in (_statements, _statements, _expressions, _statements):
-        text = _shrunk(text, cuts, holds)
-    return text
-
-
-def _shrunk(text: str, cuts: Callable[[str], Iterator[str]], holds: Holds) -> str:
-    """Takes each cut that keeps what holds, until none does."""
-    again = True
-    while again:
-        again = False
+    """A small program for which `holds` is true; it must be true of the text."""
+    for cuts in (_statements, _expressions, _statements):
         done = 0
-        while True:
-            candidates = list(cuts(text))
-            if done >= len(candidates):
-                break
+        while done < len(candidates := list(cuts(text))):
             if _compiles(candidates[done]) and holds(candidates[done]):
-                text, again = candidates[done], True
+                text = candidates[done]
             else:
                 done += 1
-        if cuts is _expressions:
-            break
     return text
 
 
@@ -47,6 +36,8 @@ def _statements(text: str) -> Iterator[str]:
     lines = text.splitlines()
     nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.stmt)]
     for node in sorted(nodes, key=lambda node: (_first(node) - (node.end_lineno or 0), -node.lineno)):
+        if isinstance(node, ast.Return) and node.value:
+            continue  # A function that returns nothing is another program.
         start, end = _first(node) - 1, node.end_lineno or node.lineno
         yield _joined(lines[:start] + lines[end:])
         if end - start > 1 or not isinstance(node, ast.Pass):
@@ -69,16 +60,27 @@ def _expressions(text: str) -> Iterator[str]:
     """The text with a part of an expression in place of the whole."""
     lines = text.splitlines()
     for node in ast.walk(ast.parse(text)):
-        if not isinstance(node, ast.BinOp | ast.Call | ast.Subscript | ast.UnaryOp | ast.IfExp | ast.Compare):
+        if not isinstance(node, _PARTS[:-2]):
             continue
         for part in ast.walk(node):
-            if part is not node and isinstance(part, ast.expr) and part.lineno == part.end_lineno == node.lineno:
+            if part is not node and isinstance(part, _PARTS) and part.lineno == part.end_lineno == node.lineno:
                 line = lines[node.lineno - 1]
+                if _fixed(part, line):
+                    continue
                 smaller = (
                     line[: node.col_offset] + line[part.col_offset : part.end_col_offset] + line[node.end_col_offset :]
                 )
                 yield _joined([*lines[: node.lineno - 1], smaller, *lines[node.lineno :]])
 
 
+def _fixed(part: ast.expr, line: str) -> bool:
+    """Whether a part can't stand for the whole: a module's name, or what tells a flag."""
+    return (
+        (isinstance(part, ast.Name) and part.id in ("torch", "F", "nn", "np", "sys")) or "sys." in line or "os." in line
+    )
+
+
 def _joined(lines: list[str]) -> str:
-    return "\n".join(lines) + "\n"
+    """A text without blank lines that follow one another."""
+    kept = [line for line, before in zip(lines, ["", *lines], strict=False) if line.strip() or before.strip()]
+    return "\n".join(kept) + "\n"

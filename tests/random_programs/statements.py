@@ -502,7 +502,61 @@ def use(w: Writer, text: str, takes: tuple[tuple[str, str], ...], gives: tuple[s
         w.let(gives[0], place, f"{result}")
 
 
+def never(w: Writer) -> None:
+    """A move that is never made, or always."""
+    name = ensure(w, "mat", "host")
+    moved = f"{name} = {name}.to({w.device})"
+    head, place = w.one_of(
+        (("if False:", "host"), ("for _ in range(0):", "host"), ("if 1 > 2:", "host"), ("if True:", "home"))
+    )
+    w.write(head, f"    {moved}")
+    w.bind(name, "mat", place)
+
+
+def attributes(w: Writer) -> None:
+    """An object's attributes, written through another name, by `setattr`, or in a loop over their names."""
+    place, name = target(w), w.fresh_name("state")
+    one, two = w.tensor("mat", "any", 1), w.tensor("mat", "any", 1)
+    device = w.spelt_device(place)
+    w.write(f"{name} = types.SimpleNamespace(a={one}, b={two})")
+    way = w.random.randrange(4)
+    if way == 0:
+        w.write('for key in ("a", "b"):', f"    setattr({name}, key, getattr({name}, key).to({device}))")
+    elif way == 1:
+        w.write(f"alias = {name}", f"alias.a, alias.b = alias.a.to({device}), alias.b.to({device})")
+    elif way == 2:
+        w.write(f"for key, value in vars({name}).items():", f"    setattr({name}, key, value.to({device}))")
+    else:
+        w.write(f"{name}.a = {w.moved(f'{name}.a', place)}", f"{name}.b = {w.moved(f'{name}.b', place)}")
+    w.bind(f"{name}.a", "mat", place)
+    w.bind(f"{name}.b", "mat", place)
+    w.let("mat", place, f"{name}.a + {name}.b")
+
+
+def hooked(w: Writer) -> None:
+    """A module that is moved part by part, made at its place, or that moves its inputs by a hook."""
+    name, device = w.fresh_name("net"), w.device
+    made = "nn.Sequential(nn.Linear(4, 4), nn.ReLU())"
+    takes = "home"
+    way = w.random.randrange(4)
+    if way == 0:
+        w.write(f"{name} = nn.Sequential(nn.Linear(4, 4, device={device}), nn.ReLU())")
+    elif way == 1:
+        w.write(f"{name} = {made}", f"for part in {name}.children():", f"    part.to({device})")
+    elif way == 2:
+        w.write(f"{name} = {made}", f'{name}.get_submodule("0").to({device})')
+    else:
+        w.write(f"{name} = {made}.to({device})")
+        w.write(f"{name}.register_forward_pre_hook(lambda module, args: tuple(a.to({device}) for a in args))")
+        takes = "any"
+    use(w, f"{name}({{0}})", (("mat", takes),), ("mat", "home"))
+
+
 COMPOUND: tuple[Statement, ...] = (
+    never,
+    attributes,
+    attributes,
+    hooked,
     branch,
     branch,
     both_ways,

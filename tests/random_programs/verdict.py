@@ -6,6 +6,8 @@ path where `--fast` is given is right if that run fails there. What the program 
 constants, attributes) isn't free: a finding about a call that is never made is refuted. All code that starts on the line has
 to have run, so that a lambda which is never called proves nothing. An error that is caught counts as an error.
 
+DEV103 and DEV203 stand where a tensor is made: for them the lines of their notes, where it meets another, count as well.
+
 **Confirmed**: such a finding, where a device error goes through its line in some run.
 
 **Found**: the program ends with a device error, under the flags that it was drawn with, and a DEV1 or DEV2 finding of any
@@ -28,8 +30,9 @@ from devlint.settings import Settings
 from tests.random_programs.shrinking import shrink
 from tests.random_programs.truth import NAME, Run, all_code, assignments, run
 
-# What an error at run time proves; DEV103 and DEV203 tell of a meeting on their line too.
-PROVABLE = frozenset({"DEV201", "DEV202", "DEV203", "DEV204", "DEV205", "DEV206"})
+# What an error at run time proves.
+PROVABLE = frozenset({"DEV103", "DEV201", "DEV202", "DEV203", "DEV204", "DEV205", "DEV206"})
+_NOTED = frozenset({"DEV103", "DEV203"})
 _FILE = "program.py"
 
 
@@ -82,13 +85,19 @@ def judge(text: str, flags: frozenset[str] = frozenset()) -> Verdict:
     first = run(text, flags)
     findings = tuple(lint(text))
     proofs = [f for f in findings if f.code in PROVABLE and f.confidence == "certain"]
-    confirmed = [f for f in proofs if f.span.line in first.raised]
-    doubtful = [f for f in proofs if f.span.line not in first.raised and ran_through(first, text, f.span.line)]
+    confirmed = [f for f in proofs if lines_of(f) & first.raised]
+    doubtful = [f for f in proofs if f not in confirmed and all(ran_through(first, text, n) for n in lines_of(f))]
     if doubtful:
         raised = set().union(*(run(text, other).raised for other in assignments() if other != flags))
-        confirmed += [f for f in doubtful if f.span.line in raised]
-        doubtful = [f for f in doubtful if f.span.line not in raised]
+        confirmed += [f for f in doubtful if lines_of(f) & raised]
+        doubtful = [f for f in doubtful if not lines_of(f) & raised]
     return Verdict(text, flags, first, findings, tuple(doubtful), tuple(confirmed))
+
+
+def lines_of(finding: Finding) -> set[int]:
+    """The lines where an error would confirm a finding."""
+    noted = {note.line for note in finding.notes if note.path == _FILE} if finding.code in _NOTED else set()
+    return {finding.span.line, *noted}
 
 
 def ran_through(first: Run, text: str, line: int) -> bool:

@@ -18,7 +18,7 @@ from functools import cache
 from random import Random
 from typing import TypeVar
 
-from tests.random_programs.expressions import COMPUTED, FRESH, KINDS, LIKE
+from tests.random_programs.expressions import COMPUTED, FRESH, KINDS, LEGACY, LIKE
 
 T = TypeVar("T")
 
@@ -215,6 +215,8 @@ class Writer:
 
     def made(self, kind: str, place: str) -> str:
         """An expression that makes a tensor at a place."""
+        if kind == "mat" and place in LEGACY and self.chance(0.05):
+            return self.one_of(LEGACY[place])
         template = self.one_of(FRESH[kind])
         if place == "host":
             return template.format(device=', device="cpu"' if self.chance(0.05) else "")
