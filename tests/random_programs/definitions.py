@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.random_programs.statements import body, flag
+from tests.random_programs.blocks import body, flag
 from tests.random_programs.writer import Callee, Writer
 
 MAT = ("mat", "@")

@@ -199,7 +199,7 @@ IN_PLACE: dict[str, tuple[str, ...]] = {
         "<x>[<index any>] += 1",
         "<x>[:, 0] = 1",
         "<x>.masked_fill_(<mask>, 0.0)",
-        "<x>.index_add_(0, <index>, <mat>)",
+        "<x>.index_add_(0, <index>, <mat> * 1)",
         "torch.add(<mat>, <mat>, out=<x>)",
     ),
     "vec": ("<x> += <vec> / 2", "<x>[0] = 1.0", "<x>.add_(<vec>)", "<x>[<index>] = <vec> + 1", "<x>.copy_(<vec any>)"),

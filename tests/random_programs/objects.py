@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.random_programs.statements import target
+from tests.random_programs.simple import target
 from tests.random_programs.writer import Callee, Writer
 
 

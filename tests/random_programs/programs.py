@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from random import Random
 
+from tests.random_programs.blocks import body, statement
 from tests.random_programs.definitions import definition
 from tests.random_programs.objects import held, network_used, trained
-from tests.random_programs.statements import body, statement
 from tests.random_programs.writer import Writer
 
 IMPORTS = """\
