@@ -10,6 +10,8 @@ Holds = Callable[[str], bool]
 # What may stand for the expression around it. A constant for a tensor would be another program.
 _PARTS = (ast.BinOp, ast.Call, ast.Subscript, ast.UnaryOp, ast.IfExp, ast.Compare, ast.Name, ast.Attribute)
 
+_MODULES = ("torch", "F", "nn", "np", "sys", "os")
+
 
 def shrink(text: str, holds: Holds) -> str:
     """A small program for which `holds` is true; it must be true of the text."""
@@ -74,10 +76,11 @@ def _expressions(text: str) -> Iterator[str]:
 
 
 def _fixed(part: ast.expr, line: str) -> bool:
-    """Whether a part can't stand for the whole: a module's name, or what tells a flag."""
-    return (
-        (isinstance(part, ast.Name) and part.id in ("torch", "F", "nn", "np", "sys")) or "sys." in line or "os." in line
-    )
+    """Whether a part can't stand for the whole: something of a module that isn't called, or what tells a flag."""
+    root = part
+    while isinstance(root, ast.Attribute):
+        root = root.value
+    return (isinstance(root, ast.Name) and root.id in _MODULES) or "sys." in line or "os." in line
 
 
 def _joined(lines: list[str]) -> str:

@@ -12,7 +12,7 @@ DEV103 and DEV203 stand where a tensor is made: for them the lines of their note
 
 **Found**: the program ends with a device error, under the flags that it was drawn with, and a DEV1 or DEV2 finding of any
 confidence names it: it stands on a line of the error's traceback (the operation, or a call that leads to it), or has a note on
-the line of the operation. **Missed** otherwise.
+the line of the operation, or its fix mends it (the program with that fix alone doesn't fail there any more). **Missed** otherwise.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from devlint.engine import Linter
+from devlint.engine import Linter, apply_edits
 from devlint.files import Source
 from devlint.findings import Finding
 from devlint.rule import load_registry
@@ -52,10 +52,19 @@ class Verdict:
         """Whether a device error ended the program."""
         return bool(self.run.crash) and self.run.broken is None
 
-    @property
+    @functools.cached_property
     def naming(self) -> list[Finding]:
         """The findings that name the error that ended the program."""
-        return [finding for finding in self.findings if self.crashed and names(finding, self.run.crash)]
+        return [f for f in self.findings if self.crashed and (names(f, self.run.crash) or self._mends(f))]
+
+    def _mends(self, finding: Finding) -> bool:
+        """Whether a fix keeps the program from failing where it does."""
+        if finding.fix is None or not _is_placement(finding):
+            return False
+        fixed = apply_edits(self.text, [finding.fix])
+        failed = self.text.splitlines()[self.run.crash[0] - 1]
+        again = run(fixed, self.flags)
+        return again.broken is None and (not again.crash or fixed.splitlines()[again.crash[0] - 1] != failed)
 
     @property
     def missed(self) -> bool:
@@ -65,7 +74,11 @@ class Verdict:
 def names(finding: Finding, crash: Sequence[int]) -> bool:
     """Whether a finding names an error with that traceback (innermost line first)."""
     noted = any(note.path == _FILE and note.line == crash[0] for note in finding.notes)
-    return finding.code.startswith(("DEV1", "DEV2")) and (finding.span.line in crash or noted)
+    return _is_placement(finding) and (finding.span.line in crash or noted)
+
+
+def _is_placement(finding: Finding) -> bool:
+    return finding.code.startswith(("DEV1", "DEV2"))
 
 
 @functools.cache
