@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from random import Random
 
 import pytest
 
@@ -16,11 +17,12 @@ pytest.importorskip("torch")
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from devlint.findings import Edit, Finding, Fix, Note, Span
 from devlint.runtime import virtual_cuda
 from tests.random_programs.programs import FLAGS, draw
 from tests.random_programs.shrinking import shrink
 from tests.random_programs.truth import run
-from tests.random_programs.verdict import Verdict, judge, ran_through, small_refutation
+from tests.random_programs.verdict import FILE, Verdict, judge, measured, ran_through, small_refutation
 
 # The share of the programs that crash in which a finding has to name the crash.
 FOUND = 0.85
@@ -101,3 +103,41 @@ def test_each_flag_is_set_by_itself(flag: str) -> None:
 def test_shrinking_keeps_what_is_asked_for() -> None:
     text = "import torch\nif True:\n    x = torch.ones(2) * 2\n    y = x.cuda()\nprint(1)\n"
     assert shrink(text, lambda candidate: "cuda" in candidate) == "y = x.cuda\n"
+
+
+def test_a_program_that_does_not_end_is_ended() -> None:
+    assert run("while True:\n    pass\n").broken is not None
+
+
+def test_a_seed_gives_one_program() -> None:
+    assert draw(Random(3)) == draw(Random(3)) != draw(Random(4))
+
+
+# How findings are measured against it. Each text must hold for any engine.
+
+_MIXED = "import sys\n\nimport torch\n\nFAST = '--fast' in sys.argv\nx = torch.ones(4)\n{}y = x + torch.ones(4, device='cuda')\n"
+
+
+def test_a_finding_about_a_path_that_was_not_taken_is_confirmed_by_taking_it() -> None:
+    text = _MIXED.format("if not FAST:\n    x = x.cuda()\n")
+    finding = Finding("DEV201", "cross-device-op", "", FILE, Span(9, 5, 9, 6), "certain")
+    assert measured(text, frozenset(), [finding]).confirmed == (finding,)
+
+
+def test_a_finding_that_fails_on_no_path_is_refuted() -> None:
+    text = _MIXED.format("if FAST or True:\n    x = x.cuda()\n")
+    finding = Finding("DEV201", "cross-device-op", "", FILE, Span(9, 5, 9, 6), "certain")
+    assert measured(text, frozenset(), [finding]).refuted == (finding,)
+
+
+def test_a_crash_is_named_by_its_line_by_a_note_or_by_a_fix_that_mends_it() -> None:
+    text = _MIXED.format("")
+    here = Finding("DEV201", "", "", FILE, Span(7, 5, 7, 6), "likely")
+    noted = Finding("DEV103", "", "", FILE, Span(1, 1, 1, 2), "likely", (Note("", FILE, 7, 1),))
+    mending = Finding(
+        "DEV203", "", "", FILE, Span(6, 1, 6, 2), fix=Fix("", "safe", (Edit(Span(6, 17, 6, 17), ", device='cuda'"),))
+    )
+    other = Finding("DEV105", "", "", FILE, Span(6, 1, 6, 2), "certain")
+    found = [here, noted, mending, other]
+    assert measured(text, frozenset(), found).naming == [here, noted, mending]
+    assert measured(text, frozenset(), [other]).missed

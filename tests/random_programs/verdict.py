@@ -33,7 +33,7 @@ from tests.random_programs.truth import NAME, Run, all_code, assignments, run
 # What an error at run time proves.
 PROVABLE = frozenset({"DEV103", "DEV201", "DEV202", "DEV203", "DEV204", "DEV205", "DEV206"})
 _NOTED = frozenset({"DEV103", "DEV203"})
-_FILE = "program.py"
+FILE = "program.py"
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Verdict:
 
 def names(finding: Finding, crash: Sequence[int]) -> bool:
     """Whether a finding names an error with that traceback (innermost line first)."""
-    noted = any(note.path == _FILE and note.line == crash[0] for note in finding.notes)
+    noted = any(note.path == FILE and note.line == crash[0] for note in finding.notes)
     return _is_placement(finding) and (finding.span.line in crash or noted)
 
 
@@ -90,13 +90,17 @@ def _linter() -> Linter:
 
 def lint(text: str) -> list[Finding]:
     """What devlint says of a program, all rules that are on by default."""
-    return _linter().check(Source(None, _FILE, text))
+    return _linter().check(Source(None, FILE, text))
 
 
 def judge(text: str, flags: frozenset[str] = frozenset()) -> Verdict:
     """Runs and lints a program. Must be called within `virtual_cuda(2)`."""
+    return measured(text, flags, lint(text))
+
+
+def measured(text: str, flags: frozenset[str], findings: Sequence[Finding]) -> Verdict:
+    """What running a program, with some flags set, tells of findings about it."""
     first = run(text, flags)
-    findings = tuple(lint(text))
     proofs = [f for f in findings if f.code in PROVABLE and f.confidence == "certain"]
     confirmed = [f for f in proofs if lines_of(f) & first.raised]
     doubtful = [f for f in proofs if f not in confirmed and all(ran_through(first, text, n) for n in lines_of(f))]
@@ -104,12 +108,12 @@ def judge(text: str, flags: frozenset[str] = frozenset()) -> Verdict:
         raised = set().union(*(run(text, other).raised for other in assignments() if other != flags))
         confirmed += [f for f in doubtful if lines_of(f) & raised]
         doubtful = [f for f in doubtful if not lines_of(f) & raised]
-    return Verdict(text, flags, first, findings, tuple(doubtful), tuple(confirmed))
+    return Verdict(text, flags, first, tuple(findings), tuple(doubtful), tuple(confirmed))
 
 
 def lines_of(finding: Finding) -> set[int]:
     """The lines where an error would confirm a finding."""
-    noted = {note.line for note in finding.notes if note.path == _FILE} if finding.code in _NOTED else set()
+    noted = {note.line for note in finding.notes if note.path == FILE} if finding.code in _NOTED else set()
     return {finding.span.line, *noted}
 
 
