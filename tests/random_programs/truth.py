@@ -58,11 +58,10 @@ class Run:
 def run(text: str, flags: frozenset[str] = frozenset()) -> Run:
     """Runs a program with the named flags set."""
     result = Run()
-    code = compile(text, NAME, "exec")
     namespace: dict[str, Any] = {"__name__": "__main__"}
     with _outside(flags), _traced(result):
         try:
-            exec(code, namespace)
+            exec(compile(text, NAME, "exec"), namespace)
         except (Exception, _EndlessError) as error:
             result.crash, result.error = _lines_of(error), error
     return result
