@@ -14,7 +14,7 @@ from devlint.signatures.libraries.torch_calls import rank_made, tensor_arguments
 from devlint.signatures.state import containers
 from devlint.signatures.state.call import Call
 from devlint.signatures.state.frame import CONTENTS, IF_MODULE, PLACE
-from devlint.signatures.state.objects import PARAMETER, REGISTERED, attribute, class_of, move, place_of
+from devlint.signatures.state.objects import PARAMETER, REGISTERED, attribute, class_of, move, place_of, scatter
 from devlint.signatures.values.values import (
     A_NUMBER,
     ARRAY,
@@ -269,7 +269,7 @@ def _module_method(call: Call, owner: Value, name: str) -> Value:
     if name in ("parameters", "buffers", "named_parameters", "named_buffers"):
         each = mapped(
             place_of(frame, owner),
-            lambda p: Value(TENSOR, p.place, step=p.step, likely=True, tags=frozenset({"of module"})),
+            lambda p: Value(TENSOR, p.place, step=p.step, likely=True, data=owner),
             frame.atoms,
         )
         if name.startswith("named_"):
@@ -277,7 +277,7 @@ def _module_method(call: Call, owner: Value, name: str) -> Value:
         return containers.made(frame, LIST, Value(containers.EACH, parts=(each,)), call.node)
     if name in ("children", "modules", "named_children", "named_modules", "get_submodule"):
         # What is done to a part isn't followed back to the whole.
-        frame.displace(owner, 0)
+        scatter(frame, owner)
         return NOTHING
     if name in ("register_buffer", "register_parameter"):
         return _register(call, owner)

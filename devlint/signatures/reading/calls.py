@@ -141,7 +141,9 @@ def _one_of(call: Call, callee: Value) -> Value:
         if not path:
             continue
         frame.env, frame.path = env.copy(), path
+        frame.supposing += 1
         results.append((path, call_value(call, option)))
+        frame.supposing -= 1
         states.append((path, frame.env))
     frame.merge(states, before)
     frame.path = before
@@ -306,7 +308,7 @@ def hand_on(frame: Frame, call: Call, needs: Sequence[Need], instance: Instance,
             continue
         frame.reader.told_by_call(need, operands)
         via = ((frame.source, call.node), *need.via)
-        guarded = need.guarded or condition != TRUE
+        guarded = need.guarded or condition != TRUE or frame.supposing > 0
         frame.needs.append(need._replace(operands=operands, path=path, via=via, guarded=guarded))
 
 
@@ -397,11 +399,12 @@ def _fields(call: Call, fields: Sequence[str]) -> dict[str, Value]:
 def call_module(call: Call, module: Value) -> Value:
     """A call of a module: `forward`, with what it asks of the module and its inputs told at the call."""
     cls = class_of(module)
-    if cls is None:
-        return torch_modules.call_module(call, module)
     frame = call.frame
     if frame.slot(module, ".__hooks__") is not None:
+        # A hook may move what the module is given.
         return call.fresh()
+    if cls is None:
+        return torch_modules.call_module(call, module)
     own_call = cls.method("__call__")
     forward = own_call or cls.method("forward")
     if forward is None:

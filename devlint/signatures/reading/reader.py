@@ -560,7 +560,9 @@ class Reader:
             return True
         cls = class_of(dataset)
         if cls is not None:
-            return not any(word in cls.text for word in ("cuda", "device", ".to("))
+            held = [v for k, v in frame.env.items() if isinstance(k, tuple) and k[0] == dataset.identity]
+            placed = any(o.place.sort not in ("host", "unknown") for v in held for _, o in leaves(v, self.atoms))
+            return not placed and not any(word in cls.text for word in ("cuda", "device", ".to("))
         contents = containers.contents_of(frame, dataset)
         if contents is not None:
             held = containers.all_parts(contents, frame)

@@ -45,6 +45,8 @@ def bind(frame: Frame, target: ast.expr, value: Value) -> None:
     match target:
         case ast.Name(id=name):
             frame.env[name] = value
+        case ast.Attribute(value=owner, attr="data"):
+            _bind_data(frame, owner, value)
         case ast.Attribute(value=owner, attr=attr):
             objects.store_attribute(frame, evaluate(frame, owner), attr, value, target)
         case ast.Subscript(value=owner, slice=index):
@@ -59,6 +61,25 @@ def bind(frame: Frame, target: ast.expr, value: Value) -> None:
                 bind(frame, element.value if isinstance(element, ast.Starred) else element, part)
         case ast.Starred(value=inner):
             bind(frame, inner, value)
+
+
+def _bind_data(frame: Frame, owner: ast.expr, value: Value) -> None:
+    """`p.data = t`: the same parameter, where the other tensor is."""
+    held = evaluate(frame, owner)
+    if not any(o.kind is TENSOR for _, o in held.options()):
+        objects.store_attribute(frame, held, "data", value, owner)
+        return
+    for _, option in held.options():
+        if isinstance(option.data, Value):
+            # One of the parameters of a module: the others may follow, or not.
+            objects.scatter(frame, option.data)
+    if isinstance(owner, (ast.Name, ast.Attribute)):
+        new = mapped(
+            value,
+            lambda v: v.but(tags=held.tags, path=None) if v.kind is TENSOR else Value(TENSOR, likely=True, tags=held.tags),
+            frame.atoms,
+        )
+        bind(frame, owner, new)
 
 
 def _assign(frame: Frame, node: ast.Assign) -> None:
@@ -307,7 +328,9 @@ def _try(frame: Frame, node: ast.Try) -> None:
         frame.resume(dict(halfway), frame.atoms.both(before, caught))
         if handler.name:
             frame.env[handler.name] = NOTHING
+        frame.supposing += 1
         execute(frame, handler.body)
+        frame.supposing -= 1
         states.append((frame.path, frame.env))
     was_alive = [path for path, _ in states if path]
     frame.merge(states, before)

@@ -101,6 +101,8 @@ class Frame:
         # Inputs that something is done to which only tensors take, and those that are likely tensors by their position.
         self.tensors: set[Path] = set()
         self.supposed: set[Path] = set()
+        # What is read now is so for one of several alternatives of a value, or in a handler: it may never come to that.
+        self.supposing = 0
         # The call whose result the statement at hand drops.
         self.dropped: ast.expr | None = None
         # The states in which the scope is left.
@@ -213,7 +215,7 @@ class Frame:
         """Notes what an operation asks of its operands, unless they can't be apart."""
         if sense == "host" or _may_be_apart(operands):
             self.needs.append(
-                Need(sense, node, self.source, name, operands, self.path, function=self.function)
+                Need(sense, node, self.source, name, operands, self.path, function=self.function, guarded=self.supposing > 0)
             )
 
     def is_tensor(self, value: Value) -> None:

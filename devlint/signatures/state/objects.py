@@ -282,9 +282,6 @@ _READERS = {
 
 def store_attribute(frame: Frame, owner: Value, name: str, value: Value, node: ast.AST | None = None) -> None:
     """`owner.name = value`."""
-    if name == "data":
-        # `p.data = t` puts another tensor under the same parameter.
-        return
     for _, option in owner.options():
         if option.kind in (MODULE, OBJECT, WRAPPER, UNKNOWN, BATCH) and option.identity is not None:
             kept = mapped(value, lambda v: _as_attribute(frame, option, name, v, node), frame.atoms)
@@ -349,6 +346,11 @@ def move(frame: Frame, thing: Value, place: Value, step: Step | None, depth: int
         frame.env[identity, PLACE] = target
         if depth:
             _move_parts(frame, option, target, step, depth)
+
+
+def scatter(frame: Frame, thing: Value, depth: int = 4) -> None:
+    """Something was done to single parts of a module: from now on it isn't known where it is."""
+    move(frame, thing, Value(TENSOR, UNKNOWN_PLACE), None, depth)
 
 
 def _move_parts(frame: Frame, thing: Value, place: Value, step: Step | None, depth: int) -> None:
