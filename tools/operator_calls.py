@@ -6,6 +6,7 @@ words below: `x` and `y` are matrices, `v` a vector, `i` indices, `m` a mask, `n
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,14 +20,13 @@ from torch.nn.utils import rnn
 
 CALLS: dict[str, tuple[str, ...]] = {
     # Copies and conversions.
-    "torch.Tensor.copy_": ("x, y", "x, v"),
+    "torch.Tensor.copy_": ("x, y", "x, n"),
     "torch.Tensor.type_as": ("x, y", "i, x"),
     "torch.Tensor.to": ("x, torch.float64", "x, y"),
     "torch.Tensor.cpu": ("x",),
     "torch.Tensor.cuda": ("x",),
     "torch.Tensor.item": ("n", "v[:1]"),
     "torch.Tensor.tolist": ("x", "n"),
-    "torch.Tensor.numpy": (),
     "torch.Tensor.detach": ("x", "n"),
     "torch.Tensor.detach_": ("x",),
     "torch.Tensor.requires_grad_": ("x",),
@@ -60,7 +60,6 @@ CALLS: dict[str, tuple[str, ...]] = {
     "torch.Tensor.masked_scatter_": ("x, m, y",),
     "torch.Tensor.scatter_add_": ("x, 0, p, y",),
     "torch.Tensor.clone": ("x", "n"),
-    "torch.Tensor.share_memory_": (),
     "torch.Tensor.norm": ("x", "x, 2", "x, 2, dim=1"),
     "torch.clone": ("x", "n"),
     "torch.detach": ("x",),
@@ -80,8 +79,8 @@ CALLS: dict[str, tuple[str, ...]] = {
     "torch.where": ("m, x, y", "m", "m, x, 1.0", "m, n, x", "m, 1.0, y"),
     "torch.nonzero": ("m", "m, as_tuple=True"),
     "torch.Tensor.nonzero": ("m", "m, as_tuple=True"),
-    "torch.repeat_interleave": ("x, 2", "x, 2, 0", "x, i, 0, output_size=3", "v[:2], i", "v[:2], i, output_size=3", "i"),
-    "torch.Tensor.repeat_interleave": ("x, 2", "x, 2, 0", "v[:2], i", "v[:2], i, output_size=3"),
+    "torch.repeat_interleave": ("x, 2", "x, 2, 0", "v[:2], i", "v[:2], i, output_size=2", "i"),
+    "torch.Tensor.repeat_interleave": ("x, 2", "x, 2, 0", "v[:2], i", "v[:2], i, output_size=2"),
     "torch.searchsorted": ("v, v", "v, 1.0", "v, n", "torch.stack([v, v]), torch.stack([v, v])"),
     "torch.bucketize": ("v, v", "x, v", "n, v", "1.0, v"),
     "torch.histc": ("v", "v, 4, 0, 1"),
@@ -96,7 +95,6 @@ CALLS: dict[str, tuple[str, ...]] = {
     "torch.is_same_size": ("x, y",),
     "torch.equal": ("x, y",),
     "torch.allclose": ("x, y",),
-    "torch.can_cast": (),
     "torch.result_type": ("x, y", "x, 1"),
     "torch.std_mean": ("x",),
     "torch.as_tensor": ("x", "[1.0, 2.0]", "array"),
@@ -109,7 +107,6 @@ CALLS: dict[str, tuple[str, ...]] = {
     "torch.complex": ("x, y",),
     "torch.Tensor.to_sparse": ("x",),
     "torch.Tensor.to_dense": ("x.to_sparse()",),
-    "torch.batch_norm_stats": (),
     # Functions of torch.nn.functional.
     "torch.nn.functional.one_hot": ("i", "i, 4", "i[0], 4"),
     "torch.nn.functional.grid_sample": ("image, grid, align_corners=False",),
@@ -126,9 +123,8 @@ CALLS: dict[str, tuple[str, ...]] = {
     "torch.nn.functional.gumbel_softmax": ("x", "x, hard=True"),
     "torch.nn.functional.unfold": ("image, 2",),
     "torch.nn.functional.fold": ("torch.ones(1, 8, 9), (4, 4), 2",),
-    "torch.nn.functional.assert_int_or_pair": (),
-    "torch.onnx.operators.shape_as_tensor": ("x",),
-    "torch.onnx.operators.reshape_from_tensor_shape": ("x, torch.tensor([9])",),
+    "torch.onnx.operators.shape_as_tensor": (),
+    "torch.onnx.operators.reshape_from_tensor_shape": (),
     # Random numbers.
     "torch.get_rng_state": ("",),
     "torch.cuda.get_rng_state": ("",),
@@ -145,9 +141,8 @@ CALLS: dict[str, tuple[str, ...]] = {
     "torch.random.get_rng_state": ("",),
     "torch.utils.data.random_split": ("list(range(4)), [2, 2]", "torch.arange(4), [2, 2]"),
     # Gradients and their helpers.
-    "torch.autograd.grad": ("(w * w).sum(), w", "(w * w), w, torch.ones(3)", "(w * w).sum(), [w]"),
-    "torch.Tensor.backward": ("(w * w).sum()", "(w * w), torch.ones(3)"),
-    "torch.autograd.functional.jacobian": (),
+    "torch.autograd.grad": (),
+    "torch.Tensor.backward": (),
     "torch.autograd.Variable": ("x", "n"),
     "torch.nn.Parameter": ("x", "n"),
     "torch.nn.Buffer": ("x",),
@@ -159,7 +154,7 @@ CALLS: dict[str, tuple[str, ...]] = {
     "torch.nn.utils.rnn.pad_sequence": ("[v, v[:2]]", "[x, y], batch_first=True"),
     "torch.nn.utils.rnn.pack_sequence": ("[v, v[:2]]",),
     "torch.nn.utils.rnn.pack_padded_sequence": ("image[0], torch.tensor([4, 2, 1, 1]), True", "image[0], [4, 2], True"),
-    "torch.nn.utils.rnn.pad_packed_sequence": ("rnn.pack_padded_sequence(image[0], torch.tensor([4, 2]), True), True",),
+    "torch.nn.utils.rnn.pad_packed_sequence": (),
     "torch.nn.utils.rnn.unpad_sequence": ("x, torch.tensor([3, 2, 1]), True",),
     "torch.distributions.kl_divergence": ("dist.Normal(v, v), dist.Normal(v, v)",),
 }
@@ -200,7 +195,8 @@ DISTRIBUTIONS: dict[str, tuple[str, str]] = {
     "VonMises": ("x, u", "x"),
     "Weibull": ("u, u", "u"),
 }
-METHODS = ("sample", "rsample", "log_prob", "entropy", "cdf", "icdf")
+# Their methods that are tried; `value` is given to the last three.
+METHODS = ("sample", "rsample", "entropy", "log_prob", "cdf", "icdf")
 
 
 def words() -> dict[str, Any]:
@@ -229,3 +225,34 @@ def own_calls() -> Iterator[Call]:
         for text in written:
             args, kwargs = eval(f"(lambda *a, **k: (a, k))({text})", words())
             yield Call(name, function, args, kwargs)
+
+
+def distribution_calls() -> Iterator[Call]:
+    """Methods of the classes of torch.distributions, and sampling under the name of the class itself."""
+    for name, (written, value) in DISTRIBUTIONS.items():
+        cls = getattr(torch.distributions, name)
+        args, _ = eval(f"(lambda *a, **k: (a, k))({written})", words())
+        given = eval(value, words())
+        parameters = tuple(p for p in inspect.signature(cls).parameters if p != "validate_args")[: len(args)]
+        qualified = f"torch.distributions.{name}"
+
+        def sampled(*args: Any, cls: Any = cls) -> Any:
+            return cls(*args, validate_args=False).sample()
+
+        yield Call(qualified, sampled, args, {}, parameters)
+        for method in METHODS:
+
+            def called(*given: Any, cls: Any = cls, method: str = method, count: int = len(args)) -> Any:
+                return getattr(cls(*given[:count], validate_args=False), method)(*given[count:])
+
+            own = ("self",) * len(args)
+            takes = method in METHODS[3:]
+            yield Call(f"{qualified}.{method}", called, (*args, *([given] * takes)), {}, (*own, *(["value"] * takes)))
+
+
+def making_distributions() -> Iterator[Call]:
+    """The classes' constructors, as they are called by default."""
+    for name, (written, _) in DISTRIBUTIONS.items():
+        args, _ = eval(f"(lambda *a, **k: (a, k))({written})", words())
+        cls = getattr(torch.distributions, name)
+        yield Call(f"torch.distributions.{name}", cls, args, {}, tuple(inspect.signature(cls).parameters)[: len(args)])

@@ -1,45 +1,100 @@
 """Writes devlint/knowledge/operators.json: what PyTorch's operators, modules, factories and types demand of devices.
 
-    python tools/operator_facts.py                # writes the file
-    python tools/operator_facts.py --disagreements
+    python tools/operator_facts.py            # writes the file
+    python tools/operator_facts.py --check    # exit 1 when the file differs from what this torch gives
 
-All is found by running torch (operator_trials.py tells how).
+All is found by running torch (operator_trials.py tells how), but for what operator_mends.py puts over it.
 """
 
 from __future__ import annotations
 
 import json
-import logging
 import sys
 import warnings
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
+from factory_facts import constructors, factories
+from module_facts import ALIKE, construction, forward_parameters, module_calls
+from module_facts import MENDED as MENDED_MODULES
+from operator_calls import distribution_calls, making_distributions, own_calls
+from operator_mends import mends
 from operator_samples import calls_of, database
 from operator_signatures import params
-from operator_trials import Record, examine, waits_in_fake
+from operator_trials import STATE, Call, Record, examine
 
 from devlint.runtime import virtual_cuda
 
 OUTPUT = Path(__file__).resolve().parent.parent / "devlint" / "knowledge" / "operators.json"
 
 
-def operator_records() -> dict[str, Record]:
-    """What trying each function and method came to, by its qualified name."""
+def tried(calls: Iterable[Call]) -> dict[str, Record]:
+    """What trying each function came to, by its qualified name. Must be called under virtual CUDA."""
     records: dict[str, Record] = {}
-    # FakeTensorMode can't be entered under virtual CUDA.
-    calls = [call for op in database() for call in calls_of(op)]
     for call in calls:
-        record = records.setdefault(call.name, Record(call.name))
-        if (waits := waits_in_fake(call)) is not None:
-            record.fake_waits[waits] += 1
-    with virtual_cuda(1):
-        for call in calls:
-            examine(call, records[call.name])
-    return {name: record for name, record in sorted(records.items()) if record.calls}
+        examine(call, records.setdefault(call.name, Record(call.name)))
+    return {name: record for name, record in records.items() if record.calls}
+
+
+def operators() -> dict[str, Any]:
+    """The facts of functions and methods."""
+    calls = [*(call for op in database() for call in calls_of(op)), *own_calls()]
+    facts = {name: facts_of(record) for name, record in tried(calls).items()}
+    facts |= distributions()
+    for name, mended in mends().items():
+        if name in facts or "params" in mended:
+            facts[name] = facts.get(name, {}) | mended
+    for found in facts.values():
+        if found.get("rank") == "zero" and "reduction" in found.get("params", "").split():
+            found["rank_unless"] = ["reduce", "reduction"]
+    return {name: _told(found) for name, found in sorted(facts.items())}
+
+
+def distributions() -> dict[str, Any]:
+    """The facts of the classes of torch.distributions and of their methods; `self` is what an object was made of."""
+    found = {}
+    for name, record in tried(distribution_calls()).items():
+        facts = {k: v for k, v in facts_of(record).items() if k not in ("params", "rank", "zero_dim_ok", "needs_rank")}
+        if "value" in record.host or "value" in record.number:
+            facts["params"] = "value"
+        found[name] = facts
+    for name, record in tried(making_distributions()).items():
+        facts = found.setdefault(name, {})
+        facts |= {"params": params(name), "kind": "other", "dtype": "", "at_least_1": False}
+        if any(waits for waits, _ in record.waits):
+            # Arguments are checked by default.
+            facts |= {"waits": "sometimes", "waits_unless": ["validate_args"]}
+    return found
+
+
+def modules() -> dict[str, Any]:
+    """The facts of the classes of torch.nn."""
+    found = {}
+    for name, record in tried(module_calls()).items():
+        facts = facts_of(record) | construction(name)
+        facts["params"] = forward_parameters(name)
+        if STATE in facts.get("together", ()):
+            held = facts.get("has_parameters") or facts.get("has_buffers") or "has_parameters" not in facts
+            facts["computes_where"] = "parameters" if held else ""
+        if facts.get("rank") == "zero" and "reduction" in facts["made_with"].split():
+            facts["rank_unless"] = ["reduce", "reduction"]
+        for key in ("together", "needs_rank"):
+            facts[key] = [p for p in facts.get(key, ()) if p != STATE]
+        found[name] = facts
+    for name, same in ALIKE.items():
+        found[f"torch.nn.{name}"] = found[f"torch.nn.{same}"] | construction(f"torch.nn.{name}") | {"has_parameters": True}
+    for name, mended in MENDED_MODULES.items():
+        found[name] |= mended
+    return {name: _told(facts) for name, facts in sorted(found.items())}
+
+
+def _told(facts: dict[str, Any]) -> dict[str, Any]:
+    """Without what goes without saying."""
+    silent = {"kind": "tensor", "dtype": "float", "result": "together", "waits": "never"}
+    return {k: v for k, v in facts.items() if v not in ("", [], None, False) and silent.get(k) != v}
 
 
 def facts_of(record: Record) -> dict[str, Any]:
@@ -52,7 +107,7 @@ def facts_of(record: Record) -> dict[str, Any]:
     needed = [p for p, c in record.valid_number.items() if not c[True] and c[False]]
     # A tensor has dimensions where no tensor without any was taken.
     facts["needs_rank"] = needed
-    return {key: value for key, value in facts.items() if value not in ("", [], {}, None, False)}
+    return facts
 
 
 def _always(counts: Counter[bool]) -> bool | None:
@@ -101,10 +156,6 @@ def _result(record: Record) -> dict[str, Any]:
     return found
 
 
-# FakeTensorMode logs a traceback for each call that is wrong in itself.
-logging.getLogger("torch").setLevel(logging.CRITICAL)
-
-
 def _flat(value: Any) -> Iterable[Any]:
     if isinstance(value, tuple):
         for part in value:
@@ -118,7 +169,7 @@ def _merged(kinds: set[Any]) -> Any:
         kind = next(iter(kinds))
         if not isinstance(kind, tuple):
             return "" if kind == "tensor" else kind
-        return "tensors" if set(kind) == {"tensor"} else list(kind)
+        return "tensors" if set(kind) == {"tensor"} else ["tensors" if isinstance(k, tuple) else k for k in kind]
     if all(isinstance(k, tuple) and set(k) <= {"tensor"} for k in kinds):
         return "tensors"
     if all(k == "tensor" or (isinstance(k, tuple) and set(_flat(k)) <= {"tensor"}) for k in kinds):
@@ -130,7 +181,8 @@ def _merged_dtype(dtypes: set[Any]) -> Any:
     if len(dtypes) == 1:
         dtype = next(iter(dtypes))
         if isinstance(dtype, tuple):
-            return "" if "float" not in dtype and False else list(dtype) if len(set(dtype)) > 1 else _one(dtype)
+            parts = ["float" if isinstance(d, tuple) else d for d in dtype]
+            return parts if len(set(parts)) > 1 and set(parts) - {"float", ""} else _one(tuple(parts))
         return "" if dtype == "float" else dtype
     flat = {part for d in dtypes for part in _flat(d)}
     return "" if "float" in flat or "" in flat else "int"
@@ -183,16 +235,28 @@ def write(tables: Mapping[str, Any]) -> str:
 
 
 def collect() -> dict[str, Any]:
-    with warnings.catch_warnings():
+    """The whole file's tables."""
+    with warnings.catch_warnings(), virtual_cuda(1):
         warnings.simplefilter("ignore")
-        operators = {name: facts_of(record) for name, record in operator_records().items()}
-    return {"torch": torch.__version__.split("+")[0], "operators": operators}
+        return {
+            "torch": torch.__version__.split("+")[0],
+            "operators": operators(),
+            "modules": modules(),
+            "factories": factories(),
+            "constructors": constructors(),
+        }
 
 
-def main() -> int:
-    OUTPUT.write_text(write(collect()))
+def main(*, check: bool = False) -> int:
+    """Writes the file; with `check`, says whether it is what this torch gives. Returns the exit status."""
+    text = write(collect())
+    if check:
+        same = OUTPUT.read_text() == text
+        print("up to date" if same else f"{OUTPUT} is out of date: run python tools/operator_facts.py")
+        return 0 if same else 1
+    OUTPUT.write_text(text)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(check="--check" in sys.argv))

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from operator_mends import PARAMETERS
 from torch.overrides import get_testing_overrides
 
 STUBS = Path(torch.__file__).parent / "_C"
@@ -43,6 +44,8 @@ Overload = tuple[Parameter, ...]
 def overloads(name: str) -> tuple[Overload, ...]:
     """The overloads of a function or method by its qualified name; a method's without `self`."""
     last = name.rsplit(".", 1)[1]
+    if name in PARAMETERS:
+        return (tuple(_read(PARAMETERS[name])),)
     if name.startswith("torch.Tensor."):
         written = _stub("__init__.pyi", "TensorBase").get(last, []) or _stub("__init__.pyi", "TensorBase").get(
             last.rstrip("_"), []
@@ -112,6 +115,16 @@ def _best(found: tuple[Overload, ...], given: tuple[Any, ...], kwargs: Mapping[s
         )
 
     return next((o for o in found if fits(o)), found[0] if found else ())
+
+
+def _read(text: str) -> Iterator[Parameter]:
+    """The inverse of `params`, for one overload."""
+    sort = ""
+    for word in text.split():
+        if word == "*":
+            sort = "keyword"
+        else:
+            yield Parameter(word.lstrip("*"), "", "*" if word[0] == "*" else sort)
 
 
 def _has_tensor(value: Any) -> bool:

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from operator_signatures import bind
-from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from devlint.runtime import watch_devices
@@ -24,6 +23,8 @@ from devlint.runtime.virtual.errors import VirtualCudaUnsupportedError
 Tensor = torch.Tensor
 # Words of the errors by which PyTorch refuses tensors of several devices.
 REFUSALS = ("device", "weight type", "on cpu", "cuda", "CUDA")
+# A module's own tensors, as one parameter: they are moved together.
+STATE = "(state)"
 # Parameters that decide whether a result has dimensions.
 REDUCING = frozenset({"dim", "dims", "axis", "axes", "reduction", "reduce", "size_average", "keepdim"})
 
@@ -36,6 +37,14 @@ class Call:
     function: Callable[..., Any]
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
+    # The parameters of `args`, where they aren't those of the function by that name.
+    names: tuple[str, ...] = ()
+
+    def bound(self) -> list[tuple[str, Any]]:
+        """(parameter, argument), in order."""
+        if self.names:
+            return [*zip(self.names, self.args, strict=False), *self.kwargs.items()]
+        return bind(self.name, self.args, self.kwargs)
 
 
 @dataclass
@@ -58,7 +67,6 @@ class Record:
     # (parameters of REDUCING given, dimensions of the first tensor, those of the first result).
     ranks: Counter[tuple[frozenset[str], int, int]] = field(default_factory=Counter)
     waits: Counter[tuple[bool, frozenset[str]]] = field(default_factory=Counter)
-    fake_waits: Counter[bool] = field(default_factory=Counter)
     needs_grad: Counter[bool] = field(default_factory=Counter)
 
 
@@ -89,7 +97,7 @@ def taken_apart(call: Call) -> _Leaves:
     """A call's leaves, each tensor with the parameter that it is given to."""
     leaves, spec = tree_flatten((call.args, call.kwargs))
     names: list[str] = []
-    for parameter, value in bind(call.name, call.args, call.kwargs):
+    for parameter, value in call.bound():
         names += [parameter] * len(tree_flatten(value)[0])
     tensors = [(i, names[i]) for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
     dims = [i for i, leaf in enumerate(leaves) if type(leaf) is int and names[i] == "dim"]
@@ -104,7 +112,7 @@ def examine(call: Call, record: Record) -> None:
     """Adds what a call comes to to its function's record. Must be called under virtual CUDA."""
     parts = taken_apart(call)
     cuda, cpu = on("cuda"), on("cpu")
-    given = frozenset(p for p, v in bind(call.name, call.args, call.kwargs) if v is not None)
+    given = frozenset(p for p, v in call.bound() if v is not None)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if _outcome(lambda: parts.run(lambda i, t: cpu(t))) is not True:
@@ -187,17 +195,20 @@ def _note_grad(parts: _Leaves, record: Record) -> None:
 
 def _place_each(parts: _Leaves, record: Record, together: bool, cuda: Any, cpu: Any) -> None:
     ranked = [(i, p) for i, p in parts.tensors if parts.leaves[i].ndim and parts.leaves[i].numel()]
-    if len(ranked) < 2 and together:
+    groups = [({i}, p) for i, p in ranked if p != STATE]
+    if state := {i for i, p in parts.tensors if p == STATE}:
+        groups.append((state, STATE))
+    if len(groups) < 2 and together:
         return
-    for left, parameter in ranked:
-        taken = _outcome(lambda left=left: parts.run(lambda i, t: cpu(t) if i == left else cuda(t)))
+    for group, parameter in groups:
+        taken = _outcome(lambda g=group: parts.run(lambda i, t: cpu(t) if i in g else cuda(t)))
         if not together:
             # Refused with everything on the accelerator: which one of them is wanted on the host?
             record.host_only[parameter] += taken is True
             continue
         if taken is not None:
             record.host[parameter][taken] += 1
-        taken = _outcome(lambda left=left: parts.run(lambda i, t: cuda(t) if i == left else cpu(t)))
+        taken = _outcome(lambda g=group: parts.run(lambda i, t: cuda(t) if i in g else cpu(t)))
         if taken is not None:
             record.alone[parameter][taken] += 1
 
@@ -208,7 +219,7 @@ def _without_dimensions(parts: _Leaves, record: Record, given: frozenset[str], c
     if not everything or not all(parts.leaves[i].numel() and parts.leaves[i].layout is torch.strided for i in everything):
         return
     _peeled(parts, record, given)
-    for parameter in dict.fromkeys(p for _, p in parts.tensors):
+    for parameter in dict.fromkeys(p for _, p in parts.tensors if p != STATE):
         chosen = frozenset(i for i, p in parts.tensors if p == parameter)
         for changed in {chosen, everything}:
             result = _try(lambda c=changed: parts.run(lambda i, t: _number(t) if i in c else cpu(t), first_dim=True))
@@ -227,11 +238,13 @@ def _without_dimensions(parts: _Leaves, record: Record, given: frozenset[str], c
 def _peeled(parts: _Leaves, record: Record, given: frozenset[str]) -> None:
     """A call for one element of the batch: `cross_entropy` takes a target without dimensions then."""
     first = parts.leaves[parts.tensors[0][0]]
+    state = {i for i, p in parts.tensors if p == STATE}
     if not first.ndim:
         return
 
-    def peel(_: int, tensor: Tensor) -> Tensor:
-        return (tensor[0] if tensor.ndim and tensor.shape[0] == first.shape[0] else tensor).detach().clone()
+    def peel(i: int, tensor: Tensor) -> Tensor:
+        whole = i in state or not tensor.ndim or tensor.shape[0] != first.shape[0]
+        return (tensor if whole else tensor[0]).detach().clone()
 
     result = _try(lambda: parts.run(peel))
     if result is _FAILED:
@@ -243,7 +256,9 @@ def _peeled(parts: _Leaves, record: Record, given: frozenset[str]) -> None:
 
 
 def _number(tensor: Tensor) -> Tensor:
-    return tensor.detach().reshape(-1)[0].clone()
+    number = tensor.detach().reshape(-1)[0].clone()
+    # Indices into what has one element now.
+    return number * 0 if number.dtype is torch.int64 else number
 
 
 _FAILED: Any = object()
@@ -265,27 +280,3 @@ def _outcome(run: Callable[[], Any]) -> bool | None:
     except Exception as error:
         return False if any(word in str(error) for word in REFUSALS) else None
     return True
-
-
-def waits_in_fake(call: Call) -> bool | None:
-    """Whether a call would have to know values of accelerator tensors, by FakeTensorMode; None where it can't say."""
-    parts = taken_apart(call)
-    if any(t.layout is not torch.strided or t.is_conj() or t.is_neg() for t in _tensors(parts)):
-        return None
-    with FakeTensorMode():
-
-        def place(_: int, tensor: Tensor) -> Tensor:
-            return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device="cuda")
-
-        try:
-            parts.run(place)
-        except (DataDependentOutputException, DynamicOutputShapeException):
-            return True
-        except Exception:
-            return None
-    return False
-
-
-def _tensors(parts: _Leaves) -> Iterator[Tensor]:
-    for i, _ in parts.tensors:
-        yield parts.leaves[i]

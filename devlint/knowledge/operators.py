@@ -53,13 +53,18 @@ class Operator:
     anywhere: frozenset[str] = _NOTHING
     # Must be on the host.
     host_only: frozenset[str] = _NOTHING
+    # Refused apart from others in some forms of the call, taken in others.
+    sometimes: frozenset[str] = _NOTHING
     # Of `together`: a tensor without dimensions may be on the host.
     zero_dim_ok: frozenset[str] = _NOTHING
     # Which parameter is an index into another.
     index: str = ""
-    # Where the result is: "together" (where the operands are), "host", "first" (it is the first operand), "data" (where
-    # that parameter's tensors are), "device" (made by a factory) or "mixed".
+    # Where the result is: "together" (where the operands are; where they differ, with the first of them), "host",
+    # "cuda", "first" (it is the first operand itself), "to" (as the arguments tell), "data" (with a tensor among the
+    # data, else as a factory), "inputs" (with that parameter), "device" (as `device=` tells). See `part_places`.
     result: str = "together"
+    # For a tuple of tensors at several places: "together" or "host", by part.
+    part_places: tuple[str, ...] = ()
     # tensor, tensors (a tuple or list of them), batch (tensors in some structure), scalar, bool, none, other; for a
     # tuple of several kinds see `parts`.
     kind: str = "tensor"
@@ -69,11 +74,13 @@ class Operator:
     part_dtypes: tuple[str, ...] = ()
     # The result never needs a gradient, though its dtype could.
     no_grad: bool = False
-    # The host waits: "always", "sometimes" (see below) or "never".
+    # The host waits for operands on an accelerator: "always", "sometimes" (see below) or "never".
     waits: str = "never"
-    # Sometimes: not where one of these is given; only where all of these are given.
+    # Sometimes: not where one of these is given; only where all of these are given; only where one of these is given
+    # a tensor. Where all are empty, for some values.
     waits_unless: frozenset[str] = _NOTHING
     waits_with: frozenset[str] = _NOTHING
+    waits_for: frozenset[str] = _NOTHING
     # "keeps" (at least as many dimensions as the first tensor), "zero" (none, where none of `rank_unless` is given).
     rank: str = ""
     rank_unless: frozenset[str] = _NOTHING
@@ -94,15 +101,17 @@ class ModuleFacts:
     has_buffers: bool = False
     # "parameters" (inputs must be where the parameters are) or "inputs" (it computes wherever its inputs are).
     computes_where: str = "inputs"
-    # Inputs that must be with the parameters, and those that must be with one another.
-    with_parameters: frozenset[str] = _NOTHING
+    # Inputs that must be on one device; with the module's own tensors, where it holds any.
     together: frozenset[str] = _NOTHING
     host_ok: frozenset[str] = _NOTHING
     anywhere: frozenset[str] = _NOTHING
     host_only: frozenset[str] = _NOTHING
+    sometimes: frozenset[str] = _NOTHING
     zero_dim_ok: frozenset[str] = _NOTHING
-    # Arguments of the constructor that make it hold tensors, which inputs must be with then.
+    # Arguments of the constructor that make it hold tensors (`weight=`), which the inputs must be with then.
     holding: frozenset[str] = _NOTHING
+    # Arguments of the constructor that are true by default; it holds no tensors where all of them are false.
+    unheld_by: frozenset[str] = _NOTHING
     # Of its constructor.
     made_with: Parameters = Parameters()
     kind: str = "tensor"
@@ -190,6 +199,8 @@ def _typed(of: type[Any], raw: Mapping[str, Any]) -> dict[str, Any]:
             # A tuple of several kinds.
             found["parts" if key == "kind" else "part_dtypes"] = tuple(value)
             found[key] = "tuple" if key == "kind" else "float"
+        elif key == "part_places":
+            found[key] = tuple(value)
         else:
             found[key] = frozenset(value) if isinstance(value, list) else value
     return {key: value for key, value in found.items() if key in known}

@@ -1,0 +1,151 @@
+"""Facts that trying can't show, or shows wrong, each with the reason; and parameters whose names nothing tells.
+
+Virtual CUDA sees waits of Python and of the functions that it knows, not those inside of C++. The latter were found by
+profiling the same samples on the host (`aten::_local_scalar_dense`, `aten::_linalg_check_errors`) and by
+FakeTensorMode's data-dependent errors; what only the host's kernels do was left out after reading ATen.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+# Parameters that neither stubs nor docstrings tell right.
+PARAMETERS = {
+    "torch.einsum": "equation *operands",
+    "torch.unique_consecutive": "input return_inverse return_counts dim",
+    "torch.Tensor.unique_consecutive": "return_inverse return_counts dim",
+    "torch.sparse.mm": "mat1 mat2 reduce",
+    "torch.sparse.addmm": "mat mat1 mat2 * beta alpha",
+    "torch.autograd.Variable": "data requires_grad",
+    "torch.nn.init.normal_": "tensor mean std generator",
+}
+
+# Checks of LAPACK's error codes, and tests of values in C++ that both devices run.
+_ALWAYS = (
+    "combinations corrcoef cov cholesky_inverse istft linalg.cond linalg.ldl_factor linalg.tensorinv "
+    "linalg.tensorsolve svd pinverse Tensor.to_sparse"
+)
+# For some values of `ord`, `p` or `n`; `matrix_exp` for some norms.
+_SOMETIMES = "linalg.matrix_norm linalg.norm norm linalg.matrix_power matrix_power linalg.matrix_exp matrix_exp"
+# Where that parameter is a tensor on the accelerator, its value is read.
+_FOR = {
+    "normal": ["std"],
+    "index_fill": ["value"],
+    "masked_fill": ["value"],
+    "narrow": ["start"],
+    "linspace": ["start", "end"],
+    "logspace": ["start", "end"],
+    "repeat_interleave": ["repeats"],
+    "nn.functional.ctc_loss": ["input_lengths", "target_lengths"],
+}
+
+
+def _both(names: str) -> list[str]:
+    """Each function, and its methods."""
+    return [f"torch.{p}{n}{s}" for n in names.split() for p in ("", "Tensor.") for s in ("", "_")]
+
+
+def mends() -> dict[str, dict[str, Any]]:
+    """What is put over the facts that were found, by name. A name that wasn't found is added where it has `params`."""
+    found: dict[str, dict[str, Any]] = {name: {"waits": "always"} for name in _both(_ALWAYS)}
+    found |= {name: {"waits": "sometimes"} for name in _both(_SOMETIMES)}
+    for name, parameters in _FOR.items():
+        found |= {n: {"waits": "sometimes", "waits_for": parameters} for n in _both(name)}
+    for name in _both("repeat_interleave"):
+        found[name]["waits_unless"] = ["output_size"]
+    found["torch.repeat_interleave"] |= {"waits_for": ["repeats", "input"]}
+    for name in _both("histc"):
+        # The range is read from the values unless it is given.
+        found[name] = {"waits": "sometimes", "waits_unless": ["min", "max"]}
+    for name in _both("masked_fill"):
+        # `masked_fill__cuda` reads the value, wherever it is.
+        found[name] |= {"zero_dim_ok": []}
+    found |= _OWN
+    found |= {
+        f"{prefix}{name}": dict(facts)
+        for name, facts in _INDEXED.items()
+        for prefix in ("torch.", "torch.Tensor.", "torch.nn.functional.")
+    }
+    return found
+
+
+# Which parameter is an index; whether it may be on the host is found by trying.
+_INDEXED: dict[str, dict[str, Any]] = {
+    "__getitem__": {"index": "indices"},
+    "gather": {"index": "index"},
+    "index_select": {"index": "index"},
+    "take": {"index": "index"},
+    "take_along_dim": {"index": "indices"},
+    "embedding": {"index": "input"},
+    "embedding_bag": {"index": "input"},
+    "index_put": {"index": "indices"},
+    "index_put_": {"index": "indices"},
+    **{f"{name}{s}": {"index": "index"} for s in ("", "_") for name in ("index_add", "index_copy", "index_fill", "index_reduce")},
+    **{f"{name}{s}": {"index": "index"} for s in ("", "_") for name in ("scatter", "scatter_add", "scatter_reduce")},
+}  # fmt: skip
+_OWN: dict[str, dict[str, Any]] = {
+    # ATen's ctc_loss moves the targets "as a service for the user" (LossCTC.cpp); virtual CUDA runs `_ctc_loss`, which
+    # doesn't.
+    "torch.nn.functional.ctc_loss": {
+        "together": [],
+        "anywhere": ["targets", "input_lengths", "target_lengths"],
+        "waits": "sometimes",
+        "waits_for": ["input_lengths", "target_lengths"],
+    },
+    "torch.ctc_loss": {
+        "params": "log_probs targets input_lengths target_lengths blank reduction zero_infinity",
+        "anywhere": ["targets", "input_lengths", "target_lengths"],
+        "waits": "sometimes",
+        "waits_for": ["input_lengths", "target_lengths"],
+    },
+    # `_shape_as_tensor` makes `at::tensor(sizes, kLong)`, without options: on the host. Virtual CUDA gives it the
+    # place of its operand.
+    "torch.onnx.operators.shape_as_tensor": {
+        "params": "x", "result": "host", "dtype": "int", "at_least_1": True,
+    },
+    "torch._shape_as_tensor": {"params": "input", "result": "host", "dtype": "int", "at_least_1": True},
+    # The index goes with the indexed, or is on the host. What is stored is checked for a mask and an index, copied
+    # from anywhere for numbers and slices.
+    "torch.Tensor.__getitem__": {"params": "indices", "together": ["self"], "host_ok": ["indices"], "index": "indices", "waits": "sometimes"},
+    "torch.Tensor.__setitem__": {
+        "params": "indices value", "index": "indices", "anywhere": ["indices"], "sometimes": ["self", "value"],
+        "kind": "none", "waits": "sometimes",
+    },
+    # Placed copies have no graph, so these aren't tried: the gradients are where the inputs are, a given one must be
+    # where its output is.
+    "torch.autograd.grad": {"together": ["outputs", "grad_outputs"], "result": "inputs", "kind": "tensors"},
+    "torch.Tensor.backward": {"together": ["self", "gradient"], "kind": "none"},
+    # It is no torch function, and virtual CUDA loses the place; on CUDA it is the tensor that it is given.
+    "torch.autograd.Variable": {"result": "together", "no_grad": False},
+    # Gradients of parameters, which the placed copies lost; norms go to the device of the first.
+    "torch.nn.utils.clip_grad_norm_": {"anywhere": ["parameters"], "result": "together", "rank": "zero", "no_grad": True},
+    # Lengths must be on the host, whatever the input is: `'lengths' argument should be a 1D CPU int64 tensor`.
+    "torch.nn.utils.rnn.pack_padded_sequence": {
+        "together": [], "host_only": ["lengths"], "host_ok": [], "kind": ["tensor", "tensor", "none", "none"],
+        "result": "together", "part_places": ["together", "host", "", ""], "needs_rank": ["input"],
+    },
+    "torch.nn.utils.rnn.pack_sequence": {"result": "together", "part_places": ["together", "host", "", ""]},
+    # (padded, lengths): the first is where the data is, the lengths are on the host.
+    "torch.nn.utils.rnn.pad_packed_sequence": {
+        "params": "sequence batch_first padding_value total_length", "kind": "tensors", "part_places": ["together", "host"],
+        "dtype": ["float", "int"], "at_least_1": True,
+    },
+    # Moves are told by their arguments.
+    "torch.Tensor.cuda": {"result": "cuda"},
+    "torch.Tensor.to": {"result": "to", "waits": "never", "anywhere": ["self", "other"]},
+    "torch.Tensor.type": {"result": "to"},
+    "torch.Tensor.cpu": {"result": "host"},
+    "torch.Tensor.numpy": {"params": "* force", "kind": "other", "host_only": ["self"]},
+    "torch.Tensor.__array__": {"params": "dtype", "kind": "other", "host_only": ["self"]},
+    "torch.Tensor.requires_grad_": {"no_grad": False},
+    # A new tensor from data: without `device=`, a tensor's place stays, anything else is on the host.
+    "torch.tensor": {"result": "data", "no_grad": True},
+    "torch.as_tensor": {"result": "data"},
+    "torch.asarray": {"result": "data"},
+    # They give the host's generator.
+    "torch.manual_seed": {"result": "host", "kind": "other"},
+    "torch.Generator": {"result": "device", "kind": "other"},
+    # CUDA has no kernel for them: on the host alone.
+    "torch.histogram": {"host_only": ["input", "weight"], "together": []},
+    "torch.histogramdd": {"host_only": ["input", "weight"], "together": []},
+}  # fmt: skip
