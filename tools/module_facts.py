@@ -75,12 +75,17 @@ ALIKE |= {f"Lazy{name}{i}d": f"{name}{i}d" for name in ("Conv", "ConvTranspose",
 ALIKE["SyncBatchNorm"] = "BatchNorm2d"
 # See operator_mends.py for the same of the function.
 MENDED: dict[str, dict[str, Any]] = {
-    "torch.nn.CTCLoss": {"together": [], "anywhere": ["targets", "input_lengths", "target_lengths"], "waits": "sometimes"},
+    "torch.nn.CTCLoss": {"together": [], "sometimes": [], "anywhere": ["targets", "input_lengths", "target_lengths"],
+                         "waits": "sometimes", "waits_for": ["input_lengths", "target_lengths"]},
     **{f"torch.nn.InstanceNorm{i}d": {"computes_where": ""} for i in (1, 2, 3)},
     # With `momentum=None` it reads how many batches it has seen.
     **{f"torch.nn.{lazy}BatchNorm{i}d": {"waits": ""} for i in (1, 2, 3) for lazy in ("", "Lazy")},
     "torch.nn.SyncBatchNorm": {"waits": ""},
-}
+    # `_detect_is_causal_mask` compares the mask with a causal one, unless it is told.
+    "torch.nn.Transformer": {"waits_with": [], "waits_for": ["src_mask", "tgt_mask"]},
+    "torch.nn.TransformerEncoder": {"waits_with": [], "waits_for": ["mask"], "waits_unless": ["is_causal"]},
+    "torch.nn.TransformerDecoder": {"waits": "sometimes", "waits_for": ["tgt_mask"], "waits_unless": ["tgt_is_causal"]},
+}  # fmt: skip
 
 
 def module_calls() -> Iterator[Call]:

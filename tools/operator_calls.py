@@ -6,6 +6,7 @@ words below: `x` and `y` are matrices, `v` a vector, `i` indices, `m` a mask, `n
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Iterator
 from typing import Any
@@ -17,6 +18,8 @@ from operator_signatures import lookup
 from operator_trials import Call
 from torch import nn
 from torch.nn.utils import rnn
+
+from devlint.runtime import watch_devices
 
 CALLS: dict[str, tuple[str, ...]] = {
     # Copies and conversions.
@@ -123,8 +126,6 @@ CALLS: dict[str, tuple[str, ...]] = {
     "torch.nn.functional.gumbel_softmax": ("x", "x, hard=True"),
     "torch.nn.functional.unfold": ("image, 2",),
     "torch.nn.functional.fold": ("torch.ones(1, 8, 9), (4, 4), 2",),
-    "torch.onnx.operators.shape_as_tensor": (),
-    "torch.onnx.operators.reshape_from_tensor_shape": (),
     # Random numbers.
     "torch.get_rng_state": ("",),
     "torch.cuda.get_rng_state": ("",),
@@ -139,10 +140,7 @@ CALLS: dict[str, tuple[str, ...]] = {
     "torch.normal": ("x, u", "x, 1.0", "0.0, u"),
     "torch.rand_like": ("x", "n"),
     "torch.random.get_rng_state": ("",),
-    "torch.utils.data.random_split": ("list(range(4)), [2, 2]", "torch.arange(4), [2, 2]"),
     # Gradients and their helpers.
-    "torch.autograd.grad": (),
-    "torch.Tensor.backward": (),
     "torch.autograd.Variable": ("x", "n"),
     "torch.nn.Parameter": ("x", "n"),
     "torch.nn.Buffer": ("x",),
@@ -154,9 +152,7 @@ CALLS: dict[str, tuple[str, ...]] = {
     "torch.nn.utils.rnn.pad_sequence": ("[v, v[:2]]", "[x, y], batch_first=True"),
     "torch.nn.utils.rnn.pack_sequence": ("[v, v[:2]]",),
     "torch.nn.utils.rnn.pack_padded_sequence": ("image[0], torch.tensor([4, 2, 1, 1]), True", "image[0], [4, 2], True"),
-    "torch.nn.utils.rnn.pad_packed_sequence": (),
     "torch.nn.utils.rnn.unpad_sequence": ("x, torch.tensor([3, 2, 1]), True",),
-    "torch.distributions.kl_divergence": ("dist.Normal(v, v), dist.Normal(v, v)",),
 }
 # Classes of torch.distributions: their arguments, and a value.
 DISTRIBUTIONS: dict[str, tuple[str, str]] = {
@@ -256,3 +252,17 @@ def making_distributions() -> Iterator[Call]:
         args, _ = eval(f"(lambda *a, **k: (a, k))({written})", words())
         cls = getattr(torch.distributions, name)
         yield Call(f"torch.distributions.{name}", cls, args, {}, tuple(inspect.signature(cls).parameters)[: len(args)])
+
+
+def waiting_methods() -> Iterator[str]:
+    """The methods of the classes that wait by themselves. Must be called under virtual CUDA."""
+    for name, (written, value) in DISTRIBUTIONS.items():
+        cls = getattr(torch.distributions, name)
+        args, _ = eval(f"(lambda *a, **k: (a, k))({written})", words())
+        made = cls(*(a.cuda() if isinstance(a, torch.Tensor) else a for a in args), validate_args=False)
+        given = eval(value, words()).cuda()
+        for method in METHODS:
+            with watch_devices() as watched, contextlib.suppress(NotImplementedError):
+                getattr(made, method)(*([given] * (method in METHODS[3:])))
+            if watched.report().sync_count:
+                yield f"torch.distributions.{name}.{method}"

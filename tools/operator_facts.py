@@ -20,8 +20,8 @@ import torch
 from factory_facts import constructors, factories
 from module_facts import ALIKE, construction, forward_parameters, module_calls
 from module_facts import MENDED as MENDED_MODULES
-from operator_calls import distribution_calls, making_distributions, own_calls
-from operator_mends import mends
+from operator_calls import distribution_calls, making_distributions, own_calls, waiting_methods
+from operator_mends import OWN, mends
 from operator_samples import calls_of, database
 from operator_signatures import params
 from operator_trials import STATE, Call, Record, examine
@@ -45,9 +45,12 @@ def operators() -> dict[str, Any]:
     facts = {name: facts_of(record) for name, record in tried(calls).items()}
     facts |= distributions()
     for name, mended in mends().items():
-        if name in facts or "params" in mended:
-            facts[name] = facts.get(name, {}) | mended
+        if name in facts or name in OWN:
+            facts[name] = facts.get(name, {"params": params(name)}) | mended
     for found in facts.values():
+        if "dim" in found.get("rank_unless", ()):
+            # NumPy's name for it is taken everywhere.
+            found["rank_unless"] = sorted({"axis", *found["rank_unless"]})
         if found.get("rank") == "zero" and "reduction" in found.get("params", "").split():
             found["rank_unless"] = ["reduce", "reduction"]
     return {name: _told(found) for name, found in sorted(facts.items())}
@@ -56,8 +59,11 @@ def operators() -> dict[str, Any]:
 def distributions() -> dict[str, Any]:
     """The facts of the classes of torch.distributions and of their methods; `self` is what an object was made of."""
     found = {}
+    waiting = set(waiting_methods())
     for name, record in tried(distribution_calls()).items():
         facts = {k: v for k, v in facts_of(record).items() if k not in ("params", "rank", "zero_dim_ok", "needs_rank")}
+        facts["waits"] = "always" if name in waiting else "never"
+        facts["no_grad"] = name.endswith(".sample")
         if "value" in record.host or "value" in record.number:
             facts["params"] = "value"
         found[name] = facts
@@ -151,7 +157,8 @@ def _result(record: Record) -> dict[str, Any]:
         found["result"] = "mixed"
     if all(first for *_, first in record.results):
         found["result"] = "first"
-    if not record.needs_grad[True] and record.needs_grad[False] and found["dtype"] not in ("int", "bool"):
+    tensors = found["kind"] in ("", "tensors", "batch") and found["dtype"] not in ("int", "bool")
+    if tensors and not record.needs_grad[True] and record.needs_grad[False]:
         found["no_grad"] = True
     return found
 

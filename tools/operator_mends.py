@@ -46,44 +46,48 @@ def _both(names: str) -> list[str]:
 
 
 def mends() -> dict[str, dict[str, Any]]:
-    """What is put over the facts that were found, by name. A name that wasn't found is added where it has `params`."""
-    found: dict[str, dict[str, Any]] = {name: {"waits": "always"} for name in _both(_ALWAYS)}
-    found |= {name: {"waits": "sometimes"} for name in _both(_SOMETIMES)}
+    """What is put over the facts that were found, by name."""
+    found: dict[str, dict[str, Any]] = {}
+
+    def put(names: list[str], facts: dict[str, Any]) -> None:
+        for name in names:
+            found[name] = found.get(name, {}) | facts
+
+    put(_both(_ALWAYS), {"waits": "always"})
+    put(_both(_SOMETIMES), {"waits": "sometimes"})
     for name, parameters in _FOR.items():
-        found |= {n: {"waits": "sometimes", "waits_for": parameters} for n in _both(name)}
-    for name in _both("repeat_interleave"):
-        found[name]["waits_unless"] = ["output_size"]
-    found["torch.repeat_interleave"] |= {"waits_for": ["repeats", "input"]}
-    for name in _both("histc"):
-        # The range is read from the values unless it is given.
-        found[name] = {"waits": "sometimes", "waits_unless": ["min", "max"]}
-    for name in _both("masked_fill"):
-        # `masked_fill__cuda` reads the value, wherever it is.
-        found[name] |= {"zero_dim_ok": []}
-    found |= _OWN
-    found |= {
-        f"{prefix}{name}": dict(facts)
-        for name, facts in _INDEXED.items()
-        for prefix in ("torch.", "torch.Tensor.", "torch.nn.functional.")
-    }
+        put(_both(name), {"waits": "sometimes", "waits_for": parameters})
+    put(_both("repeat_interleave"), {"waits_unless": ["output_size"]})
+    # `repeat_interleave(repeats)` alone.
+    put(["torch.repeat_interleave"], {"waits_for": ["input", "repeats"]})
+    # The range is read from the values unless it is given.
+    put(_both("histc"), {"waits": "sometimes", "waits_unless": ["max", "min"]})
+    put(["torch.nn.functional.one_hot"], {"waits_unless": ["num_classes"]})
+    put(_both(_SHAPED), {"rank": "", "at_least_1": False})
+    # They draw from `torch.normal(mean, std)`, which looks whether any `std` is negative.
+    put([f"torch.distributions.{n}.sample" for n in _NORMAL], {"waits": "always"})
+    for name, parameter in _INDEX.items():
+        put([*_both(name), f"torch.nn.functional.{name}"], {"index": parameter})
+    for name, facts in OWN.items():
+        put([name], facts)
     return found
 
 
+# Their results have as many dimensions as the arguments tell.
+_SHAPED = (
+    "squeeze squeeze_copy reshape view view_copy reshape_as view_as as_strided as_strided_copy as_strided_scatter "
+    "select sum_to_size resize_as resize __getitem__"
+)
+_NORMAL = ("Normal", "LogNormal", "HalfNormal", "LogisticNormal")
 # Which parameter is an index; whether it may be on the host is found by trying.
-_INDEXED: dict[str, dict[str, Any]] = {
-    "__getitem__": {"index": "indices"},
-    "gather": {"index": "index"},
-    "index_select": {"index": "index"},
-    "take": {"index": "index"},
-    "take_along_dim": {"index": "indices"},
-    "embedding": {"index": "input"},
-    "embedding_bag": {"index": "input"},
-    "index_put": {"index": "indices"},
-    "index_put_": {"index": "indices"},
-    **{f"{name}{s}": {"index": "index"} for s in ("", "_") for name in ("index_add", "index_copy", "index_fill", "index_reduce")},
-    **{f"{name}{s}": {"index": "index"} for s in ("", "_") for name in ("scatter", "scatter_add", "scatter_reduce")},
-}  # fmt: skip
-_OWN: dict[str, dict[str, Any]] = {
+_INDEX = {
+    **{"__getitem__": "indices", "gather": "index", "index_select": "index", "take": "index"},
+    **{"take_along_dim": "indices", "embedding": "input", "embedding_bag": "input", "index_put": "indices"},
+    **dict.fromkeys(("index_add", "index_copy", "index_fill", "index_reduce"), "index"),
+    **dict.fromkeys(("scatter", "scatter_add", "scatter_reduce"), "index"),
+}
+# Functions and methods by name. One that couldn't be tried is added.
+OWN: dict[str, dict[str, Any]] = {
     # ATen's ctc_loss moves the targets "as a service for the user" (LossCTC.cpp); virtual CUDA runs `_ctc_loss`, which
     # doesn't.
     "torch.nn.functional.ctc_loss": {
@@ -138,6 +142,10 @@ _OWN: dict[str, dict[str, Any]] = {
     "torch.Tensor.numpy": {"params": "* force", "kind": "other", "host_only": ["self"]},
     "torch.Tensor.__array__": {"params": "dtype", "kind": "other", "host_only": ["self"]},
     "torch.Tensor.requires_grad_": {"no_grad": False},
+    # Objects made of tensors, which aren't placed one by one.
+    "torch.distributions.kl_divergence": {"params": "p q", "together": ["p", "q"]},
+    # It draws the order on the host.
+    "torch.utils.data.random_split": {"params": "dataset lengths generator", "host_only": ["generator"], "kind": "other"},
     # A new tensor from data: without `device=`, a tensor's place stays, anything else is on the host.
     "torch.tensor": {"result": "data", "no_grad": True},
     "torch.as_tensor": {"result": "data"},

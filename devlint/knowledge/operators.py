@@ -119,6 +119,9 @@ class ModuleFacts:
     dtype: str = "float"
     part_dtypes: tuple[str, ...] = ()
     waits: str = "never"
+    waits_unless: frozenset[str] = _NOTHING
+    waits_with: frozenset[str] = _NOTHING
+    waits_for: frozenset[str] = _NOTHING
     rank: str = ""
     rank_unless: frozenset[str] = _NOTHING
     at_least_1: bool = False
