@@ -21,6 +21,15 @@ from torch.nn.utils import rnn
 
 from devlint.runtime import watch_devices
 
+INITIALIZERS = (
+    "eye", "kaiming_normal", "kaiming_uniform", "normal", "ones", "orthogonal", "trunc_normal", "uniform",
+    "xavier_normal", "xavier_uniform", "zeros",
+)  # fmt: skip
+# Methods that take nothing else.
+METHODS_OF_ONE = (
+    "ndimension", "nelement", "stride", "data_ptr", "get_device", "element_size", "is_complex", "is_signed", "slogdet",
+    "random_", "storage_offset", "untyped_storage",
+)  # fmt: skip
 CALLS: dict[str, tuple[str, ...]] = {
     # Copies and conversions.
     "torch.Tensor.copy_": ("x, y", "x, n"),
@@ -62,6 +71,17 @@ CALLS: dict[str, tuple[str, ...]] = {
     "torch.Tensor.index_fill_": ("x, 0, i, 1.0", "x, 0, i, n"),
     "torch.Tensor.masked_scatter_": ("x, m, y",),
     "torch.Tensor.scatter_add_": ("x, 0, p, y",),
+    **dict.fromkeys((f"torch.Tensor.{name}" for name in METHODS_OF_ONE), ("x",)),
+    **{f"torch.Tensor.{name}": ("x.to_sparse().coalesce()",) for name in ("coalesce", "indices", "values")},
+    "torch.slogdet": ("x",),
+    "torch.is_complex": ("x",),
+    **dict.fromkeys((f"torch.nn.init.{n}_" for n in INITIALIZERS), ("x",)),
+    "torch.nn.init.constant_": ("x, 1.0",),
+    "torch.nn.init.sparse_": ("x, 0.5",),
+    "torch.nn.functional.dropout1d": ("x",),
+    "torch.nn.functional.upsample": ("image, scale_factor=2",),
+    "torch.nn.functional.lp_pool1d": ("x, 2.0, 2",),
+    "torch.nn.functional.lp_pool2d": ("image, 2.0, 2",),
     "torch.Tensor.clone": ("x", "n"),
     "torch.Tensor.norm": ("x", "x, 2", "x, 2, dim=1"),
     "torch.clone": ("x", "n"),

@@ -39,9 +39,8 @@ def tried(calls: Iterable[Call]) -> dict[str, Record]:
     return {name: record for name, record in records.items() if record.calls}
 
 
-def operators() -> dict[str, Any]:
-    """The facts of functions and methods."""
-    calls = [*(call for op in database() for call in calls_of(op)), *own_calls()]
+def operators(calls: Iterable[Call]) -> dict[str, Any]:
+    """The facts of functions and methods, and of the classes of torch.distributions."""
     facts = {name: facts_of(record) for name, record in tried(calls).items()}
     facts |= distributions()
     for name, mended in mends().items():
@@ -91,7 +90,9 @@ def modules() -> dict[str, Any]:
             facts[key] = [p for p in facts.get(key, ()) if p != STATE]
         found[name] = facts
     for name, same in ALIKE.items():
-        found[f"torch.nn.{name}"] = found[f"torch.nn.{same}"] | construction(f"torch.nn.{name}") | {"has_parameters": True}
+        found[f"torch.nn.{name}"] = (
+            found[f"torch.nn.{same}"] | construction(f"torch.nn.{name}") | {"has_parameters": True}
+        )
     for name, mended in MENDED_MODULES.items():
         found[name] |= mended
     return {name: _told(facts) for name, facts in sorted(found.items())}
@@ -146,21 +147,39 @@ def _places(record: Record) -> dict[str, Any]:
 def _result(record: Record) -> dict[str, Any]:
     if not record.results:
         return {}
-    kinds = {k for k, *_ in record.results}
     places = {p for _, p, *_ in record.results}
-    dtypes = {d for _, _, d, _ in record.results}
-    found: dict[str, Any] = {"kind": _merged(kinds), "dtype": _merged_dtype(dtypes)}
+    with_tuples = _parameters_giving_tuples(record)
+    # A function that gives a tuple on demand is told by what it gives else, but for the tuple's parts.
+    told = {r for r in record.results if not (with_tuples and isinstance(r[0], tuple))}
+    found: dict[str, Any] = {
+        "kind": _merged({k for k, *_ in told}),
+        "dtype": _merged_dtype({d for _, _, d, *_ in told}),
+    }
+    if with_tuples:
+        found["tuple_with"] = with_tuples
+        parts = _merged_dtype({d for k, _, d, *_ in record.results if isinstance(k, tuple)})
+        found["part_dtypes"] = parts if isinstance(parts, list) else []
     flat = {part for p in places for part in _flat(p)} - {""}
     if flat == {"cpu"}:
         found["result"] = "host"
     elif flat == {"cuda", "cpu"}:
         found["result"] = "mixed"
-    if all(first for *_, first in record.results):
+    if all(first for *_, first, _ in record.results):
         found["result"] = "first"
     tensors = found["kind"] in ("", "tensors", "batch") and found["dtype"] not in ("int", "bool")
     if tensors and not record.needs_grad[True] and record.needs_grad[False]:
         found["no_grad"] = True
     return found
+
+
+def _parameters_giving_tuples(record: Record) -> list[str]:
+    """The parameters that, each by itself, make a function give a tuple, where it gives a tensor without them."""
+    with_tuple = [given for kind, *_, given in record.results if isinstance(kind, tuple)]
+    without = [given for kind, *_, given in record.results if kind == "tensor"]
+    if not with_tuple or not without or len(with_tuple) + len(without) != len(record.results):
+        return []
+    only = frozenset.union(*with_tuple) - frozenset.union(*without)
+    return sorted(only) if all(given & only for given in with_tuple) else []
 
 
 def _flat(value: Any) -> Iterable[Any]:
@@ -243,15 +262,22 @@ def write(tables: Mapping[str, Any]) -> str:
 
 def collect() -> dict[str, Any]:
     """The whole file's tables."""
-    with warnings.catch_warnings(), virtual_cuda(1):
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return {
-            "torch": torch.__version__.split("+")[0],
-            "operators": operators(),
-            "modules": modules(),
-            "factories": factories(),
-            "constructors": constructors(),
-        }
+        # Some samples save the state of all generators, and can't be made under virtual CUDA.
+        calls = [*(call for op in database() for call in calls_of(op)), *own_calls()]
+        with virtual_cuda(1):
+            return _tables(calls)
+
+
+def _tables(calls: Iterable[Call]) -> dict[str, Any]:
+    return {
+        "torch": torch.__version__.split("+")[0],
+        "operators": operators(calls),
+        "modules": modules(),
+        "factories": factories(),
+        "constructors": constructors(),
+    }
 
 
 def main(*, check: bool = False) -> int:

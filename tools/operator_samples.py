@@ -50,18 +50,20 @@ def calls_of(op: Any) -> Iterator[Call]:
         name = alias.removeprefix("torch.")
         if "._" in f".{name}" and not name.startswith("__"):
             continue
-        public = f"torch.{name}"
-        if name not in _OPERATORS and callable(lookup(public)):
-            yield from (Call(public, lookup(public), c.args, c.kwargs) for c in calls)
-        for method in (name, f"{name}_"):
-            live = getattr(torch.Tensor, method, None) if "." not in name else None
-            if callable(live):
+        short = name.removeprefix("nn.functional.")
+        for public in dict.fromkeys((name, f"{name}_", short, f"{short}_")):
+            if name not in _OPERATORS and callable(live := lookup(f"torch.{public}")):
+                yield from (Call(f"torch.{public}", live, c.args, c.kwargs) for c in calls)
+        for method in (short, f"{short}_") if "." not in short else ():
+            if callable(live := getattr(torch.Tensor, method, None)):
                 for call in calls:
                     yield from _as_method(f"torch.Tensor.{method}", live, call)
 
 
 # What `torch.NAME` of these is has nothing to do with the operator.
-_OPERATORS = frozenset({"bool", "int", "float", "half", "long", "short", "double", "bfloat16", "cfloat", "cdouble", "chalf"})
+_OPERATORS = frozenset(
+    {"bool", "int", "float", "half", "long", "short", "double", "bfloat16", "cfloat", "cdouble", "chalf"}
+)
 
 
 def _as_functions(op: Any) -> Iterator[Call]:

@@ -198,7 +198,9 @@ def _overridden(live: Any) -> list[Overload]:
 
 def _documented(live: Any, last: str) -> list[Overload]:
     """What stands in the docstring's `name(parameters)`."""
-    match = re.search(rf"(?:^|[\s.]){re.escape(last)}\(([^()]*|[^\n]*?)\)(?:\s*->|\s*$)", live.__doc__ or "", re.MULTILINE)
+    match = re.search(
+        rf"(?:^|[\s.]){re.escape(last)}\(([^()]*|[^\n]*?)\)(?:\s*->|\s*$)", live.__doc__ or "", re.MULTILINE
+    )
     if match is None:
         return []
     text = re.sub(r":\s*[\w.\[\], ]+?(?=[,=)]|$)", "", match[1])

@@ -62,7 +62,7 @@ class Record:
     valid_number: dict[str, Counter[bool]] = field(default_factory=lambda: defaultdict(Counter))
     # Parameters that were refused on the accelerator, all other tensors there.
     host_only: Counter[str] = field(default_factory=Counter)
-    # (kind of result, places, dtype classes, identical with the first argument).
+    # (kind of result, places, dtype classes, identical with the first argument, parameters given).
     results: Counter[tuple[Any, ...]] = field(default_factory=Counter)
     # (parameters of REDUCING given, dimensions of the first tensor, those of the first result).
     ranks: Counter[tuple[frozenset[str], int, int]] = field(default_factory=Counter)
@@ -112,7 +112,7 @@ def examine(call: Call, record: Record) -> None:
     """Adds what a call comes to to its function's record. Must be called under virtual CUDA."""
     parts = taken_apart(call)
     cuda, cpu = on("cuda"), on("cpu")
-    given = frozenset(p for p, v in call.bound() if v is not None)
+    given = frozenset(p for p, v in call.bound() if v is not None and v is not False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if _outcome(lambda: parts.run(lambda i, t: cpu(t))) is not True:
@@ -144,7 +144,9 @@ def _note_result(parts: _Leaves, record: Record, given: frozenset[str]) -> bool 
         return outcome
     record.waits[watched.report().sync_count > 0, given] += 1
     kinds, places, dtypes = _described(result)
-    record.results[kinds, "" if "device" in given else places, dtypes, first is not None and result is first] += 1
+    record.results[
+        kinds, "" if "device" in given else places, dtypes, first is not None and result is first, given
+    ] += 1
     if first is not None:
         _note_rank(record, given, before, result)
     return True
@@ -216,7 +218,9 @@ def _place_each(parts: _Leaves, record: Record, together: bool, cuda: Any, cpu: 
 def _without_dimensions(parts: _Leaves, record: Record, given: frozenset[str], cuda: Any, cpu: Any) -> None:
     """Each parameter's tensors in turn, and all at once, as tensors without dimensions; and without their first one."""
     everything = frozenset(i for i, _ in parts.tensors)
-    if not everything or not all(parts.leaves[i].numel() and parts.leaves[i].layout is torch.strided for i in everything):
+    if not everything or not all(
+        parts.leaves[i].numel() and parts.leaves[i].layout is torch.strided for i in everything
+    ):
         return
     _peeled(parts, record, given)
     for parameter in dict.fromkeys(p for _, p in parts.tensors if p != STATE):

@@ -69,6 +69,8 @@ class Operator:
     # tuple of several kinds see `parts`.
     kind: str = "tensor"
     parts: tuple[str, ...] = ()
+    # Each of these, given (and true), makes it give a tuple instead (`max(x, dim)`), of `part_dtypes`.
+    tuple_with: frozenset[str] = _NOTHING
     # float (or as the input), int, bool; by part where they differ.
     dtype: str = "float"
     part_dtypes: tuple[str, ...] = ()
@@ -116,6 +118,7 @@ class ModuleFacts:
     made_with: Parameters = Parameters()
     kind: str = "tensor"
     parts: tuple[str, ...] = ()
+    tuple_with: frozenset[str] = _NOTHING
     dtype: str = "float"
     part_dtypes: tuple[str, ...] = ()
     waits: str = "never"
@@ -202,7 +205,7 @@ def _typed(of: type[Any], raw: Mapping[str, Any]) -> dict[str, Any]:
             # A tuple of several kinds.
             found["parts" if key == "kind" else "part_dtypes"] = tuple(value)
             found[key] = "tuple" if key == "kind" else "float"
-        elif key == "part_places":
+        elif key in ("part_places", "part_dtypes"):
             found[key] = tuple(value)
         else:
             found[key] = frozenset(value) if isinstance(value, list) else value
