@@ -19,8 +19,9 @@ from devlint.runtime import virtual_cuda, watch_devices  # noqa: E402
 def refuses(run) -> bool:
     try:
         run()
-    except RuntimeError as error:
-        assert "device" in str(error) or "CPU" in str(error) or "cuda" in str(error), error
+    except (RuntimeError, TypeError) as error:
+        if not any(word in str(error) for word in ("device", "CPU", "cuda")):
+            raise
         return True
     return False
 
@@ -139,13 +140,12 @@ def test_values_read_in_cpp_are_told():
         "torch.normal": lambda: torch.normal(x, x),
         "torch.masked_fill": lambda: torch.masked_fill(x, x > 0, torch.tensor(1.0)),
         "torch.distributions.Normal.sample": torch.distributions.Normal(x, x).sample,
-        "torch.cov": lambda: torch.cov(torch.rand(3, 3)),
+        "torch.svd": lambda: torch.svd(torch.rand(3, 3)),
     }.items():
         facts = operator(name)
         assert facts is not None
         assert facts.waits != "never"
-        # `cov` compares with a constant.
-        assert reads(run) or name == "torch.cov"
+        assert reads(run), name
     plain = operator("torch.distributions.Normal.rsample")
     assert plain is not None
     assert plain.waits == "never"
@@ -161,10 +161,6 @@ def test_lengths_of_packed_sequences_are_on_the_host():
     assert refuses(lambda: nn.utils.rnn.pack_padded_sequence(x, lengths.cuda(), batch_first=True))
     assert [t.device.type for t in packed[:2]] == ["cuda", "cpu"]
     assert facts.part_places[:2] == ("together", "host")
-    padded = operator("torch.nn.utils.rnn.pad_packed_sequence")
-    assert padded is not None
-    assert padded.part_places == ("together", "host")
-    assert [t.device.type for t in nn.utils.rnn.pad_packed_sequence(packed)] == ["cuda", "cpu"]
 
 
 def test_gradients_are_with_what_they_are_of():
@@ -239,20 +235,20 @@ def test_places_of_legacy_types():
 
 
 def test_sizes_and_places_of_factories():
-    zeros, arange, like, array = (factory(f"torch.{n}") for n in ("zeros", "arange", "zeros_like", "from_numpy"))
-    assert zeros and arange and like and array
-    assert zeros.size == {"size"}
-    assert (zeros.at_least_1, arange.at_least_1) == (False, True)
-    assert [f.place for f in (zeros, arange, like, array)] == ["default", "default", "like", "host"]
-    assert [f.takes_device for f in (zeros, arange, like, array)] == [True, True, True, False]
-
-
-def test_targets_of_ctc_loss_may_be_on_the_host():
-    # ATen moves them; virtual CUDA, which runs the kernel beneath, refuses. FakeTensorMode runs ATen.
-    facts = operator("torch.nn.functional.ctc_loss")
-    assert facts is not None
-    assert not facts.together
-    assert "targets" in facts.anywhere
+    told = {
+        name: (facts.place, facts.takes_device, facts.at_least_1)
+        for name in ("zeros", "arange", "zeros_like", "from_numpy")
+        if (facts := factory(f"torch.{name}")) is not None
+    }
+    assert told == {
+        "zeros": ("default", True, False),
+        "arange": ("default", True, True),
+        "zeros_like": ("like", True, False),
+        "from_numpy": ("host", False, False),
+    }
+    with torch.device("cuda"):
+        assert torch.zeros(()).is_cuda
+        assert torch.arange(3).is_cuda
 
 
 @pytest.mark.parametrize("table", ["operators", "modules", "factories", "constructors"])

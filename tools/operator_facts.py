@@ -81,6 +81,8 @@ def modules() -> dict[str, Any]:
     for name, record in tried(module_calls()).items():
         facts = facts_of(record) | construction(name)
         facts["params"] = forward_parameters(name)
+        for key in ("result", "no_grad"):
+            facts.pop(key, None)
         if STATE in facts.get("together", ()):
             held = facts.get("has_parameters") or facts.get("has_buffers") or "has_parameters" not in facts
             facts["computes_where"] = "parameters" if held else ""

@@ -63,6 +63,11 @@ def mends() -> dict[str, dict[str, Any]]:
     # The range is read from the values unless it is given.
     put(_both("histc"), {"waits": "sometimes", "waits_unless": ["max", "min"]})
     put(["torch.nn.functional.one_hot"], {"waits_unless": ["num_classes"]})
+    # CUDA has no kernel for them: on the host alone.
+    put(["torch.histogram", "torch.histogramdd"], {"host_only": ["input", "weight"], "together": []})
+    put(["torch.Tensor.histogram"], {"host_only": ["self", "weight"], "together": []})
+    # A batch of matrices gives as many.
+    put(_both("slogdet"), {"rank": ""})
     put(_both(_SHAPED), {"rank": "", "at_least_1": False})
     # They draw from `torch.normal(mean, std)`, which looks whether any `std` is negative.
     put([f"torch.distributions.{n}.sample" for n in _NORMAL], {"waits": "always"})
@@ -134,6 +139,7 @@ OWN: dict[str, dict[str, Any]] = {
         "params": "sequence batch_first padding_value total_length", "kind": "tensors", "part_places": ["together", "host"],
         "dtype": ["float", "int"], "at_least_1": True,
     },
+    "torch.Tensor.pin_memory": {"result": "host"},
     # Moves are told by their arguments.
     "torch.Tensor.cuda": {"result": "cuda"},
     "torch.Tensor.to": {"result": "to", "waits": "never", "anywhere": ["self", "other"]},
@@ -153,7 +159,4 @@ OWN: dict[str, dict[str, Any]] = {
     # They give the host's generator.
     "torch.manual_seed": {"result": "host", "kind": "other"},
     "torch.Generator": {"result": "device", "kind": "other"},
-    # CUDA has no kernel for them: on the host alone.
-    "torch.histogram": {"host_only": ["input", "weight"], "together": []},
-    "torch.histogramdd": {"host_only": ["input", "weight"], "together": []},
 }  # fmt: skip

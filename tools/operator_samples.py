@@ -101,7 +101,7 @@ class _Seen(TorchFunctionMode):
 def _samples(op: Any) -> Iterator[Any]:
     """The first samples of an operator, float32 where it takes that, integers where it doesn't."""
     dtypes = op.supported_dtypes("cpu")
-    if not dtypes or op.name == "as_strided" and op.variant_test_name:
+    if not dtypes or (op.name == "as_strided" and op.variant_test_name):
         return
     wanted = (torch.float32, torch.int64, torch.bool)
     dtype = next((d for d in wanted if d in dtypes), sorted(dtypes, key=str)[0])

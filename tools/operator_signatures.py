@@ -107,12 +107,7 @@ def _best(found: tuple[Overload, ...], given: tuple[Any, ...], kwargs: Mapping[s
         placed = [p for p in overload if p.sort != "keyword"]
         if not set(kwargs) <= names or (len(given) > len(placed) and not any(p.sort == "*" for p in placed)):
             return False
-        return all(
-            p.may_hold_tensors and (not isinstance(value, torch.Tensor) or "Tensor" in p.annotation or not p.annotation)
-            if _has_tensor(value)
-            else True
-            for p, value in zip(placed, given, strict=False)
-        )
+        return all(_suits(p, value) for p, value in zip(placed, given, strict=False))
 
     return next((o for o in found if fits(o)), found[0] if found else ())
 
@@ -125,6 +120,14 @@ def _read(text: str) -> Iterator[Parameter]:
             sort = "keyword"
         else:
             yield Parameter(word.lstrip("*"), "", "*" if word[0] == "*" else sort)
+
+
+def _suits(parameter: Parameter, value: Any) -> bool:
+    if isinstance(value, torch.Tensor):
+        return not parameter.annotation or "Tensor" in parameter.annotation
+    if _has_tensor(value):
+        return parameter.may_hold_tensors
+    return not (isinstance(value, int | float) and parameter.annotation == "Tensor")
 
 
 def _has_tensor(value: Any) -> bool:

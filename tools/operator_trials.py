@@ -226,15 +226,15 @@ def _without_dimensions(parts: _Leaves, record: Record, given: frozenset[str], c
     for parameter in dict.fromkeys(p for _, p in parts.tensors if p != STATE):
         chosen = frozenset(i for i, p in parts.tensors if p == parameter)
         for changed in {chosen, everything}:
-            result = _try(lambda c=changed: parts.run(lambda i, t: _number(t) if i in c else cpu(t), first_dim=True))
+            result = _try(lambda c=changed: parts.run(lambda j, t: _number(t) if j in c else cpu(t), first_dim=True))
             record.valid_number[parameter][result is not _FAILED] += 1
             if result is not _FAILED and min(everything) in changed:
                 _note_rank(record, given, 0, result)
         if len(everything) < 2:
             continue
         one = min(chosen)
-        if _outcome(lambda one=one: parts.run(lambda i, t: cuda(_number(t) if i == one else t))) is True:
-            taken = _outcome(lambda one=one: parts.run(lambda i, t: _number(t) if i == one else cuda(t)))
+        if _outcome(lambda one=one: parts.run(lambda j, t: cuda(_number(t) if j == one else t))) is True:
+            taken = _outcome(lambda one=one: parts.run(lambda j, t: _number(t) if j == one else cuda(t)))
             if taken is not None:
                 record.number[parameter][taken] += 1
 
