@@ -166,7 +166,8 @@ def _result(record: Record) -> dict[str, Any]:
         found["result"] = "host"
     elif flat == {"cuda", "cpu"}:
         found["result"] = "mixed"
-    if all(first for *_, first, _ in record.results):
+    # `contiguous` and others give their operand too where nothing is to be done, and something new else.
+    if record.name.endswith("_") and all(first for *_, first, _ in record.results):
         found["result"] = "first"
     tensors = found["kind"] in ("", "tensors", "batch") and found["dtype"] not in ("int", "bool")
     if tensors and not record.needs_grad[True] and record.needs_grad[False]:

@@ -81,7 +81,7 @@ def mends() -> dict[str, dict[str, Any]]:
 # Their results have as many dimensions as the arguments tell.
 _SHAPED = (
     "squeeze squeeze_copy reshape view view_copy reshape_as view_as as_strided as_strided_copy as_strided_scatter "
-    "select sum_to_size resize_as resize __getitem__"
+    "select sum_to_size resize_as resize __getitem__ new_zeros new_ones new_empty new_full new_empty_strided"
 )
 _NORMAL = ("Normal", "LogNormal", "HalfNormal", "LogisticNormal")
 # Which parameter is an index; whether it may be on the host is found by trying.
@@ -140,6 +140,7 @@ OWN: dict[str, dict[str, Any]] = {
         "dtype": ["float", "int"], "at_least_1": True,
     },
     "torch.Tensor.pin_memory": {"result": "host"},
+    "torch.embedding": {"index": "indices"},
     # Moves are told by their arguments.
     "torch.Tensor.cuda": {"result": "cuda"},
     "torch.Tensor.to": {"result": "to", "waits": "never", "anywhere": ["self", "other"]},
