@@ -14,6 +14,7 @@ from devlint.signatures.state.objects import KEPT
 from devlint.signatures.values.conditions import Condition
 from devlint.signatures.values.values import (
     BATCH,
+    EMPTY,
     HOST,
     LIST,
     MODULE,
@@ -163,9 +164,9 @@ def _is_tensor(frame: Frame, value: Value, need: Need) -> bool:
 
 def _counts(value: Value, need: Need) -> bool:
     """Whether a tensor on the host can't stay there: those without dimensions may."""
-    if value.kind is MODULE:
+    if value.kind is MODULE or (need.any_rank and value.rank not in (ZERO_DIM, EMPTY)):
         return True
-    return value.rank is RANKED or (value.kind is BATCH and value.rank != ZERO_DIM)
+    return value.rank == RANKED or (value.kind is BATCH and value.rank != ZERO_DIM)
 
 
 def _apart(
@@ -222,7 +223,7 @@ def _apart(
 
 def _is_index(value: Value) -> bool:
     """Whether what indexes has a dimension, as far as is known: of an input that is taken for granted."""
-    return value.rank is RANKED or value.kind is BATCH or (value.place.is_open and value.rank != ZERO_DIM)
+    return value.rank == RANKED or value.kind is BATCH or (value.place.is_open and value.rank != ZERO_DIM)
 
 
 def _is_nobodys(reader: Reader, need: Need, host: Value, other: Value) -> bool:

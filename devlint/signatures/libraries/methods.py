@@ -10,7 +10,8 @@ from devlint.placement.devices import MOVES
 from devlint.knowledge.metrics import is_metric
 from devlint.signatures.libraries import metrics
 from devlint.signatures.libraries.devices import CUDA, device_from, named_device
-from devlint.signatures.libraries.torch_calls import rank_made, tensor_arguments
+from devlint.signatures.libraries.operations import apply, operands_of, operator
+from devlint.signatures.libraries.torch_calls import rank_made
 from devlint.signatures.state import containers
 from devlint.signatures.state.call import Call
 from devlint.signatures.state.frame import CONTENTS, IF_MODULE, PLACE
@@ -37,7 +38,6 @@ from devlint.signatures.values.values import (
     TUPLE,
     UNKNOWN,
     UNKNOWN_PLACE,
-    ZERO_DIM,
     Place,
     Value,
     constant,
@@ -89,65 +89,26 @@ def tensor_method(call: Call, owner: Value, name: str) -> Value:
         return A_NUMBER
     if name in ("keys", "items", "values", "get", "pop") and owner.kind is BATCH:
         return _of_batch(call, owner, name)
-    knowledge = torch_knowledge()
-    returned = knowledge.tensor_methods.get(name)
-    pairs = [(_receiver(call), owner), *tensor_arguments(call)]
-    full = f"torch.Tensor.{name}"
-    if full in knowledge.one_device and len(pairs) > 1:
-        frame.need("operation", call.node, f".{name}", *pairs)
-    elif name in ("index_select", "gather", "scatter", "scatter_", "scatter_add_", "index_add_", "index_copy_", "masked_fill_") and len(pairs) > 1:
-        frame.need("operation", call.node, f".{name}", *[p for p in pairs if p[1].rank is not ZERO_DIM])
-    if returned is None:
+    if name in _FORMING:
+        rank = RANKED if call.node.args and not _is_empty(call.node.args[0]) else ""
+        return Value(TENSOR, owner.place, rank=rank, likely=owner.likely, step=owner.step)
+    facts = operator(f"torch.Tensor.{name}")
+    if facts is None:
+        if name in torch_knowledge().tensor_methods:
+            rank = owner.rank if name in _KEEPING else ""
+            return Value(TENSOR, owner.place, rank=rank, likely=owner.likely, step=owner.step)
         return Value(UNKNOWN, owner.place, likely=True, step=owner.step, tags=owner.tags)
-    if name.endswith("_") and not name.endswith("__"):
-        return owner
-    if returned in ("tensor", "tensors", "batch"):
-        return _computed(call, owner, name, returned, pairs)
-    return A_NUMBER if returned == "scalar" else NOTHING
+    operands = [("self", _receiver(call), owner), *operands_of(call, facts)]
+    found = apply(call, facts, operands)
+    return owner if facts.result == "first" else found
 
 
-_PAIRED = frozenset({"max", "min", "sort", "topk", "median", "mode", "kthvalue", "cummax", "cummin"})
-_RANKING = frozenset(
-    {"flatten", "ravel", "unsqueeze", "repeat", "tile", "matmul", "mm", "bmm", "nonzero", "expand", "expand_as", "view_as", "cumsum",
-     "chunk", "split", "unbind", "diag", "triu", "tril", "transpose", "permute", "t", "masked_select", "index_select", "gather"}
-)  # fmt: skip
-_FORMING = frozenset({"view", "reshape"})
-_KEEPING = ecosystem.KEEPING_DIMENSIONS | {"contiguous", "requires_grad_", "float", "long", "int", "half", "double", "bool", "clone"}
-
-
-def _computed(
-    call: Call, owner: Value, name: str, returned: str, pairs: list[tuple[ast.expr, Value]]
-) -> Value:
-    frame = call.frame
-    operands = [owner]
-    if f"torch.Tensor.{name}" in torch_knowledge().one_device:
-        operands += [v for _, v in pairs[1:] if v.kind in (TENSOR, UNKNOWN, EITHER)]
-    result = frame.reader.together(frame, call.node, *operands[:3])
-    rank = ""
-    if name in _RANKING or (name in _FORMING and call.node.args and not _is_empty(call.node.args[0])):
-        rank = RANKED
-    elif name in torch_knowledge().keeping_dimensions or f"torch.Tensor.{name}" in torch_knowledge().keeping_dimensions or name in _KEEPING:
-        rank = owner.rank
-    elif not call.node.args and not call.keywords and name in ("sum", "mean", "max", "min", "std", "var", "prod", "norm", "all", "any", "argmax", "argmin", "median", "logsumexp"):
-        rank = ZERO_DIM
-    made = mapped(result, lambda v: _plain(v, rank), frame.atoms)
-    if returned == "tensors" and name in ("split", "chunk", "unbind", "tensor_split"):
-        return containers.made(frame, LIST, Value(containers.EACH, parts=(made,)), call.node)
-    if name in _PAIRED and (call.node.args or "dim" in call.keywords) and name not in ("max", "min"):
-        return Value(TUPLE, parts=(made, made))
-    if name in ("max", "min") and (call.keywords.get("dim") or (call.given and call.given[0][1].kind in (CONSTANT, NUMBER))):
-        return Value(TUPLE, parts=(made, made))
-    return made
+_FORMING = frozenset({"view", "reshape", "flatten", "ravel", "unsqueeze", "repeat", "expand", "expand_as", "view_as", "tile"})
+_KEEPING = ecosystem.KEEPING_DIMENSIONS | {"contiguous", "requires_grad_", "clone"}
 
 
 def _is_empty(node: ast.expr) -> bool:
     return isinstance(node, (ast.Tuple, ast.List)) and not node.elts
-
-
-def _plain(value: Value, rank: str) -> Value:
-    if value.kind in (TENSOR, BATCH, UNKNOWN):
-        return Value(TENSOR, value.place, rank=rank, likely=value.likely or value.kind is not TENSOR, step=value.step)
-    return value
 
 
 def _receiver(call: Call) -> ast.expr:

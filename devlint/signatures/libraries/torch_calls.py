@@ -11,6 +11,7 @@ from devlint.knowledge import canonical, ecosystem, torch_knowledge
 from devlint.signatures.libraries.devices import CUDA, device_from, named_device
 from devlint.knowledge.metrics import is_metric
 from devlint.signatures.libraries.metrics import new_metric
+from devlint.signatures.libraries.operations import apply, operands_of, operator
 from devlint.signatures.libraries.torch_modules import new_module, wrapped
 from devlint.signatures.state import containers
 from devlint.signatures.state.call import Call
@@ -22,6 +23,7 @@ from devlint.signatures.values.values import (
     CONSTANT,
     DEVICE,
     EITHER,
+    EMPTY,
     GENERATOR,
     HOST,
     LIST,
@@ -40,6 +42,7 @@ from devlint.signatures.values.values import (
     constant,
     leaves,
     mapped,
+    rank_of,
 )
 
 Meaning = Callable[[Call], Value]
@@ -163,19 +166,22 @@ def rank_made(call: Call, name: str) -> str:
     if named is not None:
         sizes = [named[0]]
     if name in _TAKING_DATA:
-        first = sizes[0] if sizes else None
-        return RANKED if isinstance(first, (ast.List, ast.Tuple, ast.ListComp)) and getattr(first, "elts", True) else ""
+        first = call.argument(0, "data")
+        if first is not None and first.kind in (LIST, TUPLE):
+            contents = containers.contents_of(call.frame, first)
+            return RANKED if contents is not None and (contents.kind != TUPLE or contents.parts) else EMPTY
+        return ""
     if not sizes:
         return ""
     if len(sizes) == 1 and isinstance(sizes[0], (ast.Tuple, ast.List)):
         parts = sizes[0].elts
         if not parts:
             return ZERO_DIM
-        return "" if any(_is_zero(p) for p in parts) else RANKED
+        return EMPTY if any(_is_zero(p) for p in parts) else RANKED
     if name in _SIZED or name == "torch.randint":
         if any(_is_zero(s) for s in sizes):
-            # Empty: it stands for nothing, and whatever takes it may leave it aside.
-            return ""
+            # It stands for nothing, and whatever takes it may leave it aside.
+            return EMPTY
         if len(sizes) == 1 and isinstance(sizes[0], ast.Starred):
             return RANKED
         return RANKED
@@ -227,41 +233,28 @@ def function(call: Call, name: str) -> Value:
     """A function of torch on tensors."""
     knowledge = torch_knowledge()
     frame = call.frame
+    facts = operator(name)
+    device = named_device(call)
+    if device is not None and (name.endswith("_like") or name in knowledge.factories):
+        pairs = tensor_arguments(call)
+        rank = rank_of(pairs[0][1]) if pairs else ""
+        return mapped(device, lambda d: _made_at(call, d, rank), frame.atoms)
+    if facts is not None:
+        return apply(call, facts, operands_of(call, facts))
     pairs = tensor_arguments(call)
     returned = knowledge.functions.get(name, "tensor")
-    if name in knowledge.one_device or name.removesuffix("_") in knowledge.one_device:
-        frame.need("operation", call.node, name, *pairs)
-    if name not in _NUMBERS_TOO and pairs:
-        frame.is_tensor(pairs[0][1])
-    device = named_device(call)
-    like = name.endswith("_like")
-    if device is not None and (like or name in knowledge.factories):
-        return mapped(device, lambda d: _made_at(call, d, _rank_of(call, name, pairs)), frame.atoms)
-    computed = pairs if name in knowledge.one_device else pairs[:1]
-    result = frame.reader.together(frame, call.node, *_parts(call, computed))
-    rank = _rank_of(call, name, pairs)
-    result = mapped(result, lambda v: _result(v, rank), frame.atoms)
+    result = frame.reader.together(frame, call.node, *_parts(call, pairs[:1]))
+    made = mapped(result, lambda v: _result(v, ""), frame.atoms)
     match returned:
-        case "tensor":
-            return result
+        case "tensor" | "batch":
+            return made
         case "tensors":
-            return containers.made(frame, LIST, Value(containers.EACH, parts=(result,)), call.node)
-        case "batch":
-            if name == "torch.where" and len(pairs) == 1:
-                return containers.made(frame, LIST, Value(containers.EACH, parts=(result,)), call.node)
-            if name in _PAIRS and ("dim" in call.keywords or len(call.given) > 1):
-                return Value(TUPLE, parts=(result, result))
-            return result
+            return containers.made(frame, LIST, Value(containers.EACH, parts=(made,)), call.node)
         case "scalar":
             return A_NUMBER
         case "device":
             return Value(DEVICE, UNKNOWN_PLACE)
     return NOTHING
-
-
-_PAIRS = frozenset({"torch.max", "torch.min", "torch.sort", "torch.topk", "torch.median", "torch.mode", "torch.kthvalue"})
-# Functions that take numbers, arrays or tuples as well.
-_NUMBERS_TOO = frozenset({"torch.is_tensor", "torch.numel", "torch.broadcast_shapes", "torch.result_type", "torch.cat"})
 
 
 def tensor_arguments(call: Call) -> list[tuple[ast.expr, Value]]:
@@ -304,26 +297,6 @@ def _result(value: Value, rank: str) -> Value:
     if value.kind is BATCH:
         return Value(TENSOR, value.place, likely=True, rank=rank, step=value.step)
     return Value(TENSOR, UNKNOWN_PLACE, rank=rank)
-
-
-_RANKING = frozenset(
-    f"torch.{n}" for n in ("cat", "stack", "concat", "hstack", "vstack", "dstack", "matmul", "mm", "bmm", "nonzero",
-                           "flatten", "ravel", "unsqueeze", "meshgrid", "cumsum", "diag", "triu", "tril", "split", "chunk",
-                           "index_select", "gather", "masked_select", "tile", "block_diag", "cdist", "outer", "pad", "conv2d")
-)  # fmt: skip
-
-
-def _rank_of(call: Call, name: str, pairs: list[tuple[ast.expr, Value]]) -> str:
-    if name in _RANKING or name.startswith("torch.nn.functional.") and name.rsplit(".", 1)[1] in (
-        "linear", "conv1d", "conv2d", "conv3d", "pad", "one_hot", "embedding", "interpolate", "grid_sample", "softmax", "log_softmax",
-    ):  # fmt: skip
-        return RANKED
-    if name in torch_knowledge().keeping_dimensions and pairs:
-        ranks = [o.rank for _, o in leaves(pairs[0][1], call.frame.atoms)]
-        if ranks and all(r is RANKED for r in ranks):
-            return RANKED
-        return ZERO_DIM if ranks and all(r is ZERO_DIM for r in ranks) and len(pairs) == 1 else ""
-    return ""
 
 
 # -- devices -----------------------------------------------------------------------------------------------------------

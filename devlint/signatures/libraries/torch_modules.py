@@ -99,8 +99,8 @@ def has_state(frame: Frame, module: Value) -> bool:
     if not isinstance(name, str):
         return False
     if name in _CONTAINERS:
-        contents = frame.slot(module, CONTENTS)
-        parts = contents.parts if contents is not None else ()
+        contents = containers.contents_of(frame, module)
+        parts = contents.parts if contents is not None and contents.kind != EITHER else ()
         return any(isinstance(p, Value) and p.kind is MODULE and _computes(frame, p) for p in parts)
     if name.startswith("torch.nn."):
         knowledge = torch_knowledge()

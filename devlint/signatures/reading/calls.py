@@ -242,7 +242,7 @@ def call_function(
     signature = reader.signature(function, closure)
     if signature is None or given is None:
         return unknown_call(call)
-    if not function.keeps_result:
+    if not reader.keeps_result(function):
         # An unknown decorator may do anything with what it is given.
         return call.fresh()
     instance = Instance(frame, signature, given, call.node)

@@ -201,8 +201,8 @@ def _together_plain(operands: tuple[Value, ...], *, ranked: bool) -> Value:
     """The operand that decides: a ranked tensor before one of no or unknown rank, what is placed before what isn't."""
     tensors = [o for o in operands if o.kind in (TENSOR, BATCH)]
     open_ones = [o for o in operands if o.kind is UNKNOWN]
-    rank = RANKED if ranked or any(o.rank is RANKED for o in tensors) else ""
-    if tensors and not open_ones and all(o.rank is ZERO_DIM for o in tensors):
+    rank = RANKED if ranked or any(o.rank == RANKED for o in tensors) else ""
+    if tensors and not open_ones and all(o.rank == ZERO_DIM for o in tensors):
         rank = ZERO_DIM
     if not tensors and not open_ones:
         if any(o.kind is ARRAY for o in operands):
@@ -217,8 +217,8 @@ def _together_plain(operands: tuple[Value, ...], *, ranked: bool) -> Value:
             UNKNOWN, first.place, data=first.path or first.data, likely=first.likely, step=first.step, tags=first.tags
         )
     # A tensor without dimensions is taken from the host by one that is elsewhere.
-    first = next((o for o in placed if o.place != HOST and o.rank is not ZERO_DIM), None) or next(
-        (o for o in placed if o.place != HOST), max(placed, key=lambda o: o.rank is RANKED)
+    first = next((o for o in placed if o.place != HOST and o.rank != ZERO_DIM), None) or next(
+        (o for o in placed if o.place != HOST), max(placed, key=lambda o: o.rank == RANKED)
     )
     if first.place == HOST and (open_ones or len(placed) < len(tensors)):
         other = next((o for o in open_ones if o.place.sort != "unknown"), None)
@@ -227,7 +227,7 @@ def _together_plain(operands: tuple[Value, ...], *, ranked: bool) -> Value:
             return Value(
                 UNKNOWN, other.place, data=other.path or other.data, likely=True, step=other.step, tags=other.tags
             )
-        if first.rank is not RANKED:
+        if first.rank != RANKED:
             return Value(TENSOR, UNKNOWN_PLACE, rank=rank)
     if len({o.place for o in placed}) > 1 and any(o.place.is_open for o in placed) and first.place.sort == "told":
         inputs = next((o for o in placed if o.place.sort == "input"), None)

@@ -38,6 +38,7 @@ from devlint.signatures.values.values import (
     constant,
     either,
     mapped,
+    rank_of,
 )
 
 if TYPE_CHECKING:
@@ -98,7 +99,11 @@ class Instance:
         """A value of the function, as the call makes it."""
         known = self._values.get(id(value))
         if known is None or known[0] is not value:
-            known = self._values[id(value)] = value, self._instantiated(value)
+            made = self._instantiated(value)
+            if isinstance(value.rank, tuple):
+                rank = rank_of(self.at(value.rank[1]))
+                made = mapped(made, lambda v: v.but(rank=rank) if v.kind is TENSOR else v, self.frame.atoms)
+            known = self._values[id(value)] = value, made
         return known[1]
 
     def _instantiated(self, value: Value) -> Value:

@@ -97,6 +97,7 @@ class Reader:
         self._reading: set[FunctionModel] = set()
         self._modules: dict[SourceModule, Frame] = {}
         self._running: set[SourceModule] = set()
+        self._active: dict[SourceModule, Frame] = {}
         self._classes: dict[ast.ClassDef, ClassInfo] = {}
         self._levels: dict[tuple[ClassInfo, str], Value] = {}
         self._lambdas: dict[ast.Lambda, FunctionModel] = {}
@@ -144,7 +145,7 @@ class Reader:
         known = self._modules.get(source)
         if known is None and source not in self._running:
             self._running.add(source)
-            frame = Frame(self, source)
+            frame = self._active[source] = Frame(self, source)
             self.frames.setdefault(source, []).append(frame)
             try:
                 statements.execute(frame, source.tree.body)
@@ -199,7 +200,7 @@ class Reader:
             case ast.ImportFrom(names=aliases):
                 alias = next(a for a in aliases if (a.asname or a.name) == name)
                 return self.resolved(f"{source.absolute(definition)}.{alias.name}", source)
-        frame = self.module(source)
+        frame = self.module(source) or self._active.get(source)
         if frame is None:
             return NOTHING
         value = frame.env.get(name, NOTHING)
@@ -359,6 +360,18 @@ class Reader:
         call.given = [(node.slice, index)]
         return calls.call_function(call, method, bound=base)
 
+    def keeps_result(self, function: FunctionModel) -> bool:
+        """Whether the decorators of a function hand on what it is given and what it returns."""
+        if function.keeps_result:
+            return True
+        for decorator, name in zip(function.node.decorator_list, function.decorators, strict=True):
+            if name.rsplit(".", 1)[-1] in ecosystem.KEEPING_DECORATORS:
+                continue
+            value = self.static_value(function.source, decorator) if not isinstance(decorator, ast.Call) else NOTHING
+            if value.kind is not FUNCTION or not _passes_through(value.data[0]):
+                return False
+        return True
+
     def holds_state(self, module: Value) -> bool:
         """Whether an object of a project's module class surely has parameters."""
         cls = class_of(module)
@@ -427,6 +440,9 @@ class Reader:
             return None
         self._reading.add(function)
         self._depth += 1
+        for active in self._running:
+            # What the module's top level has made by now.
+            _leave_behind(self._active[active])
         try:
             made = self._read(function, closure)
         except RecursionError:
@@ -536,7 +552,11 @@ class Reader:
         if signature is None:
             return None
         if not self._gives_host(signature.gives, signature.cells):
-            return None
+            node = ast.copy_location(ast.Call(ast.Name("collate"), [], []), function.node)
+            ast.copy_location(node.func, function.node)
+            call = Call(frame, node)
+            call.given = [(node, call.fresh())]
+            return calls.call_value(call, collate)
         return Value(BATCH, HOST, rank="ranked", data="item", likely=True)
 
     def _gives_host(self, value: Value, cells: dict[Cell, dict[str, Value]], depth: int = 4) -> bool:
@@ -634,6 +654,28 @@ class Reader:
             name = getattr(inner, "name", None) or getattr(inner, "rest", None)
             if name:
                 frame.env[name] = NOTHING
+
+
+def _passes_through(decorator: FunctionModel) -> bool:
+    """Whether a decorator gives a function that calls the decorated one with all that it is given, and returns its result."""
+    if not decorator.parameters:
+        return False
+    wrapped = decorator.parameters[0].arg
+    inner = [s for s in decorator.node.body if isinstance(s, ast.FunctionDef)]
+    if len(inner) != 1:
+        return False
+    returns = [n for n in ast.walk(inner[0]) if isinstance(n, ast.Return)]
+    return bool(returns) and all(_is_passing(r.value, wrapped, inner[0]) for r in returns)
+
+
+def _is_passing(value: ast.expr | None, wrapped: str, inner: ast.FunctionDef) -> bool:
+    match value:
+        case ast.Call(func=ast.Name(id=name), args=[ast.Starred(value=ast.Name(id=rest))], keywords=[ast.keyword(arg=None)]):
+            return name == wrapped and inner.args.vararg is not None and inner.args.vararg.arg == rest
+        case ast.Name(id=name):
+            assigned = [n.value for n in inner.body if isinstance(n, ast.Assign) and isinstance(n.targets[0], ast.Name) and n.targets[0].id == name]
+            return len(assigned) == 1 and _is_passing(assigned[0], wrapped, inner)
+    return False
 
 
 def _displaced(value: Value) -> Value:

@@ -46,6 +46,8 @@ class View:
         self._reader = reader
         self._attributes: dict[tuple[ClassInfo, str], Value] = {}
         self._working: set[tuple[ClassInfo, str]] = set()
+        # What a container of modules is in the constructor that made it.
+        self._made: dict[tuple[ClassInfo, str], Cell] = {}
 
     def original(self, frame: Frame, path: Path, slot: str) -> Value:
         """What a slot of an input held to begin with."""
@@ -158,6 +160,8 @@ class View:
                 if value.kind is WRAPPER:
                     return Value(WRAPPER, at, data=value.data, path=path, parts=tuple(
                         self._seen(p, (*path, ".module"), me, cls, signature) for p in value.parts))  # fmt: skip
+                if value.cell is not None and len(path) == 2:
+                    self._made[cls, str(path[1])[1:]] = value.cell
                 return Value(MODULE, at, data=value.data, path=path)
             case "device":
                 at = value.place if not value.place.is_open else Place("told", path)
@@ -197,15 +201,16 @@ class View:
         held = self.attribute(cls, name, me)
         constructor = cls.method("__init__")
         signature = self._reader.signature(constructor, None) if constructor is not None else None
-        if signature is None or held.kind not in (LIST, DICT) or not isinstance(held.data, Cell):
+        cell = held.data if held.kind in (LIST, DICT) else self._made.get((cls, name))
+        if signature is None or not isinstance(cell, Cell):
             return NOTHING
-        contents = signature.cells.get(held.data, {}).get(CONTENTS)
+        contents = signature.cells.get(cell, {}).get(CONTENTS)
         if contents is None or cls.setters.get(name):
             return NOTHING
 
         def seen(found: Value) -> Value:
             parts = tuple(
-                self._plain_part(p, (*path, f"[{i}]"), me, cls, signature)
+                (self._plain_part if held.kind in (LIST, DICT) else self._seen)(p, (*path, f"[{i}]"), me, cls, signature)
                 for i, p in enumerate(found.parts)
                 if isinstance(p, Value)
             )

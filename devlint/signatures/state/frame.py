@@ -60,6 +60,8 @@ class Need(NamedTuple):
     function: FunctionModel | None = None
     # A test of a function that is called on the way decides whether it is reached.
     guarded: bool = False
+    # Tensors without dimensions are no exception.
+    any_rank: bool = False
 
 
 class Effect(NamedTuple):
@@ -128,7 +130,11 @@ class Frame:
             return None
         found = self.get((identity, slot))
         if found is None and thing.cell is not None:
-            found = thing.cell.last.get(slot)
+            around = self.outer
+            while around is not None and found is None:
+                found, around = around.env.get((identity, slot)), around.outer
+            if found is None:
+                found = thing.cell.last.get(slot)
         return found
 
     def put(self, thing: Value, slot: str, value: Value) -> None:
@@ -211,11 +217,19 @@ class Frame:
 
     # -- what leaves the scope -------------------------------------------------------------------------------------
 
-    def need(self, sense: str, node: ast.expr | ast.AugAssign, name: str, *operands: tuple[ast.expr, Value]) -> None:
+    def need(
+        self,
+        sense: str,
+        node: ast.expr | ast.AugAssign,
+        name: str,
+        *operands: tuple[ast.expr, Value],
+        any_rank: bool = False,
+    ) -> None:
         """Notes what an operation asks of its operands, unless they can't be apart."""
         if sense == "host" or _may_be_apart(operands):
             self.needs.append(
-                Need(sense, node, self.source, name, operands, self.path, function=self.function, guarded=self.supposing > 0)
+                Need(sense, node, self.source, name, operands, self.path, function=self.function, guarded=self.supposing > 0,
+                     any_rank=any_rank or sense == "call")
             )
 
     def is_tensor(self, value: Value) -> None:

@@ -95,6 +95,8 @@ MUTABLE = frozenset({MODULE, WRAPPER, OBJECT, LIST, DICT})
 # Ranks of tensors: surely some dimension, surely none.
 RANKED = "ranked"
 ZERO_DIM = "0-dim"
+# Nothing in it: whatever takes it may leave it aside.
+EMPTY = "empty"
 
 
 class Cell:
@@ -126,7 +128,7 @@ class Value:
         parts: tuple[Any, ...] = (),
         path: Path | None = None,
         cell: Cell | None = None,
-        rank: str = "",
+        rank: Any = "",
         likely: bool = False,
         step: Step | None = None,
         tags: frozenset[str] = frozenset(),
@@ -260,6 +262,24 @@ def under(value: Value, path: Condition, atoms: Atoms) -> Value:
     if len(kept) == len(value.parts):
         return value
     return kept[0][1] if len(kept) == 1 else either(kept, atoms)
+
+
+def rank_of(value: Value) -> Any:
+    """The rank of a tensor, or of all of several; a pair `("like", path)` where it is an input's."""
+    ranks = {rank_of(p) for p in value.parts if isinstance(p, Value)} if value.kind is TUPLE else set()
+    if value.kind is EITHER:
+        ranks = {rank_of(v) for _, v in value.parts}
+    if ranks:
+        return next(iter(ranks)) if len(ranks) == 1 else ""
+    return value.rank if value.kind in (TENSOR, BATCH) else ranked_like(value)
+
+
+def ranked_like(value: Value) -> Any:
+    """A rank that an input decides."""
+    if value.kind is TENSOR and (value.rank or value.path is None):
+        return value.rank
+    path = value.path or (value.data if isinstance(value.data, tuple) else None)
+    return ("like", path) if path is not None and value.kind in (UNKNOWN, TENSOR) else ""
 
 
 def leaves(value: Value, atoms: Atoms, depth: int = 3) -> Iterator[tuple[Condition, Value]]:
