@@ -11,7 +11,7 @@ from devlint.placement.sources import FunctionModel, dotted
 _HOST_FUNCTIONS = re.compile(
     r"__init__|__new__|__setstate__|__getitem__|__iter__|__len__|__repr__|__post_init__|_?(?:re)?init(?:_.*|ialize.*)?|reset_parameters|post_init|setup|prepare_data"
     r"|_?(?:load|save|convert|export|dump|read|write|parse|plot|draw|show|visuali[sz]e|collate|preprocess|make|fuse|trace|onnx|script)(?:_.*)?"
-    r"|.*_(?:cpu|np|numpy|host|to_pil|pil|ref|reference|onnx|init|collate|fn_init|export|checkpoint)|.*collate.*|.*(?:numpy|_from_list).*"
+    r"|_?onnx_.*|.*_(?:cpu|np|numpy|host|to_pil|pil|ref|reference|onnx|init|collate|fn_init|export|checkpoint)|.*collate.*|.*(?:numpy|_from_list).*"
     r"|test_.*|from_.*|build_.*|create_.*|get_parser|main|.*dataset.*|.*transform|tokenize.*|_?compute_stats.*"
 )  # fmt: skip
 _HOST_CLASSES = re.compile(r".*(?:Dataset|Sampler|Collat\w*|Transform|Reader|Loader|Tokenizer|TestCase|Tests?|Mixer|Config|DataModule)")
@@ -37,6 +37,14 @@ def _is_forward(function: FunctionModel) -> bool:
 def _is_host_class(cls: ast.ClassDef) -> bool:
     names = [cls.name, *(dotted(b) or "" for b in cls.bases)]
     return any(_HOST_CLASSES.fullmatch(name.rsplit(".", 1)[-1]) for name in names)
+
+
+_STAND_IN = re.compile(r"(?i).*(?:dummy|example|fake|tracing|warmup).*")
+
+
+def is_stand_in(node: ast.expr) -> bool:
+    """Whether an operand stands for some input, to try a model before anything is moved."""
+    return isinstance(node, ast.Name) and _STAND_IN.fullmatch(node.id) is not None
 
 
 def is_host_file(path: str) -> bool:

@@ -46,6 +46,8 @@ from devlint.signatures.values.values import (
 )
 
 Meaning = Callable[[Call], Value]
+# Parts of it are at several places.
+SCATTERED = Place("unknown", "several")
 
 
 @lru_cache(maxsize=20_000)
@@ -86,16 +88,6 @@ def is_pretrained(name: str) -> bool:
 
 def factory(call: Call, name: str) -> Value:
     """A new tensor: where `device=` says, on the host if it says nothing."""
-    made = _made(call, name)
-    return mapped(made, lambda v: v.but(tags=v.tags | INTEGERS), call.frame.atoms) if name in _INTEGERS else made
-
-
-# Tensors of numbers that can be indices, and no masks.
-INTEGERS = frozenset({"integers"})
-_INTEGERS = frozenset({"torch.arange", "torch.randint", "torch.randperm"})
-
-
-def _made(call: Call, name: str) -> Value:
     rank = rank_made(call, name)
     device = named_device(call)
     if device is None and (call.open_ended and (not call.node.args or _has_double_star(call))):
@@ -367,7 +359,7 @@ def _loader(call: Call) -> Value:
 def _dataset(call: Call) -> Value:
     """A TensorDataset is where its tensors are."""
     places = {o.place for _, v in call.everything() for _, o in leaves(v, call.frame.atoms)}
-    return call.fresh(next(iter(places)) if len(places) == 1 else UNKNOWN_PLACE)
+    return call.fresh(next(iter(places)) if len(places) == 1 else SCATTERED)
 
 
 def _averaged(call: Call) -> Value:

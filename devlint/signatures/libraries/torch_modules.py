@@ -7,11 +7,11 @@ import ast
 from devlint.knowledge import torch_knowledge
 from devlint.knowledge.metrics import is_metric
 from devlint.signatures.libraries import metrics
-from devlint.signatures.libraries.devices import CUDA, named_device
+from devlint.signatures.libraries.devices import CUDA, device_from, named_device
 from devlint.signatures.state import containers
 from devlint.signatures.state.call import Call
 from devlint.signatures.state.frame import CONTENTS, PLACE, Frame
-from devlint.signatures.state.objects import COMPUTED, PARAMETER, REGISTERED, place_of
+from devlint.signatures.state.objects import COMPUTED, PARAMETER, REGISTERED, move, place_of
 from devlint.signatures.values.values import (
     CONSTANT,
     DICT,
@@ -176,6 +176,15 @@ def _results(frame: Frame, name: str, given: Value) -> Value:
 def wrapped(call: Call, name: str) -> Value:
     """A module in a wrapper."""
     inner = call.argument(0, "module") or NOTHING
+    ids = call.argument(1, "device_ids")
+    if name == "torch.nn.DataParallel" and ids is not None:
+        contents = containers.contents_of(call.frame, ids)
+        if contents is not None and contents.kind is TUPLE and len(contents.parts) == 1:
+            # With one device it moves the module there itself.
+            device = device_from(call.frame, contents.parts[0])
+            if device is not None:
+                place = mapped(device, lambda d: Value(TENSOR, d.place, likely=d.likely), call.frame.atoms)
+                move(call.frame, inner, place, call.step(f"moved by `{call.text}`"))
 
     def wrap(option: Value) -> Value:
         if option.kind is WRAPPER:

@@ -309,7 +309,8 @@ def hand_on(frame: Frame, call: Call, needs: Sequence[Need], instance: Instance,
         frame.reader.told_by_call(need, operands)
         via = ((frame.source, call.node), *need.via)
         guarded = need.guarded or condition != TRUE or frame.supposing > 0
-        frame.needs.append(need._replace(operands=operands, path=path, via=via, guarded=guarded))
+        inside = need.told_inside or any(o.place == HOST for _, v in need.operands for _, o in v.options())
+        frame.needs.append(need._replace(operands=operands, path=path, via=via, guarded=guarded, told_inside=inside))
 
 
 def _roots(need: Need) -> set[str]:
@@ -437,10 +438,10 @@ def _meeting_inputs(frame: Frame, needs: Sequence[Need], forward: FunctionModel)
             continue
         roots = []
         for _, value in need.operands:
-            if value.kind is EITHER or value.place.sort != "input":
-                roots.append(None)
-            else:
-                roots.append(value.place.name[0] if len(value.place.name) == 1 or value.place.name[0] == me else None)
+            surely = value.place.sort == "input" and len(value.place.name) == 1 and value.kind is not EITHER
+            if surely and value.place.name[0] == me:
+                surely = value.kind in (TENSOR, MODULE)
+            roots.append(value.place.name[0] if surely else None)
         if me in roots:
             for root in roots:
                 if root is not None and root != me:

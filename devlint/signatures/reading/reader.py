@@ -13,6 +13,7 @@ from devlint.placement.devices import is_device_name
 from devlint.placement.project import Project
 from devlint.placement.sources import FunctionModel, SourceModule, dotted
 from devlint.placement.units import all_functions
+from devlint.signatures.libraries import torch_calls
 from devlint.signatures.reading import calls, statements, tests
 from devlint.signatures.reading.annotations import Annotations
 from devlint.signatures.reading.classes import ClassInfo
@@ -576,8 +577,8 @@ class Reader:
         """Whether a dataset gives tensors on the host, as far as is known."""
         if dataset.kind in (TENSOR, UNKNOWN) and dataset.place.sort in ("accelerator", "told"):
             return False
-        if dataset.kind is MODULE:
-            return True
+        if dataset.place == torch_calls.SCATTERED:
+            return False
         cls = class_of(dataset)
         if cls is not None:
             held = [v for k, v in frame.env.items() if isinstance(k, tuple) and k[0] == dataset.identity]

@@ -51,10 +51,6 @@ def bind(frame: Frame, target: ast.expr, value: Value) -> None:
             objects.store_attribute(frame, evaluate(frame, owner), attr, value, target)
         case ast.Subscript(value=owner, slice=index):
             held = evaluate(frame, owner)
-            if any(o.kind is TENSOR for _, o in held.options()) and not isinstance(index, ast.Slice):
-                parts = index.elts if isinstance(index, ast.Tuple) else [index]
-                indices = [(p, evaluate(frame, p)) for p in parts if not isinstance(p, (ast.Slice, ast.Constant))]
-                frame.need("store", target, "", (owner, held), *indices)
             containers.store_item(frame, target, held, index, value)
         case ast.Tuple(elts=elts) | ast.List(elts=elts):
             for element, part in zip(elts, containers.unpacked(frame, value, elts), strict=True):

@@ -123,7 +123,7 @@ def item(frame: Frame, value: Value, index: Value, node: ast.expr) -> Value:
         return mapped(value, lambda option: item(frame, option, index, node), frame.atoms)
     match value.kind:
         case "tensor":
-            return value.but(path=None, tags=value.tags & {"integers"}, rank=_rank_left(value, node), data=None)
+            return value.but(path=None, tags=frozenset(), rank=_rank_left(value, node), data=None)
         case "array":
             return value
         case "batch":

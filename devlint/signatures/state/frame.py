@@ -62,6 +62,8 @@ class Need(NamedTuple):
     guarded: bool = False
     # Tensors without dimensions are no exception.
     any_rank: bool = False
+    # The function that it stands in makes one operand on the host itself, and is told for that by itself.
+    told_inside: bool = False
 
 
 class Effect(NamedTuple):
@@ -235,7 +237,7 @@ class Frame:
     def is_tensor(self, value: Value) -> None:
         """Notes that something is done to a value that only tensors take."""
         for _, option in value.options():
-            if option.kind is UNKNOWN:
+            if option.kind is UNKNOWN and "mixed" not in option.tags:
                 if option.path is not None:
                     self.tensors.add(option.path)
                 elif isinstance(option.data, tuple):
