@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from devlint.placement.sources import FunctionModel, SourceModule
-from devlint.signatures.answers.silence import is_host_code, is_host_file, is_stand_in
+from devlint.signatures.answers.silence import is_host_code, is_host_file, is_stand_in, speaks_of_devices
+from devlint.signatures.reading.classes import ClassInfo
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.frame import Frame, Need
 from devlint.signatures.state.objects import KEPT
@@ -248,20 +249,40 @@ def _are_different(a: Place, b: Place) -> bool:
 
 
 def _on_the_host(reader: Reader, frame: Frame, need: Need) -> Iterator[Contradiction]:
-    """Something that wants host memory, given what is on an accelerator."""
+    """Something that wants host memory, given what is on an accelerator, or may well be."""
+    atoms = reader.atoms
     for node, value in need.operands:
         for when, option in _placed(reader, frame, value, need):
-            joint = reader.atoms.both(need.path, when)
-            if not joint or not option.place.off_host or reader.atoms.with_host(joint):
+            joint = atoms.both(need.path, when)
+            if not joint or option.kind is MODULE or option.place == HOST or atoms.with_host(joint):
                 continue
-            if option.kind is MODULE:
+            sure = atoms.implies(need.path, when)
+            if option.place.is_open and (need.via or not sure or not _may_be_off_host(frame, option)):
+                # A bare input may be on the host in all that calls it.
                 continue
-            sure = reader.atoms.implies(need.path, when)
             operand = Operand(node, option)
+            certain = sure and not option.likely and not option.place.is_open and not need.guarded
             yield Contradiction(
-                "host", need.node, need.name, operand, operand, not sure, sure and not option.likely, need.function, False, need.via
+                "host", need.node, need.name, operand, operand, not sure, certain, need.function, option.place.is_open, need.via
             )  # fmt: skip
             return
+
+
+def _may_be_off_host(frame: Frame, value: Value) -> bool:
+    """Whether the code around gives evidence that an input comes from an accelerator."""
+    if frame.function is None or is_host_code(frame.function) or is_host_file(frame.source.path):
+        return False
+    if "computed" in value.tags or (value.place.sort == "input" and value.kind is TENSOR and "of module" in value.tags):
+        return True
+    cls = reader_class(frame)
+    if cls is not None and cls.is_module and value.place == Place("input", (frame.function.parameters[0].arg,)):
+        return True
+    return speaks_of_devices(frame.function.text)
+
+
+def reader_class(frame: Frame) -> ClassInfo | None:
+    """The class of the method at hand."""
+    return frame.reader.class_around(frame)
 
 
 def is_kept(operand: Operand) -> bool:

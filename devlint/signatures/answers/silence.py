@@ -39,6 +39,14 @@ def _is_host_class(cls: ast.ClassDef) -> bool:
     return any(_HOST_CLASSES.fullmatch(name.rsplit(".", 1)[-1]) for name in names)
 
 
+_DEVICES = re.compile(r"\.device\b|\bdevice=|\.new(?:_\w+)?\(|\.type_as\(|\.is_cuda\b|\.cuda\(")
+
+
+def speaks_of_devices(text: str) -> bool:
+    """Whether a function treats something as if it may be on an accelerator."""
+    return _DEVICES.search(text) is not None
+
+
 _STAND_IN = re.compile(r"(?i).*(?:dummy|example|fake|tracing|warmup).*")
 
 

@@ -6,8 +6,8 @@ import ast
 from collections.abc import Callable
 
 from devlint.knowledge import ecosystem, torch_knowledge
-from devlint.placement.devices import MOVES
 from devlint.knowledge.metrics import is_metric
+from devlint.placement.devices import MOVES
 from devlint.signatures.libraries import metrics
 from devlint.signatures.libraries.devices import CUDA, device_from, named_device
 from devlint.signatures.libraries.operations import apply, operands_of, operator
@@ -401,6 +401,8 @@ def _unknown_method(call: Call, owner: Value, name: str) -> Value:
     if name in ("get", "pop"):
         index = call.argument(0) or NOTHING
         return containers.item(frame, owner, index, call.node.args[0] if call.node.args else call.node)
+    if name == "forward":
+        return frame.reader.call_value(call, owner)
     if name in ("parameters", "buffers", "named_parameters"):
         return _module_method(call, owner.but(kind=MODULE), name)
     return frame.reader.unknown_call(call)
@@ -422,7 +424,9 @@ def _unknown_move(call: Call, owner: Value, name: str) -> Value:
             frame.env[owner.path, PLACE] = place
             return owner
     return mapped(
-        place, lambda p: Value(UNKNOWN, p.place, data=owner.path or owner.data, likely=True, step=p.step), frame.atoms
+        place,
+        lambda p: Value(UNKNOWN, p.place, data=owner.path or owner.data, likely=True, step=p.step, tags=owner.tags - {"mixed"}),
+        frame.atoms,
     )
 
 

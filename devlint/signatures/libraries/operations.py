@@ -112,6 +112,9 @@ def _tensors(value: Value) -> list[Value]:
 
 
 def _computed(value: Value, rank: object) -> Value:
+    if "mixed" in value.tags:
+        # On the host, or where an input is: that depends on whether the input is a tensor.
+        return Value(TENSOR, UNKNOWN_PLACE, rank=rank)
     if value.kind in (TENSOR, UNKNOWN, BATCH):
         likely = value.likely or value.kind is not TENSOR
         return Value(TENSOR, value.place, rank=rank, likely=likely, step=value.step)

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 
 from devlint.knowledge import canonical, ecosystem, torch_knowledge
-from devlint.signatures.libraries.devices import CUDA, device_from, named_device
 from devlint.knowledge.metrics import is_metric
+from devlint.signatures.libraries.devices import CUDA, device_from, named_device
 from devlint.signatures.libraries.metrics import new_metric
 from devlint.signatures.libraries.operations import apply, operands_of, operator
 from devlint.signatures.libraries.torch_modules import new_module, wrapped

@@ -6,8 +6,10 @@ import ast
 
 from devlint.knowledge import torch_knowledge
 from devlint.knowledge.metrics import is_metric
+from devlint.knowledge.operators import module as module_facts
 from devlint.signatures.libraries import metrics
 from devlint.signatures.libraries.devices import CUDA, device_from, named_device
+from devlint.signatures.libraries.operations import operands_of
 from devlint.signatures.state import containers
 from devlint.signatures.state.call import Call
 from devlint.signatures.state.frame import CONTENTS, PLACE, Frame
@@ -138,10 +140,12 @@ def call_module(call: Call, module: Value) -> Value:
     if has_state(frame, module):
         place = place_of(frame, module)
         meeting = mapped(place, lambda p: Value(MODULE, p.place, data=name, step=p.step, likely=p.likely), frame.atoms)
-        if pairs:
-            frame.need("call", call.node, ast.unparse(call.node.func), pairs[0], (call.node.func, meeting))
-        given = mapped(place, lambda p: Value(TENSOR, p.place, rank=RANKED, step=p.step, likely=p.likely), frame.atoms)
-        return _results(frame, name, given)
+        facts = module_facts(name)
+        given = [(n, v) for k, n, v in operands_of(call, facts) if k in facts.together] if facts is not None else pairs[:1]
+        for pair in given:
+            frame.need("call", call.node, ast.unparse(call.node.func), pair, (call.node.func, meeting))
+        made = mapped(place, lambda p: Value(TENSOR, p.place, rank=RANKED, step=p.step, likely=p.likely), frame.atoms)
+        return _results(frame, name, made)
     result = frame.reader.together(frame, call.node, *inputs[:1])
     if name in ("torch.nn.Sequential", "torch.nn.Module", ""):
         return mapped(result, lambda v: Value(UNKNOWN, v.place, likely=True, step=v.step, tags=COMPUTED), frame.atoms)

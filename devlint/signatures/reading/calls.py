@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Sequence
 
 from devlint.placement.sources import FunctionModel
@@ -150,7 +151,9 @@ def _one_of(call: Call, callee: Value) -> Value:
     return either(results, frame.atoms)
 
 
-def _outside(call: Call, name: str) -> Value:
+def _outside(call: Call, name: str | None) -> Value:
+    if name is None:
+        return unknown_call(call)
     meant = torch_calls.meaning(name) or python_calls.meaning(name)
     if meant is not None:
         return meant(call)
@@ -183,12 +186,22 @@ def _unknown(call: Call, callee: Value) -> Value:
     if callee.place.off_host or callee.place.sort == "told":
         # What is called after it was moved is a module.
         return result.but(place=callee.place, tags=COMPUTED, step=callee.step)
+    if callee.place.sort == "input" and _named_like_model(callee) and not _is_part_of_module(call.frame, callee):
+        return result.but(place=callee.place, tags=COMPUTED)
     if callee.place.sort == "input" and _is_part_of_module(call.frame, callee):
         # What a submodule computes is where its module is.
         root = Place("input", callee.path[:1]) if callee.path else callee.place
         moved = call.frame.get((root.name, PLACE))
         return result.but(place=moved.place if moved is not None and moved.kind is not EITHER else root, tags=COMPUTED)
     return result
+
+
+# Names that people give to what computes: what comes of calling it is where its parameters are.
+_MODEL = re.compile(r"(?i)(?:.*_)?(?:model|net|network|encoder|decoder|generator|discriminator|critic|actor|policy|backbone|classifier|unet|vae|transformer)\d*")
+
+
+def _named_like_model(callee: Value) -> bool:
+    return callee.path is not None and _MODEL.fullmatch(str(callee.path[-1]).strip(".[]'")) is not None
 
 
 def _is_part_of_module(frame: Frame, callee: Value) -> bool:
@@ -424,7 +437,6 @@ def call_module(call: Call, module: Value) -> Value:
             value = given.get(name)
             if value is not None and id(value) in pairs:
                 frame.need("call", call.node, ast.unparse(call.node.func), (pairs[id(value)], value), (call.node.func, place))
-                break
     # What is told at the call isn't told again inside.
     return call_function(call, forward, bound=module, told=frozenset(meeting))
 

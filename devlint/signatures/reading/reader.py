@@ -49,7 +49,6 @@ from devlint.signatures.values.values import (
     UNKNOWN,
     UNKNOWN_PLACE,
     Cell,
-    Path as InputPath,
     Place,
     Value,
     constant,
@@ -58,6 +57,9 @@ from devlint.signatures.values.values import (
     mapped,
     reference,
 )  # fmt: skip
+from devlint.signatures.values.values import (
+    Path as InputPath,
+)
 
 _BUILTINS = frozenset(dir(__import__("builtins")))
 # Functions nested deeper in one another's calls than this are left unknown.

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from devlint.placement.sources import flat_statements, target_names
-from devlint.signatures.state import containers, objects
 from devlint.signatures.reading.expressions import evaluate, operate
-from devlint.signatures.state.frame import CONTENTS, Frame, Key
 from devlint.signatures.reading.tests import assume, condition_of
+from devlint.signatures.state import containers, objects
+from devlint.signatures.state.frame import CONTENTS, Frame, Key
 from devlint.signatures.values.conditions import FALSE, TRUE, Condition
 from devlint.signatures.values.values import (
     CLASS,

@@ -153,10 +153,9 @@ class View:
             case "module" | "wrapper":
                 held = signature.cells.get(value.cell, {}).get(PLACE) if value.cell is not None else None
                 at = held.place if held is not None and held.kind is not EITHER and held.place.off_host else whole
-                if not cls.is_module:
-                    at = held.place if held is not None and held.kind is not EITHER else own
-                    if cls.moves(str(path[-1])[1:]):
-                        at = own
+                if not cls.is_module and not at.off_host:
+                    # Whoever has the object may move its parts.
+                    at = own
                 if value.kind is WRAPPER:
                     return Value(WRAPPER, at, data=value.data, path=path, parts=tuple(
                         self._seen(p, (*path, ".module"), me, cls, signature) for p in value.parts))  # fmt: skip
