@@ -233,9 +233,12 @@ def _is_nobodys(reader: Reader, frame: Frame, need: Need, node: ast.expr, host: 
     if is_host_code(frame.function) or is_stand_in(node):
         return True
     name = other.place.name
-    if other.place.sort == "input" and len(name) > 1 and other.kind is not TENSOR:
-        # A part of something of which nothing is known.
-        return True
+    cls = frame.reader.class_around(frame)
+    if other.place.sort == "input" and len(name) > 1 and other.kind is not TENSOR and cls is not None:
+        me = frame.reader.self_of(frame)
+        if me is not None and me.path == name[:1] and "computed" not in other.tags:
+            # A part of an object of which nothing is known.
+            return True
     verdicts = reader.verdicts.get(need.node, [])
     private = frame.function.name.startswith("_") or frame.function.parent is not None
     return bool(verdicts) and all(v == "together" for v in verdicts) and private

@@ -195,6 +195,8 @@ def moved(call: Call, owner: Value, name: str) -> Value:
     if target is None:
         return owner.but(path=None, tags=frozenset(), data=None)
 
+    _index_before_move(call, owner, target)
+
     def at(device: Value) -> Value:
         place = device.place
         where = place.name if place.sort in ("host", "accelerator") else "there"
@@ -207,6 +209,23 @@ def moved(call: Call, owner: Value, name: str) -> Value:
         return Value(kind, place, rank=owner.rank, likely=likely, step=step, data=owner.data if kind is BATCH else None)
 
     return mapped(target, at, call.frame.atoms)
+
+
+def _index_before_move(call: Call, owner: Value, target: Value) -> None:
+    """`table[index].to(device)` with an index that is there already: the move says that the table isn't."""
+    receiver = _receiver(call)
+    if not isinstance(receiver, ast.Subscript) or target.kind is EITHER or owner.place == HOST or owner.place.off_host:
+        return
+    frame = call.frame
+    base = frame.reader.evaluate(frame, receiver.value)
+    index = frame.reader.evaluate(frame, receiver.slice) if isinstance(receiver.slice, (ast.Name, ast.Attribute)) else None
+    if index is None or index.kind is EITHER or index.place != target.place or base.place.sort not in ("input", "unknown"):
+        return
+    if base.kind in (UNKNOWN, TENSOR) and index.kind in (TENSOR, UNKNOWN, BATCH) and target.place.sort != "unknown":
+        step = call.step("what is taken from it is moved here")
+        host = Value(TENSOR, HOST, rank=RANKED, likely=True, step=step)
+        frame.is_tensor(index)
+        frame.need("index", receiver, "", (receiver.value, host), (receiver.slice, index))
 
 
 # -- modules and objects -----------------------------------------------------------------------------------------------
@@ -414,6 +433,7 @@ def _unknown_move(call: Call, owner: Value, name: str) -> Value:
     target = target_of(call, name)
     if target is None:
         return Value(UNKNOWN, owner.place, data=owner.path or owner.data, likely=owner.likely, step=owner.step, tags=owner.tags)
+    _index_before_move(call, owner, target)
     where = target.place.name if target.place.sort in ("host", "accelerator") else "a device"
     step = call.step(f"moved to {where} here", owner.step)
     place = mapped(target, lambda d: Value(TENSOR, d.place, likely=True, step=step), frame.atoms)

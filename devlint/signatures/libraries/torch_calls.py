@@ -125,7 +125,8 @@ def _from_data(call: Call, rank: str, name: str) -> Value:
         if option.kind in (TENSOR, BATCH):
             return Value(TENSOR, option.place, rank=option.rank, step=option.step, likely=option.likely)
         if option.kind is UNKNOWN:
-            return Value(UNKNOWN, UNKNOWN_PLACE, data=option.path or option.data, likely=True)
+            # Of a tensor it stays where that is; but what `torch.tensor` is given hardly is one.
+            return Value(UNKNOWN, option.place if name != "torch.tensor" else UNKNOWN_PLACE, data=option.path or option.data, likely=True, tags=option.tags)
         found = rank
         if option.kind in (NUMBER, CONSTANT) and not isinstance(option.data, str):
             found = ZERO_DIM if option.kind is CONSTANT else ""
@@ -134,7 +135,6 @@ def _from_data(call: Call, rank: str, name: str) -> Value:
             step=call.step(f"created on cpu by `{call.text}`"),
         )  # fmt: skip
 
-    del name
     return mapped(data, plain, call.frame.atoms)
 
 
@@ -195,8 +195,6 @@ def _legacy(call: Call, place: Place) -> Value:
         first = call.given[0][1]
         if first.kind is TENSOR:
             return Value(TENSOR, first.place, rank=first.rank, likely=True, step=first.step)
-        if len(call.given) == 1:
-            return Value(TENSOR, HOST, rank="", likely=True, step=step)
     return Value(TENSOR, place, rank=rank, step=step)
 
 
@@ -232,7 +230,10 @@ def function(call: Call, name: str) -> Value:
         rank = rank_of(pairs[0][1]) if pairs else ""
         return mapped(device, lambda d: _made_at(call, d, rank), frame.atoms)
     if facts is not None:
-        return apply(call, facts, operands_of(call, facts))
+        made = apply(call, facts, operands_of(call, facts))
+        if name == "torch.reshape" and len(call.node.args) > 1 and getattr(call.node.args[1], "elts", True):
+            return mapped(made, lambda v: v.but(rank=RANKED), frame.atoms)
+        return made
     pairs = tensor_arguments(call)
     returned = knowledge.functions.get(name, "tensor")
     result = frame.reader.together(frame, call.node, *_parts(call, pairs[:1]))

@@ -177,8 +177,15 @@ def _partial(call: Call, callee: Value) -> Value:
     return call_value(joined, inner)
 
 
+_LOSS = re.compile(r"(?i)(?:.*_)?(?:criterion|criteria|loss|loss_?fn|loss_?func(?:tion)?|loss_?f|objective)\d*")
+
+
 def _unknown(call: Call, callee: Value) -> Value:
-    """A call of something unknown: of a part of a module it is likely a module's."""
+    """A call of something unknown: of a part of a module it is likely a module's, and a loss compares what it is given."""
+    if callee.path is not None and _LOSS.fullmatch(str(callee.path[-1]).strip(".[]'")):
+        pairs = [(n, v) for n, v in call.given[:2] if v.kind in (TENSOR, BATCH, UNKNOWN, EITHER)]
+        if len(pairs) == 2:
+            call.frame.need("operation", call.node, ast.unparse(call.node.func), *pairs)
     result = unknown_call(call)
     at = call.frame.slot(callee, PLACE)
     if at is not None and at.kind is not EITHER and at.place.sort != "unknown":
@@ -216,6 +223,10 @@ _PLACING_NAMES = ("cpu", "numpy", "np", "host", "load", "read", "open", "loader"
 def unknown_call(call: Call, name: str = "", *, displaces: bool = True) -> Value:
     """A call of which nothing is known: what it is given may be changed; it likely computes where its tensors are."""
     frame = call.frame
+    if name.startswith("torchmetrics.functional."):
+        for _, value in call.given[:2]:
+            frame.is_tensor(value)
+        frame.need("operation", call.node, name, *call.given[:2])
     places = set()
     likely_computes = True
     for _, value in call.everything():

@@ -159,6 +159,11 @@ def operate(
     if left.kind is CONSTANT and right.kind is CONSTANT:
         return _folded(left, op, right)
     product = isinstance(op, ast.MatMult)
+    if product:
+        # Only a tensor is multiplied with one.
+        for side, other in ((left, right), (right, left)):
+            if side.kind is TENSOR:
+                frame.is_tensor(other)
     frame.need("operation", node, "", (left_node, left), (right_node, right), any_rank=product)
     if in_place:
         return left if any(o.kind is TENSOR for _, o in left.options()) else together(frame, node, left, right)

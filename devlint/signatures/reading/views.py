@@ -106,6 +106,10 @@ class View:
             return NOTHING
         options = [o for o in options if not (o.kind is CONSTANT and o.data is None)] or [unknown]
         distinct = list(dict.fromkeys(options))
+        registered = [o for o in distinct if o.kind is TENSOR and REGISTERED in o.tags]
+        if registered:
+            # What is put in the place of a parameter is one as well.
+            return registered[0]
         if len(distinct) == 1:
             return distinct[0]
         first = distinct[0]
