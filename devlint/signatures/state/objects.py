@@ -141,6 +141,8 @@ def _of_unknown(frame: Frame, value: Value, name: str) -> Value:
     if name == "is_cuda":
         frame.is_tensor(value)
         return frame.reader.is_cuda(frame, value)
+    if name in ("shape", "ndim", "dtype"):
+        return Value(NUMBER, path=(*value.path, f".{name}") if value.path else None)
     owner = str(value.path[-1]).strip(".[]'\"") if value.path else ""
     if is_device_name(ast.Name(name)):
         if name == "device" and owner not in SETTINGS_NAMES and value.place.sort != "unknown":
