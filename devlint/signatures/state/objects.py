@@ -149,7 +149,7 @@ def _of_unknown(frame: Frame, value: Value, name: str) -> Value:
             # `x.device` is asked of tensors and modules alike.
             return Value(DEVICE, value.place, likely=True, path=(*value.path, ".device") if value.path else None)
         path = (*value.path, f".{name}") if value.path else None
-        return Value(DEVICE, Place("told", path) if path else UNKNOWN_PLACE, path=path, likely=True)
+        return Value(DEVICE, Place("told", path) if path else UNKNOWN_PLACE, path=path)
     return extended(value, f".{name}")
 
 
