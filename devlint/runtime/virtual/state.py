@@ -28,6 +28,7 @@ class Machine:
     def __init__(self) -> None:
         self.count = 0
         self.current = _Current()
+        self.uses = 0  # how often a device was named or looked at, ever
         self.used_in: int | None = None  # process that has touched a device, as CUDA's context belongs to one
         self.peak: dict[int, int] = {}
         self._environment: str | None = None
@@ -66,6 +67,7 @@ class Machine:
     def touch(self) -> None:
         """Notes the first use of a device; raises as CUDA does in a forked child."""
         pid = os.getpid()
+        self.uses += 1
         self._look()
         if self.used_in is None:
             self.used_in = pid
