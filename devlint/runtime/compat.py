@@ -6,7 +6,7 @@ Tried with PyTorch 2.4.1 and 2.15.0 (CUDA builds) and 2.13.0 (the CPU-only wheel
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -25,6 +25,14 @@ PLAIN_TENSORS: frozenset[type] = frozenset(
 
 # The subclass of RuntimeError that newer releases have for errors of the driver.
 DriverError: type[RuntimeError] = getattr(torch, "AcceleratorError", RuntimeError)
+
+
+# Whether autocast is on for any type of device: one question for all of them.
+any_autocast_on: Callable[[], bool] = getattr(
+    torch._C,
+    "_is_any_autocast_enabled",
+    lambda: torch.is_autocast_enabled("cuda") or torch.is_autocast_enabled("cpu"),
+)
 
 
 def has_device(kind: str) -> bool:

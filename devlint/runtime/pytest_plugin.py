@@ -235,7 +235,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
     refusal = _refusal(call.excinfo) if report.failed else None
     if refusal is not None:
-        report.devlint = "refused"  # type: ignore[attr-defined] - xdist carries it to the controller
+        report.devlint = "refused"  # type: ignore[attr-defined]
         _count_as(item.config.stash[_SESSION].refused, report, refusal)
     elif machine.uses > item.stash[_USES]:
         report.devlint = "used"  # type: ignore[attr-defined]

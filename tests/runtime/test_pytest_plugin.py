@@ -275,7 +275,7 @@ ASKS = "import torch\nDEVICES = ['cpu'] + (['cuda'] if torch.cuda.is_available()
 
 def check_switched(result, **outcomes):
     result.assert_outcomes(**outcomes)
-    told = f"5 tests ran only because of it (1 failed, 4 passed); 2 were refused something"
+    told = "5 tests ran only because of it (1 failed, 4 passed); 2 were refused something"
     result.stdout.fnmatch_lines([f"virtual CUDA, 2 devices: {told}"])
 
 

@@ -21,12 +21,16 @@ from devlint.runtime.virtual import (
     driver,
     engine,
     handlers,
+    kernels,
     legacy,
+    memory,
     parallel,
     random,
     rules,
     storages,
+    subclasses,
 )
+from devlint.runtime.virtual.memory import parse_size
 from devlint.runtime.virtual.patching import Patches
 from devlint.runtime.virtual.state import machine
 
@@ -51,7 +55,8 @@ def _default_device(context: Any, func: Any, types: Any, args: Any = (), kwargs:
     kwargs = kwargs or {}
     if func in _device_constructors() and kwargs.get("device") is None:
         kwargs = {**kwargs, "device": context.device}
-        return engine.HANDLERS.get(func, engine.run)(func, args, kwargs)
+        handler = engine.HANDLERS[func]
+        return func(*args, **kwargs) if handler is None else handler(func, args, kwargs)
     return func(*args, **kwargs)
 
 
@@ -73,7 +78,7 @@ def _install() -> None:
     patches.set(DeviceContext, "__torch_function__", _default_device)
     transparency.install(patches)
     modes.install(patches)
-    for part in (driver, random, storages, autograd, parallel, compilers, legacy):
+    for part in (driver, random, storages, autograd, parallel, compilers, legacy, subclasses):
         part.install(patches)
     _stack.enter_context(compat.compiled_functions_run_eagerly())
 
@@ -85,13 +90,17 @@ class virtual_cuda:  # noqa: N801 - reads as the function it stands for
     answers as a CUDA build on a machine with `count` GPUs does, errors included. May be nested: the inner count
     holds inside. Threads started inside take part; threads that run already don't.
 
-    Raises ValueError for a count below 1. What isn't supported raises `VirtualCudaUnsupportedError`.
+    `memory` is what each device has: bytes, or a text such as "16GiB". With it, a device that is full raises
+    `torch.cuda.OutOfMemoryError`; without it, the host's memory is the limit. An inner `virtual_cuda` keeps the outer's.
+
+    Raises ValueError for a count below 1 and for a size that isn't one. What isn't supported raises `VirtualCudaUnsupportedError`.
     """
 
-    def __init__(self, count: int = 1) -> None:
+    def __init__(self, count: int = 1, memory: int | str | None = None) -> None:
         if not isinstance(count, int) or count < 1:
             raise ValueError(f"virtual_cuda: count must be at least 1, not {count!r}")
         self.count = count
+        self.memory = None if memory is None else parse_size(memory)
         self._entered: list[tuple[int, int, int | None, engine.VirtualMode]] = []
 
     def __enter__(self) -> virtual_cuda:
@@ -102,7 +111,11 @@ class virtual_cuda:  # noqa: N801 - reads as the function it stands for
             self._entered.append((machine.count, machine.current.index, machine.used_in, mode))
             if machine.count == 0:
                 machine.switched_on()
+                memory.ledger.clear()
                 threads.add(engine.VirtualMode)
+                if self.memory is not None:
+                    memory.ledger.limit = self.memory
+                    memory.ledger.start()
             machine.count = self.count
             machine.current.index = 0
             mode.__enter__()
@@ -118,6 +131,7 @@ class virtual_cuda:  # noqa: N801 - reads as the function it stands for
                 machine.used_in = used_in
                 machine.current.streams.clear()
                 threads.remove(engine.VirtualMode)
+                memory.ledger.clear()
                 _stack.close()
                 _patches.undo()
 
@@ -126,7 +140,7 @@ class virtual_cuda:  # noqa: N801 - reads as the function it stands for
 
         @functools.wraps(function)
         def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
-            with virtual_cuda(self.count):
+            with virtual_cuda(self.count, self.memory):
                 return function(*args, **kwargs)
 
         return wrapper
@@ -137,4 +151,4 @@ def is_virtual() -> bool:
     return machine.count > 0
 
 
-__all__ = ["autocast", "handlers", "is_virtual", "rules", "virtual_cuda"]
+__all__ = ["autocast", "handlers", "is_virtual", "kernels", "rules", "virtual_cuda"]

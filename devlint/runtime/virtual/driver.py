@@ -6,16 +6,15 @@ PyTorch's own Python code runs on top of them, so functions that were imported b
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from devlint.runtime import compat
-from devlint.runtime.places import TAG, virtual_place
 from devlint.runtime.virtual import streams
 from devlint.runtime.virtual.errors import invalid_ordinal, refuse
+from devlint.runtime.virtual.memory import ledger
 from devlint.runtime.virtual.patching import Patches
 from devlint.runtime.virtual.state import machine
 
@@ -42,31 +41,9 @@ def _exchange_device(index: int) -> int:
 # --- memory -----------------------------------------------------------------------------------------------------
 
 
-def allocated_bytes(index: int) -> int:
-    """Bytes of the storages that live tensors of a device hold.
-
-    Found by a walk over the live objects, so that running code pays nothing. Tensors that only autograd's C++ graph
-    holds are not seen.
-    """
-    place = virtual_place(index)
-    sizes: dict[int, int] = {}
-    for found in gc.get_objects():
-        # `type(...)`: isinstance would run the __class__ properties of strangers' proxies.
-        if issubclass(type(found), torch.Tensor) and getattr(found, TAG, None) is place:
-            try:
-                with torch._C.DisableTorchFunction():
-                    storage = torch._C.TensorBase.untyped_storage(found)
-                    sizes[storage.data_ptr()] = storage.nbytes()
-            except (RuntimeError, NotImplementedError):
-                continue  # no storage: sparse, meta
-    total = sum(sizes.values())
-    machine.peak[index] = max(machine.peak.get(index, 0), total)
-    return total
-
-
 def _memory_stats(index: int) -> dict[str, Any]:
-    current = allocated_bytes(index)
-    figures = {"current": current, "peak": machine.peak[index], "allocated": machine.peak[index], "freed": 0}
+    current, peak = ledger.figures(index)
+    figures = {"current": current, "peak": peak, "allocated": peak, "freed": peak - current}
     kinds = ("allocated_bytes", "reserved_bytes", "active_bytes", "requested_bytes", "inactive_split_bytes")
     counts = ("allocation", "segment", "active", "inactive_split")
     zero = dict.fromkeys(figures, 0)
@@ -86,13 +63,50 @@ def _flat(stats: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return dict(sorted(flat.items()))
 
 
-def _reset_peak(index: int) -> None:
-    machine.peak[index] = 0
-
-
 def _memory_info(device: Any = None) -> tuple[int, int]:
     index = machine.index(device)
-    return streams.Properties.total_memory - allocated_bytes(index), streams.Properties.total_memory
+    return ledger.total - ledger.figures(index)[0], ledger.total
+
+
+def _set_fraction(fraction: float, index: int) -> None:
+    ledger.start()
+    ledger.fractions[index] = fraction
+
+
+class _PlanCache:
+    """`torch.backends.cuda.cufft_plan_cache`, of all devices: it can be set, and holds nothing."""
+
+    size, max_size = 0, 4096
+
+    def __getitem__(self, device: Any) -> _PlanCache:
+        machine.index(device)
+        return self
+
+    def clear(self) -> None:
+        """Nothing to forget."""
+
+
+def _profile_the_host(patches: Patches) -> None:
+    """A profile of CUDA's activities is one of the host's: there are no others, and the profiler would complain of each."""
+    profiler: Any = torch.autograd.profiler
+    gpu = profiler.ProfilerActivity.CUDA
+    supported = {*profiler._supported_activities(), gpu}
+    patches.set(profiler, "_supported_activities", lambda: supported)
+    config = profiler.profile.config
+
+    def of_the_host(profile: Any, *args: Any, **kwargs: Any) -> Any:
+        if profile.profiler_kind is profiler.ProfilerState.KINETO_GPU_FALLBACK:
+            profile.profiler_kind = profiler.ProfilerState.KINETO
+        return config(profile, *args, **kwargs)
+
+    patches.set(profiler.profile, "config", of_the_host)
+    for name in ("_enable_profiler", "_prepare_profiler"):
+        original = getattr(profiler, name)
+
+        def on_the_host(config: Any, activities: Any, *rest: Any, _original: Any = original, **more: Any) -> Any:
+            return _original(config, set(activities) - {gpu}, *rest, **more)
+
+        patches.set(profiler, name, on_the_host)
 
 
 # --- everything the Python layers ask for --------------------------------------------------------------------------
@@ -125,6 +139,7 @@ _C_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "_cuda_getCurrentRawStream": lambda index: 0,
     "_cuda_getCurrentStream": lambda index: streams.data_of(streams.current_stream(index)),
     "_cuda_getDefaultStream": lambda index: streams.data_of(streams.default_stream(index)),
+    "_cuda_setStream": streams.set_stream_by_id,
     "_cuda_synchronize": _nothing,
     "_cuda_emptyCache": _nothing,
     "_cuda_ipc_collect": _nothing,
@@ -132,12 +147,15 @@ _C_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "_cuda_getArchFlags": lambda: "sm_80",
     "_cuda_canDeviceAccessPeer": lambda *_: True,
     "_cuda_memoryStats": _memory_stats,
-    "_cuda_resetPeakMemoryStats": _reset_peak,
+    "_cuda_resetPeakMemoryStats": ledger.reset_peak,
     "_cuda_resetAccumulatedMemoryStats": _nothing,
-    "_cuda_setMemoryFraction": _nothing,
-    "_cuda_getMemoryFraction": lambda *_: 1.0,
+    "_cuda_setMemoryFraction": _set_fraction,
+    "_cuda_getMemoryFraction": lambda index: ledger.fractions.get(index, 1.0),
     "_cuda_getAllocatorBackend": lambda: "native",
     "_cuda_get_sync_debug_mode": lambda: 0,
+    "_get_accelerator": lambda: torch.device("cuda"),
+    "_nccl_version": lambda: (2 << 32) + (27 << 16) + 5,
+    "_nccl_version_suffix": lambda: b"",
     "_accelerator_getAccelerator": lambda: torch.device("cuda"),
     "_accelerator_getDeviceIndex": lambda: machine.current.index,
     "_accelerator_setDeviceIndex": _set_device,
@@ -150,7 +168,7 @@ _C_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "_accelerator_emptyHostCache": _nothing,
     "_accelerator_isAllocatorInitialized": lambda: machine.used_in is not None,
     "_accelerator_getDeviceStats": lambda index: _flat(_memory_stats(index)),
-    "_accelerator_resetPeakStats": _reset_peak,
+    "_accelerator_resetPeakStats": ledger.reset_peak,
     "_accelerator_resetAccumulatedStats": _nothing,
     "_accelerator_getMemoryInfo": _memory_info,
     "_cuda_memorySnapshot": _refusal("memory snapshots"),
@@ -216,6 +234,12 @@ def install(patches: Patches) -> None:
     for name in ("mark", "range_push", "range_pop", "range_start", "range_end"):
         patches.set(torch.cuda.nvtx, name, lambda *_, **__: 0)
     patches.set(torch.cuda.nccl, "is_available", lambda tensors: False)
+    patches.set(torch.backends.cudnn, "is_available", lambda: True)
+    patches.set(torch.backends.cudnn, "version", lambda: 91002)
+    patches.set(torch.backends.cuda, "cufft_plan_cache", _PlanCache())
+    for name in ("__enter__", "__exit__"):
+        patches.set(torch.autograd.profiler.emit_nvtx, name, lambda ranges, *_: ranges if not _ else None)
+    _profile_the_host(patches)
     patches.set(torch.backends.cudnn, "is_acceptable", lambda tensor: False)
     patches.set(torch.version, "cuda", "12.8")
     if compat.accelerator is not None:

@@ -6,7 +6,8 @@ own; tests look for key words only.
 
 from __future__ import annotations
 
-from typing import NoReturn
+import re
+from typing import Any, NoReturn
 
 import torch
 
@@ -20,6 +21,41 @@ class VirtualCudaUnsupportedError(NotImplementedError):
 def refuse(what: str, instead: str = "run this part on a real GPU, or outside virtual_cuda()") -> NoReturn:
     """Raises `VirtualCudaUnsupportedError`."""
     raise VirtualCudaUnsupportedError(f"devlint: virtual CUDA does not support {what}; {instead}")
+
+
+# What PyTorch's own parts say when they meet a build without CUDA, or a tensor that isn't what it seems. Where such an error
+# comes out of a call, it says something about virtual CUDA, not about the program.
+_LEAKS = re.compile(
+    r"not linked with support for|Cannot access accelerator|[Ii]nvalid python storage|Cannot access (storage|data pointer) of"
+    r"|compiled without CUDA|not compiled with CUDA|without ATen_cuda|No such operator|arguments from the 'CUDA' backend"
+    r"|backends? 'CPU'.*functorch|\b\w+_cpu\b.* not implemented for|not implemented for '\w+'|DeviceGuardImpl|doesn't have storage"
+)
+_OUT_OF_MEMORY = re.compile(r"DefaultCPUAllocator.*you tried to allocate (\d+) bytes", re.DOTALL)
+
+
+def translated(error: BaseException, func: Any) -> BaseException:
+    """An error as the user should see it: itself, `OutOfMemoryError`, or the refusal of a call that virtual CUDA can't do."""
+    if isinstance(error, VirtualCudaUnsupportedError) or getattr(error, "_devlint_ours", False):
+        return error
+    text = str(error)
+    full = _OUT_OF_MEMORY.search(text)
+    if full is not None:
+        return out_of_memory(int(full[1]))
+    if _LEAKS.search(text) is None:
+        return error
+    name = torch.overrides.resolve_name(func) or getattr(func, "__qualname__", None) or str(func)
+    return VirtualCudaUnsupportedError(
+        f"devlint: virtual CUDA does not support this call of {name} (PyTorch says: {text.splitlines()[0]}); run this part "
+        "on a real GPU, or outside virtual_cuda(), and tell devlint's maintainers of it with this line"
+    )
+
+
+def out_of_memory(asked: int, index: int = 0, total: int | None = None, held: int = 0) -> RuntimeError:
+    """What CUDA says when a device is full."""
+    free = "" if total is None else (
+        f" GPU {index} has a total capacity of {total / 2**30:.2f} GiB of which {(total - held) / 2**30:.2f} GiB is free."
+    )  # fmt: skip
+    return torch.OutOfMemoryError(f"CUDA out of memory. Tried to allocate {asked / 2**30:.2f} GiB.{free}")
 
 
 def invalid_ordinal() -> RuntimeError:

@@ -9,10 +9,11 @@ from typing import Any
 
 import torch
 
-from devlint.runtime.places import HOST, place_of
-from devlint.runtime.virtual import engine
+from devlint.runtime.places import HOST, PINNED, place_of
+from devlint.runtime.virtual import engine, subclasses
 from devlint.runtime.virtual.engine import HANDLERS, MIXED, PASS, UNSEEN, common_place, run, tag
 from devlint.runtime.virtual.errors import not_numpy, refuse
+from devlint.runtime.virtual.random import DefaultGenerator
 from devlint.runtime.virtual.state import machine
 
 Tensor = torch.Tensor
@@ -21,12 +22,24 @@ Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
 
 
-def check_generator(generator: Any, place: torch.device | None) -> None:
-    """Raises RuntimeError, as CUDA's kernels do, for a generator of another device type than the tensor's."""
+def usable_generator(func: Any, generator: Any, place: torch.device | None) -> Any:
+    """The generator that a C function is given. Raises RuntimeError, as CUDA's kernels do, for one of another device."""
     __tracebackhide__ = True
     wanted = "cuda" if place is not None else "cpu"
-    if generator is not None and generator.device.type != wanted:
+    if generator.device.type != wanted:
         raise RuntimeError(f"Expected a '{wanted}' device type for generator but found '{generator.device.type}'")
+    if func is torch.randperm and place is not None and generator.device != place:  # the one kernel that looks
+        raise RuntimeError(f"Expected a '{place}' generator device but found '{generator.device}'")
+    return torch.default_generator if isinstance(generator, DefaultGenerator) else generator
+
+
+def pin(tensor: Tensor) -> None:
+    """Makes a host tensor's memory, and with it all its views, page-locked."""
+    tensor.untyped_storage()._devlint_pinned = True  # type: ignore[attr-defined]
+
+
+def _pinned(tensor: Tensor) -> bool:
+    return tensor.layout is torch.strided and hasattr(tensor.untyped_storage(), PINNED)
 
 
 def run_with_device(func: Any, args: Args, kwargs: Kwargs) -> Any:
@@ -42,14 +55,15 @@ def run_with_device(func: Any, args: Args, kwargs: Kwargs) -> Any:
             kwargs["device"] = HOST
     elif source is MIXED:
         return engine.run_mixed(func, args, kwargs)
-    check_generator(kwargs.get("generator"), place)
+    if kwargs.get("generator") is not None:
+        kwargs["generator"] = usable_generator(func, kwargs["generator"], place)
     result = func(*args, **kwargs)
     if place is None and isinstance(result, Tensor) and result._devlint_place is not None:  # type: ignore[attr-defined]
         return result  # a default device context beneath has placed it
     if pinned:
         if place is not None:
             raise RuntimeError("Only dense CPU tensors can be pinned")
-        result._devlint_pinned = True
+        pin(result)
     return tag(result, place)
 
 
@@ -68,15 +82,30 @@ def _copy_from_data(func: Any, args: Args, kwargs: Kwargs) -> Any:
         if result._devlint_place is None:
             result._devlint_place = data._devlint_place if isinstance(data, Tensor) else None  # type: ignore[attr-defined]
             if pinned:
-                result._devlint_pinned = True
+                pin(result)
         return result
-    return run_with_device(func, args, kwargs)
+    result = run_with_device(func, args, kwargs)
+    if func is torch.tensor or isinstance(data, list | tuple) or result._devlint_place is None:
+        return result
+    # The memory is the array's still, and a device has its own.
+    copy = result.detach().clone().requires_grad_(result.requires_grad)
+    return tag(copy, result._devlint_place)
 
 
 def _device(func: Any, args: Args, kwargs: Kwargs) -> Any:
-    """`torch.device(1)`: a number alone is the accelerator's."""
-    if len(args) == 1 and isinstance(args[0], int) and not kwargs:
-        return func("cuda", args[0])
+    """`torch.device(1)`, `torch.device(device=1)`: a number alone is the accelerator's."""
+    number = args[0] if args else kwargs.get("device")
+    if isinstance(number, int) and len(args) + len(kwargs) == 1:
+        return func("cuda", number)
+    return func(*args, **kwargs)
+
+
+def _parse_to(func: Any, args: Args, kwargs: Kwargs) -> Any:
+    """The arguments of `module.to`: for a number alone, PyTorch would look for this build's accelerator."""
+    if args and type(args[0]) is int:
+        args = (torch.device("cuda", args[0]), *args[1:])
+    elif type(kwargs.get("device")) is int:
+        kwargs = {**kwargs, "device": torch.device("cuda", kwargs["device"])}
     return func(*args, **kwargs)
 
 
@@ -94,7 +123,11 @@ def move(tensor: Tensor, device: Any, dtype: torch.dtype | None = None, **option
         refuse(f"moving to {real} (only the host and virtual CUDA devices exist here)")
     if target is not here and (real is None or real.type == "cpu") and tensor.device.type != "meta":
         options["copy"] = True
-    result = tensor.to(device=real, dtype=dtype, **options) if real is not None else tensor.to(dtype, **options)
+    if subclasses.is_wrapper(tensor):
+        with subclasses.at(target):
+            result = tensor.to(device=real, dtype=dtype, **options)
+    else:
+        result = tensor.to(device=real, dtype=dtype, **options) if real is not None else tensor.to(dtype, **options)
     if result is not tensor:
         result._devlint_place = target  # type: ignore[attr-defined]
     return result
@@ -169,6 +202,8 @@ def _numpy(func: Any, args: Args, kwargs: Kwargs) -> Any:
         if tensor.requires_grad:
             return func(tensor)  # PyTorch looks at requires_grad first
         raise not_numpy(place)
+    if place is not None:
+        return func(tensor.detach().clone(), *args[1:], **kwargs)  # a copy on the host
     return func(*args, **kwargs)
 
 
@@ -218,17 +253,15 @@ def _pin_memory(func: Any, args: Args, kwargs: Kwargs) -> Any:
     tensor = args[0]
     if tensor._devlint_place is not None:
         raise RuntimeError(f"cannot pin '{_type(Base.type, (tensor,), {})}' only dense CPU tensors can be pinned")
-    pinned = tensor if getattr(tensor, "_devlint_pinned", False) else tensor.clone()
-    pinned._devlint_pinned = True
+    if _pinned(tensor):
+        return tensor
+    pinned = tensor.clone()
+    pin(pinned)
     return pinned
 
 
 def _is_pinned(func: Any, args: Args, kwargs: Kwargs) -> Any:
-    return bool(getattr(args[0], "_devlint_pinned", False))
-
-
-def _is_shared(func: Any, args: Args, kwargs: Kwargs) -> Any:
-    return True if args[0]._devlint_place is not None else func(*args)
+    return args[0]._devlint_place is None and _pinned(args[0])
 
 
 def _get_device(func: Any, args: Args, kwargs: Kwargs) -> Any:
@@ -300,6 +333,7 @@ HANDLERS.update(
         torch.as_tensor: _copy_from_data,
         torch.asarray: _copy_from_data,
         torch.device: _device,
+        torch._C._nn._parse_to: _parse_to,
         Base.to: _to,
         Base.cuda: _cuda,
         Base.cpu: _cpu,
@@ -326,7 +360,8 @@ HANDLERS.update(
         torch.tensor_split: _tensor_split,
         Base.tensor_split: _tensor_split,
         torch._pad_packed_sequence: _allow_host(1),
-        torch.ctc_loss: _allow_host(2, 3),  # the lengths
+        torch.ctc_loss: _allow_host(1, 2, 3),  # targets and lengths go where they are needed
+        torch._shape_as_tensor: _pass,  # a host tensor, whatever it is given
         torch._foreach_copy_: lambda func, args, kwargs: func(*args, **kwargs),
     }
 )
@@ -338,7 +373,6 @@ _PLAIN_GETTERS = [
     "ndim",
     "requires_grad",
     "is_leaf",
-    "grad_fn",
     "output_nr",
     "_version",
     "names",
@@ -418,5 +452,4 @@ for _name in _PLAIN_METHODS:
         PASS.add(getattr(Base, _name))
 PASS.update({torch.is_floating_point, torch.is_complex, torch.numel, torch.result_type, torch.is_nonzero})
 PASS.add(torch._has_compatible_shallow_copy_type)
-PASS.add(torch._C._nn._parse_to)  # reads the arguments of Module.to
 PASS.update({torch.is_same_size, Base.device.__get__, Base.is_cpu.__get__})

@@ -6,12 +6,12 @@ under virtual CUDA as on the CPU. (Real CUDA has a stream of its own for each de
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
 
-from devlint.runtime.places import HOST
+from devlint.runtime.places import HOST, virtual_place
 from devlint.runtime.virtual.patching import Patches
 from devlint.runtime.virtual.state import machine
 
@@ -80,14 +80,27 @@ def _seed() -> None:
     torch.default_generator.seed()
 
 
-class _DefaultGenerators:
-    """`torch.cuda.default_generators`: the host's, for every device."""
+class DefaultGenerator(Generator):
+    """A device's default generator: the host's, which C functions are given in its place."""
+
+
+def _of_the_host(name: str) -> Any:
+    return lambda generator, *args: getattr(torch.default_generator, name)(*args)
+
+
+for _name in ("get_state", "set_state", "manual_seed", "seed", "initial_seed"):
+    setattr(DefaultGenerator, _name, _of_the_host(_name))
+
+
+class _DefaultGenerators(Sequence[Any]):
+    """`torch.cuda.default_generators`: one for each device."""
 
     def __len__(self) -> int:
         return machine.visible()
 
-    def __getitem__(self, index: int) -> Any:
-        return torch.default_generator
+    def __getitem__(self, index: Any) -> Any:
+        found = range(len(self))[index]
+        return [self[i] for i in found] if isinstance(index, slice) else DefaultGenerator(virtual_place(found))
 
 
 def install(patches: Patches) -> None:

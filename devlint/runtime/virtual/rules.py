@@ -20,7 +20,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from devlint.runtime.places import HOST, is_accelerated, place_of, tensors_in
-from devlint.runtime.virtual import engine
+from devlint.runtime.virtual import engine, subclasses
 from devlint.runtime.virtual.device_checks import (
     BOUND_ARGUMENTS,
     CHECKED_ITERATORS,
@@ -159,6 +159,15 @@ def _mismatch(
     return argument_elsewhere(argument, place, common, base)
 
 
+def storage_address(tensor: torch.Tensor) -> int:
+    """Where a tensor's memory is; what functorch has wrapped is unwrapped. 0 where it has none, or one of many."""
+    while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        tensor = torch._C._functorch.get_unwrapped(tensor)
+    if tensor.layout is not torch.strided or subclasses.is_wrapper(tensor):
+        return 0
+    return tensor.untyped_storage().data_ptr()
+
+
 _COMPOSITE = ("CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional")
 _composite_key: dict[Any, Any] = {}
 
@@ -185,16 +194,16 @@ class _DeviceRules(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def remember(self, value: Any) -> None:
         for tensor in tensors_in(value):
-            if tensor.layout is torch.strided:
+            address = storage_address(tensor)
+            if address:
                 self.kept.append(tensor)
-                self.by_storage[tensor.untyped_storage().data_ptr()] = tensor._devlint_place  # type: ignore[attr-defined]
+                self.by_storage[address] = tensor._devlint_place  # type: ignore[attr-defined]
 
     def _place_strangers(self, operands: list[torch.Tensor]) -> None:
         """Tensors that C++ made out of our sight (`at::tensor(lengths, options)`) are where it makes its others."""
         for tensor in operands:
-            if place_of(tensor) == HOST and tensor.layout is torch.strided:
-                known = tensor.untyped_storage().data_ptr() in self.by_storage
-                tensor._devlint_place = None if known else self.first  # type: ignore[attr-defined]
+            if place_of(tensor) == HOST and (address := storage_address(tensor)):
+                tensor._devlint_place = self.by_storage.get(address, self.first)  # type: ignore[attr-defined]
 
     def _decompose(self, func: Any, key: Any, args: Any, kwargs: Any, operands: list[torch.Tensor]) -> Any:
         __tracebackhide__ = True
@@ -292,8 +301,8 @@ def run_mixed(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         except RuntimeError as error:
             raise error.with_traceback(None)  # noqa: B904 - the same error, without the way through our mode
     for tensor in tensors_in(result):
-        if tensor._devlint_place is None and tensor.layout is torch.strided:  # type: ignore[attr-defined]
-            tensor._devlint_place = rules.by_storage.get(tensor.untyped_storage().data_ptr())  # type: ignore[attr-defined]
+        if tensor._devlint_place is None:  # type: ignore[attr-defined]
+            tensor._devlint_place = rules.by_storage.get(storage_address(tensor))  # type: ignore[attr-defined]
     return result
 
 

@@ -30,7 +30,6 @@ class Machine:
         self.current = _Current()
         self.uses = 0  # how often a device was named or looked at, ever
         self.used_in: int | None = None  # process that has touched a device, as CUDA's context belongs to one
-        self.peak: dict[int, int] = {}
         self._environment: str | None = None
         self._looked = False
         self._chosen: list[Any] | None = None
@@ -38,7 +37,6 @@ class Machine:
     def switched_on(self) -> None:
         """Notes the environment that the machine starts in: what was set for real GPUs doesn't hide virtual ones."""
         self.used_in = None
-        self.peak.clear()
         self._environment = os.environ.get(VISIBLE_DEVICES)
         self._looked = False
 

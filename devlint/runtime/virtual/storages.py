@@ -14,6 +14,8 @@ from devlint.runtime.virtual.state import machine
 _Storage: Any = torch.UntypedStorage
 _StorageBase: Any = torch._C.StorageBase
 _host_device: Any = _StorageBase.device
+_host_new: Any = _Storage.__new__
+_host_is_shared: Any = _Storage.is_shared
 _host_deepcopy: Any = torch.UntypedStorage.__deepcopy__
 
 
@@ -23,6 +25,20 @@ def _device(storage: Any) -> torch.device:
         return place
     found: torch.device = _host_device.__get__(storage)
     return found
+
+
+def _new(cls: Any, *args: Any, device: Any = None, **kwargs: Any) -> Any:
+    """`torch.UntypedStorage(8, device="cuda")`."""
+    place = machine.place(device) if device is not None else None
+    if place is None:
+        return _host_new(cls, *args, **({"device": device} if device is not None else {}), **kwargs)
+    storage = _host_new(cls, *args, **kwargs)
+    setattr(storage, TAG, place)
+    return storage
+
+
+def _is_shared(storage: Any) -> bool:
+    return getattr(storage, TAG, None) is not None or _host_is_shared(storage)
 
 
 def _to(storage: Any, *, device: Any, non_blocking: bool = False) -> Any:
@@ -110,6 +126,8 @@ _ORIGINAL_TO_DLPACK = torch._C._to_dlpack
 
 def install(patches: Patches) -> None:
     """Puts these in place of torch's."""
+    patches.set(_Storage, "__new__", staticmethod(_new))
+    patches.set(_Storage, "is_shared", _is_shared)
     patches.set(_Storage, "device", property(_device))
     patches.set(_Storage, "is_cuda", property(lambda storage: _device(storage).type == "cuda"))
     patches.set(_Storage, "to", _to)
