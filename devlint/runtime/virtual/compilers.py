@@ -10,7 +10,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from devlint.runtime.places import tensors_in
-from devlint.runtime.virtual.errors import refuse
+from devlint.runtime.virtual.errors import called, refuse
 from devlint.runtime.virtual.patching import Patches
 from devlint.runtime.virtual.state import machine
 
@@ -54,7 +54,9 @@ def _guarded(call: Any) -> Any:
 
 
 def _no_tracing(*args: Any, **kwargs: Any) -> Any:
-    refuse("FakeTensorMode (torch.export, make_fx): it would build CUDA's autograd nodes, which end this process")
+    refuse(
+        f"{called()} here: it traces with FakeTensorMode, which would build CUDA's autograd nodes and end this process"
+    )
 
 
 def _nested(make: Any) -> Any:

@@ -17,6 +17,8 @@ from devlint.runtime.places import TAG
 from devlint.runtime.virtual import (
     autocast,
     autograd,
+    children,
+    collectives,
     compilers,
     driver,
     engine,
@@ -78,7 +80,7 @@ def _install() -> None:
     patches.set(DeviceContext, "__torch_function__", _default_device)
     transparency.install(patches)
     modes.install(patches)
-    for part in (driver, random, storages, autograd, parallel, compilers, legacy, subclasses):
+    for part in (driver, random, storages, autograd, parallel, collectives, compilers, legacy, subclasses):
         part.install(patches)
     _stack.enter_context(compat.compiled_functions_run_eagerly())
 
@@ -117,6 +119,7 @@ class virtual_cuda:  # noqa: N801 - reads as the function it stands for
                     memory.ledger.limit = self.memory
                     memory.ledger.start()
             machine.count = self.count
+            children.announce(self.count, memory.ledger.limit)
             machine.current.index = 0
             mode.__enter__()
         return self
@@ -127,6 +130,7 @@ class virtual_cuda:  # noqa: N801 - reads as the function it stands for
         with _lock:
             machine.count, machine.current.index, used_in, mode = self._entered.pop()
             mode.__exit__(kind, error, traceback)
+            children.announce(machine.count, memory.ledger.limit)
             if machine.count == 0:
                 machine.used_in = used_in
                 machine.current.streams.clear()

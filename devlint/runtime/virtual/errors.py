@@ -7,6 +7,7 @@ own; tests look for key words only.
 from __future__ import annotations
 
 import re
+import sys
 from typing import Any, NoReturn
 
 import torch
@@ -21,6 +22,20 @@ class VirtualCudaUnsupportedError(NotImplementedError):
 def refuse(what: str, instead: str = "run this part on a real GPU, or outside virtual_cuda()") -> NoReturn:
     """Raises `VirtualCudaUnsupportedError`."""
     raise VirtualCudaUnsupportedError(f"devlint: virtual CUDA does not support {what}; {instead}")
+
+
+def called() -> str:
+    """The function of torch that the program called, of those that run now: `torch.distributed.fsdp.fully_shard`."""
+    frame: Any = sys._getframe(1)
+    found = "this"
+    while frame is not None:
+        module, name = frame.f_globals.get("__name__", ""), frame.f_code.co_name
+        if module.startswith("torch.") and hasattr(sys.modules.get(module), name):
+            found = f"{module}.{name}"
+        elif not module.startswith(("torch", "devlint.runtime", "contextlib", "functools")):
+            break
+        frame = frame.f_back
+    return found
 
 
 # What PyTorch's own parts say when they meet a build without CUDA, or a tensor that isn't what it seems. Where such an error

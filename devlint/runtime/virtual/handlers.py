@@ -30,7 +30,7 @@ def usable_generator(func: Any, generator: Any, place: torch.device | None) -> A
         raise RuntimeError(f"Expected a '{wanted}' device type for generator but found '{generator.device.type}'")
     if func is torch.randperm and place is not None and generator.device != place:  # the one kernel that looks
         raise RuntimeError(f"Expected a '{place}' generator device but found '{generator.device}'")
-    return torch.default_generator if isinstance(generator, DefaultGenerator) else generator
+    return torch.default_generator if type(generator) is DefaultGenerator else generator
 
 
 def pin(tensor: Tensor) -> None:

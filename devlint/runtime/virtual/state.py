@@ -30,14 +30,14 @@ class Machine:
         self.current = _Current()
         self.uses = 0  # how often a device was named or looked at, ever
         self.used_in: int | None = None  # process that has touched a device, as CUDA's context belongs to one
-        self._environment: str | None = None
+        self.environment: str | None = None
         self._looked = False
         self._chosen: list[Any] | None = None
 
     def switched_on(self) -> None:
         """Notes the environment that the machine starts in: what was set for real GPUs doesn't hide virtual ones."""
         self.used_in = None
-        self._environment = os.environ.get(VISIBLE_DEVICES)
+        self.environment = os.environ.get(VISIBLE_DEVICES)
         self._looked = False
 
     def visible(self) -> int:
@@ -49,7 +49,7 @@ class Machine:
 
     def _choice(self) -> list[Any] | None:
         """The devices that the program has chosen by the environment; None where it has chosen nothing."""
-        if os.environ.get(VISIBLE_DEVICES) == self._environment:
+        if os.environ.get(VISIBLE_DEVICES) == self.environment:
             return None
         return list(torch.cuda._parse_visible_devices())
 
