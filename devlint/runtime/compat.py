@@ -27,12 +27,12 @@ PLAIN_TENSORS: frozenset[type] = frozenset(
 DriverError: type[RuntimeError] = getattr(torch, "AcceleratorError", RuntimeError)
 
 
-# Whether autocast is on for any type of device: one question for all of them.
-any_autocast_on: Callable[[], bool] = getattr(
-    torch._C,
-    "_is_any_autocast_enabled",
-    lambda: torch.is_autocast_enabled("cuda") or torch.is_autocast_enabled("cpu"),
-)
+def autocast_question(kind: str) -> Callable[[], bool]:
+    """What tells whether autocast is on for a type of device or for the CPU: one question for all where torch has it."""
+    of_all: Callable[[], bool] | None = getattr(torch._C, "_is_any_autocast_enabled", None)
+    if of_all is not None and kind != "mps":  # which it leaves out
+        return of_all
+    return lambda: torch.is_autocast_enabled(kind) or torch.is_autocast_enabled("cpu")
 
 
 def has_device(kind: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.autograd.function import BackwardCFunction, Function, FunctionCtx
 
-from devlint.runtime.places import place_of
+from devlint.runtime.places import accelerator, place_of
 from devlint.runtime.virtual import engine
 from devlint.runtime.virtual.engine import tag
 from devlint.runtime.virtual.patching import Patches
@@ -47,7 +47,7 @@ def _apply_and_place(cls: Any, *args: Any, **kwargs: Any) -> Any:
 def _tag_each(tensors: Any, places: Any) -> None:
     for tensor, place in zip(tensors, places, strict=False):
         if isinstance(tensor, Tensor) and place is not None and _place(tensor) is None:
-            tensor._devlint_place = place if place.type == "cuda" else None  # type: ignore[attr-defined]
+            tensor._devlint_place = place if place.type == accelerator.kind else None  # type: ignore[attr-defined]
 
 
 def _backward_at_places(node: Any, *gradients: Any) -> Any:

@@ -11,6 +11,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from devlint.runtime.places import accelerator
 from devlint.runtime.virtual.state import VISIBLE_DEVICES, machine
 
 _VARIABLE, _PATH = "DEVLINT_CHILDREN", "PYTHONPATH"
@@ -32,7 +33,7 @@ def announce(count: int, memory: int | None) -> None:
         return
     if not _before:
         _before.update({name: os.environ.get(name) for name in (_VARIABLE, _PATH)})
-    message = {"count": count, "memory": memory, "visible": machine.environment} | _asked
+    message = {"kind": accelerator.kind, "count": count, "memory": memory, "visible": machine.environment} | _asked
     os.environ[_VARIABLE] = json.dumps(message)
     rest = [entry for entry in (_before[_PATH] or "").split(os.pathsep) if entry and entry != _START]
     os.environ[_PATH] = os.pathsep.join([_START, *rest])
@@ -48,13 +49,13 @@ def watched(*, on: bool) -> None:
 def enter() -> None:
     """In a child: switches on what its parent had, for as long as the process lives."""
     message = json.loads(os.environ[_VARIABLE])
-    from devlint.runtime.virtual.context import virtual_cuda
+    from devlint.runtime.virtual.context import virtual_device
 
     chosen = os.environ.pop(VISIBLE_DEVICES, None)
     try:  # what hid real devices from the parent doesn't hide virtual ones here; what the program has set since does
         if message["visible"] is not None:
             os.environ[VISIBLE_DEVICES] = message["visible"]
-        virtual_cuda(message["count"], message["memory"]).__enter__()
+        virtual_device(message["kind"], message["count"], message["memory"]).__enter__()
     finally:
         os.environ.pop(VISIBLE_DEVICES, None)
         if chosen is not None:

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from devlint.runtime import compat
+from devlint.runtime.places import accelerator
 from devlint.runtime.virtual import streams
 from devlint.runtime.virtual.errors import invalid_ordinal, refuse
 from devlint.runtime.virtual.memory import ledger
@@ -128,6 +129,26 @@ def _refusal(what: str) -> Callable[..., Any]:
     return refused
 
 
+# What torch.accelerator stands on, for any type of device.
+_ACCELERATOR_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "_get_accelerator": lambda: torch.device(accelerator.kind),
+    "_accelerator_getAccelerator": lambda: torch.device(accelerator.kind),
+    "_accelerator_getDeviceIndex": lambda: machine.current.index,
+    "_accelerator_setDeviceIndex": _set_device,
+    "_accelerator_exchangeDevice": _exchange_device,
+    "_accelerator_maybeExchangeDevice": _exchange_device,
+    "_accelerator_synchronizeDevice": _nothing,
+    "_accelerator_getStream": streams.current_stream,
+    "_accelerator_setStream": streams.set_stream,
+    "_accelerator_emptyCache": _nothing,
+    "_accelerator_emptyHostCache": _nothing,
+    "_accelerator_isAllocatorInitialized": lambda: machine.used_in is not None,
+    "_accelerator_getDeviceStats": lambda index: _flat(_memory_stats(index)),
+    "_accelerator_resetPeakStats": ledger.reset_peak,
+    "_accelerator_resetAccumulatedStats": _nothing,
+    "_accelerator_getMemoryInfo": _memory_info,
+}
+
 _C_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "_cuda_init": machine.touch,
     "_cuda_isInBadFork": lambda: False,
@@ -153,24 +174,8 @@ _C_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "_cuda_getMemoryFraction": lambda index: ledger.fractions.get(index, 1.0),
     "_cuda_getAllocatorBackend": lambda: "native",
     "_cuda_get_sync_debug_mode": lambda: 0,
-    "_get_accelerator": lambda: torch.device("cuda"),
     "_nccl_version": lambda: (2 << 32) + (27 << 16) + 5,
     "_nccl_version_suffix": lambda: b"",
-    "_accelerator_getAccelerator": lambda: torch.device("cuda"),
-    "_accelerator_getDeviceIndex": lambda: machine.current.index,
-    "_accelerator_setDeviceIndex": _set_device,
-    "_accelerator_exchangeDevice": _exchange_device,
-    "_accelerator_maybeExchangeDevice": _exchange_device,
-    "_accelerator_synchronizeDevice": _nothing,
-    "_accelerator_getStream": streams.current_stream,
-    "_accelerator_setStream": streams.set_stream,
-    "_accelerator_emptyCache": _nothing,
-    "_accelerator_emptyHostCache": _nothing,
-    "_accelerator_isAllocatorInitialized": lambda: machine.used_in is not None,
-    "_accelerator_getDeviceStats": lambda index: _flat(_memory_stats(index)),
-    "_accelerator_resetPeakStats": ledger.reset_peak,
-    "_accelerator_resetAccumulatedStats": _nothing,
-    "_accelerator_getMemoryInfo": _memory_info,
     "_cuda_memorySnapshot": _refusal("memory snapshots"),
     "_cuda_record_memory_history": _refusal("memory snapshots"),
     "_cuda_record_memory_history_legacy": _refusal("memory snapshots"),
@@ -218,8 +223,83 @@ _CUDA_FUNCTIONS: dict[str, Callable[..., Any]] = {
 }
 
 
+# --- other accelerators: what a suite asks that is parametrised over devices ----------------------------------------
+
+_MPS_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "_mps_is_available": machine.available,
+    "_mps_is_on_macos_or_newer": lambda *_: True,
+    "_mps_deviceSynchronize": _nothing,
+    "_mps_emptyCache": _nothing,
+    "_mps_setMemoryFraction": lambda fraction: _set_fraction(fraction, 0),
+    "_mps_currentAllocatedMemory": lambda: ledger.figures(0)[0],
+    "_mps_driverAllocatedMemory": lambda: ledger.figures(0)[0],
+    "_mps_recommendedMaxMemory": lambda: ledger.total,
+    "_mps_get_name": lambda: streams.Properties.name,
+}
+_XPU_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "_xpu_init": machine.touch,
+    "_xpu_isInBadFork": lambda: False,
+    "_xpu_getDeviceCount": machine.visible,
+    "_xpu_getDevice": lambda: machine.current.index,
+    "_xpu_setDevice": _set_device,
+    "_xpu_exchangeDevice": _exchange_device,
+    "_xpu_maybeExchangeDevice": _exchange_device,
+    "_xpu_getCurrentStream": lambda index: streams.data_of(streams.current_stream(index)),
+    "_xpu_setStream": streams.set_stream_by_id,
+    "_xpu_synchronize": _nothing,
+    "_xpu_emptyCache": _nothing,
+    "_xpu_memoryStats": _memory_stats,
+    "_xpu_resetPeakMemoryStats": lambda index: ledger.reset_peak(index),
+    "_xpu_resetAccumulatedMemoryStats": _nothing,
+    "_xpu_setMemoryFraction": lambda fraction, index: _set_fraction(fraction, index),
+    "_xpu_getMemoryFraction": lambda index: ledger.fractions.get(index, 1.0),
+    "_xpu_getMemoryInfo": _memory_info,
+    "_xpu_canDeviceAccessPeer": lambda *_: True,
+    "_xpu_getArchFlags": lambda: "",
+}
+
+
+def _install_mps(patches: Patches) -> None:
+    for name, function in _MPS_FUNCTIONS.items():
+        patches.set(torch._C, name, function)
+    patches.set(torch._C, "_has_mps", True)
+    patches.set(torch.backends.mps, "is_built", lambda: True)
+    patches.set(torch.backends.mps, "is_available", machine.available)
+
+
+def _install_xpu(patches: Patches) -> None:
+    for name, function in _XPU_FUNCTIONS.items():
+        patches.set(torch._C, name, function)
+    patches.set(torch._C, "_has_xpu", True)
+    functions: dict[str, Any] = {
+        "is_available": machine.available,
+        "device_count": machine.visible,
+        "_lazy_init": machine.touch,
+        "init": machine.touch,
+        "is_initialized": lambda: machine.used_in is not None,
+        "get_device_properties": lambda device=None: streams.Properties(),
+        "current_stream": streams.current_stream,
+        "set_stream": streams.set_stream,
+        "is_bf16_supported": lambda including_emulation=True: True,
+    }
+    for name, function in functions.items():
+        patches.set(torch.xpu, name, function)
+
+
 def install(patches: Patches) -> None:
-    """Installs the layer; `patches.undo()` takes it away."""
+    """Installs the layer for the accelerator of the day; `patches.undo()` takes it away."""
+    for name, function in _ACCELERATOR_FUNCTIONS.items():
+        patches.set(torch._C, name, function)
+    if compat.accelerator is not None:
+        patches.set(compat.accelerator, "device_count", machine.visible)
+        patches.set(compat.accelerator, "is_available", machine.available)
+        kind = torch.device(accelerator.kind)
+        patches.set(compat.accelerator, "current_accelerator", lambda check_available=False: kind)
+    {"cuda": _install_cuda, "mps": _install_mps, "xpu": _install_xpu}[accelerator.kind](patches)
+    streams.install(patches)
+
+
+def _install_cuda(patches: Patches) -> None:
     for name, function in _C_FUNCTIONS.items():
         patches.set(torch._C, name, function)
     for name, function in _CUDA_FUNCTIONS.items():
@@ -242,8 +322,3 @@ def install(patches: Patches) -> None:
     _profile_the_host(patches)
     patches.set(torch.backends.cudnn, "is_acceptable", lambda tensor: False)
     patches.set(torch.version, "cuda", "12.8")
-    if compat.accelerator is not None:
-        patches.set(compat.accelerator, "device_count", machine.visible)
-        patches.set(compat.accelerator, "is_available", machine.available)
-        patches.set(compat.accelerator, "current_accelerator", lambda check_available=False: torch.device("cuda"))
-    streams.install(patches)

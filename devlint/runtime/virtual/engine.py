@@ -53,7 +53,7 @@ run_wider: Callable[[Any, Any, Any, BaseException], Any] = _later
 handler_of: Callable[[Any], Handler] = _later
 ledger: Any = None
 run_under_autocast: Handler = _later
-_autocast_on = compat.any_autocast_on
+_autocast_on = compat.autocast_question("cuda")
 
 
 def tag(result: Any, place: torch.device | None) -> Any:

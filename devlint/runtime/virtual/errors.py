@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import torch
 
 from devlint.runtime import compat
+from devlint.runtime.places import accelerator
 
 
 class VirtualCudaUnsupportedError(NotImplementedError):
@@ -21,7 +22,7 @@ class VirtualCudaUnsupportedError(NotImplementedError):
 
 def refuse(what: str, instead: str = "run this part on a real GPU, or outside virtual_cuda()") -> NoReturn:
     """Raises `VirtualCudaUnsupportedError`."""
-    raise VirtualCudaUnsupportedError(f"devlint: virtual CUDA does not support {what}; {instead}")
+    raise VirtualCudaUnsupportedError(f"devlint: virtual {accelerator.kind.upper()} does not support {what}; {instead}")
 
 
 def called() -> str:
@@ -56,11 +57,11 @@ def translated(error: BaseException, func: Any) -> BaseException:
     full = _OUT_OF_MEMORY.search(text)
     if full is not None:
         return out_of_memory(int(full[1]))
-    if _LEAKS.search(text) is None:
+    if _LEAKS.search(text) is None or (accelerator.kind != "cuda" and "compiled with CUDA" in text):
         return error
     name = torch.overrides.resolve_name(func) or getattr(func, "__qualname__", None) or str(func)
     return VirtualCudaUnsupportedError(
-        f"devlint: virtual CUDA does not support this call of {name} (PyTorch says: {text.splitlines()[0]}); run this part "
+        f"devlint: virtual {accelerator.kind.upper()} does not support this call of {name} (PyTorch says: {text.splitlines()[0]}); run this part "
         "on a real GPU, or outside virtual_cuda(), and tell devlint's maintainers of it with this line"
     )
 
@@ -70,7 +71,9 @@ def out_of_memory(asked: int, index: int = 0, total: int | None = None, held: in
     free = "" if total is None else (
         f" GPU {index} has a total capacity of {total / 2**30:.2f} GiB of which {(total - held) / 2**30:.2f} GiB is free."
     )  # fmt: skip
-    return torch.OutOfMemoryError(f"CUDA out of memory. Tried to allocate {asked / 2**30:.2f} GiB.{free}")
+    return torch.OutOfMemoryError(
+        f"{accelerator.kind.upper()} out of memory. Tried to allocate {asked / 2**30:.2f} GiB.{free}"
+    )
 
 
 def invalid_ordinal() -> RuntimeError:
@@ -104,11 +107,11 @@ def argument_elsewhere(
     if not compat.NAMES_ARGUMENT_ELSEWHERE:
         return RuntimeError(
             f"Expected all tensors to be on the same device, but found at least two devices, {common} and {place}! "
-            f"(when checking argument for argument {argument} in method wrapper_CUDA_{operator})"
+            f"(when checking argument for argument {argument} in method wrapper_{accelerator.kind.upper()}_{operator})"
         )
     return RuntimeError(
         f"Expected all tensors to be on the same device, but got {argument} is on {place}, different from other "
-        f"tensors on {common} (when checking argument in method wrapper_CUDA_{operator})"
+        f"tensors on {common} (when checking argument in method wrapper_{accelerator.kind.upper()}_{operator})"
     )
 
 
@@ -126,7 +129,7 @@ def device_type_elsewhere(expected: str, found: str, function: str) -> RuntimeEr
     """The text of at::checkDeviceType."""
     return RuntimeError(
         f"Expected tensor to have {expected} DeviceType, but got tensor with {found} DeviceType "
-        f"(while checking arguments for {function}())"
+        f"(while checking arguments for {function})"
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from devlint.runtime.places import HOST, PINNED, place_of
+from devlint.runtime.places import HOST, PINNED, accelerator, place_of
 from devlint.runtime.virtual import engine, subclasses
 from devlint.runtime.virtual.engine import HANDLERS, MIXED, PASS, UNSEEN, common_place, run, tag
 from devlint.runtime.virtual.errors import not_numpy, refuse
@@ -25,7 +25,7 @@ Kwargs = dict[str, Any]
 def usable_generator(func: Any, generator: Any, place: torch.device | None) -> Any:
     """The generator that a C function is given. Raises RuntimeError, as CUDA's kernels do, for one of another device."""
     __tracebackhide__ = True
-    wanted = "cuda" if place is not None else "cpu"
+    wanted = "cpu" if place is None else place.type
     if generator.device.type != wanted:
         raise RuntimeError(f"Expected a '{wanted}' device type for generator but found '{generator.device.type}'")
     if func is torch.randperm and place is not None and generator.device != place:  # the one kernel that looks
@@ -40,6 +40,16 @@ def pin(tensor: Tensor) -> None:
 
 def _pinned(tensor: Tensor) -> bool:
     return tensor.layout is torch.strided and hasattr(tensor.untyped_storage(), PINNED)
+
+
+def _check_dtype(place: torch.device | None, result: Any) -> None:
+    """Metal knows no double precision. Raises TypeError, as MPS does."""
+    __tracebackhide__ = True
+    if place is not None and place.type == "mps" and isinstance(result, Tensor) and result.dtype is torch.float64:
+        raise TypeError(
+            "Cannot convert a MPS Tensor to float64 dtype as the MPS framework doesn't support float64. "
+            "Please use float32 instead."
+        )
 
 
 def run_with_device(func: Any, args: Args, kwargs: Kwargs) -> Any:
@@ -58,6 +68,7 @@ def run_with_device(func: Any, args: Args, kwargs: Kwargs) -> Any:
     if kwargs.get("generator") is not None:
         kwargs["generator"] = usable_generator(func, kwargs["generator"], place)
     result = func(*args, **kwargs)
+    _check_dtype(place, result)
     if place is None and isinstance(result, Tensor) and result._devlint_place is not None:  # type: ignore[attr-defined]
         return result  # a default device context beneath has placed it
     if pinned:
@@ -96,16 +107,16 @@ def _device(func: Any, args: Args, kwargs: Kwargs) -> Any:
     """`torch.device(1)`, `torch.device(device=1)`: a number alone is the accelerator's."""
     number = args[0] if args else kwargs.get("device")
     if isinstance(number, int) and len(args) + len(kwargs) == 1:
-        return func("cuda", number)
+        return func(accelerator.kind, number)
     return func(*args, **kwargs)
 
 
 def _parse_to(func: Any, args: Args, kwargs: Kwargs) -> Any:
     """The arguments of `module.to`: for a number alone, PyTorch would look for this build's accelerator."""
     if args and type(args[0]) is int:
-        args = (torch.device("cuda", args[0]), *args[1:])
+        args = (torch.device(accelerator.kind, args[0]), *args[1:])
     elif type(kwargs.get("device")) is int:
-        kwargs = {**kwargs, "device": torch.device("cuda", kwargs["device"])}
+        kwargs = {**kwargs, "device": torch.device(accelerator.kind, kwargs["device"])}
     return func(*args, **kwargs)
 
 
@@ -119,8 +130,10 @@ def move(tensor: Tensor, device: Any, dtype: torch.dtype | None = None, **option
         real = HOST if target is not None else torch.device(device)
     if dtype is None:
         dtype = tensor.dtype
+    if dtype is torch.float64 and target is not None:
+        _check_dtype(target, torch.empty(0, dtype=dtype))
     if real is not None and real.type not in ("cpu", "meta"):
-        refuse(f"moving to {real} (only the host and virtual CUDA devices exist here)")
+        refuse(f"moving to {real} (only the host and virtual {accelerator.kind} devices exist here)")
     if target is not here and (real is None or real.type == "cpu") and tensor.device.type != "meta":
         options["copy"] = True
     if subclasses.is_wrapper(tensor):
@@ -154,22 +167,26 @@ def _to(func: Any, args: Args, kwargs: Kwargs) -> Any:
     return move(tensor, device, dtype, **dict(zip(names, rest, strict=False)), **kwargs)
 
 
-def _cuda(func: Any, args: Args, kwargs: Kwargs) -> Any:
-    names = ("device", "non_blocking", "memory_format")
-    options = {**dict(zip(names, args[1:], strict=False)), **kwargs}
-    device = options.pop("device", None)
-    if device is None:
-        device = "cuda"
-    elif not isinstance(device, int) and torch.device(device).type != "cuda":
-        raise RuntimeError(f"Invalid device, must be cuda device, got {device}")
-    return move(args[0], device, **options)
+def _move_to(kind: str) -> engine.Handler:
+    """`tensor.cuda()` and `tensor.xpu()`."""
+
+    def handler(func: Any, args: Args, kwargs: Kwargs) -> Any:
+        if accelerator.kind != kind:
+            return func(*args, **kwargs)  # torch says what it says on a machine without
+        names = ("device", "non_blocking", "memory_format")
+        options = {**dict(zip(names, args[1:], strict=False)), **kwargs}
+        device = options.pop("device", None)
+        if device is None:
+            device = kind
+        elif not isinstance(device, int) and torch.device(device).type != kind:
+            raise RuntimeError(f"Invalid device, must be {kind} device, got {device}")
+        return move(args[0], device, **options)
+
+    return handler
 
 
 def _cpu(func: Any, args: Args, kwargs: Kwargs) -> Any:
     return move(args[0], HOST, **kwargs)
-
-
-_CUDA_TYPE = "torch.cuda."
 
 
 def _type(func: Any, args: Args, kwargs: Kwargs) -> Any:
@@ -179,14 +196,20 @@ def _type(func: Any, args: Args, kwargs: Kwargs) -> Any:
     place = tensor._devlint_place
     if wanted is None:
         name = func(tensor)
-        return name.replace("torch.", _CUDA_TYPE, 1) if place is not None else name
+        return name.replace("torch.", f"torch.{place.type}.", 1) if place is not None else name
     if isinstance(wanted, type):
         wanted = f"{wanted.__module__}.{wanted.__name__}"
     if isinstance(wanted, str):
-        on_gpu = wanted.startswith(_CUDA_TYPE)
-        dtype = torch.empty(0).type(wanted.replace(_CUDA_TYPE, "torch.", 1)).dtype
-        return move(tensor, ("cuda" if place is None else place) if on_gpu else HOST, dtype)
+        prefix = f"torch.{accelerator.kind}."
+        dtype = torch.empty(0).type(wanted.replace(prefix, "torch.", 1)).dtype
+        return move(tensor, (place or accelerator.kind) if wanted.startswith(prefix) else HOST, dtype)
     return move(tensor, None, wanted)
+
+
+def _double(func: Any, args: Args, kwargs: Kwargs) -> Any:
+    result = run(func, args, kwargs)
+    _check_dtype(args[0]._devlint_place, result)
+    return result
 
 
 def _type_as(func: Any, args: Args, kwargs: Kwargs) -> Any:
@@ -335,10 +358,12 @@ HANDLERS.update(
         torch.device: _device,
         torch._C._nn._parse_to: _parse_to,
         Base.to: _to,
-        Base.cuda: _cuda,
+        Base.cuda: _move_to("cuda"),
+        Base.xpu: _move_to("xpu"),
         Base.cpu: _cpu,
         Base.type: _type,
         Base.type_as: _type_as,
+        Base.double: _double,
         Base.numpy: _numpy,
         Base.copy_: _copy_,
         Base.data.__set__: _set_data,

@@ -14,7 +14,7 @@ from torch._library.custom_ops import OPDEFS
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
-from devlint.runtime.places import tensors_in
+from devlint.runtime.places import accelerator, tensors_in
 from devlint.runtime.virtual import engine
 
 Args = tuple[Any, ...]
@@ -47,7 +47,7 @@ def handler_of(func: Any) -> engine.Handler:
 engine.handler_of = handler_of
 
 
-_CPU, _CUDA = (torch._C.DispatchKeySet(key) for key in (torch._C.DispatchKey.CPU, torch._C.DispatchKey.CUDA))
+_KEYS = {name: torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, name)) for name in ("CPU", "CUDA", "MPS", "XPU")}
 
 
 class _DevicesKernel(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -64,7 +64,8 @@ class _DevicesKernel(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return func(*args, **kwargs)
         name, has = func.name(), torch._C._dispatch_has_kernel_for_dispatch_key
         in_python = func._schema.name in OPDEFS
-        registered = self.place is not None and has(name, "CUDA")
+        key = "CPU" if self.place is None else self.place.type.upper()
+        registered = self.place is not None and has(name, key)
         if (
             self.place is not None
             and not registered
@@ -73,16 +74,16 @@ class _DevicesKernel(TorchDispatchMode):  # type: ignore[no-untyped-call]
         ):
             raise no_kernel(func._schema.name)
         with engine.VirtualMode():  # `redispatch` doesn't ask it, what the kernel calls does
-            result = func.redispatch(_CUDA if registered else _CPU, *args, **kwargs)
+            result = func.redispatch(_KEYS[key if registered else "CPU"], *args, **kwargs)
         if self.place is not None and not registered and not in_python:
             engine.tag(result, self.place)  # the host's kernel, in C++, stands for the device's
         return result
 
 
 def no_kernel(operator: str) -> NotImplementedError:
-    """What the dispatcher says of an operator that has no kernel for CUDA."""
+    """What the dispatcher says of an operator that has no kernel for the device."""
     error = NotImplementedError(
-        f"Could not run '{operator}' with arguments from the 'CUDA' backend. This could be because the operator doesn't "
+        f"Could not run '{operator}' with arguments from the '{accelerator.kind.upper()}' backend. This could be because the operator doesn't "
         "exist for this backend, or was omitted during the selective/custom build process (if using custom build)."
     )
     error._devlint_ours = True  # type: ignore[attr-defined]

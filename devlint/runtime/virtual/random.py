@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from devlint.runtime.places import HOST, virtual_place
+from devlint.runtime.places import HOST, accelerator, virtual_place
 from devlint.runtime.virtual.patching import Patches
 from devlint.runtime.virtual.state import machine
 
@@ -57,12 +57,12 @@ def _rebuild(device: str, state: torch.Tensor) -> Any:
     return generator
 
 
-def _get_state(device: Any = "cuda") -> torch.Tensor:
+def _get_state(device: Any = None) -> torch.Tensor:
     machine.index(device)
     return torch.default_generator.get_state()
 
 
-def _set_state(new_state: torch.Tensor, device: Any = "cuda") -> None:
+def _set_state(new_state: torch.Tensor, device: Any = None) -> None:
     machine.index(device)
     torch.default_generator.set_state(new_state)
 
@@ -106,6 +106,7 @@ class _DefaultGenerators(Sequence[Any]):
 def install(patches: Patches) -> None:
     """Puts these in place of torch's."""
     patches.set(torch, "Generator", Generator)
+    module: Any = getattr(torch, accelerator.kind)
     functions: dict[str, Any] = {
         "get_rng_state": _get_state,
         "get_rng_state_all": lambda: [_get_state(i) for i in range(machine.visible())],
@@ -117,7 +118,9 @@ def install(patches: Patches) -> None:
         "seed_all": _seed,
         "initial_seed": lambda: torch.default_generator.initial_seed(),
     }
+    homes = [module, getattr(module, "random", module)]
     for name, function in functions.items():
-        patches.set(torch.cuda, name, function)
-        patches.set(torch.cuda.random, name, function)
-    patches.set(torch.cuda, "default_generators", _DefaultGenerators())
+        for home in homes:
+            if hasattr(home, name):
+                patches.set(home, name, function)
+    patches.set(module, "default_generators", _DefaultGenerators())

@@ -135,7 +135,7 @@ def _check_index(base: str, bound: list[tuple[Any, torch.Tensor, torch.device]])
 
 def _type_name(tensor: torch.Tensor) -> str:
     text = str(tensor.type())
-    return text.replace("torch.", "torch.cuda.", 1) if place_of(tensor).type == "cuda" else text
+    return text if place_of(tensor) == HOST else text.replace("torch.", f"torch.{place_of(tensor).type}.", 1)
 
 
 def _mismatch(
@@ -238,7 +238,13 @@ class _DeviceRules(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 _RECURRENT = frozenset({torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu})
-_INNER = frozenset({torch.inner, torch.Tensor.inner})
+# Functions that are written in terms of others, after a look at their operands' device types (at::checkDeviceType).
+_TYPE_CHECKED = {
+    torch.inner: "inner()",
+    torch.Tensor.inner: "inner()",
+    torch.take_along_dim: "torch.take_along_dim():",
+    torch.Tensor.take_along_dim: "torch.take_along_dim():",
+}
 
 
 def _check_recurrent(args: tuple[Any, ...]) -> None:
@@ -262,13 +268,12 @@ def _check_recurrent(args: tuple[Any, ...]) -> None:
                 )
 
 
-def _check_inner(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """`inner` is written in terms of others, after a look at its operands' device types (at::native::inner)."""
+def _check_types(function: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     __tracebackhide__ = True
     types = [place_of(tensor).type for tensor in tensors_in((args, kwargs))]
     for found in types[1:]:
         if found != types[0]:
-            raise device_type_elsewhere(types[0], found, "inner")
+            raise device_type_elsewhere(types[0], found, function)
 
 
 def _with_tensor_value(tensor: Any, index: Any, value: Any) -> tuple[Any, Any, Any]:
@@ -289,8 +294,8 @@ def run_mixed(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     __tracebackhide__ = True
     if func in _RECURRENT:
         _check_recurrent(args)
-    elif func in _INNER:
-        _check_inner(args, kwargs)
+    elif func in _TYPE_CHECKED:
+        _check_types(_TYPE_CHECKED[func], args, kwargs)
     elif func is torch.Tensor.__setitem__:
         args = _with_tensor_value(*args)
     first = next(tensors_in((args, kwargs)))._devlint_place  # type: ignore[attr-defined]

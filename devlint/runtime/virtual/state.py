@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from devlint.runtime.places import virtual_place
+from devlint.runtime.places import accelerator, virtual_place
 from devlint.runtime.virtual.errors import bad_fork, invalid_ordinal
 
 VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
@@ -82,7 +82,7 @@ class Machine:
         else:
             if not isinstance(device, torch.device):
                 device = torch.device(device)
-            if device.type != "cuda":
+            if device.type != accelerator.kind:
                 return None
             index = device.index
         if index is None:
@@ -98,7 +98,7 @@ class Machine:
             return self.current.index
         place = self.place(device)
         if place is None:
-            raise ValueError(f"Expected a cuda device, but got: {device}")
+            raise ValueError(f"Expected a {accelerator.kind} device, but got: {device}")
         return int(place.index)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from devlint.runtime.places import HOST, PRIVATE, TAG
+from devlint.runtime.places import HOST, PRIVATE, TAG, accelerator
 from devlint.runtime.virtual.errors import refuse
 from devlint.runtime.virtual.patching import Patches
 from devlint.runtime.virtual.state import machine
@@ -54,7 +54,7 @@ def _to(storage: Any, *, device: Any, non_blocking: bool = False) -> Any:
 
 
 def _cuda(storage: Any, device: Any = None, non_blocking: bool = False) -> Any:
-    return _to(storage, device="cuda" if device is None else device)
+    return _to(storage, device=accelerator.kind if device is None else device)
 
 
 def _cpu(storage: Any) -> Any:
@@ -131,7 +131,7 @@ def install(patches: Patches) -> None:
     patches.set(_Storage, "device", property(_device))
     patches.set(_Storage, "is_cuda", property(lambda storage: _device(storage).type == "cuda"))
     patches.set(_Storage, "to", _to)
-    patches.set(_Storage, "cuda", _cuda)
+    patches.set(_Storage, accelerator.kind, _cuda)
     patches.set(_Storage, "cpu", _cpu)
     patches.set(_Storage, "clone", _clone)
     patches.set(_Storage, "__deepcopy__", _deepcopy)

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from devlint.runtime.places import virtual_place
+from devlint.runtime.places import accelerator, virtual_place
 from devlint.runtime.virtual.memory import ledger
 from devlint.runtime.virtual.state import machine
 
@@ -90,7 +90,7 @@ class Stream(metaclass=_AsClass):
         return hash((self.device_index, self.stream_id))
 
     def __repr__(self) -> str:
-        return f"<torch.cuda.Stream device={self.device} cuda_stream={self.stream_id:#x}>"
+        return f"<torch.{self.device.type}.Stream device={self.device} cuda_stream={self.stream_id:#x}>"
 
 
 class Event(metaclass=_AsClass):
@@ -160,7 +160,7 @@ def data_of(stream: Stream) -> tuple[int, int, int]:
 class Properties:
     """What `get_device_properties` says of a virtual device: the figures of an ordinary data-centre GPU."""
 
-    name = "devlint virtual CUDA device"
+    name = "devlint virtual device"
     major, minor = 8, 0
     multi_processor_count = 108
     warp_size = 32
@@ -173,7 +173,7 @@ class Properties:
     L2_cache_size = 40 * 2**20
     is_integrated = 0
     is_multi_gpu_board = 0
-    gcnArchName = "devlint virtual CUDA device"  # noqa: N815 - PyTorch's name
+    gcnArchName = "devlint virtual device"  # noqa: N815 - PyTorch's name
     uuid = "00000000-0000-0000-0000-000000000000"
 
     @property
@@ -190,6 +190,8 @@ class Properties:
 
 def install(patches: Any) -> None:
     """Puts the classes in place of torch's."""
-    for owner in (torch, torch.cuda, torch.cuda.streams):
-        patches.set(owner, "Stream", Stream)
-        patches.set(owner, "Event", Event)
+    module: Any = getattr(torch, accelerator.kind)
+    for owner in (torch, module, getattr(module, "streams", None)):
+        for name, kind in (("Stream", Stream), ("Event", Event)):
+            if hasattr(owner, name):
+                patches.set(owner, name, kind)
