@@ -68,6 +68,16 @@ def test_storages_are_made_on_devices(gpus):
     assert torch.empty(0, device="cuda").set_(storage.cuda(), 0, (1,)).is_cuda
 
 
+def test_storages_keep_to_their_device(gpus):
+    with pytest.raises(RuntimeError, match="set the storage of a tensor on device"):
+        torch.empty(0, device="cuda").set_(torch.ones(2))
+    with pytest.raises(RuntimeError, match="set the storage of a tensor on device"):
+        torch.empty(0).set_(ones(2).untyped_storage())
+    assert ones(2).untyped_storage().to(device="cpu", non_blocking=True).is_pinned()
+    with pytest.raises(NotImplementedError, match="Cannot copy out of meta"):
+        torch.UntypedStorage(4, device="meta").cuda()
+
+
 def test_peaks_count_between_calls(gpus):
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()

@@ -258,14 +258,6 @@ def _set_grad(func: Any, args: Args, kwargs: Kwargs) -> Any:
     return func(tensor, value)
 
 
-def _set_(func: Any, args: Args, kwargs: Kwargs) -> Any:
-    source = args[1] if len(args) > 1 else kwargs.get("source")
-    result = func(*args, **kwargs)
-    if source is not None:
-        result._devlint_place = getattr(source, "_devlint_place", None)
-    return result
-
-
 def _untyped_storage(func: Any, args: Args, kwargs: Kwargs) -> Any:
     storage = func(*args)
     storage._devlint_place = args[0]._devlint_place
@@ -370,7 +362,6 @@ HANDLERS.update(
         Base.grad.__get__: _get_grad,
         Base.grad.__set__: _set_grad,
         Base._grad.__get__: _get_grad,
-        Base.set_: _set_,
         Base.untyped_storage: _untyped_storage,
         Base.pin_memory: _pin_memory,
         Base.is_pinned: _is_pinned,

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from devlint.runtime.places import HOST, PRIVATE, TAG, accelerator
+from devlint.runtime.places import HOST, PINNED, PRIVATE, TAG, accelerator
 from devlint.runtime.virtual.errors import refuse
 from devlint.runtime.virtual.patching import Patches
 from devlint.runtime.virtual.state import machine
@@ -47,10 +47,18 @@ def _to(storage: Any, *, device: Any, non_blocking: bool = False) -> Any:
         refuse(f"moving a storage to {device}")
     if place is getattr(storage, TAG, None):
         return storage
+    if _host_device.__get__(storage).type == "meta":
+        raise NotImplementedError("Cannot copy out of meta tensor; no data!")
     moved = _Storage(storage.nbytes())
     moved.copy_(storage)
     setattr(moved, TAG, place)
+    if place is None and non_blocking:
+        setattr(moved, PINNED, True)  # what CUDA copies to without waiting
     return moved
+
+
+def _is_pinned(storage: Any, device: Any = None) -> bool:
+    return hasattr(storage, PINNED)
 
 
 def _cuda(storage: Any, device: Any = None, non_blocking: bool = False) -> Any:
@@ -110,6 +118,21 @@ def _foreign(name: str) -> Any:
     return property(guarded) if isinstance(original, property) else guarded
 
 
+def _set_(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+    """`tensor.set_(source, ...)`, which no function mode sees."""
+    source = args[0] if args else kwargs.get("source")
+    here, there = tensor.device, getattr(source, "device", None)
+    if there is not None and there != here:
+        raise RuntimeError(
+            f'Attempted to set the storage of a tensor on device "{here}" to a storage on different device "{there}".  '
+            "This is no longer allowed; the devices must match."
+        )
+    return _host_set(tensor, *args, **kwargs)
+
+
+_host_set: Any = torch._C.TensorBase.set_
+
+
 def _keep_inside(tensor: Any, name: str) -> None:
     if getattr(tensor, TAG, None) is not None:
         refuse(f"sharing a CUDA tensor's memory with other libraries ({name})", "move it to the host first")
@@ -128,6 +151,7 @@ def install(patches: Patches) -> None:
     """Puts these in place of torch's."""
     patches.set(_Storage, "__new__", staticmethod(_new))
     patches.set(_Storage, "is_shared", _is_shared)
+    patches.set(_Storage, "is_pinned", _is_pinned)
     patches.set(_Storage, "device", property(_device))
     patches.set(_Storage, "is_cuda", property(lambda storage: _device(storage).type == "cuda"))
     patches.set(_Storage, "to", _to)
@@ -138,6 +162,7 @@ def install(patches: Patches) -> None:
     patches.set(_Storage, "_share_cuda_", _share_refused)
     for name in ("__dlpack__", "__cuda_array_interface__"):
         patches.set(torch.Tensor, name, _foreign(name))
+    patches.set(torch.Tensor, "set_", _set_)
     for module in (torch, torch.utils.dlpack):
         patches.set(module, "to_dlpack", _to_dlpack)
     install_clean_pickles(patches)
