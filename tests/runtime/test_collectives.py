@@ -50,6 +50,13 @@ def test_groups_for_both_take_both(alone, backend):
         assert tensor.device.type == device
 
 
+def test_barriers(alone):
+    alone("nccl")
+    dist.barrier()
+    dist.barrier(device_ids=[1])
+    assert torch.accelerator.current_accelerator().type == "cuda"
+
+
 def test_backends_keep_their_names(alone):
     alone("nccl")
     assert dist.get_backend() == "nccl"

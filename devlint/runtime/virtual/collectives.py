@@ -13,7 +13,8 @@ import inspect
 import socket
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,6 +62,17 @@ def _keep_a_while(groups: list[Any]) -> None:
 def _never_destroy() -> None:
     for group in list(_made):
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(group))
+
+
+@contextmanager
+def _on_the_host() -> Iterator[None]:
+    """Inside, C++ that looks for this machine's accelerator finds none."""
+    patches = Patches()
+    patches.set(torch._C, "_get_accelerator", lambda: torch.device("cpu"))
+    try:
+        yield
+    finally:
+        patches.undo()
 
 
 def _distributed_error(text: str) -> RuntimeError:
@@ -163,12 +175,22 @@ def install(patches: Patches) -> None:
         _keep_a_while([made for made in _made if made in c10d_any._world.pg_map])
         destroy(group)
 
+    barrier = c10d.barrier
+
+    def host_barrier(*args: Any, **kwargs: Any) -> Any:
+        """Gloo's barrier, which would allocate on the device that NCCL's is told to use."""
+        given = inspect.signature(barrier).bind(*args, **kwargs).arguments
+        given.pop("device_ids", None)
+        with _on_the_host():
+            return barrier(**given)
+
     patches.set(c10d, "default_pg_nccl_timeout", c10d_any.default_pg_timeout)
     patches.set(c10d, "_new_process_group_helper", new_process_group)
     patches.set(c10d, "_get_object_coll_device", object_device)
     for module in (dist, c10d):
         patches.set(module, "is_nccl_available", lambda: True)
         patches.set(module, "destroy_process_group", destroy_process_group)
+        patches.set(module, "barrier", host_barrier)
     for name in (*_TOGETHER, *_PAIRS):
         function = getattr(c10d, name, None)
         if function is not None:
