@@ -45,6 +45,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="run with N virtual CUDA devices, there before any conftest or test module is imported; implies --devlint",
     )
     group.addoption(
+        "--devlint-virtual-memory",
+        metavar="SIZE",
+        default=None,
+        help='what each virtual device has, such as "4GiB"; one that is full raises torch.cuda.OutOfMemoryError',
+    )
+    group.addoption(
         "--devlint-default-device",
         metavar="DEVICE",
         default=None,
@@ -69,6 +75,7 @@ class Session:
 
     def __init__(self, option: Any) -> None:
         self.count: int = option.devlint_virtual_cuda
+        self.memory: str | None = option.devlint_virtual_memory
         self.default_device: str | None = option.devlint_default_device
         self.refused: str = option.devlint_refused
         self.report_file: str | None = option.devlint_report
@@ -91,7 +98,11 @@ class Session:
         from devlint.runtime import virtual_cuda
 
         if self.count:
-            self.stack.enter_context(virtual_cuda(self.count))
+            try:
+                self.stack.enter_context(virtual_cuda(self.count, self.memory))
+            except ValueError as error:
+                told = str(error).removeprefix("virtual_cuda: ")
+                raise pytest.UsageError(f"--devlint-virtual-memory: {told}") from None
         if self.default_device:
             try:
                 torch.empty(0, device=self.default_device)

@@ -320,3 +320,17 @@ def test_the_machine_is_gone_afterwards(run):
     run("def test_it(): pass", "--devlint-virtual-cuda=1", "--devlint-default-device=cuda").assert_outcomes(passed=1)
     assert torch.ones(1).device.type == "cpu"
     assert "_devlint_place" not in vars(torch.Tensor)
+
+
+def test_a_limit_of_memory(run):
+    source = """
+        import pytest, torch
+
+        def test_it():
+            with pytest.raises(torch.cuda.OutOfMemoryError):
+                torch.ones(1000, 1000, device="cuda")
+    """
+    run(source, "--devlint-virtual-cuda=1", "--devlint-virtual-memory=1MiB").assert_outcomes(passed=1)
+    result = run(source, "--devlint-virtual-cuda=1", "--devlint-virtual-memory=lots")
+    assert result.ret != 0
+    result.stderr.fnmatch_lines(["*--devlint-virtual-memory: memory must be a number of bytes or a text such as*"])

@@ -306,6 +306,8 @@ def _install_cuda(patches: Patches) -> None:
         if name.startswith("_") or hasattr(torch.cuda, name):
             patches.set(torch.cuda, name, function)
     patches.set(torch.cuda.memory, "mem_get_info", _memory_info)
+    for owner in (torch.cuda, torch.cuda.memory):
+        patches.set(owner, "CUDAPluggableAllocator", _refusal("pluggable allocators"))
     # Functions that torch.cuda's submodules imported by name look at these.
     patches.set(torch.cuda, "_initialized", True)
     patches.set(torch.cuda, "_cached_device_count", None)
