@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._pytree import tree_map_only
 
-from devlint.runtime import VirtualCudaUnsupportedError, virtual_cuda
+from devlint.runtime import VirtualCudaUnsupportedError, virtual_cuda, watch_devices
 
 CUDA0, CUDA1 = torch.device("cuda", 0), torch.device("cuda", 1)
 
@@ -383,6 +383,13 @@ def test_classes_with_a_torch_function(gpus):
     assert type(result) is Logged
     assert result.device == CUDA0
     assert (result * 2).cpu().device.type == "cpu"
+
+
+def test_our_attributes_don_t_get_into_constructors(gpus):
+    with watch_devices():
+        parameter = nn.Linear(2, 2).cuda().weight
+        again = type(parameter)(parameter.data, **parameter.__dict__)
+    assert again.device == CUDA0
 
 
 # --- what goes wrong inside -----------------------------------------------------------------------------------------

@@ -91,8 +91,17 @@ def without_private_state(state: Any) -> Any:
     return state
 
 
-def install_clean_pickles(patches: Patches) -> None:
-    """Keeps our attributes out of pickles; the watcher needs this too."""
+def _new_parameter(cls: Any, *args: Any, **kwargs: Any) -> Any:
+    """`type(parameter)(data, **parameter.__dict__)`: what keeps a parameter's own attributes may keep ours."""
+    return _parameter_new(cls, *args, **{name: value for name, value in kwargs.items() if name not in PRIVATE})
+
+
+_parameter_new: Any = torch.nn.Parameter.__new__
+
+
+def install_hiding(patches: Patches) -> None:
+    """Keeps our attributes out of pickles, and from those who read a tensor's `__dict__`; the watcher needs this too."""
+    patches.set(torch.nn.Parameter, "__new__", staticmethod(_new_parameter))
     original: Any = torch._utils._get_obj_state
 
     def get_obj_state(obj: Any) -> Any:
@@ -165,4 +174,4 @@ def install(patches: Patches) -> None:
     patches.set(torch.Tensor, "set_", _set_)
     for module in (torch, torch.utils.dlpack):
         patches.set(module, "to_dlpack", _to_dlpack)
-    install_clean_pickles(patches)
+    install_hiding(patches)

@@ -239,7 +239,7 @@ _depth = 0
 def _install() -> None:
     transparency.install(_patches)
     modes.install(_patches)
-    storages.install_clean_pickles(_patches)
+    storages.install_hiding(_patches)
 
 
 class watch_devices:  # noqa: N801 - reads as the function it stands for
