@@ -253,6 +253,10 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     return report
 
 
+_REFUSED_IN_A_CHILD = re.compile(r"VirtualCudaUnsupportedError: (.+)")
+_PART_IMPORTED = re.compile(r"(cannot import name '_(?:cuda|mps|xpu)_\w+' from 'torch\._C')")
+
+
 def _refusal(raised: pytest.ExceptionInfo[BaseException] | None) -> str | None:
     """The text of virtual CUDA's refusal, where that is what ended a test: itself, behind another error, in a child."""
     from devlint.runtime.virtual.errors import VirtualCudaUnsupportedError
@@ -263,9 +267,9 @@ def _refusal(raised: pytest.ExceptionInfo[BaseException] | None) -> str | None:
         seen.add(id(error))
         if isinstance(error, VirtualCudaUnsupportedError):
             return str(error)
-        told = re.search(rf"{VirtualCudaUnsupportedError.__name__}: (.+)", str(error))
-        if told is not None:
-            return told[1]
+        for told in (_REFUSED_IN_A_CHILD.search(str(error)), _PART_IMPORTED.search(str(error))):
+            if told is not None:
+                return told[1]
         error = error.__cause__ or error.__context__
     return None
 

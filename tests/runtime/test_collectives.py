@@ -79,11 +79,27 @@ def forgets_its_device(rank, folder):
         (folder / str(rank)).write_text(str(error))
     model = torch.nn.Linear(2, 2).to(rank)
     torch.nn.parallel.DistributedDataParallel(model, device_ids=[rank])
+    torch.save(normalized(torch.nn.SyncBatchNorm(3).to(rank), half=rank), folder / f"{rank}.pt")
     dist.destroy_process_group()
 
 
-def test_two_processes_on_one_device(tmp_path):
+def normalized(layer, half=None):
+    """What a layer makes of a batch, or of half of it, its input's gradient, and the layer's state."""
+    torch.manual_seed(0)
+    batch = torch.randn(8, 3, 5)
+    x = (batch if half is None else batch.chunk(2)[half]).to(layer.weight.device).requires_grad_()
+    result = layer(x)
+    (result**3).sum().backward()
+    state = {name: value.cpu() for name, value in layer.state_dict().items()}
+    return {"result": result.detach().cpu(), "gradient": x.grad.cpu(), "state": state}
+
+
+def test_two_processes(tmp_path):
     with virtual_cuda(2):
         mp.spawn(forgets_its_device, (tmp_path,), nprocs=2)
+    parts, whole = [torch.load(tmp_path / f"{rank}.pt") for rank in range(2)], normalized(torch.nn.BatchNorm1d(3))
+    for name in ("result", "gradient"):
+        torch.testing.assert_close(torch.cat([part[name] for part in parts]), whole[name], rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(parts[0]["state"], whole["state"])
     for rank in range(2):
         assert "Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 0" in (tmp_path / str(rank)).read_text()

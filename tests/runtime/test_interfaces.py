@@ -398,3 +398,18 @@ def test_our_attributes_don_t_get_into_constructors(gpus):
 def test_unexpected_errors_of_the_backend_are_told_as_such():
     with virtual_cuda(), pytest.raises(VirtualCudaUnsupportedError, match=r"torch\.histc .*PyTorch says.*Long.*tell"):
         torch.histc(torch.ones(3, dtype=torch.int64, device="cuda"), 3)
+
+
+def test_parts_that_nobody_made_up_for_are_named():
+    with virtual_cuda():
+        assert not hasattr(torch._C, "_cuda_noSuchThing")
+        with pytest.raises(VirtualCudaUnsupportedError, match=r"what stands on torch\._C\._cuda_noSuchThing"):
+            torch._C._cuda_noSuchThing()
+        with pytest.raises(AttributeError, match="has no attribute 'noSuchThing'"):
+            torch._C.noSuchThing()
+
+
+def test_meta_tensors_among_operands(gpus):
+    assert (ones(5, 10) @ torch.randn(10, 1, device="meta")).device == CUDA0  # and its values are anybody's guess
+    with pytest.raises(RuntimeError, match="Tensor on device meta is not on the expected device cuda:0"):
+        ones(2) + torch.ones(2, device="meta")

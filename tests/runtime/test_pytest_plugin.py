@@ -334,3 +334,15 @@ def test_a_limit_of_memory(run):
     result = run(source, "--devlint-virtual-cuda=1", "--devlint-virtual-memory=lots")
     assert result.ret != 0
     result.stderr.fnmatch_lines(["*--devlint-virtual-memory: memory must be a number of bytes or a text such as*"])
+
+
+def test_a_part_that_is_missing_counts_as_refused(run):
+    source = """
+        import torch
+
+        def test_it():
+            from torch._C import _cuda_noSuchThing
+    """
+    result = run(source, "--devlint-virtual-cuda=1", "-rs")
+    result.assert_outcomes(skipped=1)
+    result.stdout.fnmatch_lines(["SKIPPED*cannot import name '_cuda_noSuchThing' from 'torch._C'*"])

@@ -17,6 +17,7 @@ from devlint.runtime.places import TAG, accelerator
 from devlint.runtime.virtual import (
     autocast,
     autograd,
+    batch_norm,
     children,
     collectives,
     compilers,
@@ -181,4 +182,4 @@ def is_virtual() -> bool:
     return machine.count > 0 and accelerator.kind == "cuda"
 
 
-__all__ = ["autocast", "handlers", "is_virtual", "kernels", "rules", "virtual_cuda", "virtual_device"]
+__all__ = ["autocast", "batch_norm", "handlers", "is_virtual", "kernels", "rules", "virtual_cuda", "virtual_device"]

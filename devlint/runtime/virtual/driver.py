@@ -14,7 +14,7 @@ import torch
 from devlint.runtime import compat
 from devlint.runtime.places import accelerator
 from devlint.runtime.virtual import streams
-from devlint.runtime.virtual.errors import invalid_ordinal, refuse
+from devlint.runtime.virtual.errors import MissingPartError, invalid_ordinal, refuse
 from devlint.runtime.virtual.memory import ledger
 from devlint.runtime.virtual.patching import Patches
 from devlint.runtime.virtual.state import machine
@@ -174,6 +174,7 @@ _C_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "_cuda_getMemoryFraction": lambda index: ledger.fractions.get(index, 1.0),
     "_cuda_getAllocatorBackend": lambda: "native",
     "_cuda_get_sync_debug_mode": lambda: 0,
+    "_get_cuda_backend_name": lambda: "CUDA",
     "_nccl_version": lambda: (2 << 32) + (27 << 16) + 5,
     "_nccl_version_suffix": lambda: b"",
     "_cuda_memorySnapshot": _refusal("memory snapshots"),
@@ -286,8 +287,19 @@ def _install_xpu(patches: Patches) -> None:
         patches.set(torch.xpu, name, function)
 
 
+def _missing_part(name: str) -> Any:
+    """`torch._C.<name>` of a part that nobody has made. `hasattr` says no, and the error says what it is."""
+    if name.startswith(f"_{accelerator.kind}_"):
+        raise MissingPartError(
+            f"devlint: virtual {accelerator.kind.upper()} does not support what stands on torch._C.{name}; run this part "
+            "on a real GPU, or outside virtual_cuda(), and tell devlint's maintainers of it with this line"
+        )
+    raise AttributeError(f"module 'torch._C' has no attribute {name!r}")
+
+
 def install(patches: Patches) -> None:
     """Installs the layer for the accelerator of the day; `patches.undo()` takes it away."""
+    patches.set(torch._C, "__getattr__", _missing_part)
     for name, function in _ACCELERATOR_FUNCTIONS.items():
         patches.set(torch._C, name, function)
     if compat.accelerator is not None:

@@ -20,6 +20,10 @@ class VirtualCudaUnsupportedError(NotImplementedError):
     """Something that virtual CUDA doesn't do; the message says what, and what to do instead."""
 
 
+class MissingPartError(VirtualCudaUnsupportedError, AttributeError):
+    """A part of `torch._C` that a build for the device has, this one hasn't, and virtual CUDA doesn't make up for."""
+
+
 def refuse(what: str, instead: str = "run this part on a real GPU, or outside virtual_cuda()") -> NoReturn:
     """Raises `VirtualCudaUnsupportedError`."""
     raise VirtualCudaUnsupportedError(f"devlint: virtual {accelerator.kind.upper()} does not support {what}; {instead}")
@@ -43,7 +47,7 @@ def called() -> str:
 # comes out of a call, it says something about virtual CUDA, not about the program.
 _LEAKS = re.compile(
     r"not linked with support for|Cannot access accelerator|[Ii]nvalid python storage|Cannot access (storage|data pointer) of"
-    r"|compiled without CUDA|not compiled with CUDA|without ATen_cuda|No such operator|arguments from the 'CUDA' backend"
+    r"|Could not run 'aten::.*from the 'CPU' backend|compiled without CUDA|not compiled with CUDA|without ATen_cuda|No such operator|arguments from the 'CUDA' backend"
     r"|backends? 'CPU'.*functorch|\b\w+_cpu\b.* not implemented for|not implemented for '\w+'|DeviceGuardImpl|doesn't have storage"
 )
 _OUT_OF_MEMORY = re.compile(r"DefaultCPUAllocator.*you tried to allocate (\d+) bytes", re.DOTALL)

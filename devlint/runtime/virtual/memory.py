@@ -43,6 +43,7 @@ class Ledger:
         self.held: dict[int, int] = {}
         self.peak: dict[int, int] = {}
         self._ends: dict[int, weakref.ref[Any]] = {}
+        self._round = 0  # what was counted before `clear` isn't now
 
     @property
     def total(self) -> int:
@@ -52,6 +53,7 @@ class Ledger:
     def clear(self) -> None:
         """Stops counting."""
         self.on, self.limit = False, None
+        self._round += 1
         for kept in (self.fractions, self.held, self.peak, self._ends):
             kept.clear()
 
@@ -84,20 +86,21 @@ class Ledger:
                 storage = torch._C.TensorBase.untyped_storage(tensor)
                 size = -(-storage.nbytes() // _BLOCK) * _BLOCK
                 index = tensor._devlint_place.index
-                if getattr(storage, _COUNTED, None) == index or size == 0:
+                if getattr(storage, _COUNTED, None) == (self._round, index) or size == 0:
                     return
         except (RuntimeError, NotImplementedError):
             return  # no storage: sparse, wrapped, meta
         held, allowed = self.held.get(index, 0), self._allowed(index)
         if limited and allowed is not None and held + size > allowed:
             raise out_of_memory(size, index, self.total, held)
-        setattr(storage, _COUNTED, index)
+        setattr(storage, _COUNTED, (self._round, index))
         self.held[index] = held + size
         self.peak[index] = max(self.peak.get(index, 0), held + size)
         key = id(storage)
 
-        def ended(_: Any) -> None:
-            if self._ends.pop(key, None) is not None:
+        def ended(reference: Any) -> None:
+            if self._ends.get(key) is reference:
+                del self._ends[key]
                 self.held[index] -= size
 
         self._ends[key] = weakref.ref(storage, ended)

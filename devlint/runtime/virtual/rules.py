@@ -13,6 +13,7 @@ The call runs on host data under a dispatch mode, so that each ATen operator ins
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -289,9 +290,24 @@ def _with_tensor_value(tensor: Any, index: Any, value: Any) -> tuple[Any, Any, A
     return tensor, index, engine.tag(number, tensor._devlint_place)
 
 
+def _run_with_meta(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """PyTorch's kernels for `meta` take the call, whatever device the others are on: it does as with host tensors."""
+    __tracebackhide__ = True
+    place = next(place for tensor in tensors_in((args, kwargs)) if is_accelerated(place := place_of(tensor)))
+    try:
+        result = func(*args, **kwargs)
+    except RuntimeError as error:
+        raise type(error)(re.sub(r"\bcpu\b", str(place), str(error))) from None
+    for tensor in tensors_in(result):
+        tensor._devlint_place = None if tensor.is_meta else place  # type: ignore[attr-defined]
+    return result
+
+
 def run_mixed(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Runs a call whose operands are at different places; raises what CUDA raises where it can't."""
     __tracebackhide__ = True
+    if any(tensor.is_meta for tensor in tensors_in((args, kwargs))):
+        return _run_with_meta(func, args, kwargs)
     if func in _RECURRENT:
         _check_recurrent(args)
     elif func in _TYPE_CHECKED:
