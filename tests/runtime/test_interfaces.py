@@ -315,6 +315,21 @@ def test_operators_without_a_cuda_kernel(gpus):
             call()
 
 
+def test_integers_are_not_multiplied_as_matrices(gpus):
+    x = torch.ones(2, 2, dtype=torch.int64, device="cuda")
+    for call, kernel in (
+        (lambda: x @ x, "addmm_cuda"),
+        (lambda: torch.mm(x, x), "addmm_cuda"),
+        (lambda: F.linear(x, x), "addmm_cuda"),
+        (lambda: torch.mv(x, x[0]), "addmv_impl_cuda"),
+        (lambda: torch.dot(x[0], x[0]), "dot"),
+    ):
+        with pytest.raises(NotImplementedError, match=f"\"{kernel}\" not implemented for 'Long'"):
+            call()
+    assert (x.float() @ x.float()).is_cuda
+    assert (x.cpu() @ x.cpu()).tolist() == [[2, 2], [2, 2]]
+
+
 def test_host_results_and_host_operands(gpus):
     assert torch.onnx.operators.shape_as_tensor(ones(2)).device.type == "cpu"
     logits = torch.rand(5, 2, 4, device="cuda").log_softmax(2)

@@ -122,6 +122,39 @@ for _name, _operator in HOST_ONLY.items():
             engine.HANDLERS[_function] = _refuse_devices(_operator)
 
 
+# --- integers -------------------------------------------------------------------------------------------------------
+
+# Functions whose CUDA kernels multiply matrices of floating point only, and what those call themselves.
+_FLOATING = {
+    "addmm_cuda": "mm addmm matmul linear __matmul__ __rmatmul__",
+    "baddbmm_cuda": "bmm baddbmm",
+    "addmv_impl_cuda": "mv addmv",
+    "dot": "dot",
+    "vdot": "vdot",
+}
+_DTYPE_NAMES = {torch.int64: "Long", torch.int32: "Int", torch.int16: "Short", torch.int8: "Char", torch.uint8: "Byte"}
+
+
+def _floating_only(kernel: str) -> engine.Handler:
+    def handler(func: Any, args: Args, kwargs: Kwargs) -> Any:
+        __tracebackhide__ = True
+        result = engine.run(func, args, kwargs)
+        if result.dtype in _DTYPE_NAMES and result._devlint_place is not None and accelerator.kind == "cuda":
+            error = NotImplementedError(f"\"{kernel}\" not implemented for '{_DTYPE_NAMES[result.dtype]}'")
+            error._devlint_ours = True  # type: ignore[attr-defined]
+            raise error
+        return result
+
+    return handler
+
+
+for _kernel, _names in _FLOATING.items():
+    for _name in _names.split():
+        for _home in (torch, torch._C._VariableFunctions, torch.Tensor, torch._C._nn):
+            if callable(_function := getattr(_home, _name, None)):
+                engine.HANDLERS[_function] = _floating_only(_kernel)
+
+
 # --- precision ------------------------------------------------------------------------------------------------------
 
 _WIDER = {torch.float16: torch.float32, torch.bfloat16: torch.float32}
