@@ -74,8 +74,11 @@ def test_storages_keep_to_their_device(gpus):
     with pytest.raises(RuntimeError, match="set the storage of a tensor on device"):
         torch.empty(0).set_(ones(2).untyped_storage())
     assert ones(2).untyped_storage().to(device="cpu", non_blocking=True).is_pinned()
-    with pytest.raises(NotImplementedError, match="Cannot copy out of meta"):
-        torch.UntypedStorage(4, device="meta").cuda()
+    for move in (torch.UntypedStorage.cuda, torch.UntypedStorage.cpu):
+        with pytest.raises(NotImplementedError, match="Cannot copy out of meta"):
+            move(torch.UntypedStorage(4, device="meta"))
+    storage = torch.TypedStorage(wrap_storage=ones(2).untyped_storage(), dtype=torch.float32, _internal=True)
+    assert torch.tensor(storage, device="cuda").tolist() == [1.0, 1.0]
 
 
 def test_peaks_count_between_calls(gpus):

@@ -124,6 +124,13 @@ def mask_elsewhere(mask: torch.device | str, place: torch.device | str) -> Runti
     return RuntimeError(f"expected self and mask to be on the same device, but got mask on {mask} and self on {place}")
 
 
+def number_refused(operator: str, argument: str) -> RuntimeError:
+    """What a CUDA kernel says to a 0-dim host tensor that its TensorIterator took."""
+    return RuntimeError(
+        f"CPU Scalar support for {argument} argument is not supported when calling {operator} on CUDA tensors."
+    )
+
+
 def too_many_numbers() -> RuntimeError:
     """What TensorIterator says to a second 0-dim host tensor in one call."""
     return RuntimeError("Trying to pass too many CPU scalars to non-CPU kernel!")

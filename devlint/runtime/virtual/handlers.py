@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from devlint.runtime.places import HOST, PINNED, accelerator, place_of
-from devlint.runtime.virtual import engine, subclasses
+from devlint.runtime.virtual import engine, storages, subclasses
 from devlint.runtime.virtual.engine import HANDLERS, MIXED, PASS, UNSEEN, common_place, run, tag
 from devlint.runtime.virtual.errors import not_numpy, refuse
 from devlint.runtime.virtual.random import DefaultGenerator
@@ -87,6 +87,8 @@ def _copy_from_data(func: Any, args: Args, kwargs: Kwargs) -> Any:
     if isinstance(data, Tensor) and func is not torch.tensor:
         moved = move(data, kwargs.get("device"), kwargs.get("dtype"))
         return moved.clone() if kwargs.get("copy") and moved is data else moved
+    if isinstance(data, torch.TypedStorage | torch.UntypedStorage) and data.device.type == accelerator.kind:
+        args, kwargs = (storages.on_the_host(data), *args[1:]), {"device": data.device, **kwargs}
     if kwargs.get("device") is None:
         pinned = kwargs.get("pin_memory")
         result = func(*args, **{key: value for key, value in kwargs.items() if key != "pin_memory"})

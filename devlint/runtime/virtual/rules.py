@@ -27,12 +27,14 @@ from devlint.runtime.virtual.device_checks import (
     CHECKED_ITERATORS,
     NO_NUMBERS,
     ONE_NUMBER,
+    REFUSED_NUMBERS,
     UNTAGGED_ITERATORS,
 )
 from devlint.runtime.virtual.errors import (
     argument_elsewhere,
     device_type_elsewhere,
     mask_elsewhere,
+    number_refused,
     too_many_numbers,
     two_devices,
 )
@@ -96,7 +98,7 @@ def result_place(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> to
     pointwise |= torch.Tag.pointwise in func.tags and base not in CHECKED_ITERATORS
     takes_numbers = pointwise and base not in NO_NUMBERS
     bound: list[tuple[Any, torch.Tensor, torch.device]] = []
-    numbers = 0
+    numbers: list[str] = []
     for argument, tensor in operands:
         place = place_of(tensor)
         if base in _MOVED_INDICES and _is_index_list(argument):
@@ -107,7 +109,7 @@ def result_place(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> to
             if _is_index_list(argument) or (base, argument.name) in HOST_ARGUMENTS:
                 continue
             if tensor.dim() == 0 and takes_numbers and (base, argument.name) not in BOUND_ARGUMENTS:
-                numbers += 1
+                numbers.append(argument.name)
                 continue
         bound.append((argument, tensor, place))
     if not bound:
@@ -117,8 +119,11 @@ def result_place(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> to
     for argument, _, place in bound[1:]:
         if place != common:
             raise _mismatch(base, pointwise, argument.name, place, common, bound)
-    if numbers > 1 and base in ONE_NUMBER and common != HOST:
+    if len(numbers) > 1 and base in ONE_NUMBER and common != HOST:
         raise too_many_numbers()
+    for number in numbers:  # by the kernel, after the iterator
+        if (base.rstrip("_"), number) in REFUSED_NUMBERS and common != HOST:
+            raise number_refused(base.rstrip("_"), number)
     return bound[0][1]._devlint_place  # type: ignore[attr-defined,no-any-return]
 
 

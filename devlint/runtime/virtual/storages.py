@@ -45,16 +45,24 @@ def _to(storage: Any, *, device: Any, non_blocking: bool = False) -> Any:
     place = machine.place(device)
     if place is None and torch.device(device).type != "cpu":
         refuse(f"moving a storage to {device}")
-    if place is getattr(storage, TAG, None):
-        return storage
     if _host_device.__get__(storage).type == "meta":
         raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+    if place is getattr(storage, TAG, None):
+        return storage
     moved = _Storage(storage.nbytes())
     moved.copy_(storage)
     setattr(moved, TAG, place)
     if place is None and non_blocking:
         setattr(moved, PINNED, True)  # what CUDA copies to without waiting
     return moved
+
+
+def on_the_host(storage: Any) -> Any:
+    """The data of a storage, typed or not, for C functions that make a tensor of it."""
+    if isinstance(storage, torch.TypedStorage):
+        inner: Any = storage._untyped_storage
+        return torch.TypedStorage(wrap_storage=_to(inner, device=HOST), dtype=storage.dtype, _internal=True)
+    return _to(storage, device=HOST)
 
 
 def _is_pinned(storage: Any, device: Any = None) -> bool:
