@@ -59,9 +59,10 @@ def _to(storage: Any, *, device: Any, non_blocking: bool = False) -> Any:
 
 def on_the_host(storage: Any) -> Any:
     """The data of a storage, typed or not, for C functions that make a tensor of it."""
-    if isinstance(storage, torch.TypedStorage):
-        inner: Any = storage._untyped_storage
-        return torch.TypedStorage(wrap_storage=_to(inner, device=HOST), dtype=storage.dtype, _internal=True)
+    typed: Any = torch.TypedStorage
+    if isinstance(storage, typed):
+        inner = _to(storage._untyped_storage, device=HOST)
+        return typed(wrap_storage=inner, dtype=storage.dtype, _internal=True)
     return _to(storage, device=HOST)
 
 
