@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
@@ -100,12 +101,13 @@ def without_private_state(state: Any) -> Any:
     return state
 
 
+_parameter_new: Any = torch.nn.Parameter.__new__
+
+
+@functools.wraps(_parameter_new)
 def _new_parameter(cls: Any, *args: Any, **kwargs: Any) -> Any:
     """`type(parameter)(data, **parameter.__dict__)`: what keeps a parameter's own attributes may keep ours."""
     return _parameter_new(cls, *args, **{name: value for name, value in kwargs.items() if name not in PRIVATE})
-
-
-_parameter_new: Any = torch.nn.Parameter.__new__
 
 
 def install_hiding(patches: Patches) -> None:
