@@ -87,8 +87,10 @@ def _copy_from_data(func: Any, args: Args, kwargs: Kwargs) -> Any:
     if isinstance(data, Tensor) and func is not torch.tensor:
         moved = move(data, kwargs.get("device"), kwargs.get("dtype"))
         return moved.clone() if kwargs.get("copy") and moved is data else moved
-    if isinstance(data, torch.TypedStorage | torch.UntypedStorage) and data.device.type == accelerator.kind:
-        args, kwargs = (storages.on_the_host(data), *args[1:]), {"device": data.device, **kwargs}
+    if isinstance(data, torch.TypedStorage | torch.UntypedStorage):
+        place = storages.place_of_storage(data)
+        if place.type == accelerator.kind:
+            args, kwargs = (storages.on_the_host(data), *args[1:]), {"device": place, **kwargs}
     if kwargs.get("device") is None:
         pinned = kwargs.get("pin_memory")
         result = func(*args, **{key: value for key, value in kwargs.items() if key != "pin_memory"})

@@ -58,6 +58,11 @@ def _to(storage: Any, *, device: Any, non_blocking: bool = False) -> Any:
     return moved
 
 
+def place_of_storage(storage: Any) -> torch.device:
+    """Where a storage is, typed or not."""
+    return _device(getattr(storage, "_untyped_storage", storage))
+
+
 def on_the_host(storage: Any) -> Any:
     """The data of a storage, typed or not, for C functions that make a tensor of it."""
     typed: Any = torch.TypedStorage
@@ -141,6 +146,7 @@ def _foreign(name: str) -> Any:
 def _set_(tensor: Any, *args: Any, **kwargs: Any) -> Any:
     """`tensor.set_(source, ...)`, which no function mode sees."""
     source = args[0] if args else kwargs.get("source")
+    source = getattr(source, "_untyped_storage", source)  # a typed one warns that it is old
     here, there = tensor.device, getattr(source, "device", None)
     if there is not None and there != here:
         raise RuntimeError(
