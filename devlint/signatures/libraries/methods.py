@@ -42,6 +42,7 @@ from devlint.signatures.values.values import (
     Value,
     constant,
     mapped,
+    ranked_like,
 )
 
 # Methods by which a value of unknown kind shows that it is a tensor.
@@ -414,7 +415,9 @@ def _unknown_method(call: Call, owner: Value, name: str) -> Value:
     if name in torch_knowledge().tensor_methods and name not in _ANYBODYS:
         if name in ("chunk", "split", "unbind", "sort", "topk", "max", "min") and (call.node.args or call.keywords):
             return call.fresh(owner.place).but(tags=owner.tags)
-        return Value(UNKNOWN, owner.place, data=owner.path or owner.data, likely=owner.likely, step=owner.step, tags=owner.tags)
+        facts = operator(f"torch.Tensor.{name}")
+        keeps = facts is not None and facts.rank == "keeps" or name in _KEEPING
+        return _as_input(owner, ranked_like(owner) if keeps else "")
     if name in ("items", "values", "keys"):
         each = Value(TUPLE, parts=(A_NUMBER, containers.element(frame, owner))) if name == "items" else containers.element(frame, owner)
         if name == "keys":
@@ -428,6 +431,19 @@ def _unknown_method(call: Call, owner: Value, name: str) -> Value:
     if name in ("parameters", "buffers", "named_parameters"):
         return _module_method(call, owner.but(kind=MODULE), name)
     return frame.reader.unknown_call(call)
+
+
+def _as_input(owner: Value, rank: object) -> Value:
+    """Something that is a tensor if an input is one, where that is."""
+    return Value(
+        UNKNOWN,
+        owner.place,
+        data=owner.path or owner.data,
+        rank=rank,
+        likely=owner.likely,
+        step=owner.step,
+        tags=owner.tags,
+    )
 
 
 def _unknown_move(call: Call, owner: Value, name: str) -> Value:
@@ -448,7 +464,9 @@ def _unknown_move(call: Call, owner: Value, name: str) -> Value:
             return owner
     return mapped(
         place,
-        lambda p: Value(UNKNOWN, p.place, data=owner.path or owner.data, likely=True, step=p.step, tags=owner.tags - {"mixed"}),
+        lambda p: _as_input(owner, ranked_like(owner)).but(
+            place=p.place, likely=True, step=p.step, tags=owner.tags - {"mixed"}
+        ),
         frame.atoms,
     )
 

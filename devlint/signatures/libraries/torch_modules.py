@@ -9,7 +9,7 @@ from devlint.knowledge.metrics import is_metric
 from devlint.knowledge.operators import module as module_facts
 from devlint.signatures.libraries import metrics
 from devlint.signatures.libraries.devices import CUDA, device_from, named_device
-from devlint.signatures.libraries.operations import operands_of
+from devlint.signatures.libraries.operations import note, operands_of
 from devlint.signatures.state import containers
 from devlint.signatures.state.call import Call
 from devlint.signatures.state.frame import CONTENTS, PLACE, Frame
@@ -153,6 +153,9 @@ def call_module(call: Call, module: Value) -> Value:
             frame.atoms,
         )
         return _results(frame, name, made)
+    facts = module_facts(name)
+    if facts is not None and facts.computes_where == "inputs":
+        note(call, facts, operands_of(call, facts), ast.unparse(call.node.func))
     result = frame.reader.together(frame, call.node, *inputs[:1])
     if name in ("torch.nn.Sequential", "torch.nn.Module", ""):
         return mapped(result, lambda v: Value(UNKNOWN, v.place, likely=True, step=v.step, tags=COMPUTED), frame.atoms)
