@@ -81,7 +81,7 @@ def test_lines_are_located_in_their_cells(tmp_path):
 
 def test_only_the_edited_lines_change(tmp_path):
     source = open_notebook(tmp_path)
-    write_source(source.with_text(source.text.replace("x.to('cpu')", "x = x.to('cpu')")))
+    write_source(source.with_text(source.text.replace("x.to('cpu')", "x = x.to('cpu')")), source)
     assert (tmp_path / "n.ipynb").read_bytes() == NOTEBOOK.replace("x.to('cpu')", "x = x.to('cpu')").encode()
 
 
