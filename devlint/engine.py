@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,7 +49,7 @@ class Linter:
             return []
         rules = [rule for rule in self.registry.rules() if rule.code in enabled]
         try:
-            found = list(self._findings(source, path, rules))
+            found = [f for f in self._findings(source, path, rules) if f.code in enabled]
         except _InvalidSourceError as error:
             return [error.finding] if UnreadableFile.code in enabled else []
         found = suppressions.apply(found, path=source.display, enabled=enabled, registry=self.registry)
@@ -143,6 +144,7 @@ class _Inspection:
         from devlint.textmap import TextMap
 
         self._settings = linter.settings
+        self._registry = linter.registry
         self._display = source.display
         self._path = path
         # The rules, in their order, each with the imported names that it is about where the file itself bears no trigger.
@@ -154,26 +156,43 @@ class _Inspection:
         self._pieces: dict[Unit, Piece | None] = {}
 
     def findings(self) -> Iterator[Finding]:
+        """What each rule finds; an error in one of them costs what that one would have found, and is told."""
+        for rule, names in self._rules.items():
+            try:
+                yield from self._found_by(rule, names)
+            except Exception as error:
+                if os.environ.get("DEVLINT_DEBUG"):
+                    raise
+                yield self._broken(rule, error)
+
+    def _broken(self, rule: type[Rule], error: Exception) -> Finding:
+        said = f"{type(error).__name__}: {error}".split("\n", 1)[0]
+        message = (
+            f"internal error in {rule.code} of {self._registry.pack_of(rule)}, please report it: {said}; "
+            "the other rules were run; DEVLINT_DEBUG=1 --jobs 1 shows where"
+        )
+        return Finding(UnreadableFile.code, UnreadableFile.name, message, self._display, Span(1, 1, 1, 1))
+
+    def _found_by(self, rule: type[Rule], names: frozenset[str]) -> Iterator[Finding]:
         from devlint.placement.units import units_at
 
-        for rule, names in self._rules.items():
-            judge = rule()
-            if rule.event:
-                if not judge.may_bring(self._model):
-                    continue
-                self._model_events(names)
-                lines = sorted({node.lineno for node in self._model.events(rule.event)})
-            else:
-                lines = trigger_lines(self._text.text, rule, self._text.starts, self._spelt)
-            for unit in units_at(self._model.source, lines):
-                # The cheap questions first: what they leave over is modelled, and what that leaves over parsed by LibCST.
-                if (
-                    isinstance(unit.statement, rule.statement)
-                    and judge.concerns(unit)
-                    and not (rule.only_hot and not self._model.may_be_hot(unit))
-                    and judge.may_hold(unit, self._model)
-                ):
-                    yield from self._judge(judge, unit)
+        judge = rule()
+        if rule.event:
+            if not judge.may_bring(self._model):
+                return
+            self._model_events(names)
+            lines = sorted({node.lineno for node in self._model.events(rule.event)})
+        else:
+            lines = trigger_lines(self._text.text, rule, self._text.starts, self._spelt)
+        for unit in units_at(self._model.source, lines):
+            # The cheap questions first: what they leave over is modelled, and what that leaves over parsed by LibCST.
+            if (
+                isinstance(unit.statement, rule.statement)
+                and judge.concerns(unit)
+                and not (rule.only_hot and not self._model.may_be_hot(unit))
+                and judge.may_hold(unit, self._model)
+            ):
+                yield from self._judge(judge, unit)
 
     def _model_events(self, names: frozenset[str]) -> None:
         """Models what may bring events: every scope, or those that use the given names."""

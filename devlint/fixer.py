@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from devlint.engine import Linter, apply_edits
 from devlint.files import Source
 from devlint.findings import Edit, Finding, Fix, Span
-from devlint.rule import UnreadableFile, WithheldFix
+from devlint.rule import WithheldFix
 from devlint.textmap import TextMap
 
 # Fixes that wait for their neighbours get their turn in a later pass; this many passes settle any real file.
@@ -106,18 +106,24 @@ def _attempt(
     """(new source, its findings) with the chosen fixes applied; None where the result doesn't check."""
     fixes = [f.fix for f in chosen if f.fix is not None]
     text = _with_imports(apply_edits(source.text, fixes), [i for fix in fixes for i in fix.imports])
-    if text == source.text:
+    if text == source.text or not _is_python(text):
         return None
     changed = source.with_text(text)
     after = linter.check(changed)
-    if any(f.code == UnreadableFile.code for f in after):
-        return None
     had, has = Counter(f.code for f in findings), Counter(f.code for f in after)
     gone = Counter(f.code for f in chosen)
     # Nothing new, and each of the fixed findings is gone.
     if any(has[code] > had[code] - gone[code] for code in has):
         return None
     return changed, after
+
+
+def _is_python(text: str) -> bool:
+    try:
+        ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
 
 
 def _with_withheld(

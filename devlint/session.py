@@ -45,14 +45,13 @@ class Failure(click.ClickException):
 
 
 def load_rules() -> Registry:
-    """The rules of all installed packs; a pack that can't be imported ends the run."""
-    from devlint.rule import load_registry
+    """The rules of all installed packs; a pack that can't be used ends the run."""
+    from devlint.rule import PackError, load_registry
 
     try:
         return load_registry()
-    except Exception as error:
-        said = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise Failure(f"a rule pack can't be loaded: {said}; mend or uninstall it") from error
+    except PackError as error:
+        raise Failure(str(error)) from error
 
 
 @dataclass(frozen=True)
