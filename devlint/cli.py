@@ -200,7 +200,7 @@ def where(place: str, output_format: str, config: Path | None, isolated: bool) -
 
 def _split_place(place: str) -> tuple[str, int, str | None]:
     """FILE, LINE and NAME of `FILE:LINE[:NAME]`; the file may have a drive letter."""
-    match = re.fullmatch(r"(?P<file>.+?):(?P<line>[1-9]\d*)(?::(?P<name>.+))?", place)
+    match = re.fullmatch(r"(?P<file>.+?):(?P<line>[1-9]\d*)(?::(?P<name>.+))?", place, re.DOTALL)
     if match is None:
         raise Failure(f"{place}: isn't FILE:LINE or FILE:LINE:NAME, such as train.py:31:labels")
     return match["file"], int(match["line"]), match["name"]

@@ -32,7 +32,7 @@ USUAL_EXCLUDES = frozenset(
 )  # fmt: skip
 
 # Where Python's own parser ends a line; str.splitlines ends it at form feeds and other characters as well.
-_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+_LINE = re.compile(r"[^\r\n]+(?:\r\n?|\n)?|\r\n?|\n")
 
 
 # Most of a notebook is what its cells gave out: it may be this many times as large as a Python file.

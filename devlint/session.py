@@ -268,7 +268,7 @@ class Session:
         diff = "".join(result.diff for result in results)
         # Elsewhere it is for `patch`, which wants each byte as it is.
         shown = is_terminal(sys.stdout) and self.options.output_file is None
-        self._write(printable_lines(diff) if shown else diff)
+        self._write(printable_lines(diff) if shown else diff, styled=False)
         for finding in (finding for result in results for finding in result.findings):
             if finding.code == "DEV000":
                 self.warn("error", f"{finding.path}:{finding.span.line}: {finding.message}")
@@ -277,12 +277,14 @@ class Session:
             emit(f"Would fix {counted(fixes, 'error')}\n" if fixes else "No fixes to show\n", err=True)
         return any(result.diff for result in results)
 
-    def _write(self, text: str, *, to_stderr: bool = False) -> None:
+    def _write(self, text: str, *, to_stderr: bool = False, styled: bool = True) -> None:
+        """Puts a report where it is wanted, its colours dropped where they aren't; without any, it stays as it is."""
         file = self.options.output_file
         if file is None:
-            emit(text, err=to_stderr, color=self.colored(sys.stderr if to_stderr else sys.stdout))
+            colored = self.colored(sys.stderr if to_stderr else sys.stdout)
+            emit(text, err=to_stderr, color=colored or not styled)
             return
-        plain = text if self.options.color == "always" else click.unstyle(text)
+        plain = click.unstyle(text) if styled and self.options.color != "always" else text
         try:
             file.write_bytes(plain.encode("utf-8", "backslashreplace"))
         except (OSError, ValueError) as error:

@@ -19,7 +19,7 @@ _SPEAKS_OF_DEVICE = (
     r"[\"'](?:cuda|xpu|mps|hpu|npu)\b|\.\s*(?:cuda|xpu|mps|hpu|npu)\s*\(|\btorch\.device\(|accelerator|\bDEVICE\b"
     r"|\b(?:self|args|opts?|options|config|cfg|conf|hparams|params|FLAGS)\.\w*device\b"
 )
-NAMES_DEVICE = rf"{_SPEAKS_OF_DEVICE}|\bdef\s+\w+\([^)]*\bdevice\b"
+NAMES_DEVICE = rf"{_SPEAKS_OF_DEVICE}|\bdef\s+\w+\([^()]*\bdevice\b"
 # Where it does something with it: a function that is told a device may do no more than keep it.
 USES_DEVICE = rf"{_SPEAKS_OF_DEVICE}|\.\s*to\s*\(|\bdevice\s*=\s*(?!None\b|=)|[(,]\s*device\s*[,)]"
 # Where something can be on the host for sure, or on a second accelerator.

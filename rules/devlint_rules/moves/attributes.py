@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from devlint.placement.units import Unit
 
 # Some attribute of some object is set.
-TRIGGER = r"\bself\s*\.\s*\w+\s*(?::[^=\n]+)?=(?!=)"
+TRIGGER = r"\bself\s*\.\s*\w+\s*(?::[^=\n]{1,300})?=(?!=)"
 
 
 class Kept(NamedTuple):

@@ -335,7 +335,7 @@ def _speaks_of(node: ast.expr, paths: set[str]) -> bool:
 def _is_tended(attribute: str, facts: Facts) -> bool:
     """Whether someone moves or trains the modules one by one."""
     tending = r"\s*\.\s*(?:to|cuda|parameters|named_parameters|state_dict|load_state_dict)\s*\("
-    if re.search(rf"\.{attribute}\s*\[[^\]\n]*\]{tending}", facts.text.text):
+    if re.search(rf"\.{attribute}\s*\[[^\]\n]{{0,200}}\]{tending}", facts.text.text):
         return True
     for node in ast.walk(facts.model.source.tree):
         loops = (
