@@ -1,8 +1,9 @@
 """Applies fixes: in passes, without overlaps, and only where the result checks.
 
-A pass takes as many fixes as don't overlap, applies them together, and lints the result. When that result doesn't
-parse, or holds findings that weren't there, or still holds what was to be fixed, the first fix is tried alone; if its
-result doesn't check either, it is withheld and reported as DEV003. Nothing outside an edit changes.
+A pass takes as many fixes as don't overlap and have no cause in common, applies them together, and lints the result.
+When that result isn't safe (devlint/safeguards.py), or holds findings that weren't there, or still holds what was to be
+fixed, the first fix is tried alone; if its result doesn't check either, it is withheld and reported as DEV003. Nothing
+outside an edit changes.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from dataclasses import dataclass, replace
 from devlint.engine import Linter, apply_edits
 from devlint.files import Source
 from devlint.findings import Edit, Finding, Fix, Span
-from devlint.rule import WithheldFix
+from devlint.rule import UnusedSuppression, WithheldFix
+from devlint.safeguards import fault
 from devlint.textmap import TextMap
 
 # Fixes that wait for their neighbours get their turn in a later pass; this many passes settle any real file.
@@ -40,7 +42,8 @@ def fix(source: Source, linter: Linter, *, unsafe: bool) -> FixOutcome:
     applied: list[Finding] = []
     withheld: Counter[_Identity] = Counter()
     for _ in range(MAX_PASSES):
-        chosen = _without_overlap([f for f in _waiting(source, findings, withheld) if _allowed(f, source, unsafe)])
+        waiting = [f for f in _waiting(source, findings, withheld) if _allowed(f, source, unsafe)]
+        chosen = _of_different_causes(_without_overlap(waiting))
         if not chosen:
             break
         attempt = _attempt(source, findings, chosen, linter)
@@ -95,6 +98,18 @@ def _without_overlap(findings: list[Finding]) -> list[Finding]:
     return chosen[::-1]
 
 
+def _of_different_causes(findings: list[Finding]) -> list[Finding]:
+    """The findings without those of other rules that may be gone once an earlier one is fixed: they speak of one place."""
+    chosen: list[Finding] = []
+    claimed: dict[tuple[str, int], str] = {}
+    for finding in findings:
+        spoken_of = {(note.path, note.line) for note in finding.notes} | {(finding.path, finding.span.line)}
+        if all(claimed.get(place, finding.code) == finding.code for place in spoken_of):
+            chosen.append(finding)
+            claimed.update(dict.fromkeys(spoken_of, finding.code))
+    return chosen
+
+
 def _overlap(a: Span, b: Span) -> bool:
     """Whether two edits touch; two at one point do, since their order would matter."""
     return (a.line, a.column) <= (b.end_line, b.end_column) and (b.line, b.column) <= (a.end_line, a.end_column)
@@ -105,9 +120,13 @@ def _attempt(
 ) -> tuple[Source, list[Finding]] | None:
     """(new source, its findings) with the chosen fixes applied; None where the result doesn't check."""
     fixes = [f.fix for f in chosen if f.fix is not None]
-    text = _with_imports(apply_edits(source.text, fixes), [i for fix in fixes for i in fix.imports])
-    if text == source.text or not _is_python(text):
+    imports = [i for fix in fixes for i in fix.imports]
+    edited = apply_edits(source.text, fixes)
+    takes_markers = any(f.code == UnusedSuppression.code for f in chosen)
+    edits = [edit for fix in fixes for edit in fix.edits]
+    if edited == source.text or fault(source.text, edited, edits, imports, takes_markers=takes_markers):
         return None
+    text = _with_imports(edited, imports)
     changed = source.with_text(text)
     after = linter.check(changed)
     had, has = Counter(f.code for f in findings), Counter(f.code for f in after)
@@ -116,14 +135,6 @@ def _attempt(
     if any(has[code] > had[code] - gone[code] for code in has):
         return None
     return changed, after
-
-
-def _is_python(text: str) -> bool:
-    try:
-        ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return True
 
 
 def _with_withheld(
