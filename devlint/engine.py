@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from devlint.causes import merged
 from devlint.files import Source
 from devlint.findings import Cost, Finding, Fix, Note, Span
 from devlint.rule import Registry, Rule, UnreadableFile
@@ -38,10 +39,14 @@ class Linter:
         self._screens: dict[Path, Screen] = {}
 
     def check(self, source: Source) -> list[Finding]:
-        """The findings of a source after selection, suppressions and confidence, in reading order.
+        """The findings of a source after selection, suppressions and confidence, each cause once, in reading order.
 
         A source that isn't valid Python has one finding, DEV000.
         """
+        return merged(self.every_finding(source), source.text)
+
+    def every_finding(self, source: Source) -> list[Finding]:
+        """The same, but for causes: those that another finding speaks for are among them."""
         path = source.path or self.settings.root / source.display
         enabled = self.settings.codes_for(path, self.registry)
         suppressions = read_suppressions(source.text)

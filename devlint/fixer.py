@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from devlint.causes import merged
 from devlint.engine import Linter, apply_edits
 from devlint.files import Source
 from devlint.findings import Edit, Finding, Fix, Span
@@ -38,7 +39,7 @@ class FixOutcome:
 
 def fix(source: Source, linter: Linter, *, unsafe: bool) -> FixOutcome:
     """Applies the safe fixes of a source's findings, and the unsafe ones where asked to."""
-    findings = linter.check(source)
+    findings = linter.every_finding(source)
     applied: list[Finding] = []
     withheld: Counter[_Identity] = Counter()
     for _ in range(MAX_PASSES):
@@ -128,7 +129,7 @@ def _attempt(
         return None
     text = _with_imports(edited, imports)
     changed = source.with_text(text)
-    after = linter.check(changed)
+    after = linter.every_finding(changed)
     had, has = Counter(f.code for f in findings), Counter(f.code for f in after)
     gone = Counter(f.code for f in chosen)
     # Nothing new, and each of the fixed findings is gone.
@@ -154,7 +155,7 @@ def _with_withheld(
         if WithheldFix.code in enabled:
             message = f"the fix for {finding.code} was withheld: its result didn't check; mend this one by hand"
             shown.append(Finding(WithheldFix.code, WithheldFix.name, message, finding.path, finding.span))
-    return sorted(shown, key=lambda f: f.sort_key)
+    return merged(sorted(shown, key=lambda f: f.sort_key), source.text)
 
 
 def _with_imports(text: str, imports: Iterable[str]) -> str:

@@ -79,7 +79,8 @@ def dropped_move(operand: Operand, facts: Facts) -> bool:
 def device_of(operand: Operand, facts: Facts) -> str | None:
     """An expression for the device of the operand, where a short one can be written here."""
     place = operand.value.place
-    if place.sort is Sort.SAME and is_told(place):
+    # What another function calls its device is no name here.
+    if place.sort is Sort.SAME and is_told(place) and facts.model.is_bound_before(root_of(place.name), operand.node):
         return place.name
     if _is_plain(operand.node) and operand.value.is_tensor:
         return f"{facts.code_of(operand.node)}.device"
@@ -91,6 +92,11 @@ def moved(operand: Operand, device: str, facts: Facts) -> Edit | None:
     if not _is_plain(operand.node) and not isinstance(operand.node, ast.Call):
         return None
     return facts.replaced(operand.node, f"{facts.code_of(operand.node)}.to({device})")
+
+
+def root_of(path: str) -> str:
+    """The name that an access begins with: `args` of `args.device`."""
+    return path.split(".", 1)[0].split("[", 1)[0]
 
 
 def _is_plain(node: ast.expr) -> bool:
