@@ -185,7 +185,8 @@ class _Inspection:
         if rule.event:
             if not judge.may_bring(self._model):
                 return
-            self._model_events(names)
+            if rule.event in FOLLOWING_IMPORTS:
+                self._model_events(names)
             lines = sorted({node.lineno for node in self._model.events(rule.event)})
         else:
             lines = trigger_lines(self._text.text, rule, self._text.starts, self._spelt)

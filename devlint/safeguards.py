@@ -95,7 +95,7 @@ class _Names:
         # (the path of a scope, a name that it looks for among the globals)
         self.asked: set[tuple[tuple[str, ...], str]] = set()
         self.bound: set[str] = set(_ALWAYS_BOUND)
-        self.has_star = bool(re.search(r"^[ \t]*from\s+\S+\s+import\s*\(?\s*\*", text, re.MULTILINE))
+        self.has_star = bool(re.search(r"^[ \t]*from\s+\S+\s+import\s*(?:\(\s*)?\*", text, re.MULTILINE))
         todo: list[tuple[symtable.SymbolTable, tuple[str, ...]]] = [(top, ())]
         while todo:
             table, path = todo.pop()

@@ -1,10 +1,11 @@
-"""Writes devlint/knowledge/torch.json: what PyTorch's functions, methods and classes are, read off the installed torch.
+"""Writes devlint/knowledge/torch.json: what PyTorch's functions, methods and classes are, read off the installed torch;
+and operators.json beside it: what they demand of devices (operator_facts.py).
 
-    python tools/generate_knowledge.py            # writes the file
-    python tools/generate_knowledge.py --check    # exit 1 when the file differs from what this torch gives
+    python tools/generate_knowledge.py            # writes the files
+    python tools/generate_knowledge.py --check    # exit 1 when a file differs from what this torch gives
 
 Return kinds come from torch's own stub files (`torch/_C/*.pyi`), classes and attributes from the live package.
-Only this script needs torch; the linter reads the file.
+Only the tools need torch; the linter reads the files.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import operator_facts
 import torch
 import torch.nn as nn
 import torch.nn.functional as F  # noqa: N812
@@ -296,12 +298,14 @@ def instance_attributes(wrapper: type[nn.Module]) -> set[str]:
 
 def main() -> int:
     text = json.dumps(collect(), indent=0, sort_keys=True) + "\n"
-    if "--check" in sys.argv:
+    check = "--check" in sys.argv
+    operators = operator_facts.main(check=check)
+    if check:
         same = OUTPUT.read_text() == text
         print("up to date" if same else f"{OUTPUT} is out of date: run python {Path(__file__).name}")
-        return 0 if same else 1
+        return operators if same else 1
     OUTPUT.write_text(text)
-    return 0
+    return operators
 
 
 if __name__ == "__main__":

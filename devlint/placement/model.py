@@ -19,6 +19,7 @@ from devlint.placement.functions import default_nodes
 from devlint.placement.interpreter import Frame
 from devlint.placement.loops import HotLoop, Loops
 from devlint.placement.mixing import Mixing, mixings, unplaced
+from devlint.signatures.reading.reader import Reader
 from devlint.placement.names import is_unbound
 from devlint.placement.project import Project
 from devlint.placement.replicas import Pinned, pinned_calls
@@ -175,14 +176,30 @@ class PlacementModel:
         return self._analysis.missing
 
     @cached_property
-    def mixings(self) -> dict[ast.expr | ast.AugAssign, Mixing]:
-        """The operations whose operands are at different places, in the scopes that were run by now."""
-        return {mixing.node: mixing for mixing in mixings(self, self._record) if not self.is_for_the_host(mixing.node)}
+    def _mixings(self) -> list[Mixing]:
+        reader = _reader(self._analysis.project, self._hints)
+        reader.whole(self.source)
+        return [m for m in mixings(reader, self.source) if not self.is_for_the_host(m.node)]
+
+    @cached_property
+    def mixings(self) -> dict[ast.AST, Mixing]:
+        """The operations whose operands are at different places, by the node where each is told."""
+        return {mixing.node: mixing for mixing in reversed(self._mixings)}
 
     @cached_property
     def unplaced(self) -> dict[ast.Call, Mixing]:
-        """The factories without a device whose result meets an input, in the scopes that were run by now."""
-        return unplaced(self, self.mixings.values(), self._record)
+        """The factories without a device whose result meets an input."""
+        return unplaced(self.mixings, self.source)
+
+    @cached_property
+    def kept(self) -> dict[tuple[int, int], Mixing]:
+        """Plain attributes of modules that meet what moves with the module, by the line and column of what is assigned."""
+        found = {}
+        for mixing in self._mixings:
+            step = mixing.kept
+            if step is not None and step.path == self.source.path:
+                found.setdefault((step.line, step.column), mixing)
+        return found
 
     def happenings(self, what: str, node: ast.Call) -> list[Happening]:
         """What was done to the object that a call of this file makes, in any scope of the file or called from there."""
@@ -377,6 +394,14 @@ def _called_as(scope: FunctionModel) -> str:
     if scope.name == "__init__":
         return scope.cls.name if scope.cls is not None else ""
     return "" if scope.name.startswith("__") else scope.name
+
+
+def _reader(project: Project, hints: Hints) -> Reader:
+    """The one reader of a project: what it understood of one file serves the others."""
+    known = project.memory.get("reader")
+    if not isinstance(known, Reader):
+        known = project.memory["reader"] = Reader(project, dict(hints.behaves_like))
+    return known
 
 
 def build(path: Path, text: str, tree: ast.Module, project: Project, hints: Hints | None = None) -> PlacementModel:

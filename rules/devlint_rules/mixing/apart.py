@@ -20,18 +20,17 @@ _SPEAKS_OF_DEVICE = (
     r"|\b(?:self|args|opts?|options|config|cfg|conf|hparams|params|FLAGS)\.\w*device\b"
 )
 NAMES_DEVICE = rf"{_SPEAKS_OF_DEVICE}|\bdef\s+\w+\([^()]*\bdevice\b"
-# Where it does something with it: a function that is told a device may do no more than keep it.
-USES_DEVICE = rf"{_SPEAKS_OF_DEVICE}|\.\s*to\s*\(|\bdevice\s*=\s*(?!None\b|=)|[(,]\s*device\s*[,)]"
-# Where something can be on the host for sure, or on a second accelerator.
-HOST_MAKERS = (
-    r"[lL]oader|\.cpu\(|from_numpy|\bdevice\s*=\s*[\"']cpu"
-    r"|\b(?:arange|linspace|logspace|eye|zeros|ones|empty|full|rand|randn|randint|randperm|tensor)\(|:[1-9]\b"
+# What may make a tensor, or take one from somewhere: without it there is nothing to be apart.
+MAKES_TENSORS = (
+    r"[lL]oader|\.cpu\(|from_numpy|\.(?:to|cuda)\(|Tensor\(|device"
+    r"|\b(?:arange|linspace|logspace|eye|zeros|ones|empty|full|rand|randn|randint|randperm|tensor|range|normal)\("
 )
 
 
 def text_of(operand: Operand, facts: Facts) -> str:
     """An operand as the reader wrote it, long ones cut."""
-    text = " ".join(facts.code_of(operand.node).split())
+    code = ast.unparse(operand.node) if operand.foreign else facts.code_of(operand.node)
+    text = " ".join(code.split())
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
@@ -46,7 +45,7 @@ def place_text(place: Place) -> str:
 
 def trails(mixing: Mixing, facts: Facts) -> tuple[Note, ...]:
     """Both operands' trails, each step under its operand's name."""
-    found = []
+    found = [Note(step.message, step.path, step.line, step.column + 1) for step in mixing.calls]
     for operand in (mixing.host, mixing.other):
         name = text_of(operand, facts)
         found += [
@@ -58,12 +57,13 @@ def trails(mixing: Mixing, facts: Facts) -> tuple[Note, ...]:
 
 def is_likely(mixing: Mixing) -> bool:
     """Whether an inference took part, or a device that only the program's user knows."""
-    values = (mixing.host.value, mixing.other.value)
-    return mixing.sometimes or any(v.likely or v.place.sort is Sort.SAME for v in values)
+    return not mixing.certain
 
 
 def dropped_move(operand: Operand, facts: Facts) -> bool:
     """Whether a move of the operand was made and dropped before: that is the finding then (DEV101)."""
+    if operand.foreign:
+        return False
     path = facts.code_of(operand.node)
     statements = (n for n in own_nodes(facts.model.enclosing_scope(operand.node)) if isinstance(n, ast.Expr))
     return any(
@@ -82,14 +82,14 @@ def device_of(operand: Operand, facts: Facts) -> str | None:
     # What another function calls its device is no name here.
     if place.sort is Sort.SAME and is_told(place) and facts.model.is_bound_before(root_of(place.name), operand.node):
         return place.name
-    if _is_plain(operand.node) and operand.value.is_tensor:
+    if _is_plain(operand.node) and operand.value.is_tensor and not operand.foreign:
         return f"{facts.code_of(operand.node)}.device"
     return None
 
 
 def moved(operand: Operand, device: str, facts: Facts) -> Edit | None:
     """An edit that moves an operand; None where the operand can't simply take a method."""
-    if not _is_plain(operand.node) and not isinstance(operand.node, ast.Call):
+    if operand.foreign or (not _is_plain(operand.node) and not isinstance(operand.node, ast.Call)):
         return None
     return facts.replaced(operand.node, f"{facts.code_of(operand.node)}.to({device})")
 

@@ -7,12 +7,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from devlint.lazy import cst, m
-from devlint.placement.mixing import Mixing, Sense, is_input
+from devlint.placement.mixing import Mixing, Sense
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.mixing.apart import (
-    HOST_MAKERS,
-    NAMES_DEVICE,
-    USES_DEVICE,
+    MAKES_TENSORS,
     device_of,
     dropped_move,
     is_likely,
@@ -76,8 +74,7 @@ class CrossDeviceOp(Rule):
 
     code = "DEV201"
     name = "cross-device-op"
-    trigger = NAMES_DEVICE
-    needs = (USES_DEVICE, HOST_MAKERS)
+    trigger = MAKES_TENSORS
     event = "mixing"
     effect = Effect(raises="RuntimeError", words="Expected all tensors to be on the same device")
     fix = "U"
@@ -87,7 +84,7 @@ class CrossDeviceOp(Rule):
 
     def judge(self, node: cst.CSTNode, facts: Facts) -> Iterator[Report]:
         mixing = facts.mixing(node)
-        if mixing is None or mixing.sense is not Sense.OPERATION or is_input(mixing.other.value.place):
+        if mixing is None or mixing.sense is not Sense.OPERATION or mixing.kept:
             return
         if dropped_move(mixing.host, facts) or mixing in facts.model.unplaced.values():
             return

@@ -11,8 +11,7 @@ from devlint.placement.devices import MOVES
 from devlint.placement.mixing import Mixing, Sense
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.mixing.apart import (
-    NAMES_DEVICE,
-    USES_DEVICE,
+    MAKES_TENSORS,
     dropped_move,
     is_likely,
     moved,
@@ -73,8 +72,7 @@ class CrossDeviceCall(Rule):
 
     code = "DEV202"
     name = "cross-device-call"
-    trigger = NAMES_DEVICE
-    needs = (USES_DEVICE,)
+    trigger = MAKES_TENSORS
     event = "mixing"
     effect = Effect(raises="RuntimeError", words="Expected all tensors to be on the same device")
     fix = "U"
@@ -84,7 +82,7 @@ class CrossDeviceCall(Rule):
 
     def judge(self, node: cst.Call, facts: Facts) -> Iterator[Report]:
         mixing = facts.mixing(node)
-        if mixing is None or mixing.sense is not Sense.CALL or dropped_move(mixing.host, facts):
+        if mixing is None or mixing.sense is not Sense.CALL or mixing.kept or dropped_move(mixing.host, facts):
             return
         module, given = mixing.other, mixing.host
         if not module.value.is_module:

@@ -6,16 +6,13 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.knowledge import torch_knowledge
 from devlint.lazy import cst, m
 from devlint.placement.mixing import Mixing, is_input
-from devlint.placement.units import all_functions
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.mixing.apart import place_text, text_of
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
-    from devlint.placement.model import PlacementModel
 
 
 class FactoryWithoutDevice(Rule):
@@ -73,17 +70,13 @@ class FactoryWithoutDevice(Rule):
     code = "DEV203"
     name = "factory-without-device"
     trigger = (
-        r"\b(?:arange|linspace|logspace|eye|zeros|ones|empty|full|rand|randn|randint|randperm|tensor|tri[lu]_indices"
-        r"|\w+_window|from_numpy)\((?![^\n]*device)"
+        r"\b(?:arange|linspace|logspace|eye|zeros|ones|empty|full|rand|randn|randint|randperm|tensor|tri[lu]_indices|normal"
+        r"|\w+_window|from_numpy|\w*Tensor)\("
     )
     event = "unplaced-factory"
-    needs = (r"\bdef\s+forward\b",)
+    needs = (r"\bdef\s",)
     effect = Effect(raises="RuntimeError", words="Expected all tensors to be on the same device")
     fix = "S"
-
-    def may_bring(self, model: PlacementModel) -> bool:
-        functions = (f for f in all_functions(model.source) if f.name not in _BEFORE_MOVES)
-        return any(isinstance(node, ast.Call) and _may_make(node) for f in functions for node in f.nodes)
 
     def shape(self) -> m.BaseMatcherNode:
         return m.Call()
@@ -114,14 +107,9 @@ class FactoryWithoutDevice(Rule):
 _BEFORE_MOVES = ("__init__", "reset_parameters", "init_weights")
 
 
-def _may_make(call: ast.Call) -> bool:
-    """Whether a call may create something on the host, going by its name: a factory's, or a class's."""
-    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-    return name[:1].isupper() or f"torch.{name}" in torch_knowledge().factories
-
-
 def _takes_device(node: cst.Call, facts: Facts) -> bool:
-    return facts.qualified(node.func) not in ("torch.from_numpy", "torch.frombuffer")
+    name = node.func.attr.value if isinstance(node.func, cst.Attribute) else getattr(node.func, "value", "")
+    return name not in ("from_numpy", "frombuffer") and not str(name).endswith("Tensor")
 
 
 def _created_there(call: ast.Call, device: str, facts: Facts) -> Change:

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from devlint.findings import Note
 from devlint.lazy import cst, m
-from devlint.placement.trees import walk
+from devlint.placement.mixing import Sense
 from devlint.placement.values import Value
 from devlint.rule import Change, Effect, Report, Rule
-from devlint_rules.mixing.apart import NAMES_DEVICE, place_text
+from devlint_rules.mixing.apart import is_likely, place_text, text_of
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
-    from devlint.placement.model import PlacementModel
-    from devlint.placement.units import Unit
 
 # Packages whose functions turn what they are given into arrays.
 _ARRAY_PACKAGES = ("numpy.", "matplotlib.pyplot.", "scipy.", "sklearn.", "cv2.", "pandas.", "seaborn.")
@@ -62,32 +61,30 @@ class NumpyFromAccelerator(Rule):
     name = "numpy-from-accelerator"
     trigger = r"\.\s*numpy\s*\(\s*\)|\b(?:np|numpy|plt|sklearn|scipy|cv2|pd|sns)\.\w"
     alias = r"\bfrom\s+(?:sklearn|scipy|numpy|cv2|matplotlib)[\w.]*\s+import\s+(\w+)"
-    needs = (NAMES_DEVICE,)
+    event = "mixing"
     effect = Effect(raises="TypeError", words="can't convert cuda:0 device type tensor to numpy")
     fix = "S"
-
-    def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
-        model.ensure(unit.scope)
-        return any(_is_off_host(model.value(node)) for node in walk(unit.node))
 
     def shape(self) -> m.BaseMatcherNode:
         return m.Call()
 
     def judge(self, node: cst.Call, facts: Facts) -> Iterator[Report]:
-        for tensor in _converted(node, facts):
-            known, found = _on_accelerator(tensor, facts), facts.node(node)
-            if known is None or _is_forced(node) or (found is not None and facts.model.is_for_the_host(found)):
-                continue
-            value, likely = known
-            yield Report(
-                node,
-                f"`{facts.name_of(tensor)}` is {place_text(value.place)}, and `{facts.name_of(node.func)}` takes tensors "
-                "on cpu only: TypeError",
-                "likely" if likely else "certain",
-                notes=facts.notes(value.trail[-3:]),
-                change=_copied(tensor, value),
-            )
+        mixing = facts.mixing(node)
+        if mixing is None or mixing.sense is not Sense.HOST or _is_forced(node):
             return
+        operand = mixing.other
+        tensor = next((t for t in _converted(node, facts) if facts.node(t) is operand.node), None)
+        yield Report(
+            node,
+            f"`{text_of(operand, facts)}` is {place_text(operand.value.place)}, and `{facts.name_of(node.func)}` takes tensors "
+            "on cpu only: TypeError",
+            "likely" if is_likely(mixing) else "certain",
+            notes=(
+                *(Note(s.message, s.path, s.line, s.column + 1) for s in mixing.calls),
+                *facts.notes(operand.value.trail[-3:]),
+            ),
+            change=_copied(tensor, operand.value) if tensor is not None else None,
+        )
 
 
 def _converted(node: cst.Call, facts: Facts) -> list[cst.BaseExpression]:
@@ -104,19 +101,6 @@ def _converted(node: cst.Call, facts: Facts) -> list[cst.BaseExpression]:
 def _is_forced(node: cst.Call) -> bool:
     """`t.numpy(force=True)` copies by itself."""
     return any(a.keyword is not None and a.keyword.value == "force" for a in node.args)
-
-
-def _on_accelerator(node: cst.BaseExpression, facts: Facts) -> tuple[Value, bool] | None:
-    """(the value, likely) of a tensor that is off the host on every path that is known."""
-    value = facts.value(node)
-    if not _is_off_host(value):
-        return None
-    options = [v for _, v in value.alternatives()]
-    return options[0], any(v.likely for v in options)
-
-
-def _is_off_host(value: Value) -> bool:
-    return all(v.is_tensor and v.place.off_host for _, v in value.alternatives())
 
 
 def _copied(tensor: cst.BaseExpression, value: Value) -> Change | None:

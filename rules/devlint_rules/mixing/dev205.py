@@ -9,9 +9,7 @@ from devlint.lazy import cst, m
 from devlint.placement.mixing import Sense
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.mixing.apart import (
-    HOST_MAKERS,
-    NAMES_DEVICE,
-    USES_DEVICE,
+    MAKES_TENSORS,
     is_likely,
     moved,
     place_text,
@@ -62,8 +60,7 @@ class CrossDeviceIndex(Rule):
 
     code = "DEV205"
     name = "cross-device-index"
-    trigger = NAMES_DEVICE
-    needs = (USES_DEVICE, HOST_MAKERS)
+    trigger = MAKES_TENSORS
     event = "mixing"
     effect = Effect(raises="RuntimeError", words="indices should be either on cpu or on the same device")
     fix = "U"
@@ -73,7 +70,7 @@ class CrossDeviceIndex(Rule):
 
     def judge(self, node: cst.Subscript, facts: Facts) -> Iterator[Report]:
         mixing = facts.mixing(node)
-        if mixing is None or mixing.sense is not Sense.INDEX:
+        if mixing is None or mixing.sense is not Sense.INDEX or mixing.kept:
             return
         index = text_of(mixing.other, facts)
         edit = moved(mixing.other, '"cpu"', facts)

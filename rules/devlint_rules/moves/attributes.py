@@ -89,9 +89,18 @@ def set_elsewhere(attribute: str, constructor: FunctionModel, facts: Facts) -> b
             case ast.Attribute(attr=attr, ctx=ast.Store()) if attr == attribute or (
                 attr == "data" and isinstance(node.value, ast.Attribute) and node.value.attr == attribute
             ):
-                if facts.model.enclosing_scope(node) is not constructor.node:
+                scope = facts.model.enclosing_scope(node)
+                if scope is not constructor.node and not _is_of_another_class(node, scope, constructor, facts):
                     return True
     return False
+
+
+def _is_of_another_class(node: ast.Attribute, scope: ast.AST, constructor: FunctionModel, facts: Facts) -> bool:
+    """Whether a method of another class sets an attribute of its own."""
+    if not (isinstance(node.value, ast.Name) and node.value.id == "self") or not isinstance(scope, ast.FunctionDef):
+        return False
+    around = facts.model.source.function(scope).cls
+    return around is not None and around is not constructor.cls
 
 
 def after_super(statement: ast.stmt, constructor: FunctionModel) -> bool:

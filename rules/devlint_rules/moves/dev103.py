@@ -6,12 +6,11 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.findings import Edit, Note
+from devlint.findings import Edit
 from devlint.lazy import cst, m
-from devlint.placement.values import HOST, NONE, UNKNOWN, Kind, Value
+from devlint.placement.mixing import Mixing
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.moves import attributes
-from devlint_rules.moves.meetings import Meeting, meeting
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
@@ -101,9 +100,8 @@ class UnregisteredTensor(Rule):
         return cls is not None and found.name in attributes.read_by_methods(cls)
 
     def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
-        model.ensure(unit.scope)
         found = attributes.kept(unit.statement)
-        return found is not None and _host_tensor(model.value(found.value)) is not None
+        return found is not None and (found.target.lineno, found.target.col_offset) in model.kept
 
     def shape(self) -> m.BaseMatcherNode:
         return m.OneOf(m.Assign(targets=[m.AssignTarget(target=m.Attribute())]), m.AnnAssign(target=m.Attribute()))
@@ -114,26 +112,22 @@ class UnregisteredTensor(Rule):
         if found is None or constructor is None:
             return
         cls = attributes.module_class(found, facts)
-        made = _host_tensor(facts.model.value(found.value))
-        if cls is None or made is None or not _stays_there(facts.model.held(cls, found.name)):
-            return
-        if _reworks(found.value, found.name):
-            # `self.pe = self.pe.unsqueeze(0)`: told where it is made.
+        met = facts.model.kept.get((found.target.lineno, found.target.col_offset))
+        if cls is None or met is None:
             return
         if attributes.overrides(cls, MOVERS) or attributes.set_elsewhere(found.name, constructor, facts):
             return
-        if "set_default_" in facts.text.text:
-            # Factories may make their tensors elsewhere.
-            return
-        met = meeting(cls, found.name, made, facts)
-        if met is None:
-            return
+        function = facts.model.enclosing_scope(met.node)
+        where = function.name if not isinstance(function, ast.Module) else cls.name
         change = _registered(found, constructor, facts)
         yield Report(
             node.targets[0].target if isinstance(node, cst.Assign) else node.target,
-            f"`self.{found.name}` is a plain tensor, which `{cls.name}.to(device)` leaves on the host; it meets moved ones in `{met.function.name}`",
-            "likely" if made.likely or met.likely else "certain",
-            notes=(*facts.notes(made.trail), _note(met, facts)),
+            f"`self.{found.name}` is a plain tensor, which `{cls.name}.to(device)` leaves on the host; it meets moved ones in `{where}`",
+            "likely" if is_guess(met) else "certain",
+            notes=(
+                *facts.notes(met.host.value.trail[:-1]),
+                facts.note(f"meets moved tensors here, in `{where}`", met.node),
+            ),
             hint=None if change else "make it a buffer (`register_buffer`), or a parameter where it is trained",
             change=change,
         )
@@ -149,30 +143,14 @@ def _may_be_tensor(value: ast.expr, constructor: FunctionModel | None) -> bool:
     return isinstance(value, (ast.Call, ast.BinOp, ast.UnaryOp, ast.Subscript, ast.IfExp, ast.Attribute, ast.Compare))
 
 
-def _host_tensor(value: Value) -> Value | None:
-    """A tensor that surely is on the host, or None in its place."""
-    options = [v for _, v in value.alternatives() if v != NONE]
-    if options and all(v.kind is Kind.TENSOR and v.place == HOST for v in options):
-        return options[0]
-    return None
-
-
-def _stays_there(held: Value) -> bool:
-    """Whether an attribute may be a host tensor once the constructor is through, and nothing else that is known.
-
-    What was set on some paths only is unknown on the others.
-    """
-    options = [v for _, v in held.alternatives() if v != NONE and v != UNKNOWN]
-    return bool(options) and all(_host_tensor(v) is not None for v in options)
+def is_guess(met: Mixing) -> bool:
+    """Whether the tensor that it meets is one by its name or use alone."""
+    return met.host.value.likely or met.other.value.likely
 
 
 def _reworks(value: ast.expr, name: str) -> bool:
     """Whether an attribute's new value is made of its old one."""
     return any(isinstance(n, ast.Attribute) and n.attr == name for n in ast.walk(value))
-
-
-def _note(met: Meeting, facts: Facts) -> Note:
-    return facts.note(f"meets moved tensors here, in `{met.function.name}`", met.node)
 
 
 def _registered(found: attributes.Kept, constructor: FunctionModel, facts: Facts) -> Change | None:

@@ -1,0 +1,272 @@
+"""Needs that can't be met: operands that are at different places, found among what the scopes of a file ask for."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from devlint.placement.sources import FunctionModel, SourceModule
+from devlint.signatures.answers.silence import is_host_code, is_host_file
+from devlint.signatures.reading.reader import Reader
+from devlint.signatures.state.frame import Frame, Need
+from devlint.signatures.state.objects import KEPT
+from devlint.signatures.values.conditions import Condition
+from devlint.signatures.values.values import (
+    BATCH,
+    EMPTY,
+    HOST,
+    LIST,
+    MODULE,
+    RANKED,
+    TENSOR,
+    TUPLE,
+    UNKNOWN,
+    ZERO_DIM,
+    Place,
+    Step,
+    Value,
+    leaves,
+    steps_to,
+)
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One operand: the expression, and the value of it that is at odds."""
+
+    node: ast.expr
+    value: Value
+
+    @property
+    def trail(self) -> tuple[Step, ...]:
+        return steps_to(self.value.step)
+
+
+@dataclass(frozen=True)
+class Contradiction:
+    """An operation with two operands that can't be together.
+
+    `host` is the operand on the host, where one is; `other` the one that it meets. `by_itself` says that the function
+    alone shows it, whatever calls it.
+    """
+
+    sense: str
+    node: ast.expr | ast.AugAssign
+    name: str
+    host: Operand
+    other: Operand
+    # On some paths only.
+    sometimes: bool
+    certain: bool
+    function: FunctionModel | None
+    by_itself: bool
+    # The calls that lead there, the outermost first.
+    via: tuple[tuple[SourceModule, ast.Call], ...] = ()
+
+
+def contradictions(reader: Reader, source: SourceModule) -> list[Contradiction]:
+    """The contradictions of a file whose scopes were read: of each operation and tensor on the host, the surest one."""
+    found: dict[tuple[ast.AST, Step | None], Contradiction] = {}
+    for frame in reader.frames.get(source, ()):
+        for need in frame.needs:
+            for one in _judged(reader, frame, need):
+                told = _told_here(one, source)
+                if told is not None:
+                    key = (told.node, told.host.value.step)
+                    known = found.get(key)
+                    if known is None or _strength(told) > _strength(known):
+                        found[key] = told
+    return sorted(found.values(), key=_strength, reverse=True)
+
+
+def _strength(one: Contradiction) -> tuple[bool, bool, bool]:
+    return one.certain, not one.sometimes, not one.by_itself
+
+
+def _told_here(one: Contradiction, source: SourceModule) -> Contradiction | None:
+    """A contradiction where it is told: at the operation, or at the call that leads out of the file."""
+    if not one.via:
+        return one
+    for at, call in one.via:
+        if at is source:
+            # The operation itself, where it stands in the same file.
+            inside = one.function is not None and one.function.source is source
+            return one if inside else _at_call(one, call)
+    return None
+
+
+def _at_call(one: Contradiction, call: ast.Call) -> Contradiction:
+    return Contradiction(
+        one.sense, call, one.name, one.host, one.other, one.sometimes, one.certain, None, False, one.via
+    )  # fmt: skip
+
+
+def _judged(reader: Reader, frame: Frame, need: Need) -> Iterator[Contradiction]:
+    if need.sense == "host":
+        yield from _on_the_host(reader, frame, need)
+        return
+    if need.sense in ("index", "store"):
+        base, *indices = need.operands
+        for index in indices:
+            yield from _pairs(reader, frame, need, [base], [index], index=True)
+        return
+    for position, left in enumerate(need.operands):
+        yield from _pairs(reader, frame, need, [left], list(need.operands[position:]))
+
+
+Pair = tuple[ast.expr, Value]
+
+
+def _pairs(
+    reader: Reader, frame: Frame, need: Need, lefts: list[Pair], rights: list[Pair], *, index: bool = False
+) -> Iterator[Contradiction]:
+    atoms = reader.atoms
+    for left_node, left in lefts:
+        for right_node, right in rights:
+            same = left is right
+            if same and left.kind not in (TUPLE, LIST):
+                continue
+            for a_when, a in _placed(reader, frame, left, need):
+                for b_when, b in _placed(reader, frame, right, need):
+                    joint = atoms.both(need.path, atoms.both(a_when, b_when))
+                    if not joint or a.place == b.place:
+                        continue
+                    host, other = ((left_node, a, a_when), (right_node, b, b_when))
+                    if b.place == HOST:
+                        host, other = other, host
+                    if index and host[0] is not left_node:
+                        # An index may stay on the host.
+                        continue
+                    told = _apart(reader, frame, need, host, other, joint)
+                    if told is not None:
+                        yield told
+                        if not is_kept(told.host):
+                            return
+
+
+def _placed(reader: Reader, frame: Frame, value: Value, need: Need) -> Iterator[tuple[Condition, Value]]:
+    """The alternatives of an operand that are tensors, or modules, at a place that is known."""
+    for condition, option in leaves(value, reader.atoms):
+        if option.place.sort == "unknown":
+            continue
+        if option.kind in (TENSOR, BATCH, MODULE) or (option.kind is UNKNOWN and _is_tensor(frame, option, need)):
+            yield condition, option
+
+
+def _is_tensor(frame: Frame, value: Value, need: Need) -> bool:
+    """Whether an input of unknown kind is a tensor, going by what is done to it."""
+    path = value.path or (value.data if isinstance(value.data, tuple) else None)
+    if "computed" in value.tags or (path is not None and path in frame.tensors):
+        return True
+    return path is not None and path in frame.supposed and need.sense not in ("index", "store")
+
+
+def _counts(value: Value, need: Need) -> bool:
+    """Whether a tensor on the host can't stay there: those without dimensions may."""
+    if value.kind is MODULE or (need.any_rank and value.rank not in (ZERO_DIM, EMPTY)):
+        return True
+    return value.rank == RANKED or (value.kind is BATCH and value.rank != ZERO_DIM)
+
+
+def _apart(
+    reader: Reader,
+    frame: Frame,
+    need: Need,
+    host: tuple[ast.expr, Value, Condition],
+    other: tuple[ast.expr, Value, Condition],
+    joint: Condition,
+) -> Contradiction | None:
+    atoms = reader.atoms
+    (host_node, a, a_when), (other_node, b, b_when) = host, other
+    if a.place != HOST:
+        if not (a.place.off_host and b.place.off_host) or not _are_different(a.place, b.place):
+            return None
+    elif not (b.place.off_host or b.place.is_open) or not _counts(a, need):
+        return None
+    if need.sense == "store" and "integers" not in b.tags:
+        # A mask may be anywhere where a number is stored.
+        return None
+    if need.sense in ("index", "store") and not _is_index(b):
+        # A number that indexes: torch takes it from anywhere.
+        return None
+    if atoms.with_host(joint):
+        return None
+    sure = atoms.implies(need.path, a_when) and atoms.implies(need.path, b_when)
+    if not sure and need.via:
+        # What a function does on some of its paths is told where it stands.
+        return None
+    if not sure:
+        # One of them is so on all paths, or on all on which the other is: else what decides the one may decide the other.
+        a_path, b_path = atoms.both(need.path, a_when), atoms.both(need.path, b_when)
+        if not (atoms.implies(a_path, b_when) or atoms.implies(b_path, a_when)):
+            return None
+        if atoms.about_devices(a_when) and not atoms.implies(b_path, a_when):
+            return None
+    open_one = b.place.is_open
+    if open_one and not need.via and _is_nobodys(reader, need, a, b):
+        return None
+    likely = a.likely or b.likely or open_one or not sure or need.guarded
+    return Contradiction(
+        "index" if need.sense == "store" else need.sense,
+        need.node,
+        need.name,
+        Operand(host_node, a),
+        Operand(other_node, b),
+        not sure,
+        not likely,
+        need.function,
+        open_one and not need.via,
+        need.via,
+    )
+
+
+def _is_index(value: Value) -> bool:
+    """Whether what indexes has a dimension, as far as is known: of an input that is taken for granted."""
+    return value.rank == RANKED or value.kind is BATCH or (value.place.is_open and value.rank != ZERO_DIM)
+
+
+def _is_nobodys(reader: Reader, need: Need, host: Value, other: Value) -> bool:
+    """Whether a function that is told for itself alone is meant for the host, or isn't known well enough."""
+    if is_host_file(need.source.path):
+        return True
+    if need.function is None:
+        return False
+    if is_host_code(need.function):
+        return True
+    name = other.place.name
+    if other.place.sort == "input" and len(name) > 1 and other.kind is not TENSOR:
+        # A part of something of which nothing is known.
+        return True
+    verdicts = reader.verdicts.get(need.node, [])
+    private = need.function.name.startswith("_") or need.function.parent is not None
+    return bool(verdicts) and all(v == "together" for v in verdicts) and private
+
+
+def _are_different(a: Place, b: Place) -> bool:
+    first, second = str(a.name), str(b.name)
+    if first.partition(":")[0] != second.partition(":")[0]:
+        return True
+    return ":" in first and ":" in second and first != second
+
+
+def _on_the_host(reader: Reader, frame: Frame, need: Need) -> Iterator[Contradiction]:
+    """Something that wants host memory, given what is on an accelerator."""
+    for node, value in need.operands:
+        for when, option in _placed(reader, frame, value, need):
+            joint = reader.atoms.both(need.path, when)
+            if not joint or not option.place.off_host or reader.atoms.with_host(joint):
+                continue
+            if option.kind is MODULE:
+                continue
+            sure = reader.atoms.implies(need.path, when)
+            operand = Operand(node, option)
+            yield Contradiction(
+                "host", need.node, need.name, operand, operand, not sure, sure and not option.likely, need.function, False, need.via
+            )  # fmt: skip
+            return
+
+
+def is_kept(operand: Operand) -> bool:
+    """Whether a tensor is a plain attribute, which stays where it was made."""
+    return KEPT in operand.value.tags

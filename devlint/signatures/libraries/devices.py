@@ -1,0 +1,96 @@
+"""Device arguments: which place a string, a number, a `torch.device` or a name stands for."""
+
+from __future__ import annotations
+
+import ast
+
+from devlint.placement.devices import is_device_name, parse_device
+from devlint.signatures.state.call import Call
+from devlint.signatures.state.frame import Frame
+from devlint.signatures.values.values import (
+    BATCH,
+    CONSTANT,
+    DEVICE,
+    EITHER,
+    HOST,
+    NUMBER,
+    TENSOR,
+    UNKNOWN,
+    UNKNOWN_PLACE,
+    Place,
+    Value,
+    mapped,
+)
+
+CUDA = Place("accelerator", "cuda")
+
+
+def parse_place(text: str) -> Place | None:
+    """The place of a device string, or None."""
+    found = parse_device(text)
+    if found is None:
+        return None
+    return HOST if found.name == "cpu" else Place("accelerator", found.name)
+
+
+def device_from(frame: Frame, value: Value, node: ast.expr | None = None) -> Value | None:
+    """A device argument as a value of kind DEVICE, of several alternatives where it has them; None where it is no device.
+
+    A value with constant None inside says: no device was named.
+    """
+    if value.kind is EITHER:
+        options = [device_from(frame, option, node) for _, option in value.parts]
+        if all(o is None for o in options):
+            return None
+        return mapped(
+            value,
+            lambda option: device_from(frame, option, node) or Value(DEVICE, UNKNOWN_PLACE, likely=True),
+            frame.atoms,
+        )
+    match value.kind:
+        case "constant":
+            return _constant(value)
+        case "device":
+            return value
+        case "tensor" | "batch":
+            return Value(DEVICE, value.place, step=value.step, likely=True)
+        case "unknown" | "number":
+            return _by_name(value, node)
+        case "count":
+            return Value(DEVICE, CUDA, likely=True)
+    return None
+
+
+def _constant(value: Value) -> Value | None:
+    if value.data is None:
+        return value
+    if isinstance(value.data, bool):
+        return None
+    if isinstance(value.data, int):
+        return Value(DEVICE, Place("accelerator", f"cuda:{value.data}"))
+    place = parse_place(value.data) if isinstance(value.data, str) else None
+    return Value(DEVICE, place) if place is not None else None
+
+
+def _by_name(value: Value, node: ast.expr | None) -> Value | None:
+    """What is called like a device, or is a part of something under such a name."""
+    if value.path is not None:
+        last = str(value.path[-1]).strip(".[]'\"")
+        if is_device_name(ast.Name(last)) or (node is not None and is_device_name(node)):
+            return Value(DEVICE, Place("told", value.path), path=value.path, likely=True)
+    elif node is not None and is_device_name(node):
+        return Value(DEVICE, UNKNOWN_PLACE, likely=True)
+    return None
+
+
+def named_device(call: Call, position: int = -1, name: str = "device") -> Value | None:
+    """The device that a call's argument names; None where there is none, or it says None."""
+    pair = call.pair(position, name)
+    if pair is None:
+        return None
+    found = device_from(call.frame, pair[1], pair[0])
+    if found is not None and found.kind is CONSTANT:
+        return None
+    if found is None and pair[1].kind in (UNKNOWN, NUMBER, TENSOR, BATCH):
+        return Value(DEVICE, UNKNOWN_PLACE, likely=True)
+    return found

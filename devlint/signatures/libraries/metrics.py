@@ -1,0 +1,66 @@
+"""Metrics of torchmetrics: modules whose states meet what they are updated with."""
+
+from __future__ import annotations
+
+import ast
+
+from devlint.knowledge.metrics import is_metric, needs_one_device
+from devlint.signatures.state import containers
+from devlint.signatures.state.call import Call
+from devlint.signatures.state.frame import CONTENTS, PLACE, Frame
+from devlint.signatures.state.objects import place_of
+from devlint.signatures.values.values import (
+    DICT,
+    HOST,
+    LIST,
+    MODULE,
+    TENSOR,
+    TUPLE,
+    UNKNOWN,
+    UNKNOWN_PLACE,
+    Cell,
+    Value,
+    mapped,
+)
+
+
+def new_metric(call: Call, name: str) -> Value:
+    """A metric, or a collection of some: on the host."""
+    frame = call.frame
+    cell = Cell((frame.source.path, call.node.lineno, call.node.col_offset))
+    value = Value(MODULE, data=name, cell=cell)
+    torchs = name.startswith("torchmetrics.")
+    step = call.step(f"created on cpu by `{call.text}`")
+    frame.env[cell, PLACE] = Value(TENSOR, HOST if torchs else UNKNOWN_PLACE, step=step)
+    given = call.argument(0, "metrics")
+    if given is not None and given.kind in (LIST, TUPLE, DICT):
+        contents = containers.contents_of(frame, given)
+        if contents is not None:
+            frame.env[cell, CONTENTS] = contents
+    return value
+
+
+def is_metric_value(frame: Frame, value: Value) -> bool:
+    """Whether a module is a metric whose updates want everything on one device."""
+    name = value.data
+    if not isinstance(name, str) or not is_metric(name):
+        return False
+    if needs_one_device(name):
+        return True
+    contents = frame.slot(value, CONTENTS)
+    parts = contents.parts if contents is not None and contents.kind in (TUPLE, containers.ITEMS) else ()
+    return any(isinstance(p, Value) and p.kind is MODULE and is_metric_value(frame, p) for p in parts)
+
+
+def update(call: Call, metric: Value) -> Value:
+    """`metric.update(...)` or `metric(...)`."""
+    frame = call.frame
+    if is_metric_value(frame, metric):
+        held = mapped(
+            place_of(frame, metric), lambda p: Value(MODULE, p.place, data=metric.data, step=p.step), frame.atoms
+        )
+        owner = call.node.func.value if isinstance(call.node.func, ast.Attribute) else call.node.func
+        pairs = list(call.everything())
+        if pairs:
+            frame.need("call", call.node, ast.unparse(call.node.func), pairs[0], (owner, held))
+    return Value(UNKNOWN)

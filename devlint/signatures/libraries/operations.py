@@ -1,0 +1,173 @@
+"""Functions and methods of torch, as the facts about operators tell: what they ask of their tensors, and what they give."""
+
+from __future__ import annotations
+
+import ast
+
+from devlint.knowledge.operators import ModuleFacts, Operator, operator
+from devlint.signatures.state import containers
+from devlint.signatures.state.call import Call
+from devlint.signatures.values.values import (
+    A_NUMBER,
+    BATCH,
+    CONSTANT,
+    DEVICE,
+    EITHER,
+    HOST,
+    LIST,
+    NUMBER,
+    OUTCOME,
+    RANKED,
+    TENSOR,
+    TUPLE,
+    UNKNOWN,
+    UNKNOWN_PLACE,
+    ZERO_DIM,
+    Value,
+    mapped,
+    rank_of,
+    ranked_like,
+)
+
+Named = tuple[str, ast.expr, Value]
+_NO_TENSORS = (CONSTANT, NUMBER, OUTCOME, DEVICE, "count", "range")
+
+
+def operands_of(call: Call, facts: Operator | ModuleFacts) -> list[Named]:
+    """The arguments of a call that may be tensors, or lists of them, each under its parameter's name."""
+    found: list[Named] = []
+    for position, (node, value) in enumerate(call.given):
+        for name, part_node, part in _spread(call, facts.params.at(position), node, value, facts):
+            found.append((name, part_node, part))
+    for name, (node, value) in call.keywords.items():
+        found += _spread(call, (name,), node, value, facts)
+    return found
+
+
+def _spread(
+    call: Call, names: tuple[str, ...], node: ast.expr, value: Value, facts: Operator | ModuleFacts
+) -> list[Named]:
+    if value.kind in _NO_TENSORS or not names:
+        return []
+    # Overloads give a position several names: what the facts speak of is the tensor.
+    telling = facts.together | facts.host_ok | facts.host_only
+    name = next((n for n in names if n in telling), names[0])
+    if value.kind in (LIST, TUPLE):
+        contents = containers.contents_of(call.frame, value)
+        if contents is None:
+            return []
+        parts = [p for p in contents.parts if isinstance(p, Value) and contents.kind in (TUPLE, containers.EACH)]
+        spelt = node.elts if isinstance(node, (ast.List, ast.Tuple)) else None
+        if spelt is not None and len(spelt) == len(parts):
+            return [(name, n, p) for n, p in zip(spelt, parts, strict=True)]
+        return [(name, node, Value(TUPLE, parts=tuple(parts)))]
+    return [(name, node, value)]
+
+
+def apply(call: Call, facts: Operator, operands: list[Named]) -> Value:
+    """What an operator gives for some operands; what it asks of them is noted."""
+    note(call, facts, operands, _short(facts.name))
+    frame = call.frame
+    # What is refused apart is computed from together; of others it is the first that decides.
+    joined = [v for name, _, v in operands if name in facts.together]
+    if facts.result in ("first", "data", "to") or not joined:
+        joined = [v for _, _, v in operands[:1]]
+    rank = _rank(call, facts, operands)
+    if facts.result == "host":
+        return Value(
+            TENSOR, HOST, rank=RANKED if facts.at_least_1 else "", step=call.step(f"given on cpu by `{call.text}`")
+        )
+    parts = [p for v in joined[:4] for p in _tensors(v)]
+    whole = frame.reader.together(frame, call.node, *parts[:4]) if parts else Value(TENSOR, UNKNOWN_PLACE)
+    made = mapped(whole, lambda v: _computed(v, rank), frame.atoms)
+    return _shaped(call, facts, made)
+
+
+def note(call: Call, facts: Operator | ModuleFacts, operands: list[Named], shown: str) -> None:
+    """Notes what an operator asks of its operands."""
+    frame = call.frame
+    together = [(node, value) for name, node, value in operands if name in facts.together]
+    for _, value in together[:1]:
+        for _, option in value.options():
+            frame.is_tensor(option)
+    if together:
+        any_rank = not facts.zero_dim_ok
+        if len(together) > 1 or together[0][1].kind is TUPLE:
+            frame.need("operation", call.node, shown, *together, any_rank=any_rank)
+        for name, node, value in operands:
+            if name in facts.host_ok:
+                # It may stay on the host; on an accelerator it wants the others there.
+                frame.need("index", call.node, shown, together[0], (node, value))
+    for name, node, value in operands:
+        if name in facts.host_only:
+            frame.need("host", call.node, shown, (node, value))
+
+
+def _short(name: str) -> str:
+    return f".{name.removeprefix('torch.Tensor.')}" if name.startswith("torch.Tensor.") else name
+
+
+def _tensors(value: Value) -> list[Value]:
+    if value.kind is TUPLE:
+        return [p for p in value.parts[:4] if isinstance(p, Value) and p.kind in (TENSOR, UNKNOWN, BATCH, EITHER)]
+    return [value] if value.kind in (TENSOR, UNKNOWN, BATCH, EITHER, "array") else []
+
+
+def _computed(value: Value, rank: object) -> Value:
+    if value.kind in (TENSOR, UNKNOWN, BATCH):
+        likely = value.likely or value.kind is not TENSOR
+        return Value(TENSOR, value.place, rank=rank, likely=likely, step=value.step)
+    return Value(TENSOR, UNKNOWN_PLACE, rank=rank)
+
+
+def _rank(call: Call, facts: Operator, operands: list[Named]) -> object:
+    """The rank of a result: surely some dimension, none, or as many as the first operand has."""
+    if facts.at_least_1:
+        return RANKED
+    if facts.rank == "zero":
+        told = facts.rank_unless & call.keywords.keys()
+        placed = any(facts.params.at(i) and set(facts.params.at(i)) & facts.rank_unless for i in range(len(call.given)))
+        return "" if told or placed or call.open_ended else ZERO_DIM
+    if not operands:
+        return ""
+    if facts.rank == "keeps":
+        ranks = [rank_of(v) for name, _, v in operands if name in facts.together or name == operands[0][0]]
+        if any(r == RANKED for r in ranks):
+            return RANKED
+        if all(r == ZERO_DIM for r in ranks):
+            return ZERO_DIM
+        return ranked_like(operands[0][2]) if len(ranks) == 1 else ""
+    return ""
+
+
+def _shaped(call: Call, facts: Operator, made: Value) -> Value:
+    """A tensor as the operator gives it: alone, several of them, or with something else."""
+    kind = facts.kind
+    told = facts.tuple_with & call.keywords.keys()
+    placed = any(
+        set(facts.params.at(i)) & facts.tuple_with and call.given[i][1].kind in (CONSTANT, NUMBER)
+        for i in range(len(call.given))
+    )
+    if facts.tuple_with and (told or placed):
+        return Value(TUPLE, parts=(made, made))
+    if facts.parts:
+        return Value(
+            TUPLE,
+            parts=tuple(
+                made if p in ("tensor", "batch") else A_NUMBER if p != "tensors" else Value(TUPLE, parts=(made, made))
+                for p in facts.parts
+            ),
+        )
+    if kind == "tensors":
+        count = len(facts.part_dtypes)
+        if count > 1:
+            return Value(TUPLE, parts=(made,) * count)
+        return containers.made(call.frame, LIST, Value(containers.EACH, parts=(made,)), call.node)
+    if kind == "batch":
+        if facts.name == "torch.where" and len(call.given) == 1:
+            return containers.made(call.frame, LIST, Value(containers.EACH, parts=(made,)), call.node)
+        return made
+    return made if kind == "tensor" else A_NUMBER
+
+
+__all__ = ["apply", "note", "operands_of", "operator"]

@@ -1,0 +1,314 @@
+"""Python's own functions, NumPy, and what wants its arguments on the host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from devlint.knowledge import ecosystem
+from devlint.signatures.state import containers
+from devlint.signatures.state.call import Call
+from devlint.signatures.state.objects import attribute, store_attribute
+from devlint.signatures.values.conditions import TRUE
+from devlint.signatures.values.values import (
+    A_NUMBER,
+    ARRAY,
+    CONSTANT,
+    DICT,
+    FUNCTION,
+    HOST,
+    LIST,
+    NEVER,
+    NONE,
+    NOTHING,
+    NUMBER,
+    OUTCOME,
+    SUPER,
+    TUPLE,
+    UNKNOWN,
+    Value,
+    constant,
+    mapped,
+)
+
+Meaning = Callable[[Call], Value]
+
+
+def meaning(name: str) -> Meaning | None:
+    """What calls of Python's, NumPy's and such names do; None where nothing is known."""
+    plain = name.removeprefix("builtins.")
+    if plain in SPECIAL:
+        return SPECIAL[plain]
+    if name in ecosystem.PASSING_ITERATORS or plain in ecosystem.PASSING_ITERATORS:
+        return _first
+    if name.startswith("numpy."):
+        return partial(_numpy, name=name)
+    if name.startswith(_HOST_PACKAGES):
+        return partial(_hosted, name=name)
+    if name.startswith(("math.", "os.", "time.", "logging.", "random.", "sys.", "json.", "re.", "argparse.")):
+        return _math if name.startswith("math.") else None
+    return None
+
+
+# Packages whose functions turn tensors into arrays.
+_HOST_PACKAGES = ("scipy.", "sklearn.", "cv2.", "matplotlib.", "pandas.", "seaborn.", "PIL.", "skimage.")
+_HARMLESS = frozenset(
+    {"numpy.prod", "numpy.isscalar", "numpy.ndim", "numpy.shape", "numpy.random.seed", "numpy.product"}
+)
+
+
+def _numpy(call: Call, name: str) -> Value:
+    if name not in _HARMLESS:
+        _on_the_host(call, name)
+    if name in ("numpy.prod", "numpy.isscalar", "numpy.random.rand", "numpy.random.uniform", "numpy.random.randint"):
+        return A_NUMBER
+    return Value(ARRAY, HOST)
+
+
+def _hosted(call: Call, name: str) -> Value:
+    if name.startswith(("matplotlib.", "pandas.", "scipy.", "sklearn.", "cv2.", "seaborn.")):
+        _on_the_host(call, name)
+    return NOTHING
+
+
+def _on_the_host(call: Call, name: str) -> None:
+    for node, value in call.everything():
+        for _, option in value.options():
+            if option.kind in ("tensor", UNKNOWN, "batch"):
+                call.frame.need("host", call.node, name, (node, value))
+                break
+
+
+def _math(call: Call) -> Value:
+    return A_NUMBER
+
+
+def _first(call: Call) -> Value:
+    return call.given[0][1] if call.given else NOTHING
+
+
+def _number(call: Call) -> Value:
+    return A_NUMBER
+
+
+def _range(call: Call) -> Value:
+    given = call.positional_values
+    if len(given) == 1 and given[0].kind is CONSTANT and isinstance(given[0].data, int):
+        return Value("range", data=max(given[0].data, 0))
+    return A_NUMBER
+
+
+def _listed(call: Call, kind: str) -> Value:
+    if not call.given:
+        empty = Value(containers.ITEMS, data=()) if kind is DICT else Value(TUPLE)
+        return containers.made(call.frame, kind, empty, call.node) if kind is not TUPLE else Value(TUPLE)
+    given = call.given[0][1]
+    if kind is TUPLE and given.kind is TUPLE:
+        return given
+
+    def plain(option: Value) -> Value:
+        contents = containers.contents_of(call.frame, option)
+        if contents is None or contents.kind not in (TUPLE, containers.EACH) or option.kind is DICT:
+            contents = Value(containers.EACH, parts=(containers.element(call.frame, option),))
+        if kind is TUPLE:
+            return contents if contents.kind is TUPLE else containers.made(call.frame, LIST, contents, call.node)
+        return containers.made(call.frame, LIST, contents, call.node)
+
+    return mapped(given, plain, call.frame.atoms)
+
+
+def _dict(call: Call) -> Value:
+    frame = call.frame
+    table: dict[object, Value] | None = {}
+    for _, value in call.given:
+        contents = containers.contents_of(frame, value)
+        if contents is not None and contents.kind is containers.ITEMS and table is not None:
+            table |= dict(zip(contents.data, contents.parts, strict=True))
+        else:
+            table = None
+    if table is None or call.open_ended:
+        return containers.made(frame, DICT, Value(containers.EACH, parts=(NOTHING,)), call.node)
+    table |= {name: value for name, (_, value) in call.keywords.items()}
+    return containers.made(
+        frame, DICT, Value(containers.ITEMS, data=tuple(table), parts=tuple(table.values())), call.node
+    )
+
+
+def _enumerate(call: Call) -> Value:
+    frame = call.frame
+    given = call.given[0][1] if call.given else NOTHING
+    contents = containers.contents_of(frame, given)
+    if contents is not None and contents.kind is TUPLE and len(contents.parts) <= containers.MAX_UNROLLED:
+        parts = tuple(Value(TUPLE, parts=(constant(i), p)) for i, p in enumerate(contents.parts))
+        return containers.made(frame, LIST, Value(TUPLE, parts=parts), call.node)
+    each = containers.element(frame, given)
+    return containers.made(
+        frame,
+        LIST,
+        Value(containers.EACH, parts=(Value(TUPLE, parts=(A_NUMBER, NOTHING if each is NEVER else each)),)),
+        call.node,
+    )
+
+
+def _zip(call: Call) -> Value:
+    frame = call.frame
+    held = [containers.contents_of(frame, v) for _, v in call.given]
+    if held and all(c is not None and c.kind is TUPLE for c in held):
+        rows = zip(*(c.parts for c in held if c is not None), strict=False)
+        parts = tuple(Value(TUPLE, parts=tuple(row)) for row in rows)
+        if len(parts) <= containers.MAX_UNROLLED:
+            return containers.made(frame, LIST, Value(TUPLE, parts=parts), call.node)
+    each = tuple(containers.element(frame, v) for _, v in call.given)
+    return containers.made(
+        frame,
+        LIST,
+        Value(containers.EACH, parts=(Value(TUPLE, parts=tuple(NOTHING if e is NEVER else e for e in each)),)),
+        call.node,
+    )
+
+
+def _next(call: Call) -> Value:
+    return containers.element(call.frame, call.given[0][1]) if call.given else NOTHING
+
+
+def _getattr(call: Call) -> Value:
+    owner, name = call.argument(0), call.argument(1)
+    if owner is None or name is None or name.kind is not CONSTANT or not isinstance(name.data, str):
+        return NOTHING
+    found = attribute(call.frame, owner, name.data)
+    if len(call.given) > 2:
+        # It may lack it.
+        return NOTHING if found.kind in (UNKNOWN,) else found
+    return found
+
+
+def _setattr(call: Call) -> Value:
+    owner, name, value = call.argument(0), call.argument(1), call.argument(2)
+    if owner is None or value is None or name is None:
+        return NONE
+    if name.kind is CONSTANT and isinstance(name.data, str):
+        store_attribute(call.frame, owner, name.data, value)
+    else:
+        for key in [k for k in call.frame.env if isinstance(k, tuple) and k[0] == owner.identity]:
+            call.frame.env[key] = NOTHING
+        call.frame.displace(owner, 0)
+    return NONE
+
+
+def _super(call: Call) -> Value:
+    frame = call.frame
+    cls = frame.reader.class_around(frame)
+    me = frame.reader.self_of(frame)
+    if cls is None or me is None:
+        return NOTHING
+    return Value(SUPER, data=cls, parts=(me,))
+
+
+def _partial(call: Call) -> Value:
+    if not call.given:
+        return NOTHING
+    inner = call.given[0][1]
+    return Value(
+        "partial",
+        data=tuple(call.keywords),
+        parts=(inner, *call.positional_values[1:], *(v for _, v in call.keywords.values())),
+    )
+
+
+def _map(call: Call) -> Value:
+    frame = call.frame
+    if len(call.given) < 2:
+        return NOTHING
+    contents = containers.contents_of(frame, call.given[1][1])
+    mapped_call = call.given[0][1]
+    if mapped_call.kind is FUNCTION and contents is not None and contents.kind is TUPLE and len(call.given) == 2:
+        results = tuple(frame.reader.call_with(call, mapped_call, [part]) for part in contents.parts)
+        return containers.made(frame, LIST, Value(TUPLE, parts=results), call.node)
+    each = [containers.element(frame, v) for _, v in call.given[1:]]
+    result = frame.reader.call_with(call, mapped_call, [NOTHING if e is NEVER else e for e in each])
+    return containers.made(frame, LIST, Value(containers.EACH, parts=(result,)), call.node)
+
+
+def _bool(call: Call) -> Value:
+    if not call.given:
+        return constant(False)
+    told = frame_truth(call)
+    return told
+
+
+def frame_truth(call: Call) -> Value:
+    condition = call.frame.reader.truth(call.frame, call.given[0][1])
+    if condition == TRUE:
+        return constant(True)
+    return Value(OUTCOME, data=condition) if condition else constant(False)
+
+
+def _text(call: Call) -> Value:
+    given = call.given[0][1] if call.given else NOTHING
+    return given if given.kind in ("device", "device type") else Value(NUMBER)
+
+
+def _sum(call: Call) -> Value:
+    """`sum(tensors)`."""
+    frame = call.frame
+    given = call.given[0][1] if call.given else NOTHING
+    each = containers.element(frame, given)
+    return mapped(
+        each,
+        lambda v: (
+            v.but(path=None, tags=frozenset()) if v.kind == "tensor" else A_NUMBER if v.kind is NUMBER else NOTHING
+        ),
+        frame.atoms,
+    )
+
+
+def _extreme(call: Call) -> Value:
+    kinds = {v.kind for v in call.positional_values}
+    return A_NUMBER if kinds <= {NUMBER, CONSTANT, "count"} else NOTHING
+
+
+def _copied(call: Call) -> Value:
+    """`copy.deepcopy(x)`: another thing at the same place."""
+    return call.frame.reader.copied(call.frame, call.given[0][1], call.node) if call.given else NOTHING
+
+
+def _len(call: Call) -> Value:
+    given = call.given[0][1] if call.given else NOTHING
+    contents = containers.contents_of(call.frame, given)
+    if contents is not None and contents.kind in (TUPLE, containers.ITEMS) and not call.frame.breaks:
+        return constant(len(contents.parts))
+    path = given.path
+    return Value(NUMBER, path=(*path, "#len") if path else None)
+
+
+SPECIAL: dict[str, Meaning] = {
+    **dict.fromkeys(("int", "float", "round", "ord", "hash", "id", "divmod", "pow"), _number),
+    "len": _len,
+    "range": _range,
+    "list": partial(_listed, kind=LIST),
+    "tuple": partial(_listed, kind=TUPLE),
+    "set": partial(_listed, kind=LIST),
+    "frozenset": partial(_listed, kind=LIST),
+    "collections.deque": partial(_listed, kind=LIST),
+    "dict": _dict,
+    "collections.OrderedDict": _dict,
+    "enumerate": _enumerate,
+    "zip": _zip,
+    "next": _next,
+    "getattr": _getattr,
+    "setattr": _setattr,
+    "super": _super,
+    "functools.partial": _partial,
+    "map": _map,
+    "bool": _bool,
+    "str": _text,
+    "sum": _sum,
+    "min": _extreme,
+    "max": _extreme,
+    "abs": _first,
+    "print": lambda call: NONE,
+    "copy.deepcopy": _copied,
+    "copy.copy": _copied,
+    "isinstance": lambda call: NOTHING,
+    "vars": lambda call: NOTHING,
+}

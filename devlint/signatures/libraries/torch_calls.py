@@ -1,0 +1,509 @@
+"""What calls of torch mean: factories, functions, devices, and everything that is made outside of classes of the project."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable
+from functools import lru_cache, partial
+
+from devlint.knowledge import canonical, ecosystem, torch_knowledge
+from devlint.signatures.libraries.devices import CUDA, device_from, named_device
+from devlint.knowledge.metrics import is_metric
+from devlint.signatures.libraries.metrics import new_metric
+from devlint.signatures.libraries.operations import apply, operands_of, operator
+from devlint.signatures.libraries.torch_modules import new_module, wrapped
+from devlint.signatures.state import containers
+from devlint.signatures.state.call import Call
+from devlint.signatures.state.objects import KEPT, PARAMETER, REGISTERED, move
+from devlint.signatures.values.values import (
+    A_NUMBER,
+    ARRAY,
+    BATCH,
+    CONSTANT,
+    DEVICE,
+    EITHER,
+    EMPTY,
+    GENERATOR,
+    HOST,
+    LIST,
+    LOADER,
+    NOTHING,
+    NUMBER,
+    OUTCOME,
+    RANKED,
+    TENSOR,
+    TUPLE,
+    UNKNOWN,
+    UNKNOWN_PLACE,
+    ZERO_DIM,
+    Place,
+    Value,
+    constant,
+    leaves,
+    mapped,
+    rank_of,
+)
+
+Meaning = Callable[[Call], Value]
+
+
+@lru_cache(maxsize=20_000)
+def meaning(name: str) -> Meaning | None:
+    """What calls of something of torch, or of the libraries around it, do; None where nothing is known."""
+    name = canonical(name)
+    special = SPECIAL.get(name)
+    if special is not None:
+        return special
+    knowledge = torch_knowledge()
+    if name in knowledge.factories:
+        return partial(factory, name=name)
+    if name in knowledge.functions:
+        return partial(function, name=name)
+    if name in knowledge.wrappers:
+        return partial(wrapped, name=name)
+    if name in knowledge.modules or name.startswith(ecosystem.MODULE_FACTORIES) or is_pretrained(name):
+        return partial(new_module, name=name)
+    if is_metric(name):
+        return partial(new_metric, name=name)
+    if name in knowledge.loaders:
+        return _loader
+    if name in ecosystem.TENSOR_TYPES:
+        return partial(_legacy, place=HOST)
+    if re.fullmatch(r"torch\.cuda\.\w+Tensor", name):
+        return partial(_legacy, place=CUDA)
+    if name.startswith(("torch.cuda.", "torch.distributed.", "torch.backends.")):
+        return lambda call: A_NUMBER
+    return None
+
+
+def is_pretrained(name: str) -> bool:
+    return name.endswith(".from_pretrained") and name.startswith(ecosystem.PRETRAINED_PACKAGES)
+
+
+# -- factories ---------------------------------------------------------------------------------------------------------
+
+
+def factory(call: Call, name: str) -> Value:
+    """A new tensor: where `device=` says, on the host if it says nothing."""
+    made = _made(call, name)
+    return mapped(made, lambda v: v.but(tags=v.tags | INTEGERS), call.frame.atoms) if name in _INTEGERS else made
+
+
+# Tensors of numbers that can be indices, and no masks.
+INTEGERS = frozenset({"integers"})
+_INTEGERS = frozenset({"torch.arange", "torch.randint", "torch.randperm"})
+
+
+def _made(call: Call, name: str) -> Value:
+    rank = rank_made(call, name)
+    device = named_device(call)
+    if device is None and (call.open_ended and (not call.node.args or _has_double_star(call))):
+        return Value(TENSOR, UNKNOWN_PLACE, likely=True, rank=rank)
+    if device is None and name in _TAKING_DATA:
+        return _from_data(call, rank, name)
+    if device is None:
+        if call.frame.source.sets_default_device:
+            return Value(TENSOR, UNKNOWN_PLACE, likely=True, rank=rank)
+        return Value(TENSOR, HOST, rank=rank, step=call.step(f"created on cpu by `{call.text}`"))
+    return mapped(device, lambda d: _made_at(call, d, rank), call.frame.atoms)
+
+
+def _has_double_star(call: Call) -> bool:
+    return any(k.arg is None for k in call.node.keywords)
+
+
+def _made_at(call: Call, device: Value, rank: str) -> Value:
+    if device.kind is CONSTANT:
+        return Value(TENSOR, HOST, rank=rank, step=call.step(f"created on cpu by `{call.text}`"))
+    step = call.step(f"created there by `{call.text}`", device.step)
+    if device.place.sort in ("host", "accelerator"):
+        step = call.step(f"created on {device.place.name} by `{call.text}`")
+    return Value(TENSOR, device.place, rank=rank, step=step, likely=device.likely)
+
+
+_TAKING_DATA = frozenset({"torch.tensor", "torch.as_tensor", "torch.asarray"})
+
+
+def _from_data(call: Call, rank: str, name: str) -> Value:
+    """`torch.tensor(data)`: where the data is, if that is a tensor."""
+    data = call.argument(0, "data") or NOTHING
+
+    def plain(option: Value) -> Value:
+        if option.kind in (TENSOR, BATCH):
+            return Value(TENSOR, option.place, rank=option.rank, step=option.step, likely=option.likely)
+        if option.kind is UNKNOWN:
+            return Value(UNKNOWN, UNKNOWN_PLACE, data=option.path or option.data, likely=True)
+        found = rank
+        if option.kind in (NUMBER, CONSTANT) and not isinstance(option.data, str):
+            found = ZERO_DIM if option.kind is CONSTANT else ""
+        return Value(
+            TENSOR, HOST, rank=found, likely=option.kind not in (CONSTANT, NUMBER, LIST, TUPLE, ARRAY),
+            step=call.step(f"created on cpu by `{call.text}`"),
+        )  # fmt: skip
+
+    del name
+    return mapped(data, plain, call.frame.atoms)
+
+
+# Factories whose result has a dimension whatever they are given.
+_ALWAYS_RANKED = re.compile(
+    r"torch\.(arange|range|linspace|logspace|eye|randperm|\w+_window|tr\w+_indices|from_numpy|frombuffer|sparse\w*)"
+)
+_SIZED = frozenset({"torch.zeros", "torch.ones", "torch.empty", "torch.rand", "torch.randn", "torch.full"})
+
+
+def rank_made(call: Call, name: str) -> str:
+    """Whether a factory's result surely has a dimension, or none."""
+    if _ALWAYS_RANKED.fullmatch(name):
+        return RANKED
+    sizes = call.node.args
+    if name == "torch.full":
+        sizes = sizes[:1]
+    elif name == "torch.randint":
+        sizes = [a for a in sizes if isinstance(a, (ast.Tuple, ast.List))] or sizes[-1:]
+    named = call.keywords.get("size")
+    if named is not None:
+        sizes = [named[0]]
+    if name in _TAKING_DATA:
+        first = call.argument(0, "data")
+        if first is not None and first.kind in (LIST, TUPLE):
+            contents = containers.contents_of(call.frame, first)
+            return RANKED if contents is not None and (contents.kind != TUPLE or contents.parts) else EMPTY
+        return ""
+    if not sizes:
+        return ""
+    if len(sizes) == 1 and isinstance(sizes[0], (ast.Tuple, ast.List)):
+        parts = sizes[0].elts
+        if not parts:
+            return ZERO_DIM
+        return EMPTY if any(_is_zero(p) for p in parts) else RANKED
+    if name in _SIZED or name == "torch.randint":
+        if any(_is_zero(s) for s in sizes):
+            # It stands for nothing, and whatever takes it may leave it aside.
+            return EMPTY
+        if len(sizes) == 1 and isinstance(sizes[0], ast.Starred):
+            return RANKED
+        return RANKED
+    return ""
+
+
+def _is_zero(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value == 0
+
+
+def _legacy(call: Call, place: Place) -> Value:
+    """`torch.FloatTensor(...)`, `torch.cuda.FloatTensor(...)`."""
+    step = call.step(f"created on {place.name} by `{call.text}`")
+    rank = RANKED
+    if call.node.args and isinstance(call.node.args[0], ast.List) and not call.node.args[0].elts:
+        rank = ""
+    if call.given and place == HOST and call.given[0][1].kind in (TENSOR, UNKNOWN):
+        # `torch.Tensor(t)` of a tensor is where that is.
+        first = call.given[0][1]
+        if first.kind is TENSOR:
+            return Value(TENSOR, first.place, rank=first.rank, likely=True, step=first.step)
+        if len(call.given) == 1:
+            return Value(TENSOR, HOST, rank="", likely=True, step=step)
+    return Value(TENSOR, place, rank=rank, step=step)
+
+
+def _variable(call: Call) -> Value:
+    """`Variable(t)` is the tensor itself; `nn.Parameter(t)` one that modules register."""
+    return call.argument(0, "data") or NOTHING
+
+
+def _parameter(call: Call) -> Value:
+    given = call.argument(0, "data")
+    if given is None:
+        return Value(TENSOR, HOST, tags=frozenset({PARAMETER}), step=call.step("created on cpu by `Parameter`"))
+
+    def registered(option: Value) -> Value:
+        if option.kind is TENSOR:
+            return option.but(tags=(option.tags - {KEPT}) | {PARAMETER}, path=None)
+        return Value(TENSOR, option.place, tags=frozenset({PARAMETER}), likely=True, step=option.step)
+
+    return mapped(given, registered, call.frame.atoms)
+
+
+# -- functions ---------------------------------------------------------------------------------------------------------
+
+
+def function(call: Call, name: str) -> Value:
+    """A function of torch on tensors."""
+    knowledge = torch_knowledge()
+    frame = call.frame
+    facts = operator(name)
+    device = named_device(call)
+    if device is not None and (name.endswith("_like") or name in knowledge.factories):
+        pairs = tensor_arguments(call)
+        rank = rank_of(pairs[0][1]) if pairs else ""
+        return mapped(device, lambda d: _made_at(call, d, rank), frame.atoms)
+    if facts is not None:
+        return apply(call, facts, operands_of(call, facts))
+    pairs = tensor_arguments(call)
+    returned = knowledge.functions.get(name, "tensor")
+    result = frame.reader.together(frame, call.node, *_parts(call, pairs[:1]))
+    made = mapped(result, lambda v: _result(v, ""), frame.atoms)
+    match returned:
+        case "tensor" | "batch":
+            return made
+        case "tensors":
+            return containers.made(frame, LIST, Value(containers.EACH, parts=(made,)), call.node)
+        case "scalar":
+            return A_NUMBER
+        case "device":
+            return Value(DEVICE, UNKNOWN_PLACE)
+    return NOTHING
+
+
+def tensor_arguments(call: Call) -> list[tuple[ast.expr, Value]]:
+    """The arguments that may be tensors, or lists of them."""
+    found = []
+    for node, value in call.everything():
+        if value.kind in (CONSTANT, NUMBER, OUTCOME, DEVICE):
+            continue
+        if value.kind in (LIST, TUPLE):
+            contents = containers.contents_of(call.frame, value)
+            if contents is None:
+                continue
+            spelt = node.elts if isinstance(node, (ast.List, ast.Tuple)) else None
+            if contents.kind is TUPLE and spelt is not None and len(spelt) == len(contents.parts):
+                found += list(zip(spelt, contents.parts, strict=True))
+            elif contents.kind in (TUPLE, containers.EACH):
+                found.append((node, Value(TUPLE, parts=tuple(p for p in contents.parts if isinstance(p, Value)))))
+            continue
+        found.append((node, value))
+    return found
+
+
+def _parts(call: Call, pairs: list[tuple[ast.expr, Value]]) -> list[Value]:
+    """The tensors that a result may be computed from, tuples looked into."""
+    found: list[Value] = []
+    for _, value in pairs[:4]:
+        if value.kind is TUPLE:
+            found += [v for v in value.parts[:4] if v.kind in (TENSOR, UNKNOWN, BATCH, EITHER)]
+        elif value.kind in (TENSOR, UNKNOWN, BATCH, EITHER, ARRAY):
+            found.append(value)
+    return found
+
+
+def _result(value: Value, rank: str) -> Value:
+    if value.kind is TENSOR:
+        return value.but(rank=rank, path=None, tags=frozenset(), data=None)
+    if value.kind is UNKNOWN:
+        # What functions of torch give are tensors, where what they were given is.
+        return Value(TENSOR, value.place, likely=True, rank=rank, step=value.step)
+    if value.kind is BATCH:
+        return Value(TENSOR, value.place, likely=True, rank=rank, step=value.step)
+    return Value(TENSOR, UNKNOWN_PLACE, rank=rank)
+
+
+# -- devices -----------------------------------------------------------------------------------------------------------
+
+
+def _device(call: Call) -> Value:
+    pair = call.pair(0, "device") or call.pair(0, "type")
+    if pair is None:
+        return Value(DEVICE, UNKNOWN_PLACE, likely=True)
+    found = device_from(call.frame, pair[1], pair[0])
+    if found is None:
+        return Value(DEVICE, UNKNOWN_PLACE, likely=True, path=pair[1].path)
+    index = call.argument(1, "index")
+    if index is not None and index.kind is CONSTANT and isinstance(index.data, int):
+        return mapped(found, lambda d: _indexed(d, index.data), call.frame.atoms)
+    return found
+
+
+def _indexed(device: Value, index: int) -> Value:
+    if device.place.off_host and ":" not in str(device.place.name):
+        return device.but(place=Place("accelerator", f"{device.place.name}:{index}"))
+    return device
+
+
+def _available(call: Call) -> Value:
+    """Whether there is an accelerator: all that is told is told of a machine that has one."""
+    return constant(True)
+
+
+def _mps_available(call: Call) -> Value:
+    return Value(OUTCOME, data=call.frame.atoms.literal(("mps",), False))
+
+
+def _generator(call: Call) -> Value:
+    device = named_device(call, 0)
+    if device is None:
+        return Value(GENERATOR, UNKNOWN_PLACE if call.given else HOST, step=call.step("made for cpu"))
+    return mapped(
+        device,
+        lambda d: Value(GENERATOR, d.place, likely=d.likely, step=call.step(f"made for {d.place.name}")),
+        call.frame.atoms,
+    )
+
+
+# -- loading, batches, loaders -----------------------------------------------------------------------------------------
+
+
+def _loader(call: Call) -> Value:
+    """A DataLoader: its batches are on the host, unless its dataset or its collate function may move them."""
+    frame = call.frame
+    dataset = call.argument(0, "dataset") or NOTHING
+    collate = call.argument(6, "collate_fn")
+    step = call.step(f"comes from `{call.text}`")
+    place, each = HOST, None
+    if collate is not None and collate.kind is not CONSTANT:
+        each = frame.reader.collated(frame, collate)
+        if each is None:
+            place = UNKNOWN_PLACE
+    if not frame.reader.stays_on_host(frame, dataset):
+        place, each = UNKNOWN_PLACE, None
+    if call.open_ended and collate is None:
+        place = UNKNOWN_PLACE if _has_double_star(call) else place
+    if each is not None:
+        return Value(LOADER, place, data="collated", parts=(dataset, each), step=step)
+    return Value(LOADER, place, parts=(dataset,), step=step)
+
+
+def _dataset(call: Call) -> Value:
+    """A TensorDataset is where its tensors are."""
+    places = {o.place for _, v in call.everything() for _, o in leaves(v, call.frame.atoms)}
+    return call.fresh(next(iter(places)) if len(places) == 1 else UNKNOWN_PLACE)
+
+
+def _averaged(call: Call) -> Value:
+    """`AveragedModel(model, device=None)` calls a copy of a model, at the device if one is named."""
+    frame = call.frame
+    copied = frame.reader.copied(frame, call.argument(0, "model") or NOTHING, call.node)
+    device = named_device(call, 1)
+    if device is not None:
+        place = mapped(device, lambda d: Value(TENSOR, d.place, likely=d.likely), frame.atoms)
+        move(frame, copied, place, call.step("copied there"))
+    return copied
+
+
+def _from_numpy(call: Call) -> Value:
+    return Value(TENSOR, HOST, rank=RANKED, step=call.step(f"created on cpu by `{call.text}`"))
+
+
+def _moved_tree(call: Call) -> Value:
+    return NOTHING
+
+
+def _first(call: Call) -> Value:
+    return call.given[0][1] if call.given else NOTHING
+
+
+def _same_place(call: Call) -> Value:
+    """Where its first tensor is."""
+    first = call.given[0][1] if call.given else NOTHING
+    return mapped(first, lambda v: _result(v, ""), call.frame.atoms)
+
+
+def _meshgrid(call: Call) -> Value:
+    frame = call.frame
+    given = [v for _, v in tensor_arguments(call)]
+    parts = [p for v in given for p in (v.parts if v.kind is TUPLE else (v,))]
+    frame.need("operation", call.node, "torch.meshgrid", *tensor_arguments(call))
+    count = len(parts) if parts and not call.open_ended else 0
+    made = mapped(frame.reader.together(frame, call.node, *parts[:4]), lambda v: _result(v, RANKED), frame.atoms)
+    if count:
+        return Value(TUPLE, parts=(made,) * count)
+    return containers.made(frame, LIST, Value(containers.EACH, parts=(made,)), call.node)
+
+
+def _is_tensor(call: Call) -> Value:
+    return frame_truth(call)
+
+
+def frame_truth(call: Call) -> Value:
+    """`torch.is_tensor(x)`."""
+    value = call.argument(0, "obj") or NOTHING
+    if value.kind is TENSOR:
+        return constant(True)
+    if value.kind in (CONSTANT, NUMBER, ARRAY, LIST, TUPLE, "dict"):
+        return constant(False)
+    key = value.path if value.path is not None else value
+    return Value(OUTCOME, data=call.frame.atoms.literal(("is_tensor", key)))
+
+
+def _nothing(call: Call) -> Value:
+    return NOTHING
+
+
+def _number(call: Call) -> Value:
+    return A_NUMBER
+
+
+def _host_tensor(call: Call) -> Value:
+    return Value(TENSOR, HOST, rank=RANKED, step=call.step(f"created on cpu by `{call.text}`"))
+
+
+def _no_grad(call: Call) -> Value:
+    return NOTHING
+
+
+def _sparse(call: Call) -> Value:
+    """A sparse tensor is where its values are, unless it is told a device."""
+    frame = call.frame
+    device = named_device(call)
+    pairs = [(n, v) for n, v in call.given if v.kind in (TENSOR, UNKNOWN, EITHER)]
+    frame.need("operation", call.node, "torch.sparse_coo_tensor", *pairs[:2])
+    if device is not None:
+        return mapped(device, lambda d: _made_at(call, d, RANKED), frame.atoms)
+    result = frame.reader.together(frame, call.node, *[v for _, v in pairs[:2]])
+    return mapped(result, lambda v: _result(v, RANKED), frame.atoms)
+
+
+SPECIAL: dict[str, Meaning] = {
+    "torch.device": _device,
+    "torch.cuda.is_available": _available,
+    "torch.accelerator.is_available": _available,
+    "torch.backends.mps.is_available": _mps_available,
+    "torch.cuda.device_count": lambda call: Value("count"),
+    "torch.accelerator.device_count": lambda call: Value("count"),
+    "torch.cuda.current_device": lambda call: Value(DEVICE, CUDA),
+    "torch.accelerator.current_accelerator": lambda call: Value(DEVICE, CUDA),
+    "torch.get_default_device": lambda call: Value(DEVICE, UNKNOWN_PLACE, likely=True),
+    "torch.Generator": _generator,
+    "torch.load": _nothing,
+    "torch.save": _nothing,
+    "torch.compile": _first,
+    "torch.jit.script": _first,
+    "torch.jit.trace": _first,
+    "torch.jit.freeze": _first,
+    "torch.from_numpy": _from_numpy,
+    "torch.from_dlpack": _nothing,
+    "torch.meshgrid": _meshgrid,
+    "torch.is_tensor": _is_tensor,
+    "torch.autograd.Variable": _variable,
+    "torch.nn.Parameter": _parameter,
+    "torch.nn.Buffer": lambda call: mapped(
+        call.argument(0, "data") or NOTHING, lambda v: v.but(tags=v.tags | {REGISTERED, PARAMETER}), call.frame.atoms
+    ),
+    "torch.utils.data.DataLoader": _loader,
+    "torch.utils.data.default_collate": lambda call: Value(BATCH, HOST, rank=RANKED, data="item", likely=True),
+    "torch.utils.data.TensorDataset": lambda call: _dataset(call),
+    "torch.utils.data.Subset": _first,
+    "torch.utils.data.ConcatDataset": _nothing,
+    "torch.optim.swa_utils.AveragedModel": lambda call: _averaged(call),
+    "torch.manual_seed": _nothing,
+    "torch.no_grad": _no_grad,
+    "torch.onnx.operators.shape_as_tensor": _host_tensor,
+    "torch.sparse_coo_tensor": _sparse,
+    "torch.nn.utils.rnn.pad_sequence": lambda call: _padded(call),
+    "torch.nn.utils.clip_grad_norm_": _nothing,
+    "torch.get_rng_state": _host_tensor,
+    "torch.cuda.get_rng_state": _host_tensor,
+    "torch.autograd.grad": lambda call: containers.made(
+        call.frame,
+        LIST,
+        Value(containers.EACH, parts=(_same_place(call),)),
+        call.node,
+    ),
+}
+
+
+def _padded(call: Call) -> Value:
+    given = call.given[0][1] if call.given else NOTHING
+    each = containers.element(call.frame, given)
+    return mapped(each, lambda v: _result(v, RANKED), call.frame.atoms)

@@ -1,0 +1,214 @@
+"""Modules of torch: making them, and what calling them asks and gives."""
+
+from __future__ import annotations
+
+import ast
+
+from devlint.knowledge import torch_knowledge
+from devlint.knowledge.metrics import is_metric
+from devlint.signatures.libraries import metrics
+from devlint.signatures.libraries.devices import CUDA, named_device
+from devlint.signatures.state import containers
+from devlint.signatures.state.call import Call
+from devlint.signatures.state.frame import CONTENTS, PLACE, Frame
+from devlint.signatures.state.objects import COMPUTED, PARAMETER, REGISTERED, place_of
+from devlint.signatures.values.values import (
+    CONSTANT,
+    DICT,
+    EITHER,
+    HOST,
+    LIST,
+    MODULE,
+    NOTHING,
+    RANKED,
+    TENSOR,
+    TUPLE,
+    UNKNOWN,
+    UNKNOWN_PLACE,
+    WRAPPER,
+    Cell,
+    Value,
+    mapped,
+)
+
+_CONTAINERS = frozenset({"torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict"})
+_WEIGHTED_FIRST = frozenset(
+    {"torch.nn.CrossEntropyLoss", "torch.nn.NLLLoss", "torch.nn.BCELoss", "torch.nn.BCEWithLogitsLoss"}
+)
+_RECURRENT = frozenset({"torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN"})
+_PAIRED = frozenset({"torch.nn.MultiheadAttention", "torch.nn.LSTMCell"})
+
+
+def is_loss(name: str) -> bool:
+    return name.startswith("torch.nn.") and name.endswith("Loss")
+
+
+def new_module(call: Call, name: str) -> Value:
+    """A module of torch, or of a library: on the host unless it is told a device."""
+    frame = call.frame
+    cell = Cell((frame.source.path, call.node.lineno, call.node.col_offset))
+    value = Value(MODULE, data=name, cell=cell)
+    step = call.step(f"created on cpu by `{call.text}`")
+    device = named_device(call)
+    place = Value(TENSOR, HOST, step=step)
+    if device is not None:
+        place = mapped(
+            device,
+            lambda d: Value(TENSOR, d.place if d.kind is not CONSTANT else HOST, step=d.step, likely=d.likely),
+            frame.atoms,
+        )
+    elif "device_map" in call.keywords or any(k.arg is None for k in call.node.keywords):
+        place = Value(TENSOR, UNKNOWN_PLACE)
+    if name in _CONTAINERS:
+        frame.env[cell, CONTENTS] = _contents(call)
+        place = Value(TENSOR, UNKNOWN_PLACE) if not has_state(frame, value) else _place_of_parts(frame, value, place)
+    elif is_loss(name):
+        weight = call.argument(0 if name in _WEIGHTED_FIRST else -1, "weight")
+        for slot, given in ((".weight", weight), (".pos_weight", call.argument(-1, "pos_weight"))):
+            if given is not None and given.kind not in (CONSTANT,):
+                frame.env[cell, slot] = mapped(
+                    given, lambda v: v.but(tags=v.tags | {REGISTERED, PARAMETER}), frame.atoms
+                )
+    frame.env[cell, PLACE] = place
+    return value
+
+
+def _contents(call: Call) -> Value:
+    given = call.positional_values
+    if len(given) == 1 and given[0].kind in (LIST, TUPLE, DICT):
+        found = containers.contents_of(call.frame, given[0])
+        return found if found is not None else Value(containers.EACH, parts=(NOTHING,))
+    if call.open_ended:
+        return Value(containers.EACH, parts=(NOTHING,))
+    return containers.sequence(given, call.frame)
+
+
+def _place_of_parts(frame: Frame, value: Value, otherwise: Value) -> Value:
+    """Where the parts of a container are, where they are at one place."""
+    contents = frame.slot(value, CONTENTS)
+    if contents is None:
+        return otherwise
+    parts = [p for p in contents.parts if isinstance(p, Value) and p.kind is not EITHER and has_state(frame, p)]
+    found = {place_of(frame, p) for p in parts}
+    if len({f.place for f in found}) == 1 and all(f.kind is not EITHER for f in found):
+        return next(iter(found))
+    return Value(TENSOR, UNKNOWN_PLACE)
+
+
+def has_state(frame: Frame, module: Value) -> bool:
+    """Whether a module of torch surely has parameters or buffers that its inputs meet."""
+    name = module.data
+    if not isinstance(name, str):
+        return False
+    if name in _CONTAINERS:
+        contents = containers.contents_of(frame, module)
+        parts = contents.parts if contents is not None and contents.kind != EITHER else ()
+        return any(isinstance(p, Value) and p.kind is MODULE and _computes(frame, p) for p in parts)
+    if name.startswith("torch.nn."):
+        knowledge = torch_knowledge()
+        return name in knowledge.modules and name not in knowledge.stateless and not is_loss(name)
+    return name != "torch.nn.Module"
+
+
+def _computes(frame: Frame, part: Value) -> bool:
+    if isinstance(part.data, str):
+        return has_state(frame, part)
+    return frame.reader.holds_state(part)
+
+
+def call_module(call: Call, module: Value) -> Value:
+    """A call of a module that isn't a class of the project."""
+    frame = call.frame
+    name = module.data if isinstance(module.data, str) else ""
+    if is_metric(name):
+        return metrics.update(call, module)
+    pairs = [(n, v) for n, v in call.everything() if v.kind in (TENSOR, UNKNOWN, EITHER, "batch", TUPLE, LIST)]
+    inputs = [v for _, v in pairs]
+    if is_loss(name):
+        weights = [frame.slot(module, s) for s in (".weight", ".pos_weight")]
+        frame.need("operation", call.node, ast.unparse(call.node.func), *pairs)
+        for weight in (w for w in weights if w is not None):
+            at = mapped(weight, lambda w: Value(MODULE, w.place, data=name, step=w.step, likely=w.likely), frame.atoms)
+            for pair in pairs[:1]:
+                frame.need("call", call.node, ast.unparse(call.node.func), pair, (call.node.func, at))
+        for _, value in pairs[:2]:
+            frame.is_tensor(value)
+        result = frame.reader.together(frame, call.node, *inputs[:2])
+        return mapped(result, lambda v: Value(TENSOR, v.place, likely=v.likely, step=v.step), frame.atoms)
+    if name in _CONTAINERS and name != "torch.nn.Sequential":
+        return NOTHING
+    if has_state(frame, module):
+        place = place_of(frame, module)
+        meeting = mapped(place, lambda p: Value(MODULE, p.place, data=name, step=p.step, likely=p.likely), frame.atoms)
+        if pairs:
+            frame.need("call", call.node, ast.unparse(call.node.func), pairs[0], (call.node.func, meeting))
+        given = mapped(place, lambda p: Value(TENSOR, p.place, rank=RANKED, step=p.step, likely=p.likely), frame.atoms)
+        return _results(frame, name, given)
+    result = frame.reader.together(frame, call.node, *inputs[:1])
+    if name in ("torch.nn.Sequential", "torch.nn.Module", ""):
+        return mapped(result, lambda v: Value(UNKNOWN, v.place, likely=True, step=v.step, tags=COMPUTED), frame.atoms)
+    return mapped(
+        result,
+        lambda v: (
+            Value(TENSOR, v.place, rank=v.rank, likely=v.likely, step=v.step)
+            if v.kind in (TENSOR, UNKNOWN, "batch")
+            else NOTHING
+        ),
+        frame.atoms,
+    )
+
+
+def _results(frame: Frame, name: str, given: Value) -> Value:
+    if name in _RECURRENT:
+        second = Value(TUPLE, parts=(given, given)) if name.endswith("LSTM") else given
+        return Value(TUPLE, parts=(given, second))
+    if name in _PAIRED:
+        return Value(TUPLE, parts=(given, given))
+    if not name.startswith("torch.nn.") or name == "torch.nn.Sequential":
+        # A library's model may give anything that holds tensors.
+        return mapped(
+            given,
+            lambda v: Value(
+                UNKNOWN, v.place, path=(f"#{frame.reader.turn()}",), likely=True, step=v.step, tags=COMPUTED
+            ),
+            frame.atoms,
+        )
+    return given
+
+
+# -- wrappers ----------------------------------------------------------------------------------------------------------
+
+
+def wrapped(call: Call, name: str) -> Value:
+    """A module in a wrapper."""
+    inner = call.argument(0, "module") or NOTHING
+
+    def wrap(option: Value) -> Value:
+        if option.kind is WRAPPER:
+            return option
+        return Value(
+            WRAPPER,
+            data=name,
+            parts=(option,),
+            cell=Cell((call.frame.source.path, call.node.lineno, call.node.col_offset)),
+        )
+
+    return mapped(inner, wrap, call.frame.atoms)
+
+
+def call_wrapper(call: Call, wrapper: Value) -> Value:
+    """A call of a wrapper, which takes its inputs from anywhere and gives what its first device computed."""
+    inner = wrapper.parts[0] if wrapper.parts else NOTHING
+    place = place_of(call.frame, inner) if inner.kind in (MODULE, WRAPPER) else Value(TENSOR, UNKNOWN_PLACE)
+    return mapped(
+        place,
+        lambda p: Value(
+            UNKNOWN,
+            CUDA if p.place == HOST else p.place,
+            path=(f"#{call.frame.reader.turn()}",),
+            likely=True,
+            step=p.step,
+            tags=COMPUTED,
+        ),
+        call.frame.atoms,
+    )

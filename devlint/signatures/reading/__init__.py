@@ -1,0 +1,1 @@
+"""Statements, expressions, calls, containers and classes, read once each to signatures."""

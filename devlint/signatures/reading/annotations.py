@@ -1,0 +1,160 @@
+"""Annotations, defaults and names: what they say of an input, or of what a function gives."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from devlint.knowledge import canonical, ecosystem, torch_knowledge
+from devlint.placement.devices import is_device_name
+from devlint.signatures.state import containers
+from devlint.signatures.state.frame import Frame
+from devlint.signatures.values.values import (
+    ARRAY,
+    CLASS,
+    DEVICE,
+    HOST,
+    LIST,
+    LOADER,
+    MODULE,
+    NUMBER,
+    OBJECT,
+    REFERENCE,
+    TENSOR,
+    TUPLE,
+    UNKNOWN,
+    UNKNOWN_PLACE,
+    Path,
+    Place,
+    Value,
+)
+
+if TYPE_CHECKING:
+    from devlint.signatures.reading.reader import Reader
+
+_NUMBERS = frozenset(f"builtins.{n}" for n in ("int", "float", "bool", "str", "bytes", "complex"))
+
+
+class Annotations:
+    """Reads annotations with one reader's knowledge of names."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+
+    def input(self, frame: Frame, argument: ast.arg, path: Path) -> Value:
+        """A parameter, by its annotation, its default and its name."""
+        place = Place("input", path)
+        told = self.typed(frame, argument.annotation)
+        name = argument.arg
+        if told is not None and told.kind is not UNKNOWN:
+            if told.kind is DEVICE:
+                return Value(DEVICE, Place("told", path), path=path, likely=True)
+            if told.kind is NUMBER and is_device_name(ast.Name(name)):
+                return Value(DEVICE, Place("told", path), path=path, likely=True)
+            if told.kind is LOADER:
+                return told.but(likely=True)
+            if told.kind in (ARRAY,):
+                return told.but(path=path)
+            if told.kind is TUPLE:
+                return Value(UNKNOWN, place, path=path)
+            return told.but(place=place, path=path)
+        if is_device_name(ast.Name(name)):
+            return Value(DEVICE, Place("told", path), path=path, likely=True)
+        default = _default_of(frame, argument)
+        if isinstance(default, ast.Constant) and isinstance(default.value, (bool, int, float, str)):
+            return Value(NUMBER, path=path)
+        return Value(UNKNOWN, place, path=path)
+
+    def refined(self, frame: Frame, value: Value, annotation: ast.expr | None) -> Value:
+        """A value of unknown kind, with the kind that an annotation tells."""
+        if annotation is None or value.kind is not UNKNOWN:
+            return value
+        told = self.typed(frame, annotation)
+        if told is None or told.kind not in (TENSOR, NUMBER, ARRAY, MODULE, OBJECT):
+            return value
+        if told.kind is TENSOR:
+            return Value(TENSOR, value.place, path=value.path, likely=True, step=value.step)
+        return told.but(path=value.path) if value.path is not None else told
+
+    def typed(self, frame: Frame, annotation: ast.expr | None) -> Value | None:
+        """A value of the kind that an annotation names; None where it says nothing."""
+        match annotation:
+            case None:
+                return None
+            case ast.Constant(value=str() as text):
+                try:
+                    return self.typed(frame, ast.parse(text, mode="eval").body)
+                except SyntaxError:
+                    return None
+            case ast.BinOp(left=left, op=ast.BitOr(), right=right):
+                return self._union(frame, [left, right])
+            case ast.Subscript(value=generic, slice=arguments):
+                return self._generic(frame, generic, arguments)
+            case ast.Name() | ast.Attribute():
+                return self._named(self._reader.static_value(frame.source, annotation))
+        return None
+
+    def _union(self, frame: Frame, parts: list[ast.expr]) -> Value | None:
+        real = [p for p in parts if not (isinstance(p, ast.Constant) and p.value is None)]
+        told = [self.typed(frame, p) for p in real]
+        if len(real) == 1:
+            return told[0]
+        kinds = {t.kind for t in told if t is not None}
+        if None not in told and kinds == {NUMBER}:
+            return Value(NUMBER)
+        return Value(DEVICE) if DEVICE in kinds else None
+
+    def _generic(self, frame: Frame, generic: ast.expr, arguments: ast.expr) -> Value | None:
+        name = ast.unparse(generic).rsplit(".", 1)[-1]
+        parts = arguments.elts if isinstance(arguments, ast.Tuple) else [arguments]
+        match name:
+            case "Optional" | "Final" | "ClassVar" | "Annotated":
+                return self.typed(frame, parts[0])
+            case "Union":
+                return self._union(frame, parts)
+            case "Float" | "Int" | "Bool" | "Shaped" | "Num" | "Integer" | "Real":
+                first = self.typed(frame, parts[0])
+                return first if first is not None and first.kind is TENSOR else None
+            case "DataLoader":
+                return Value(LOADER, HOST)
+        return None
+
+    def _named(self, type_value: Value) -> Value | None:
+        if type_value.kind is CLASS:
+            cls = type_value.data
+            if any(name in ecosystem.TENSOR_TYPES for name in cls.outside_bases):
+                return Value(TENSOR)
+            return Value(MODULE if cls.is_module else OBJECT, data=cls)
+        if type_value.kind is not REFERENCE:
+            return None
+        name = canonical(type_value.data)
+        if name in ecosystem.TENSOR_TYPES or name == "torch.nn.Parameter":
+            return Value(TENSOR)
+        if name == "torch.device":
+            return Value(DEVICE)
+        if name == "numpy.ndarray":
+            return Value(ARRAY, HOST)
+        if name in _NUMBERS:
+            return Value(NUMBER)
+        if name in torch_knowledge().modules:
+            return Value(MODULE, data=name)
+        if name in torch_knowledge().loaders:
+            return Value(LOADER, HOST)
+        return None
+
+
+def _default_of(frame: Frame, argument: ast.arg) -> ast.expr | None:
+    if frame.function is None:
+        return None
+    arguments = frame.function.node.args
+    positional = [*arguments.posonlyargs, *arguments.args]
+    for a, d in zip(reversed(positional), reversed(arguments.defaults), strict=False):
+        if a is argument:
+            return d
+    for a, kd in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        if a is argument:
+            return kd
+    return None
+
+
+__all__ = ["LIST", "UNKNOWN_PLACE", "Annotations", "containers"]

@@ -1,0 +1,488 @@
+"""Calls: what is called, what it is given, and what comes of it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from devlint.placement.sources import FunctionModel
+from devlint.signatures.libraries import methods, python_calls, torch_calls, torch_modules
+from devlint.signatures.reading.expressions import EXPRESSIONS, evaluate
+from devlint.signatures.reading.instances import Instance
+from devlint.signatures.state import containers
+from devlint.signatures.state.call import Call
+from devlint.signatures.state.frame import ANYTHING, IF_MODULE, PLACE, Frame, Need
+from devlint.signatures.state.objects import COMPUTED, attribute, class_of, move, place_of
+from devlint.signatures.values.conditions import FALSE, TRUE
+from devlint.signatures.values.values import (
+    BATCH,
+    CLASS,
+    CONSTANT,
+    DEVICE,
+    DICT,
+    EITHER,
+    FUNCTION,
+    HOST,
+    LIST,
+    METHOD,
+    MODULE,
+    MODULES,
+    NEVER,
+    NONE,
+    NOTHING,
+    NUMBER,
+    OBJECT,
+    REFERENCE,
+    TENSOR,
+    TUPLE,
+    UNKNOWN,
+    UNKNOWN_PLACE,
+    WRAPPER,
+    Cell,
+    Place,
+    Value,
+    either,
+    mapped,
+)
+
+# A signature hands on so many needs to each caller; what is left open in more than these is nobody's one mistake.
+MAX_NEEDS = 80
+
+
+def _call(frame: Frame, node: ast.Call) -> Value:
+    dropped, frame.dropped = frame.dropped, None
+    callee = _callee(frame, node.func)
+    call = Call(frame, node)
+    for argument in node.args:
+        if isinstance(argument, ast.Starred):
+            _spread(call, argument)
+        else:
+            call.given.append((argument, evaluate(frame, argument)))
+    for keyword in node.keywords:
+        value = evaluate(frame, keyword.value)
+        if keyword.arg is not None:
+            call.keywords[keyword.arg] = (keyword.value, value)
+        else:
+            _spread_keywords(call, keyword.value, value)
+    frame.dropped = dropped
+    return call_value(call, callee)
+
+
+def _callee(frame: Frame, func: ast.expr) -> Value:
+    """What is called; a method of something unknown goes by its name."""
+    if not isinstance(func, ast.Attribute):
+        return evaluate(frame, func)
+    owner = evaluate(frame, func.value)
+
+    def found(option: Value) -> Value:
+        if option.kind is UNKNOWN and frame.slot(option, f".{func.attr}") is None:
+            return Value(METHOD, data=func.attr, parts=(option,))
+        return attribute(frame, option, func.attr)
+
+    return mapped(owner, found, frame.atoms)
+
+
+def _spread(call: Call, node: ast.Starred) -> None:
+    inner = evaluate(call.frame, node.value)
+    contents = containers.contents_of(call.frame, inner)
+    if contents is not None and contents.kind is TUPLE and inner.kind is not DICT and not call.open_ended:
+        call.given += [(node.value, part) for part in contents.parts]
+        return
+    call.open_ended = True
+
+
+def _spread_keywords(call: Call, node: ast.expr, value: Value) -> None:
+    contents = containers.contents_of(call.frame, value)
+    if contents is not None and contents.kind is containers.ITEMS:
+        call.keywords |= {str(k): (node, v) for k, v in zip(contents.data, contents.parts, strict=True)}
+        return
+    call.open_ended = True
+
+
+def call_value(call: Call, callee: Value) -> Value:
+    """What calling a value gives."""
+    if callee.kind is EITHER:
+        return _one_of(call, callee)
+    match callee.kind:
+        case "reference":
+            return _outside(call, callee.data)
+        case "function":
+            function, closure, around = callee.data
+            return call_function(call, function, closure=closure, around=around)
+        case "method":
+            owner = callee.parts[0]
+            if isinstance(callee.data, str):
+                return methods.call_method(call, owner, callee.data)
+            return call_function(call, callee.data, bound=owner)
+        case "class":
+            return instantiate(call, callee)
+        case "module":
+            return call_module(call, callee)
+        case "wrapper":
+            return torch_modules.call_wrapper(call, callee)
+        case "object":
+            cls = class_of(callee)
+            method = cls.method("__call__") if cls is not None else None
+            return call_function(call, method, bound=callee) if method is not None else unknown_call(call)
+        case "partial":
+            return _partial(call, callee)
+        case "unknown":
+            return _unknown(call, callee)
+    return unknown_call(call)
+
+
+def _one_of(call: Call, callee: Value) -> Value:
+    """One of several callees: each is called where it is the one."""
+    frame = call.frame
+    before, env = frame.path, frame.env
+    results, states = [], []
+    for condition, option in callee.parts:
+        path = frame.atoms.both(before, condition)
+        if not path:
+            continue
+        frame.env, frame.path = env.copy(), path
+        frame.supposing += 1
+        results.append((path, call_value(call, option)))
+        frame.supposing -= 1
+        states.append((path, frame.env))
+    frame.merge(states, before)
+    frame.path = before
+    return either(results, frame.atoms)
+
+
+def _outside(call: Call, name: str) -> Value:
+    meant = torch_calls.meaning(name) or python_calls.meaning(name)
+    if meant is not None:
+        return meant(call)
+    owner, _, method = name.rpartition(".")
+    if owner == "torch.Tensor" and call.given:
+        inner = Call(call.frame, call.node)
+        inner.given, inner.keywords = call.given[1:], call.keywords
+        return methods.call_method(inner, call.given[0][1], method)
+    return unknown_call(call, name=name)
+
+
+def _partial(call: Call, callee: Value) -> Value:
+    """`functools.partial(f, ...)` called: what it was given comes first."""
+    inner, *given = callee.parts
+    count = len(given) - len(callee.data)
+    joined = Call(call.frame, call.node)
+    joined.given = [(call.node.func, v) for v in given[:count]] + call.given
+    joined.keywords = {name: (call.node.func, v) for name, v in zip(callee.data, given[count:], strict=True)}
+    joined.keywords |= call.keywords
+    joined.open_ended = call.open_ended
+    return call_value(joined, inner)
+
+
+def _unknown(call: Call, callee: Value) -> Value:
+    """A call of something unknown: of a part of a module it is likely a module's."""
+    result = unknown_call(call)
+    at = call.frame.slot(callee, PLACE)
+    if at is not None and at.kind is not EITHER and at.place.sort != "unknown":
+        return result.but(place=at.place, tags=COMPUTED, step=at.step)
+    if callee.place.off_host or callee.place.sort == "told":
+        # What is called after it was moved is a module.
+        return result.but(place=callee.place, tags=COMPUTED, step=callee.step)
+    if callee.place.sort == "input" and _is_part_of_module(call.frame, callee):
+        # What a submodule computes is where its module is.
+        root = Place("input", callee.path[:1]) if callee.path else callee.place
+        moved = call.frame.get((root.name, PLACE))
+        return result.but(place=moved.place if moved is not None and moved.kind is not EITHER else root, tags=COMPUTED)
+    return result
+
+
+def _is_part_of_module(frame: Frame, callee: Value) -> bool:
+    me = frame.reader.self_of(frame)
+    return me is not None and me.kind is MODULE and callee.path is not None and me.path == callee.path[:1]
+
+
+# Calls whose names say that what they give is on the host, or somewhere else than what they are given.
+_PLACING_NAMES = (
+    "cpu",
+    "numpy",
+    "np",
+    "host",
+    "load",
+    "read",
+    "open",
+    "loader",
+    "dataset",
+    "prepare",
+    "move",
+    "device",
+    "cuda",
+    "gpu",
+    "list",
+    "scatter",
+    "gather",
+)
+
+
+def unknown_call(call: Call, name: str = "", *, displaces: bool = True) -> Value:
+    """A call of which nothing is known: what it is given may be changed; it likely computes where its tensors are."""
+    frame = call.frame
+    places = set()
+    likely_computes = True
+    for _, value in call.everything():
+        if displaces:
+            frame.displace(value, 2)
+        for _, option in value.options():
+            if option.kind in (TENSOR, BATCH) or (option.kind is UNKNOWN and option.place.is_open):
+                places.add(option.place)
+            elif option.kind in (LIST, DICT, TUPLE):
+                likely_computes = False
+    text = (name or call.text).rsplit(".", 1)[-1].lower()
+    told = any(word in text for word in _PLACING_NAMES) or text[:1] != text[:1].lower()
+    if likely_computes and not told and len(places) == 1 and not call.open_ended:
+        place = next(iter(places))
+        if place != HOST and place.sort != "unknown":
+            return call.fresh(place)
+    return call.fresh()
+
+
+# -- functions of the project ------------------------------------------------------------------------------------------
+
+
+def call_function(
+    call: Call,
+    function: FunctionModel,
+    *,
+    bound: Value | None = None,
+    closure: Frame | None = None,
+    around: Instance | None = None,
+    told: frozenset[str] = frozenset(),
+) -> Value:
+    """A call of a function that the project defines."""
+    frame = call.frame
+    reader = frame.reader
+    reader.was_called(frame, function)
+    given = bind_arguments(call, function, bound)
+    signature = reader.signature(function, closure)
+    if signature is None or given is None:
+        return unknown_call(call)
+    if not reader.keeps_result(function):
+        # An unknown decorator may do anything with what it is given.
+        return call.fresh()
+    instance = Instance(frame, signature, given, call.node)
+    if around is not None:
+        instance.given = {**around.given, **given}
+    for name, default in reader.defaults(function).items():
+        instance.given.setdefault(name, default)
+    for path in signature.tensors:
+        frame.is_tensor(instance.at(path))
+    hand_on(frame, call, signature.needs, instance, told)
+    result = instance.value(signature.gives)
+    _apply(frame, instance, call)
+    if result is NEVER and not signature.returns:
+        return NEVER
+    return NOTHING if result is NEVER else result
+
+
+def bind_arguments(call: Call, function: FunctionModel, bound: Value | None) -> dict[str, Value] | None:
+    """Which parameter gets what; None where that can't be told."""
+    arguments = function.node.args
+    names = [a.arg for a in (*arguments.posonlyargs, *arguments.args)]
+    given = [v for _, v in call.given]
+    if bound is not None and not function.is_static:
+        given.insert(0, bound)
+    if call.open_ended:
+        # Anything may be given for what isn't named.
+        known = {name: Value(UNKNOWN) for name in [a.arg for a in function.parameters]}
+        if bound is not None and names and not function.is_static:
+            known[names[0]] = bound
+        known |= {k: v for k, (_, v) in call.keywords.items() if k in known}
+    else:
+        known = dict(zip(names, given, strict=False))
+        known |= {k: v for k, (_, v) in call.keywords.items() if k in {a.arg for a in function.parameters}}
+    if arguments.vararg is not None:
+        rest = tuple(given[len(names) :])
+        known[arguments.vararg.arg] = Value(TUPLE, parts=rest) if not call.open_ended else NOTHING
+    if arguments.kwarg is not None:
+        extra = {k: v for k, (_, v) in call.keywords.items() if k not in {a.arg for a in function.parameters}}
+        known[arguments.kwarg.arg] = (
+            containers.made(
+                call.frame, DICT, Value(containers.ITEMS, data=tuple(extra), parts=tuple(extra.values())), call.node
+            )
+            if not call.open_ended
+            else NOTHING
+        )
+    prefix = call.frame.reader.root_prefix(function)
+    return {f"{name}{prefix}": value for name, value in known.items()}
+
+
+def hand_on(frame: Frame, call: Call, needs: Sequence[Need], instance: Instance, told: frozenset[str]) -> None:
+    """The needs of a function, as a call makes them: met, contradicted, or the caller's own."""
+    if len(needs) > MAX_NEEDS:
+        needs = needs[:MAX_NEEDS]
+    for need in needs:
+        if not _may_matter(instance, need) or (told and _roots(need) & told):
+            continue
+        condition = instance.condition(need.path)
+        path = frame.atoms.both(frame.path, condition)
+        if not path:
+            continue
+        operands = tuple((node, instance.value(value)) for node, value in need.operands)
+        if any(v is NOTHING for _, v in operands):
+            continue
+        frame.reader.told_by_call(need, operands)
+        via = ((frame.source, call.node), *need.via)
+        guarded = need.guarded or condition != TRUE or frame.supposing > 0
+        frame.needs.append(need._replace(operands=operands, path=path, via=via, guarded=guarded))
+
+
+def _roots(need: Need) -> set[str]:
+    """The inputs that take part in a need with their places alone."""
+    return {str(v.place.name[0]) for _, v in need.operands if v.kind is not EITHER and v.place.sort == "input"}
+
+
+def _may_matter(instance: Instance, need: Need) -> bool:
+    """Whether what is given leaves a need that may not be met, conditions aside."""
+    places = {p for _, value in need.operands for p in _places(instance, value)}
+    places.discard(UNKNOWN_PLACE)
+    if need.sense == "host":
+        return any(p != HOST for p in places)
+    return len(places) > 1
+
+
+def _places(instance: Instance, value: Value, depth: int = 3) -> set[Place]:
+    if value.kind in (EITHER, TUPLE):
+        parts = [v for _, v in value.parts] if value.kind is EITHER else value.parts
+        return {p for part in parts for p in _places(instance, part, depth - 1)} if depth else set()
+    if value.place.is_open:
+        return {v.place for _, v in instance.place(value.place).options()}
+    if value.path is not None:
+        return {v.place for _, v in instance.at(value.path).options()}
+    return {value.place}
+
+
+def _apply(frame: Frame, instance: Instance, call: Call) -> None:
+    """The changes that a function makes to what it is given."""
+    assert instance.signature is not None
+    for effect in instance.signature.effects:
+        target = instance.at(effect.path)
+        if effect.slot == ANYTHING:
+            frame.displace(target)
+        elif effect.slot == IF_MODULE:
+            if target.kind in MODULES:
+                move(frame, target, instance.value(effect.value), effect.value.step)
+            elif target.kind is UNKNOWN and target.path is not None:
+                frame.env[target.path, IF_MODULE] = instance.value(effect.value)
+        elif effect.slot == PLACE:
+            place = instance.value(effect.value)
+            if target.kind in MODULES:
+                move(frame, target, place, effect.value.step if effect.value.kind is not EITHER else None)
+            elif target.kind is UNKNOWN and target.path is not None:
+                frame.env[target.path, PLACE] = place
+        else:
+            frame.put(target, effect.slot, instance.value(effect.value))
+
+
+def instantiate(call: Call, callee: Value) -> Value:
+    """`Cls(...)`: a new object, with what its constructor sets."""
+    frame = call.frame
+    cls = callee.data
+    if cls is None:
+        return call.fresh()
+    cell = Cell((frame.source.path, call.node.lineno, call.node.col_offset))
+    if any(name == "enum.Enum" or name.endswith(("Enum", "Exception")) for name in cls.outside_bases):
+        return Value(UNKNOWN)
+    kind = MODULE if cls.is_module else OBJECT
+    made = Value(kind, UNKNOWN_PLACE, data=cls, cell=cell)
+    tensor_like = any(name in ("torch.Tensor", "torch.autograd.Function") for name in cls.outside_bases)
+    if tensor_like:
+        return call.fresh()
+    if kind is MODULE:
+        step = call.step(f"created on cpu by `{call.text}`")
+        frame.env[cell, PLACE] = Value(TENSOR, HOST, step=step)
+    constructor = cls.method("__init__")
+    if constructor is not None:
+        call_function(call, constructor, bound=made)
+        return made
+    if "typing.NamedTuple" in cls.outside_bases or "collections.namedtuple" in cls.outside_bases:
+        parts = _fields(call, cls.fields)
+        return Value(TUPLE, parts=tuple(parts.values())) if len(parts) == len(cls.fields) else NOTHING
+    for name, value in _fields(call, cls.fields).items():
+        frame.put(made, f".{name}", value)
+    return made
+
+
+def _fields(call: Call, fields: Sequence[str]) -> dict[str, Value]:
+    found = dict(zip(fields, call.positional_values, strict=False))
+    return found | {k: v for k, (_, v) in call.keywords.items() if k in fields}
+
+
+# -- modules of the project --------------------------------------------------------------------------------------------
+
+
+def call_module(call: Call, module: Value) -> Value:
+    """A call of a module: `forward`, with what it asks of the module and its inputs told at the call."""
+    cls = class_of(module)
+    frame = call.frame
+    if frame.slot(module, ".__hooks__") is not None:
+        # A hook may move what the module is given.
+        return call.fresh()
+    if cls is None:
+        return torch_modules.call_module(call, module)
+    own_call = cls.method("__call__")
+    forward = own_call or cls.method("forward")
+    if forward is None:
+        return unknown_call(call)
+    signature = frame.reader.signature(forward, None)
+    if signature is None:
+        return unknown_call(call)
+    meeting = _meeting_inputs(frame, signature.needs, forward)
+    if meeting:
+        place = mapped(
+            place_of(frame, module),
+            lambda p: Value(MODULE, p.place, data=cls, step=p.step, likely=p.likely),
+            frame.atoms,
+        )
+        given = bind_arguments(call, forward, module) or {}
+        pairs = {id(v): n for n, v in call.everything()}
+        for name in meeting:
+            value = given.get(name)
+            if value is not None and id(value) in pairs:
+                frame.need(
+                    "call", call.node, ast.unparse(call.node.func), (pairs[id(value)], value), (call.node.func, place)
+                )
+                break
+    # What is told at the call isn't told again inside.
+    return call_function(call, forward, bound=module, told=frozenset(meeting))
+
+
+def _meeting_inputs(frame: Frame, needs: Sequence[Need], forward: FunctionModel) -> list[str]:
+    """The inputs of `forward` that surely meet the module's own parameters."""
+    me = forward.parameters[0].arg if forward.parameters else "self"
+    found: dict[str, None] = {}
+    for need in needs:
+        if need.sense not in ("operation", "call") or need.path != TRUE:
+            continue
+        roots = []
+        for _, value in need.operands:
+            if value.kind is EITHER or value.place.sort != "input":
+                roots.append(None)
+            else:
+                roots.append(value.place.name[0] if len(value.place.name) == 1 or value.place.name[0] == me else None)
+        if me in roots:
+            for root in roots:
+                if root is not None and root != me:
+                    found[str(root)] = None
+    return list(found)
+
+
+EXPRESSIONS[ast.Call] = _call
+
+__all__ = [
+    "CLASS",
+    "CONSTANT",
+    "DEVICE",
+    "FALSE",
+    "FUNCTION",
+    "METHOD",
+    "NONE",
+    "NUMBER",
+    "REFERENCE",
+    "WRAPPER",
+    "attribute",
+    "call_value",
+]

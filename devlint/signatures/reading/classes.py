@@ -1,0 +1,152 @@
+"""Classes of the project: their methods, and what their objects hold once they are made."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from devlint.knowledge import canonical, ecosystem, torch_knowledge
+from devlint.placement.sources import FunctionModel, SourceModule, bound_names, flat_statements
+from devlint.signatures.values.values import CLASS, REFERENCE, Value
+
+if TYPE_CHECKING:
+    from devlint.signatures.reading.reader import Reader
+
+MAX_BASES = 24
+
+
+class ClassInfo:
+    """A class that the project defines."""
+
+    def __init__(self, reader: Reader, source: SourceModule, node: ast.ClassDef) -> None:
+        self._reader = reader
+        self.source = source
+        self.node = node
+
+    @property
+    def name(self) -> str:
+        return self.node.name
+
+    @cached_property
+    def _own(self) -> dict[str, ast.stmt]:
+        """What the class body binds, by name."""
+        found: dict[str, ast.stmt] = {}
+        for statement in flat_statements(self.node.body):
+            for name in bound_names(statement):
+                if not (isinstance(statement, ast.FunctionDef) and _is_setter(statement)):
+                    found[name] = statement
+        return found
+
+    @cached_property
+    def bases(self) -> list[Value]:
+        """The classes that it is derived from."""
+        return [self._reader.static_value(self.source, base) for base in self.node.bases]
+
+    @cached_property
+    def _lineage(self) -> tuple[ClassInfo, ...]:
+        found: list[ClassInfo] = []
+        waiting = [self]
+        while waiting and len(found) < MAX_BASES:
+            cls = waiting.pop(0)
+            if cls not in found:
+                found.append(cls)
+                waiting += [b.data for b in cls.bases if b.kind is CLASS]
+        return tuple(found)
+
+    def lineage(self) -> tuple[ClassInfo, ...]:
+        """The class and those of the project that it is derived from, nearest first."""
+        return self._lineage
+
+    @cached_property
+    def outside_bases(self) -> tuple[str, ...]:
+        """The classes outside the project that it is derived from; "" for those that aren't known."""
+        return tuple(
+            canonical(b.data) if b.kind is REFERENCE else ""
+            for cls in self._lineage
+            for b in cls.bases
+            if b.kind is not CLASS
+        )
+
+    @cached_property
+    def is_module(self) -> bool:
+        """Whether it is a torch.nn.Module as far as can be seen."""
+        known = torch_knowledge().modules
+        return any(name in known for name in self.outside_bases)
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether nothing but torch.nn.Module and classes in sight decides what its objects do."""
+        return all(name in ecosystem.PLAIN_BASES or name == "torch.nn.Module" for name in self.outside_bases)
+
+    def method(self, name: str) -> FunctionModel | None:
+        """A method by its name, the nearest one."""
+        return _method_in(self._lineage, name)
+
+    def inherited_method(self, name: str) -> FunctionModel | None:
+        """The method that `super().name` means in this class."""
+        return _method_in(self._lineage[1:], name)
+
+    def methods(self) -> Iterator[FunctionModel]:
+        """All methods, overridden ones left out."""
+        seen: set[str] = set()
+        for cls in self._lineage:
+            for name, statement in cls._own.items():
+                if name not in seen and isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                    seen.add(name)
+                    yield cls.source.function(statement, cls.node)
+
+    def class_attribute(self, name: str) -> Value | None:
+        """What the class body says of an attribute; None where it says nothing."""
+        for cls in self._lineage:
+            statement = cls._own.get(name)
+            if isinstance(statement, (ast.Assign, ast.AnnAssign)):
+                return cls._reader.class_level(cls, name)
+        return None
+
+    @cached_property
+    def fields(self) -> list[str]:
+        """The annotated names of the class bodies, in the order of a dataclass's or a named tuple's arguments."""
+        names: dict[str, None] = {}
+        for cls in reversed(self._lineage):
+            for statement in cls.node.body:
+                if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+                    names[statement.target.id] = None
+        return list(names)
+
+    @cached_property
+    def setters(self) -> dict[str, list[FunctionModel]]:
+        """The methods beside the constructor that set each attribute of `self`."""
+        found: dict[str, list[FunctionModel]] = {}
+        for method in self.methods():
+            if method.name != "__init__":
+                for name in dict.fromkeys(method.outline.sets):
+                    found.setdefault(name, []).append(method)
+        return found
+
+    def moves(self, name: str) -> bool:
+        """Whether a method beside the constructor seems to move an attribute of `self`."""
+        constructor = self.method("__init__")
+        rest = self.text.replace(constructor.text, "") if constructor is not None else self.text
+        return re.search(rf"\bself\.{name}\s*\.\s*(?:to|cuda|cpu)\(", rest) is not None
+
+    @cached_property
+    def text(self) -> str:
+        """The source of the class and of those in the project that it is derived from."""
+        return "".join(cls.source.text_of(cls.node) for cls in self._lineage)
+
+
+def _method_in(lineage: tuple[ClassInfo, ...], name: str) -> FunctionModel | None:
+    for cls in lineage:
+        statement = cls._own.get(name)
+        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            return cls.source.function(statement, cls.node)
+        if statement is not None:
+            return None
+    return None
+
+
+def _is_setter(node: ast.FunctionDef) -> bool:
+    return any(isinstance(d, ast.Attribute) and d.attr in ("setter", "deleter") for d in node.decorator_list)

@@ -1,0 +1,406 @@
+"""Expressions: what each gives, and what it asks of its operands."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+from devlint.signatures.state import containers
+from devlint.signatures.state.frame import Frame
+from devlint.signatures.state.objects import attribute
+from devlint.signatures.values.values import (
+    A_NUMBER,
+    ARRAY,
+    BATCH,
+    CONSTANT,
+    DICT,
+    EITHER,
+    FUNCTION,
+    HOST,
+    LIST,
+    NEVER,
+    NOTHING,
+    NUMBER,
+    RANKED,
+    TENSOR,
+    TUPLE,
+    UNKNOWN,
+    UNKNOWN_PLACE,
+    ZERO_DIM,
+    Place,
+    Step,
+    Value,
+    constant,
+    either,
+    leaves,
+    mapped,
+)
+
+
+def evaluate(frame: Frame, node: ast.expr) -> Value:
+    """What an expression gives."""
+    read = EXPRESSIONS.get(type(node))
+    return read(frame, node) if read is not None else NOTHING
+
+
+def _constant(frame: Frame, node: ast.Constant) -> Value:
+    return constant(node.value)
+
+
+def _name(frame: Frame, node: ast.Name) -> Value:
+    value = frame.get(node.id)
+    return value if value is not None else frame.reader.lookup(frame, node.id)
+
+
+def _attribute(frame: Frame, node: ast.Attribute) -> Value:
+    return attribute(frame, evaluate(frame, node.value), node.attr)
+
+
+def _tuple(frame: Frame, node: ast.Tuple) -> Value:
+    parts = _spread(frame, node.elts)
+    return Value(TUPLE, parts=tuple(parts)) if parts is not None else NOTHING
+
+
+def _list(frame: Frame, node: ast.List | ast.Set) -> Value:
+    parts = _spread(frame, node.elts)
+    contents = containers.sequence(parts, frame) if parts is not None else Value(containers.EACH, parts=(NOTHING,))
+    return containers.made(frame, LIST, contents, node)
+
+
+def _spread(frame: Frame, nodes: list[ast.expr]) -> list[Value] | None:
+    """The parts of a display; None where a starred one has parts that aren't known."""
+    found: list[Value] = []
+    for node in nodes:
+        if isinstance(node, ast.Starred):
+            inner = evaluate(frame, node.value)
+            contents = containers.contents_of(frame, inner)
+            if contents is None or contents.kind is not TUPLE:
+                return None
+            found += contents.parts
+        else:
+            found.append(evaluate(frame, node))
+    return found
+
+
+def _dict(frame: Frame, node: ast.Dict) -> Value:
+    table: dict[object, Value] = {}
+    known = True
+    for key, value in zip(node.keys, node.values, strict=True):
+        part = evaluate(frame, value)
+        if key is None:
+            contents = containers.contents_of(frame, part)
+            if contents is not None and contents.kind is containers.ITEMS:
+                table |= dict(zip(contents.data, contents.parts, strict=True))
+            else:
+                known = False
+            continue
+        named = evaluate(frame, key)
+        if named.kind is CONSTANT:
+            table[named.data] = part
+        else:
+            table[f"<{len(table)}>"] = part
+            known = False
+    if known and len(table) <= 48:
+        contents = Value(containers.ITEMS, data=tuple(table), parts=tuple(table.values()))
+    else:
+        contents = containers.each_of([*table.values(), NOTHING], frame)
+    return containers.made(frame, DICT, contents, node)
+
+
+def _subscript(frame: Frame, node: ast.Subscript) -> Value:
+    base = evaluate(frame, node.value)
+    index = evaluate(frame, node.slice) if not isinstance(node.slice, ast.Slice) else _slice(frame, node.slice)
+    operands = [(node.value, base)]
+    for part in node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]:
+        if not isinstance(part, (ast.Slice, ast.Constant)):
+            operands.append((part, evaluate(frame, part) if isinstance(node.slice, ast.Tuple) else index))
+    if len(operands) > 1:
+        frame.need("index", node, "", *operands)
+    found = containers.item(frame, base, index, node.slice)
+    return frame.reader.called_item(frame, node, base, index) if found is NOTHING else found
+
+
+def _slice(frame: Frame, node: ast.Slice) -> Value:
+    for bound in (node.lower, node.upper, node.step):
+        if bound is not None:
+            evaluate(frame, bound)
+    return NOTHING
+
+
+def _binary(frame: Frame, node: ast.BinOp) -> Value:
+    return operate(frame, node, node.left, evaluate(frame, node.left), node.op, node.right, evaluate(frame, node.right))
+
+
+def operate(
+    frame: Frame,
+    node: ast.expr | ast.AugAssign,
+    left_node: ast.expr,
+    left: Value,
+    op: ast.AST,
+    right_node: ast.expr,
+    right: Value,
+    *,
+    in_place: bool = False,
+) -> Value:
+    """An operator between two values."""
+    if left.kind in (LIST, TUPLE) or right.kind in (LIST, TUPLE):
+        return _joined_sequences(frame, node, left, right, in_place=in_place)
+    if left.kind is CONSTANT and right.kind is CONSTANT:
+        return _folded(left, op, right)
+    frame.need("operation", node, "", (left_node, left), (right_node, right))
+    if in_place:
+        return left if any(o.kind is TENSOR for _, o in left.options()) else together(frame, node, left, right)
+    return together(frame, node, left, right, ranked=isinstance(op, ast.MatMult))
+
+
+def _folded(left: Value, op: ast.AST, right: Value) -> Value:
+    a, b = left.data, right.data
+    if isinstance(op, ast.Add) and isinstance(a, str) and isinstance(b, str):
+        return constant(a + b)
+    if isinstance(a, str):
+        return Value(NUMBER)
+    return A_NUMBER
+
+
+def _joined_sequences(
+    frame: Frame, node: ast.expr | ast.AugAssign, left: Value, right: Value, *, in_place: bool
+) -> Value:
+    if in_place and left.kind is LIST:
+        containers.added(frame, left, [right], spread=True)
+        return left
+    parts = [containers.contents_of(frame, side) for side in (left, right)]
+    kind = left.kind if left.kind in (LIST, TUPLE) else right.kind
+    if all(p is not None and p.kind is TUPLE for p in parts):
+        joined = Value(TUPLE, parts=tuple(x for p in parts if p is not None for x in p.parts))
+        return joined if kind is TUPLE else containers.made(frame, LIST, joined, node)
+    held = [containers.all_parts(p, frame) for p in parts if p is not None]
+    return containers.made(frame, LIST, containers.each_of(held or [NOTHING], frame), node)
+
+
+def together(frame: Frame, node: ast.AST, *operands: Value, ranked: bool = False) -> Value:
+    """What an element-wise operation gives: a tensor where its operands are."""
+    if len(operands) == 2 and all(o.kind is not EITHER for o in operands):
+        return _together_plain(operands, ranked=ranked)
+    combined: list[tuple[frozenset[frozenset[int]], tuple[Value, ...]]] = [(frame.path, ())]
+    for operand in operands:
+        combined = [
+            (joint, (*found, option))
+            for condition, found in combined
+            for when, option in operand.options()
+            if (joint := frame.atoms.both(condition, when))
+        ][:8]
+    if not combined:
+        return NOTHING
+    return either(((c, _together_plain(found, ranked=ranked)) for c, found in combined), frame.atoms)
+
+
+def _together_plain(operands: tuple[Value, ...], *, ranked: bool) -> Value:
+    """The operand that decides: a ranked tensor before one of no or unknown rank, what is placed before what isn't."""
+    tensors = [o for o in operands if o.kind in (TENSOR, BATCH)]
+    open_ones = [o for o in operands if o.kind is UNKNOWN]
+    rank = RANKED if ranked or any(o.rank == RANKED for o in tensors) else ""
+    if tensors and not open_ones and all(o.rank == ZERO_DIM for o in tensors):
+        rank = ZERO_DIM
+    if not tensors and not open_ones:
+        if any(o.kind is ARRAY for o in operands):
+            return Value(ARRAY, HOST)
+        return A_NUMBER if any(o.kind in (NUMBER, CONSTANT, "count") for o in operands) else NOTHING
+    placed = [o for o in tensors if o.place.sort != "unknown"] or tensors
+    if not placed:
+        first = max(open_ones, key=lambda o: o.place.sort != "unknown")
+        if len(open_ones) > 1 and len({o.place for o in open_ones if o.place.sort != "unknown"}) > 1:
+            first = open_ones[0]
+        return Value(
+            UNKNOWN, first.place, data=first.path or first.data, likely=first.likely, step=first.step, tags=first.tags
+        )
+    # A tensor without dimensions is taken from the host by one that is elsewhere.
+    first = next((o for o in placed if o.place != HOST and o.rank != ZERO_DIM), None) or next(
+        (o for o in placed if o.place != HOST), max(placed, key=lambda o: o.rank == RANKED)
+    )
+    if first.place == HOST and (open_ones or len(placed) < len(tensors)):
+        other = next((o for o in open_ones if o.place.sort != "unknown"), None)
+        if other is not None and other.place != HOST:
+            # Where the other is, if that is a tensor.
+            return Value(
+                UNKNOWN, other.place, data=other.path or other.data, likely=True, step=other.step, tags=other.tags
+            )
+        if first.rank != RANKED:
+            return Value(TENSOR, UNKNOWN_PLACE, rank=rank)
+    if len({o.place for o in placed}) > 1 and any(o.place.is_open for o in placed) and first.place.sort == "told":
+        inputs = next((o for o in placed if o.place.sort == "input"), None)
+        first = inputs or first
+    return Value(TENSOR, first.place, likely=any(o.likely for o in tensors), rank=rank, step=first.step)
+
+
+def _unary(frame: Frame, node: ast.UnaryOp) -> Value:
+    value = evaluate(frame, node.operand)
+    if value.kind is CONSTANT and isinstance(node.op, ast.USub) and isinstance(value.data, (int, float)):
+        return constant(-value.data)
+
+    def plain(option: Value) -> Value:
+        if option.kind in (TENSOR, ARRAY, BATCH, NUMBER):
+            return option.but(path=None, tags=frozenset(), data=None)
+        if option.kind is UNKNOWN:
+            return Value(
+                UNKNOWN, option.place, data=option.path or option.data, likely=option.likely, step=option.step,
+                tags=option.tags,
+            )  # fmt: skip
+        return A_NUMBER
+
+    return mapped(value, plain, frame.atoms)
+
+
+def _formatted(frame: Frame, node: ast.JoinedStr) -> Value:
+    parts = [v.value for v in node.values if isinstance(v, ast.FormattedValue)]
+    for part in parts:
+        evaluate(frame, part)
+    text = "".join(v.value if isinstance(v, ast.Constant) else "{}" for v in node.values)
+    backend, _, rest = text.partition(":")
+    if backend in ("cuda", "xpu") and rest == "{}":
+        return Value("device", Place("accelerator", backend), likely=False)
+    return Value(NUMBER)
+
+
+def _comprehension(frame: Frame, node: ast.ListComp | ast.SetComp | ast.GeneratorExp) -> Value:
+    before = dict(frame.env)
+    known = _few(frame, node)
+    if known is not None:
+        found = []
+        for part in known:
+            frame.reader.bind(frame, node.generators[0].target, part)
+            found.append(evaluate(frame, node.elt))
+        contents = containers.sequence(found, frame)
+    else:
+        _generate(frame, node.generators)
+        contents = Value(containers.EACH, parts=(evaluate(frame, node.elt),))
+    _restore(frame, before, node.generators)
+    return containers.made(frame, LIST, contents, node)
+
+
+def _few(frame: Frame, node: ast.ListComp | ast.SetComp | ast.GeneratorExp) -> tuple[Value, ...] | None:
+    """The parts that a comprehension takes, where it has one loop over parts that are known."""
+    if len(node.generators) != 1 or node.generators[0].ifs:
+        return None
+    contents = containers.contents_of(frame, evaluate(frame, node.generators[0].iter))
+    if contents is None or contents.kind is not TUPLE or len(contents.parts) > 8:
+        return None
+    return contents.parts
+
+
+def _generate(frame: Frame, generators: list[ast.comprehension]) -> None:
+    from devlint.signatures.reading.tests import assume, condition_of
+
+    for generator in generators:
+        each = containers.element(frame, evaluate(frame, generator.iter))
+        frame.reader.bind(frame, generator.target, NOTHING if each is NEVER else each)
+        for test in generator.ifs:
+            condition_of(frame, test)
+            assume(frame, test, True)
+
+
+def _restore(frame: Frame, before: dict[Any, Value], generators: list[ast.comprehension]) -> None:
+    """What a comprehension binds is its own."""
+    for generator in generators:
+        for name in ast.walk(generator.target):
+            if isinstance(name, ast.Name):
+                if name.id in before:
+                    frame.env[name.id] = before[name.id]
+                else:
+                    frame.env.pop(name.id, None)
+
+
+def _dict_comprehension(frame: Frame, node: ast.DictComp) -> Value:
+    before = dict(frame.env)
+    keys = _item_keys(frame, node)
+    if keys is not None:
+        found = {}
+        for key, part in keys:
+            frame.reader.bind(
+                frame,
+                node.generators[0].target,
+                Value(TUPLE, parts=(constant(key), part)) if part is not None else constant(key),
+            )
+            found[key] = evaluate(frame, node.value)
+        contents = Value(containers.ITEMS, data=tuple(found), parts=tuple(found.values()))
+    else:
+        _generate(frame, node.generators)
+        evaluate(frame, node.key)
+        contents = Value(containers.EACH, parts=(evaluate(frame, node.value),))
+    _restore(frame, before, node.generators)
+    return containers.made(frame, DICT, contents, node)
+
+
+def _item_keys(frame: Frame, node: ast.DictComp) -> list[tuple[object, Value | None]] | None:
+    """The keys of a dict that a comprehension rebuilds under the same keys: `{k: v.to(d) for k, v in x.items()}`."""
+    if len(node.generators) != 1 or node.generators[0].ifs or not isinstance(node.key, ast.Name):
+        return None
+    generator = node.generators[0]
+    match generator.iter, generator.target:
+        case ast.Call(func=ast.Attribute(value=owner, attr="items"), args=[]), ast.Tuple(elts=[ast.Name(id=name), _]):
+            with_values = True
+        case owner, ast.Name(id=name):
+            with_values = False
+        case _:
+            return None
+    if name != node.key.id:
+        return None
+    contents = containers.contents_of(frame, evaluate(frame, owner))
+    if contents is None or contents.kind is not containers.ITEMS or len(contents.parts) > 12:
+        return None
+    return [(k, v if with_values else None) for k, v in zip(contents.data, contents.parts, strict=True)]
+
+
+def _lambda(frame: Frame, node: ast.Lambda) -> Value:
+    return Value(FUNCTION, data=(frame.reader.lambda_of(frame, node), frame, None))
+
+
+def _starred(frame: Frame, node: ast.Starred) -> Value:
+    return evaluate(frame, node.value)
+
+
+def _named(frame: Frame, node: ast.NamedExpr) -> Value:
+    value = evaluate(frame, node.value)
+    frame.env[node.target.id] = value
+    return value
+
+
+def _await(frame: Frame, node: ast.Await) -> Value:
+    return evaluate(frame, node.value)
+
+
+def _yield(frame: Frame, node: ast.Yield) -> Value:
+    frame.yields.append(evaluate(frame, node.value) if node.value is not None else constant(None))
+    return NOTHING
+
+
+def _yield_from(frame: Frame, node: ast.YieldFrom) -> Value:
+    frame.yields.append(containers.element(frame, evaluate(frame, node.value)))
+    return NOTHING
+
+
+EXPRESSIONS: dict[type[ast.expr], Callable[[Frame, Any], Value]] = {
+    ast.Constant: _constant,
+    ast.Name: _name,
+    ast.Attribute: _attribute,
+    ast.Tuple: _tuple,
+    ast.List: _list,
+    ast.Set: _list,
+    ast.Dict: _dict,
+    ast.Subscript: _subscript,
+    ast.BinOp: _binary,
+    ast.UnaryOp: _unary,
+    ast.JoinedStr: _formatted,
+    ast.ListComp: _comprehension,
+    ast.SetComp: _comprehension,
+    ast.GeneratorExp: _comprehension,
+    ast.DictComp: _dict_comprehension,
+    ast.Lambda: _lambda,
+    ast.Starred: _starred,
+    ast.NamedExpr: _named,
+    ast.Await: _await,
+    ast.Yield: _yield,
+    ast.YieldFrom: _yield_from,
+}
+
+__all__ = ["EXPRESSIONS", "Step", "evaluate", "leaves", "operate", "together"]

@@ -1,0 +1,311 @@
+"""A signature put to use at a call: inputs replaced by what is given, conditions decided by it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Hashable
+from typing import TYPE_CHECKING
+
+from devlint.signatures.libraries.devices import device_from
+from devlint.signatures.reading import tests
+from devlint.signatures.state import containers
+from devlint.signatures.state.frame import Frame
+from devlint.signatures.state.objects import attribute, place_of
+from devlint.signatures.values.conditions import FALSE, TRUE, Condition
+from devlint.signatures.values.values import (
+    BATCH,
+    CONSTANT,
+    DEVICE,
+    EITHER,
+    FUNCTION,
+    HOST,
+    LOADER,
+    METHOD,
+    MODULES,
+    NONE,
+    NOTHING,
+    NUMBER,
+    OUTCOME,
+    SUPER,
+    TENSOR,
+    TUPLE,
+    UNKNOWN,
+    UNKNOWN_PLACE,
+    Cell,
+    Path,
+    Place,
+    Value,
+    constant,
+    either,
+    mapped,
+    rank_of,
+)
+
+if TYPE_CHECKING:
+    from devlint.signatures.reading.reader import Signature
+
+
+class Instance:
+    """What a function's inputs are at one call."""
+
+    def __init__(self, frame: Frame, signature: Signature | None, given: dict[str, Value], call: ast.AST) -> None:
+        self.frame = frame
+        self.signature = signature
+        self.given = given
+        self.call = call
+        self._serial = frame.reader.turn()
+        self._paths: dict[Path, Value] = {}
+        self._cells: dict[Cell, Cell] = {}
+        self._values: dict[int, tuple[Value, Value]] = {}
+        self._literals: dict[int, Condition] = {}
+        self._conditions: dict[Condition, Condition] = {}
+        self._places: dict[Place, Value] = {}
+
+    # -- inputs ----------------------------------------------------------------------------------------------------
+
+    def at(self, path: Path) -> Value:
+        """What is given for an input, or for a part of one."""
+        known = self._paths.get(path)
+        if known is None:
+            known = self._paths[path] = self._reached(path)
+        return known
+
+    def _reached(self, path: Path) -> Value:
+        root = path[0]
+        if root not in self.given:
+            if str(root).startswith("#"):
+                renamed = (f"{root}.{self._serial}", *path[1:])
+                return Value(UNKNOWN, UNKNOWN_PLACE, path=renamed, likely=True)
+            return Value(UNKNOWN, Place("input", path), path=path)
+        if len(path) == 1:
+            return self.given[root]
+        owner = self.at(path[:-1])
+        step = str(path[-1])
+        if step.startswith("."):
+            return attribute(self.frame, owner, step[1:])
+        if step == "[]":
+            return containers.element(self.frame, owner)
+        if step.startswith("["):
+            try:
+                index = constant(ast.literal_eval(step[1:-1]))
+            except (ValueError, SyntaxError):
+                return NOTHING
+            return containers.item(self.frame, owner, index, ast.Constant(index.data))
+        return Value(NUMBER)
+
+    # -- values ----------------------------------------------------------------------------------------------------
+
+    def value(self, value: Value) -> Value:
+        """A value of the function, as the call makes it."""
+        known = self._values.get(id(value))
+        if known is None or known[0] is not value:
+            made = self._instantiated(value)
+            if isinstance(value.rank, tuple):
+                rank = rank_of(self.at(value.rank[1]))
+                made = mapped(made, lambda v: v.but(rank=rank) if v.kind is TENSOR else v, self.frame.atoms)
+            known = self._values[id(value)] = value, made
+        return known[1]
+
+    def _instantiated(self, value: Value) -> Value:
+        if value.kind is EITHER:
+            return either(((self.condition(c), self.value(v)) for c, v in value.parts), self.frame.atoms)
+        if value.path is not None:
+            return self._input(value)
+        if value.kind is UNKNOWN and isinstance(value.data, tuple):
+            return self._like(value)
+        if value.kind is OUTCOME:
+            return self._outcome(value)
+        if value.cell is not None:
+            cell = self._cell(value.cell)
+            return value.but(cell=cell, parts=tuple(self._part(p) for p in value.parts))
+        if value.kind is FUNCTION and value.data is not None:
+            function, closure, around = value.data
+            if closure is not None and around is None and self.signature is not None:
+                return value.but(data=(function, closure, self))
+            return value
+        if value.kind in (TUPLE, METHOD, SUPER, LOADER, "partial", containers.EACH, containers.ITEMS):
+            value = value.but(parts=tuple(self._part(p) for p in value.parts)) if value.parts else value
+        if value.place.is_open:
+            at = self.place(value.place)
+            return mapped(at, lambda p: _placed(value, p), self.frame.atoms)
+        return value
+
+    def _part(self, part: object) -> object:
+        return self.value(part) if isinstance(part, Value) else part
+
+    def _input(self, value: Value) -> Value:
+        assert value.path is not None
+        actual = self.at(value.path)
+        if value.kind is UNKNOWN:
+            if str(value.path[0]).startswith("#") and value.place.is_open:
+                return mapped(
+                    self.place(value.place), lambda p: actual.but(place=p.place, step=p.step), self.frame.atoms
+                )
+            if str(value.path[0]).startswith("#"):
+                return actual.but(place=value.place, step=value.step, likely=value.likely)
+            return actual
+        if value.kind in (NUMBER, CONSTANT):
+            return actual if actual.kind in (NUMBER, CONSTANT, OUTCOME) else value.but(path=None)
+
+        def typed(option: Value) -> Value:
+            if option.kind is UNKNOWN:
+                return value.but(path=option.path, place=option.place, step=option.step or value.step, likely=True)
+            return option
+
+        return mapped(actual, typed, self.frame.atoms)
+
+    def _like(self, value: Value) -> Value:
+        """Something that is of the kind that an input is, at a place of its own."""
+        actual = self.at(value.data)
+
+        def like(option: Value) -> Value:
+            if option.kind in (TENSOR, BATCH):
+                return value.but(kind=TENSOR, data=None, rank="")
+            if option.kind is UNKNOWN:
+                return value.but(data=option.path or option.data)
+            if option.kind in MODULES:
+                return option
+            if option.kind in (NUMBER, CONSTANT, "array"):
+                return Value(option.kind if option.kind != CONSTANT else NUMBER, option.place)
+            return NOTHING
+
+        made = mapped(actual, like, self.frame.atoms)
+        if not value.place.is_open or made.kind in MODULES:
+            return made
+        at = self.place(value.place)
+        return mapped(
+            made,
+            lambda v: mapped(at, lambda p: _placed(v, p), self.frame.atoms) if v.kind in (TENSOR, UNKNOWN) else v,
+            self.frame.atoms,
+        )
+
+    def _outcome(self, value: Value) -> Value:
+        told = self.condition(value.data)
+        if told == TRUE:
+            return constant(True)
+        return constant(False) if told == FALSE else value.but(data=told)
+
+    def _cell(self, cell: Cell) -> Cell:
+        """The call's own copy of something that the function makes."""
+        if self.signature is None or cell not in self.signature.cells:
+            return cell
+        known = self._cells.get(cell)
+        if known is None:
+            known = self._cells[cell] = Cell((cell.site, self._serial))
+            for slot, held in self.signature.cells[cell].items():
+                self.frame.env[known, slot] = self.value(held)
+        return known
+
+    # -- places ----------------------------------------------------------------------------------------------------
+
+    def place(self, place: Place) -> Value:
+        """Where an input is, or what a device that is given names, as a value with that place."""
+        known = self._places.get(place)
+        if known is None:
+            known = self._places[place] = self._found_place(place)
+        return known
+
+    def _open_place(self, place: Place) -> Value:
+        return self.place(place) if place.is_open else Value(TENSOR, place)
+
+    def _found_place(self, place: Place) -> Value:
+        actual = self.at(place.name)
+        if place.sort == "told":
+            found = device_from(self.frame, actual)
+            if found is None:
+                return Value(TENSOR, UNKNOWN_PLACE)
+            return mapped(found, _told, self.frame.atoms)
+        return mapped(actual, self._whereabouts, self.frame.atoms)
+
+    def _whereabouts(self, value: Value) -> Value:
+        if value.kind in MODULES:
+            return place_of(self.frame, value)
+        if value.kind in (TENSOR, BATCH, UNKNOWN, DEVICE, "array"):
+            return Value(TENSOR, value.place, step=value.step, likely=value.likely)
+        if value.kind == "object" and value.place.is_open:
+            return Value(TENSOR, value.place, likely=True)
+        return Value(TENSOR, UNKNOWN_PLACE)
+
+    # -- conditions ------------------------------------------------------------------------------------------------
+
+    def condition(self, condition: Condition) -> Condition:
+        """A condition of the function, as the call decides it."""
+        if condition == TRUE or not condition:
+            return condition
+        known = self._conditions.get(condition)
+        if known is None:
+            known = self._conditions[condition] = self._decided(condition)
+        return known
+
+    def _decided(self, condition: Condition) -> Condition:
+        atoms = self.frame.atoms
+        result = FALSE
+        for clause in condition:
+            joint = TRUE
+            for literal in clause:
+                told = self._literals.get(literal)
+                if told is None:
+                    atom = atoms.atom(literal)
+                    told = self._told(atom.key, atom.host_when)
+                    self._literals[abs(literal)] = told
+                    self._literals[-abs(literal)] = atoms.negated(told)
+                    told = self._literals[literal]
+                joint = atoms.both(joint, told)
+                if not joint:
+                    break
+            result = atoms.either(result, joint)
+        return result
+
+    def _told(self, key: Hashable, host_when: bool | None) -> Condition:
+        frame = self.frame
+        match key:
+            case ("true", token):
+                return tests.truth(frame, self._token(token), host_when)
+            case ("none", token):
+                return tests.is_none(frame, self._token(token))
+            case ("on host", Place() as place):
+                at = self.place(place)
+                result = FALSE
+                for condition, option in at.options():
+                    told = frame.atoms.negated(tests.on_accelerator(frame, option))
+                    result = frame.atoms.either(result, frame.atoms.both(condition, told))
+                return result
+            case ("same place", Place() as a, Place() as b):
+                result = FALSE
+                for first_when, first in self._open_place(a).options():
+                    for second_when, second in self._open_place(b).options():
+                        joint = frame.atoms.both(first_when, second_when)
+                        told = tests.same_place(frame, first.place, second.place)
+                        result = frame.atoms.either(result, frame.atoms.both(joint, told))
+                return result
+            case ("isinstance", token, types):
+                named = [self._token(t) for t in types]
+                return tests.instance_of(frame, self._token(token), tuple(named))
+            case (str() as kind, a, b) if kind in tests.COMPARISONS:
+                return tests.compared(frame, kind, self._token(a), self._token(b), host_when)
+        return frame.atoms.literal(("at call", self._serial, key), host_when)
+
+    def _token(self, token: object) -> Value:
+        if isinstance(token, tuple) and not isinstance(token, Place):
+            return self.at(token)
+        return self.value(token) if isinstance(token, Value) else NOTHING
+
+
+def _placed(value: Value, place: Value) -> Value:
+    return value.but(
+        place=place.place, step=value.step or place.step if place.step is None else _joined(value, place),
+        likely=value.likely or place.likely,
+    )  # fmt: skip
+
+
+def _joined(value: Value, place: Value) -> object:
+    """The steps of what was given, with the function's own behind them."""
+    return (
+        value.step._replace(before=place.step) if value.step is not None and value.step.before is None else place.step
+    )
+
+
+def _told(device: Value) -> Value:
+    if device is NONE or device.kind is CONSTANT:
+        return Value(TENSOR, HOST)
+    return Value(TENSOR, device.place, likely=device.likely, step=device.step)

@@ -1,0 +1,747 @@
+"""Reads functions, classes and modules on demand, each once, and keeps what was understood."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from devlint.knowledge import canonical, ecosystem, torch_knowledge
+from devlint.knowledge.ecosystem import LIGHTNING_MODULES
+from devlint.placement.devices import is_device_name
+from devlint.placement.project import Project
+from devlint.placement.sources import FunctionModel, SourceModule, dotted
+from devlint.placement.units import all_functions
+from devlint.signatures.reading import calls, statements, tests
+from devlint.signatures.reading.annotations import Annotations
+from devlint.signatures.reading.classes import ClassInfo
+from devlint.signatures.reading.expressions import evaluate, together
+from devlint.signatures.reading.views import View
+from devlint.signatures.state import containers
+from devlint.signatures.state.call import Call
+from devlint.signatures.state.frame import ANYTHING, CONTENTS, PLACE, Effect, Frame, Key, Need
+from devlint.signatures.state.objects import class_of, place_of
+from devlint.signatures.values.conditions import FALSE, TRUE, Atoms, Condition
+from devlint.signatures.values.values import (
+    ARRAY,
+    BATCH,
+    CLASS,
+    CONSTANT,
+    DEVICE,
+    FUNCTION,
+    GENERATOR,
+    HOST,
+    LIST,
+    LOADER,
+    MODULE,
+    MODULES,
+    MUTABLE,
+    NEVER,
+    NONE,
+    NOTHING,
+    NUMBER,
+    OBJECT,
+    OUTCOME,
+    TENSOR,
+    TUPLE,
+    UNKNOWN,
+    UNKNOWN_PLACE,
+    Cell,
+    Path as InputPath,
+    Place,
+    Value,
+    constant,
+    either,
+    leaves,
+    mapped,
+    reference,
+)  # fmt: skip
+
+_BUILTINS = frozenset(dir(__import__("builtins")))
+# Functions nested deeper in one another's calls than this are left unknown.
+MAX_DEPTH = 60
+# Needs that a signature keeps for its callers.
+MAX_KEPT_NEEDS = 80
+
+
+class Signature(NamedTuple):
+    """What a function needs, gives and changes, in terms of its inputs."""
+
+    function: FunctionModel
+    needs: tuple[Need, ...]
+    gives: Value
+    effects: tuple[Effect, ...]
+    # What it makes that changes in place, as its end leaves it.
+    cells: dict[Cell, dict[str, Value]]
+    # Inputs to which something is done that only tensors take.
+    tensors: frozenset[InputPath]
+    # Whether it comes to an end at all.
+    returns: bool
+    # What it saw of the scopes around it.
+    free: dict[str, Value]
+
+
+class Reader:
+    """The reading of one project: each function, class and module once."""
+
+    def __init__(self, project: Project, behaves_like: dict[str, str] | None = None) -> None:
+        self.project = project
+        self.atoms = Atoms()
+        self.annotations = Annotations(self)
+        self.views = View(self)
+        self.behaves_like = behaves_like or {}
+        self._turns = 0
+        self._depth = 0
+        self._signatures: dict[FunctionModel, Signature | None] = {}
+        self._reading: set[FunctionModel] = set()
+        self._modules: dict[SourceModule, Frame] = {}
+        self._running: set[SourceModule] = set()
+        self._active: dict[SourceModule, Frame] = {}
+        self._classes: dict[ast.ClassDef, ClassInfo] = {}
+        self._levels: dict[tuple[ClassInfo, str], Value] = {}
+        self._lambdas: dict[ast.Lambda, FunctionModel] = {}
+        self._defaults: dict[FunctionModel, dict[str, Value]] = {}
+        # The frames of everything that was read, by source.
+        self.frames: dict[SourceModule, list[Frame]] = {}
+        # What calls brought for what a function by itself leaves open: by operation, "apart", "together" or "open".
+        self.verdicts: dict[ast.AST, list[str]] = {}
+        self.called: set[FunctionModel] = set()
+
+    def turn(self) -> int:
+        """A number that no other reading of anything has."""
+        self._turns += 1
+        return self._turns
+
+    def whole(self, source: SourceModule) -> None:
+        """Reads all that a file holds."""
+        self.module(source)
+        for function in all_functions(source):
+            if function.parent is None:
+                self.signature(function, None)
+
+    # -- what other parts of the reading ask for -------------------------------------------------------------------
+
+    evaluate = staticmethod(evaluate)
+    bind = staticmethod(statements.bind)
+    together = staticmethod(together)
+    truth = staticmethod(tests.truth)
+    call_value = staticmethod(calls.call_value)
+    unknown_call = staticmethod(calls.unknown_call)
+
+    def is_cuda(self, frame: Frame, value: Value, *, negative: bool = False) -> Value:
+        """`x.is_cuda`, `x.is_cpu`."""
+        told = tests.on_accelerator(frame, value)
+        if negative:
+            told = self.atoms.negated(told)
+        if told in (TRUE, FALSE):
+            return constant(told == TRUE)
+        return Value(OUTCOME, data=told)
+
+    # -- modules and names -----------------------------------------------------------------------------------------
+
+    def module(self, source: SourceModule) -> Frame | None:
+        """The reading of a module's top level; None while it is under way."""
+        known = self._modules.get(source)
+        if known is None and source not in self._running:
+            self._running.add(source)
+            frame = self._active[source] = Frame(self, source)
+            self.frames.setdefault(source, []).append(frame)
+            try:
+                statements.execute(frame, source.tree.body)
+            except RecursionError:
+                pass
+            self._modules[source] = known = frame
+            _leave_behind(frame)
+            self._running.discard(source)
+        return known
+
+    def lookup(self, frame: Frame, name: str) -> Value:
+        """A name that the scope at hand hasn't bound before."""
+        if name in frame.locals:
+            # Bound later, or deleted.
+            return NOTHING
+        around = frame.outer
+        while around is not None:
+            if around.function is not None or name in around.env:
+                found = around.get(name)
+                if found is not None:
+                    return found
+                if name in around.locals:
+                    return NOTHING
+            around = around.outer
+        if frame.function is None and name in frame.source.bindings and frame.source in self._running:
+            statement = frame.source.bindings[name][-1]
+            if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                return self._defined(frame.source, statement)
+            return NOTHING
+        return self.global_value(frame.source, name)
+
+    def global_value(self, source: SourceModule, name: str) -> Value:
+        """A module's top-level name, as it is once the module has run."""
+        alike = self.behaves_like.get(f"{source.name}.{name}")
+        if alike is not None:
+            return reference(alike)
+        bindings = source.bindings.get(name)
+        if not bindings:
+            if name in _BUILTINS:
+                return reference(f"builtins.{name}")
+            return self._starred(source, name)
+        definition = next(
+            (b for b in reversed(bindings) if isinstance(b, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom))),
+            None,
+        )  # fmt: skip
+        match definition:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                return self._defined(source, definition)
+            case ast.Import(names=aliases):
+                alias = next(a for a in aliases if (a.asname or a.name).split(".")[0] == name)
+                return reference(alias.name if alias.asname else name)
+            case ast.ImportFrom(names=aliases):
+                alias = next(a for a in aliases if (a.asname or a.name) == name)
+                return self.resolved(f"{source.absolute(definition)}.{alias.name}", source)
+        frame = self.module(source) or self._active.get(source)
+        if frame is None:
+            return NOTHING
+        value = frame.env.get(name, NOTHING)
+        if name in source.changed_elsewhere:
+            return mapped(value, _displaced, self.atoms)
+        return value
+
+    def _defined(self, source: SourceModule, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> Value:
+        if isinstance(node, ast.ClassDef):
+            return Value(CLASS, data=self.class_info(source, node))
+        return Value(FUNCTION, data=(source.function(node), None, None))
+
+    def _starred(self, source: SourceModule, name: str) -> Value:
+        for star in source.star_imports[:4]:
+            module = self.project.find(source.absolute(star), Path(source.path))
+            if module is not None and module is not source and name in module.bindings:
+                return self.global_value(module, name)
+        return NOTHING
+
+    def resolved(self, name: str, asking: SourceModule) -> Value:
+        """A qualified name, followed into the project where it leads there."""
+        if name in self.behaves_like:
+            return reference(self.behaves_like[name])
+        parts = name.split(".")
+        if parts[0] in ("torch", "numpy", "builtins", "os", "sys", "typing", "functools", "math", ""):
+            return reference(name)
+        for count in range(len(parts), 0, -1):
+            module = self.project.find(".".join(parts[:count]), Path(asking.path))
+            if module is None:
+                continue
+            rest = parts[count:]
+            if not rest:
+                return reference(name)
+            if rest[0] not in module.bindings and not module.star_imports:
+                return reference(name)
+            value = self.global_value(module, rest[0])
+            for attr in rest[1:]:
+                value = self._static_member(value, attr)
+            return value
+        return reference(name)
+
+    def _static_member(self, value: Value, name: str) -> Value:
+        if value.kind == "reference":
+            return reference(f"{value.data}.{name}")
+        if value.kind is CLASS:
+            method = value.data.method(name)
+            if method is not None:
+                return Value(FUNCTION, data=(method, None, None))
+            level = value.data.class_attribute(name)
+            return level if level is not None else NOTHING
+        return NOTHING
+
+    def static_value(self, source: SourceModule, node: ast.expr) -> Value:
+        """What a dotted name at a module's top level refers to, nothing being run for it."""
+        if isinstance(node, ast.Subscript):
+            node = node.value
+        text = dotted(node)
+        if text is None:
+            return NOTHING
+        first, *rest = text.split(".")
+        value = self.global_value(source, first)
+        for name in rest:
+            value = (
+                self.resolved(f"{value.data}.{name}", source)
+                if value.kind == "reference"
+                else self._static_member(value, name)
+            )
+        return value
+
+    # -- classes ---------------------------------------------------------------------------------------------------
+
+    def class_info(self, source: SourceModule, node: ast.ClassDef) -> ClassInfo:
+        """The class of a definition, the same one each time."""
+        known = self._classes.get(node)
+        if known is None:
+            known = self._classes[node] = ClassInfo(self, source, node)
+        return known
+
+    def class_level(self, cls: ClassInfo, name: str) -> Value:
+        """What a class body assigns to a name."""
+        key = (cls, name)
+        if key not in self._levels:
+            self._levels[key] = NOTHING
+            statement = cls._own[name]
+            value = getattr(statement, "value", None)
+            if value is not None:
+                frame = Frame(self, cls.source)
+                found = evaluate(frame, value)
+                _leave_behind(frame)
+                self._levels[key] = found if found.kind is not CONSTANT else Value(NUMBER)
+        return self._levels[key]
+
+    def class_around(self, frame: Frame) -> ClassInfo | None:
+        """The class of the method that a frame is of."""
+        scope: Frame | None = frame
+        while scope is not None:
+            if scope.function is not None and scope.function.cls is not None:
+                return self.class_info(scope.source, scope.function.cls)
+            scope = scope.outer
+        return None
+
+    def self_of(self, frame: Frame) -> Value | None:
+        """The object that the method of a frame is called on."""
+        scope: Frame | None = frame
+        while scope is not None:
+            function = scope.function
+            if function is not None and function.cls is not None and function.parameters and not function.is_static:
+                return scope.env.get(function.parameters[0].arg)
+            scope = scope.outer
+        return None
+
+    def instance_at(self, cls: ClassInfo, like: Value) -> Value:
+        """An input that is known to be an object of a class."""
+        return like.but(kind=MODULE if cls.is_module else OBJECT, data=cls)
+
+    def original(self, frame: Frame, path: InputPath, slot: str) -> Value:
+        """What a slot of an input held before the scope did anything to it."""
+        return self.views.original(frame, path, slot)
+
+    def property_of(self, frame: Frame, owner: Value, method: FunctionModel) -> Value:
+        """A property read."""
+        node = ast.Call(ast.Attribute(ast.Name("self"), method.name), [], [])
+        ast.copy_location(node, method.node)
+        ast.copy_location(node.func, method.node)
+        call = Call(frame, node)
+        if method.name == "device" or is_device_name(ast.Name(method.name)):
+            place = place_of(frame, owner) if owner.kind in MODULES else Value(TENSOR, owner.place)
+            return mapped(place, lambda p: Value(DEVICE, p.place, likely=True, step=p.step), self.atoms)
+        return calls.call_function(call, method, bound=owner)
+
+    def iterated(self, frame: Frame, value: Value) -> Value:
+        """What a loop over an object of the project takes."""
+        cls = class_of(value)
+        if cls is None:
+            return NOTHING
+        node = ast.copy_location(ast.Call(ast.Name("iter"), [], []), cls.node)
+        ast.copy_location(node.func, cls.node)
+        method = cls.method("__iter__")
+        if method is not None:
+            produced = calls.call_function(Call(frame, node), method, bound=value)
+            following = class_of(produced)
+            if following is not None and produced.kind is OBJECT:
+                step = following.method("__next__")
+                return calls.call_function(Call(frame, node), step, bound=produced) if step is not None else NOTHING
+            return containers.element(frame, produced)
+        getter = cls.method("__getitem__")
+        if getter is not None:
+            call = Call(frame, node)
+            call.given = [(node, Value(NUMBER))]
+            return calls.call_function(call, getter, bound=value)
+        return NOTHING
+
+    def called_item(self, frame: Frame, node: ast.Subscript, base: Value, index: Value) -> Value:
+        """`obj[index]` of an object that has `__getitem__`."""
+        cls = class_of(base) if base.kind is OBJECT else None
+        method = cls.method("__getitem__") if cls is not None else None
+        if method is None:
+            return NOTHING
+        made = ast.copy_location(ast.Call(node.value, [node.slice], []), node)
+        call = Call(frame, made)
+        call.given = [(node.slice, index)]
+        return calls.call_function(call, method, bound=base)
+
+    def keeps_result(self, function: FunctionModel) -> bool:
+        """Whether the decorators of a function hand on what it is given and what it returns."""
+        if function.keeps_result:
+            return True
+        for decorator, name in zip(function.node.decorator_list, function.decorators, strict=True):
+            if name.rsplit(".", 1)[-1] in ecosystem.KEEPING_DECORATORS:
+                continue
+            value = self.static_value(function.source, decorator) if not isinstance(decorator, ast.Call) else NOTHING
+            if value.kind is not FUNCTION or not _passes_through(value.data[0]):
+                return False
+        return True
+
+    def holds_state(self, module: Value) -> bool:
+        """Whether an object of a project's module class surely has parameters."""
+        cls = class_of(module)
+        return cls is not None and any(
+            word in cls.text for word in ("nn.Linear(", "nn.Conv", "nn.Embedding(", "nn.Parameter(", "Parameter(")
+        )
+
+    # -- functions -------------------------------------------------------------------------------------------------
+
+    def lambda_of(self, frame: Frame, node: ast.Lambda) -> FunctionModel:
+        """A lambda as a function."""
+        known = self._lambdas.get(node)
+        if known is None:
+            body = ast.copy_location(ast.Return(node.body), node.body)
+            made = ast.FunctionDef("<lambda>", node.args, [body], [], None)
+            made.lineno, made.col_offset = node.lineno, node.col_offset
+            made.end_lineno, made.end_col_offset = node.end_lineno, node.end_col_offset
+            known = self._lambdas[node] = FunctionModel(made, frame.source, None, frame.function)
+        return known
+
+    def root_prefix(self, function: FunctionModel) -> str:
+        """What tells the inputs of a nested function from those of the ones around it."""
+        depth, parent = 0, function.parent
+        while parent is not None:
+            depth, parent = depth + 1, parent.parent
+        return "\N{PRIME}" * depth
+
+    def was_called(self, frame: Frame, function: FunctionModel) -> None:
+        """Remembers that something calls a function."""
+        self.called.add(function)
+        if function in frame.nested:
+            frame.nested[function] = True
+
+    def told_by_call(self, need: Need, operands: Sequence[tuple[ast.expr, Value]]) -> None:
+        """Remembers what a call brought for an operation that a function by itself leaves open."""
+        sorts = {
+            o.place.sort
+            for _, v in operands
+            for _, o in leaves(v, self.atoms)
+            if o.kind in (TENSOR, UNKNOWN, MODULE, BATCH)
+        }
+        if "host" in sorts and sorts <= {"host", "unknown"}:
+            verdict = "together" if sorts == {"host"} else "open"
+        elif "host" in sorts and "accelerator" in sorts:
+            verdict = "apart"
+        else:
+            verdict = "open"
+        self.verdicts.setdefault(need.node, []).append(verdict)
+
+    def defaults(self, function: FunctionModel) -> dict[str, Value]:
+        """What parameters are that a call gives nothing for."""
+        known = self._defaults.get(function)
+        if known is None:
+            arguments = function.node.args
+            positional = [*arguments.posonlyargs, *arguments.args]
+            pairs = list(zip(reversed(positional), reversed(arguments.defaults), strict=False))
+            pairs += [(a, d) for a, d in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if d is not None]
+            frame = Frame(self, function.source)
+            prefix = self.root_prefix(function)
+            known = {f"{a.arg}{prefix}": evaluate(frame, d) for a, d in pairs}
+            _leave_behind(frame)
+            self._defaults[function] = known
+        return known
+
+    def signature(self, function: FunctionModel, closure: Frame | None) -> Signature | None:
+        """What a function needs, gives and changes; None while it is read, and where it goes too deep."""
+        known = self._signatures.get(function)
+        if known is not None and (closure is None or all(closure.get(n) == v for n, v in known.free.items())):
+            return known
+        if function in self._reading or self._depth > MAX_DEPTH:
+            return None
+        self._reading.add(function)
+        self._depth += 1
+        for active in self._running:
+            # What the module's top level has made by now.
+            _leave_behind(self._active[active])
+        try:
+            made = self._read(function, closure)
+        except RecursionError:
+            made = None
+        finally:
+            self._depth -= 1
+            self._reading.discard(function)
+        self._signatures[function] = made
+        return made
+
+    def is_reading(self, function: FunctionModel) -> bool:
+        """Whether a function is being read."""
+        return function in self._reading
+
+    def _read(self, function: FunctionModel, closure: Frame | None) -> Signature:
+        frame = Frame(self, function.source, function, outer=closure)
+        self.frames.setdefault(function.source, []).append(frame)
+        self._enter(frame, function)
+        entry = dict(frame.env)
+        statements.execute(frame, function.node.body)
+        if frame.path:
+            frame.returns.append((frame.path, NONE))
+            frame.exits.append((frame.path, frame.env))
+        if frame.exits:
+            frame.path = TRUE
+            frame.merge(frame.exits[-8:], TRUE)
+        frame.path = TRUE
+        for nested, was_called in frame.nested.items():
+            if not was_called:
+                self.signature(nested, frame)
+        gives = self._given(frame, function)
+        effects, cells = _outcome_of(frame, entry)
+        free = {}
+        if closure is not None:
+            names = {n.id for n in function.nodes if isinstance(n, ast.Name)} - function.local_names
+            free = {n: v for n in names if (v := closure.get(n)) is not None}
+        return Signature(
+            function,
+            _open_needs(frame),
+            gives,
+            effects,
+            cells,
+            frozenset(frame.tensors),
+            bool(frame.returns),
+            free,
+        )
+
+    def _given(self, frame: Frame, function: FunctionModel) -> Value:
+        if function.is_generator:
+            each = containers.any_of([y for y in frame.yields if y is not NEVER], frame)
+            made = containers.made(frame, LIST, Value(containers.EACH, parts=(each,)), function.node)
+            return made
+        value = either(frame.returns, self.atoms)
+        return self.annotations.refined(frame, value, function.node.returns)
+
+    def _enter(self, frame: Frame, function: FunctionModel) -> None:
+        """The inputs of a function, as variables."""
+        prefix = self.root_prefix(function)
+        evidence = function.evidence
+        cls = self.class_info(function.source, function.cls) if function.cls is not None else None
+        for position, argument in enumerate(function.parameters):
+            root = f"{argument.arg}{prefix}"
+            path = (root,)
+            if position == 0 and cls is not None and not function.is_static:
+                frame.env[argument.arg] = (
+                    Value(CLASS, data=cls)
+                    if "classmethod" in function.decorators or function.name == "__new__"
+                    else Value(MODULE if cls.is_module else OBJECT, Place("input", path), data=cls, path=path)
+                )
+                continue
+            value = self.annotations.input(frame, argument, path)
+            if value.kind is UNKNOWN:
+                kind = evidence.get(argument.arg)
+                if kind is not None and kind.value == "module":
+                    value = value.but(kind=MODULE, likely=True)
+                elif kind is not None and kind.value == "tensor":
+                    frame.tensors.add(path)
+                elif self._is_loader(argument.arg):
+                    value = Value(LOADER, HOST if self._loads_on_host(function.source) else UNKNOWN_PLACE, likely=True)
+            frame.env[argument.arg] = value
+        if cls is not None and cls.is_module and function.name == "forward":
+            # What a module computes from are tensors, unless their use says otherwise.
+            for argument in function.parameters[1:2]:
+                held = frame.env[argument.arg]
+                if held.kind is UNKNOWN and argument.annotation is None and held.path is not None:
+                    frame.supposed.add(held.path)
+        for extra in (function.node.args.vararg, function.node.args.kwarg):
+            if extra is not None:
+                path = (f"{extra.arg}{prefix}",)
+                frame.env[extra.arg] = Value(UNKNOWN, Place("input", path), path=path)
+
+    def _is_loader(self, name: str) -> bool:
+        lowered = name.lower()
+        return lowered.endswith(("loader", "dataloader", "_dl")) or "data_loader" in lowered
+
+    def _loads_on_host(self, source: SourceModule) -> bool:
+        return source.imported_packages.isdisjoint(ecosystem.MOVING_FRAMEWORKS)
+
+    # -- batches ---------------------------------------------------------------------------------------------------
+
+    def collated(self, frame: Frame, collate: Value) -> Value | None:
+        """What a loader's collate function gives, where it may be elsewhere than on the host; None where that isn't known."""
+        if collate.kind is not FUNCTION:
+            return None
+        function, closure, _ = collate.data
+        signature = self.signature(function, closure)
+        if signature is None:
+            return None
+        if not self._gives_host(signature.gives, signature.cells):
+            node = ast.copy_location(ast.Call(ast.Name("collate"), [], []), function.node)
+            ast.copy_location(node.func, function.node)
+            call = Call(frame, node)
+            call.given = [(node, call.fresh())]
+            return calls.call_value(call, collate)
+        return Value(BATCH, HOST, rank="ranked", data="item", likely=True)
+
+    def _gives_host(self, value: Value, cells: dict[Cell, dict[str, Value]], depth: int = 4) -> bool:
+        """Whether what a function gives is on the host, as far as is known."""
+        for _, leaf in leaves(value, self.atoms):
+            if leaf.kind in (TENSOR, BATCH) and leaf.place != HOST:
+                return False
+            if leaf.kind is UNKNOWN and leaf.place.sort in ("accelerator", "told"):
+                return False
+            held = cells.get(leaf.cell, {}).get(CONTENTS) if leaf.cell is not None else None
+            for _, contents in held.options() if held is not None and depth else ():
+                if not all(self._gives_host(p, cells, depth - 1) for p in contents.parts if isinstance(p, Value)):
+                    return False
+        return True
+
+    def stays_on_host(self, frame: Frame, dataset: Value) -> bool:
+        """Whether a dataset gives tensors on the host, as far as is known."""
+        if dataset.kind in (TENSOR, UNKNOWN) and dataset.place.sort in ("accelerator", "told"):
+            return False
+        if dataset.kind is MODULE:
+            return True
+        cls = class_of(dataset)
+        if cls is not None:
+            held = [v for k, v in frame.env.items() if isinstance(k, tuple) and k[0] == dataset.identity]
+            placed = any(o.place.sort not in ("host", "unknown") for v in held for _, o in leaves(v, self.atoms))
+            return not placed and not any(word in cls.text for word in ("cuda", "device", ".to("))
+        contents = containers.contents_of(frame, dataset)
+        if contents is not None:
+            held = containers.all_parts(contents, frame)
+            return all(leaf.place.sort in ("host", "unknown") for _, leaf in leaves(held, self.atoms))
+        return dataset.place.sort != "input" or True
+
+    # -- small things ----------------------------------------------------------------------------------------------
+
+    def blurred(self, contents: Value) -> Value:
+        """Contents of which nothing is known any more."""
+        return Value(containers.EACH, parts=(NOTHING,))
+
+    def entered(self, frame: Frame, value: Value) -> Value:
+        """What `with value as x` binds."""
+        if value.kind is LIST:
+            each = containers.element(frame, value)
+            return NOTHING if each is NEVER else each
+        return value if value.kind in (UNKNOWN, MODULE) else NOTHING
+
+    def never_returns(self, frame: Frame, node: ast.Call) -> bool:
+        """Whether a call ends the program."""
+        return dotted(node.func) in ("sys.exit", "exit", "quit", "os._exit")
+
+    def copied(self, frame: Frame, value: Value, node: ast.expr) -> Value:
+        """A deep copy."""
+        if value.kind not in MUTABLE or value.cell is None:
+            return value if value.kind is TENSOR else NOTHING if value.kind in MUTABLE else value
+        cell = Cell((frame.source.path, node.lineno, node.col_offset))
+        for key, held in list(frame.env.items()):
+            if isinstance(key, tuple) and len(key) == 2 and key[0] is value.cell:
+                frame.env[cell, key[1]] = held
+        for slot, held in value.cell.last.items():
+            frame.env.setdefault((cell, slot), held)
+        return value.but(cell=cell)
+
+    def call_with(self, call: Call, callee: Value, given: Sequence[Value]) -> Value:
+        """A call of a function that was handed over, with these arguments."""
+        inner = Call(call.frame, call.node)
+        node = call.node.args[0] if call.node.args else call.node
+        inner.given = [(node, value) for value in given]
+        return calls.call_value(inner, callee)
+
+    def pattern_condition(self, frame: Frame, subject: Value, pattern: ast.pattern) -> Condition:
+        """The condition that a subject has a pattern."""
+        match pattern:
+            case ast.MatchAs(pattern=None):
+                return TRUE
+            case ast.MatchAs(pattern=inner) if inner is not None:
+                return self.pattern_condition(frame, subject, inner)
+            case ast.MatchValue(value=value):
+                return tests.compared(frame, "==", subject, evaluate(frame, value))
+            case ast.MatchSingleton(value=value):
+                return tests.compared(frame, "==", subject, constant(value))
+            case ast.MatchOr(patterns=patterns):
+                result = FALSE
+                for one in patterns:
+                    result = self.atoms.either(result, self.pattern_condition(frame, subject, one))
+                return result
+            case ast.MatchClass(cls=cls, patterns=[], kwd_patterns=[]):
+                return tests.instance_of(frame, subject, (evaluate(frame, cls),))
+        return self.atoms.literal(("pattern", id(pattern), self.turn()))
+
+    def pattern_binds(self, frame: Frame, subject: Value, pattern: ast.pattern) -> None:
+        """Binds what a pattern captures."""
+        if isinstance(pattern, ast.MatchAs) and pattern.name is not None:
+            frame.env[pattern.name] = subject
+            return
+        for inner in ast.walk(pattern):
+            name = getattr(inner, "name", None) or getattr(inner, "rest", None)
+            if name:
+                frame.env[name] = NOTHING
+
+
+def _passes_through(decorator: FunctionModel) -> bool:
+    """Whether a decorator gives a function that calls the decorated one with all that it is given, and returns its result."""
+    if not decorator.parameters:
+        return False
+    wrapped = decorator.parameters[0].arg
+    inner = [s for s in decorator.node.body if isinstance(s, ast.FunctionDef)]
+    if len(inner) != 1:
+        return False
+    returns = [n for n in ast.walk(inner[0]) if isinstance(n, ast.Return)]
+    return bool(returns) and all(_is_passing(r.value, wrapped, inner[0]) for r in returns)
+
+
+def _is_passing(value: ast.expr | None, wrapped: str, inner: ast.FunctionDef) -> bool:
+    match value:
+        case ast.Call(
+            func=ast.Name(id=name), args=[ast.Starred(value=ast.Name(id=rest))], keywords=[ast.keyword(arg=None)]
+        ):
+            return name == wrapped and inner.args.vararg is not None and inner.args.vararg.arg == rest
+        case ast.Name(id=name):
+            assigned = [
+                n.value
+                for n in inner.body
+                if isinstance(n, ast.Assign) and isinstance(n.targets[0], ast.Name) and n.targets[0].id == name
+            ]
+            return len(assigned) == 1 and _is_passing(assigned[0], wrapped, inner)
+    return False
+
+
+def _displaced(value: Value) -> Value:
+    """Something that functions may move or put something else in the place of."""
+    if value.kind in MODULES:
+        return Value(MODULE, UNKNOWN_PLACE, data=value.data, likely=True)
+    if value.kind is TENSOR:
+        return Value(TENSOR, UNKNOWN_PLACE, likely=True)
+    return value if value.kind in (CLASS, FUNCTION, "reference", ARRAY, DEVICE, GENERATOR) else NOTHING
+
+
+def _leave_behind(frame: Frame) -> None:
+    """Leaves what a scope made for those that see it from outside."""
+    for key, value in frame.env.items():
+        if isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], Cell):
+            key[0].last[key[1]] = value
+
+
+def _outcome_of(frame: Frame, entry: dict[Key, Value]) -> tuple[tuple[Effect, ...], dict[Cell, dict[str, Value]]]:
+    """What a scope's end leaves changed of its inputs, and of what it made."""
+    effects, cells = [], {}
+    for key, value in frame.env.items():
+        if not isinstance(key, tuple) or len(key) != 2:
+            continue
+        identity, slot = key
+        if isinstance(identity, Cell):
+            cells.setdefault(identity, {})[slot] = value
+        elif (
+            isinstance(identity, tuple)
+            and entry.get(key) is not value
+            and identity[:1] != ("class",)
+            and not str(identity[0]).startswith("#")
+        ):
+            effects.append(Effect(identity, slot, value))
+    # The place of the whole before the places of its parts.
+    effects.sort(key=lambda e: (e.slot != ANYTHING, len(e.path), e.slot == PLACE))
+    return tuple(effects), cells
+
+
+def _open_needs(frame: Frame) -> tuple[Need, ...]:
+    """The needs that a caller's values decide, one of each kind."""
+    found: dict[object, Need] = {}
+    for need in frame.needs:
+        options = [o for _, v in need.operands for _, o in leaves(v, frame.atoms)]
+        if not any(o.place.is_open or o.path is not None or isinstance(o.data, tuple) for o in options):
+            continue
+        places = frozenset((o.place, o.rank) for o in options)
+        key = (need.sense, places, need.name if need.sense != "operation" else "", need.path)
+        if key not in found:
+            found[key] = need
+    return tuple(found.values())[:MAX_KEPT_NEEDS]
+
+
+__all__ = ["CONTENTS", "LIGHTNING_MODULES", "TUPLE", "Reader", "Signature", "canonical", "torch_knowledge"]

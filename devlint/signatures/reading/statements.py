@@ -1,0 +1,483 @@
+"""Statements: how they lead on, and what they bind."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from devlint.placement.sources import flat_statements, target_names
+from devlint.signatures.state import containers, objects
+from devlint.signatures.reading.expressions import evaluate, operate
+from devlint.signatures.state.frame import CONTENTS, Frame, Key
+from devlint.signatures.reading.tests import assume, condition_of
+from devlint.signatures.values.conditions import FALSE, TRUE, Condition
+from devlint.signatures.values.values import (
+    CLASS,
+    FUNCTION,
+    MUTABLE,
+    NEVER,
+    NOTHING,
+    TENSOR,
+    Value,
+    constant,
+    either,
+    mapped,
+    reference,
+)
+
+
+def execute(frame: Frame, body: Sequence[ast.stmt]) -> None:
+    """Reads the statements of a block, as far as they are reached."""
+    for statement in body:
+        if not frame.path:
+            return
+        read = _STATEMENTS.get(type(statement))
+        if read is not None:
+            read(frame, statement)
+
+
+# -- binding -----------------------------------------------------------------------------------------------------------
+
+
+def bind(frame: Frame, target: ast.expr, value: Value) -> None:
+    """Assigns a value to a target."""
+    match target:
+        case ast.Name(id=name):
+            frame.env[name] = value
+        case ast.Attribute(value=owner, attr="data"):
+            _bind_data(frame, owner, value)
+        case ast.Attribute(value=owner, attr=attr):
+            objects.store_attribute(frame, evaluate(frame, owner), attr, value, target)
+        case ast.Subscript(value=owner, slice=index):
+            held = evaluate(frame, owner)
+            if any(o.kind is TENSOR for _, o in held.options()) and not isinstance(index, ast.Slice):
+                parts = index.elts if isinstance(index, ast.Tuple) else [index]
+                indices = [(p, evaluate(frame, p)) for p in parts if not isinstance(p, (ast.Slice, ast.Constant))]
+                frame.need("store", target, "", (owner, held), *indices)
+            containers.store_item(frame, target, held, index, value)
+        case ast.Tuple(elts=elts) | ast.List(elts=elts):
+            for element, part in zip(elts, containers.unpacked(frame, value, elts), strict=True):
+                bind(frame, element.value if isinstance(element, ast.Starred) else element, part)
+        case ast.Starred(value=inner):
+            bind(frame, inner, value)
+
+
+def _bind_data(frame: Frame, owner: ast.expr, value: Value) -> None:
+    """`p.data = t`: the same parameter, where the other tensor is."""
+    held = evaluate(frame, owner)
+    if not any(o.kind is TENSOR for _, o in held.options()):
+        objects.store_attribute(frame, held, "data", value, owner)
+        return
+    for _, option in held.options():
+        if isinstance(option.data, Value):
+            # One of the parameters of a module: the others may follow, or not.
+            objects.scatter(frame, option.data)
+    if isinstance(owner, (ast.Name, ast.Attribute)):
+        new = mapped(
+            value,
+            lambda v: (
+                v.but(tags=held.tags, path=None) if v.kind is TENSOR else Value(TENSOR, likely=True, tags=held.tags)
+            ),
+            frame.atoms,
+        )
+        bind(frame, owner, new)
+
+
+def _assign(frame: Frame, node: ast.Assign) -> None:
+    value = evaluate(frame, node.value)
+    for target in node.targets:
+        bind(frame, target, value)
+
+
+def _ann_assign(frame: Frame, node: ast.AnnAssign) -> None:
+    if node.value is not None:
+        value = evaluate(frame, node.value)
+        bind(frame, node.target, frame.reader.annotations.refined(frame, value, node.annotation))
+
+
+def _aug_assign(frame: Frame, node: ast.AugAssign) -> None:
+    target = node.target
+    old = evaluate(frame, _as_load(target))
+    new = evaluate(frame, node.value)
+    result = operate(frame, node, target, old, node.op, node.value, new, in_place=True)
+    if not isinstance(target, ast.Subscript):
+        bind(frame, target, result)
+
+
+def _as_load(target: ast.expr) -> ast.expr:
+    match target:
+        case ast.Name(id=name):
+            node: ast.expr = ast.Name(name, ast.Load())
+        case ast.Attribute(value=value, attr=attr):
+            node = ast.Attribute(value, attr, ast.Load())
+        case ast.Subscript(value=value, slice=index):
+            node = ast.Subscript(value, index, ast.Load())
+        case _:
+            return target
+    return ast.copy_location(node, target)
+
+
+def _delete(frame: Frame, node: ast.Delete) -> None:
+    for target in node.targets:
+        if isinstance(target, ast.Name):
+            frame.env.pop(target.id, None)
+        elif isinstance(target, ast.Subscript):
+            frame.displace(evaluate(frame, target.value), 0)
+
+
+def _import(frame: Frame, node: ast.Import) -> None:
+    for alias in node.names:
+        name = alias.name if alias.asname else alias.name.split(".")[0]
+        frame.env[alias.asname or name] = reference(name)
+
+
+def _import_from(frame: Frame, node: ast.ImportFrom) -> None:
+    for alias in node.names:
+        if alias.name != "*":
+            name = f"{frame.source.absolute(node)}.{alias.name}"
+            frame.env[alias.asname or alias.name] = frame.reader.resolved(name, frame.source)
+
+
+def _function(frame: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+    function = frame.source.function(node, None, frame.function)
+    frame.nested.setdefault(function, False)
+    frame.env[node.name] = Value(FUNCTION, data=(function, frame, None))
+
+
+def _class(frame: Frame, node: ast.ClassDef) -> None:
+    frame.env[node.name] = Value(CLASS, data=frame.reader.class_info(frame.source, node))
+
+
+# -- ways --------------------------------------------------------------------------------------------------------------
+
+
+def _branch(frame: Frame, taken: Callable[[], None], path: Condition) -> tuple[Condition, dict[Key, Value]]:
+    """Reads one branch under its path; the state at its end."""
+    frame.path = path
+    if path:
+        taken()
+    return frame.path, frame.env
+
+
+def _if(frame: Frame, node: ast.If) -> None:
+    condition = condition_of(frame, node.test)
+    env, before = frame.fork()
+    then_path = frame.atoms.both(before, condition)
+    else_path = frame.atoms.both(before, frame.atoms.negated(condition))
+    if not else_path:
+        assume(frame, node.test, True)
+        execute(frame, node.body)
+        return
+
+    def then() -> None:
+        assume(frame, node.test, True)
+        execute(frame, node.body)
+
+    def otherwise() -> None:
+        assume(frame, node.test, False)
+        execute(frame, node.orelse)
+
+    first = _branch(frame, then, then_path)
+    frame.env = env
+    second = _branch(frame, otherwise, else_path)
+    frame.merge([first, second], before)
+
+
+def _for(frame: Frame, node: ast.For | ast.AsyncFor) -> None:
+    iterated = evaluate(frame, node.iter)
+    each = containers.loop_element(frame, node, iterated)
+    if each is NEVER or containers.is_empty(frame, iterated):
+        execute(frame, node.orelse)
+        return
+    known = containers.parts_in_turn(frame, iterated)
+    if known is not None:
+        _unrolled(frame, node, known)
+        return
+
+    def one_pass() -> None:
+        bind(frame, node.target, containers.loop_element(frame, node, iterated))
+        execute(frame, node.body)
+
+    frame.loop_stores.append({})
+    _loop(frame, node, one_pass, at_least_once=containers.is_filled(frame, iterated))
+    containers.after_loop(frame, frame.loop_stores.pop())
+
+
+def _unrolled(frame: Frame, node: ast.For | ast.AsyncFor, parts: Sequence[Value]) -> None:
+    """A loop over a few things that are told one by one: each pass is read with its own."""
+    frame.breaks.append([])
+    before = frame.path
+    for part in parts:
+        if not frame.path:
+            break
+        bind(frame, node.target, part)
+        frame.continues.append([])
+        execute(frame, node.body)
+        ended = frame.continues.pop()
+        if ended:
+            frame.merge([(frame.path, frame.env), *ended], before)
+    broken = frame.breaks.pop()
+    if frame.path:
+        execute(frame, node.orelse)
+    if broken:
+        frame.merge([(frame.path, frame.env), *broken], before)
+
+
+def _while(frame: Frame, node: ast.While) -> None:
+    condition = condition_of(frame, node.test)
+    if not frame.atoms.both(frame.path, condition):
+        execute(frame, node.orelse)
+        return
+    always = condition == TRUE
+
+    def one_pass() -> None:
+        assume(frame, node.test, True)
+        execute(frame, node.body)
+
+    _loop(frame, node, one_pass, at_least_once=always, endless=always and isinstance(node.test, ast.Constant))
+
+
+def _loop(
+    frame: Frame,
+    node: ast.For | ast.AsyncFor | ast.While,
+    one_pass: Callable[[], None],
+    *,
+    at_least_once: bool,
+    endless: bool = False,
+) -> None:
+    """A loop: its body read once, and once more where the first pass changed what the next one starts from."""
+    env, before = frame.fork()
+    ran = TRUE if at_least_once else frame.atoms.literal(("ran", id(node), frame.reader.turn()))
+    frame.breaks.append([])
+    frame.continues.append([])
+    frame.path = frame.atoms.both(before, ran)
+    one_pass()
+    ended = frame.continues[-1]
+    frame.continues[-1] = []
+    frame.merge([(frame.path, frame.env), *ended], frame.path)
+    carried = _carried(env, frame.env, node) if frame.path else []
+    if carried:
+        again = frame.atoms.literal(("again", id(node), frame.reader.turn()))
+        first = frame.env
+        for key in carried:
+            old = env.get(key)
+            new = first[key]
+            frame.env[key] = either(
+                [(frame.atoms.negated(again), old if old is not None else frame.untold(key)), (again, new)], frame.atoms
+            )
+        one_pass()
+        frame.merge([(frame.path, frame.env), *frame.continues[-1]], frame.path)
+    frame.continues.pop()
+    broken = frame.breaks.pop()
+    finished = (frame.path, frame.env)
+    states = [] if endless else [finished]
+    if ran != TRUE:
+        states.append((frame.atoms.both(before, frame.atoms.negated(ran)), env))
+    if not states and not broken:
+        frame.path = FALSE
+        return
+    if node.orelse and states:
+        frame.merge(states, before)
+        execute(frame, node.orelse)
+        states = [(frame.path, frame.env)]
+    broke = frame.atoms.literal(("broke", id(node), frame.reader.turn())) if broken and states else TRUE
+    if broken:
+        states = [(frame.atoms.both(p, frame.atoms.negated(broke)) if broke != TRUE else p, e) for p, e in states]
+        states += [(frame.atoms.both(before, broke), e) for _, e in broken[:4]]
+    frame.merge(states, before)
+    # However a loop ends, what comes after it is reached as what came before it was.
+    if frame.path and not endless:
+        frame.path = before
+
+
+def _carried(before: dict[Key, Value], after: dict[Key, Value], node: ast.AST) -> list[Key]:
+    """What a pass left otherwise than it found it, in a way that matters for the next one."""
+    del node
+    return [
+        key
+        for key, value in after.items()
+        if (old := before.get(key)) is not value and old is not None and old != value
+    ]
+
+
+def _break(frame: Frame, node: ast.Break) -> None:
+    if frame.breaks:
+        frame.breaks[-1].append((frame.path, frame.env.copy()))
+    frame.path = FALSE
+
+
+def _continue(frame: Frame, node: ast.Continue) -> None:
+    if frame.continues:
+        frame.continues[-1].append((frame.path, frame.env.copy()))
+    frame.path = FALSE
+
+
+def _try(frame: Frame, node: ast.Try) -> None:
+    env, before = frame.fork()
+    execute(frame, node.body)
+    body_path, body_env = frame.path, frame.env
+    raised = frame.atoms.literal(("raised", id(node), frame.reader.turn()))
+    states: list[tuple[Condition, dict[Key, Value]]] = []
+    frame.path = frame.atoms.both(body_path, frame.atoms.negated(raised)) if node.handlers else body_path
+    execute(frame, node.orelse)
+    states.append((frame.path, frame.env))
+    halfway = _halfway(frame, env, body_env)
+    for number, handler in enumerate(node.handlers):
+        caught = raised
+        if number:
+            caught = frame.atoms.both(raised, frame.atoms.literal(("handler", id(handler), frame.reader.turn())))
+        frame.resume(dict(halfway), frame.atoms.both(before, caught))
+        if handler.name:
+            frame.env[handler.name] = NOTHING
+        frame.supposing += 1
+        execute(frame, handler.body)
+        frame.supposing -= 1
+        states.append((frame.path, frame.env))
+    was_alive = [path for path, _ in states if path]
+    frame.merge(states, before)
+    if was_alive and len(was_alive) == len(states):
+        frame.path = before
+    if node.finalbody:
+        path = frame.path
+        if not path:
+            frame.path = before
+            execute(frame, node.finalbody)
+            frame.path = FALSE
+        else:
+            execute(frame, node.finalbody)
+
+
+def _halfway(frame: Frame, before: dict[Key, Value], after: dict[Key, Value]) -> dict[Key, Value]:
+    """The state in a handler: what the block changed may be changed or not, each thing by itself."""
+    halfway = dict(before)
+    for key, value in after.items():
+        old = before.get(key)
+        if old is value or old == value:
+            continue
+        done = frame.atoms.forgotten()
+        halfway[key] = either(
+            [(done, value), (frame.atoms.negated(done), old if old is not None else frame.untold(key))], frame.atoms
+        )
+    return halfway
+
+
+def _with(frame: Frame, node: ast.With | ast.AsyncWith) -> None:
+    entered = []
+    for item in node.items:
+        value = evaluate(frame, item.context_expr)
+        entered.append(value)
+        if item.optional_vars is not None:
+            bind(frame, item.optional_vars, frame.reader.entered(frame, value))
+    if any(v.data == "contextlib.suppress" or (isinstance(v.data, str) and "suppress" in v.data) for v in entered):
+        env, before = frame.fork()
+        execute(frame, node.body)
+        halfway = _halfway(frame, env, frame.env)
+        raised = frame.atoms.literal(("raised", id(node), frame.reader.turn()))
+        done = (frame.atoms.both(frame.path, frame.atoms.negated(raised)), frame.env)
+        frame.merge([done, (frame.atoms.both(before, raised), halfway)], before)
+        return
+    execute(frame, node.body)
+
+
+def _match(frame: Frame, node: ast.Match) -> None:
+    subject = evaluate(frame, node.subject)
+    env, before = frame.fork()
+    states = []
+    left = before
+    for case in node.cases:
+        frame.resume(env.copy(), left)
+        taken = frame.reader.pattern_condition(frame, subject, case.pattern)
+        frame.path = frame.atoms.both(left, taken)
+        if not frame.path:
+            continue
+        frame.reader.pattern_binds(frame, subject, case.pattern)
+        if case.guard is not None:
+            guard = condition_of(frame, case.guard)
+            frame.path = frame.atoms.both(frame.path, guard)
+            taken = frame.atoms.both(taken, guard)
+            if frame.path:
+                assume(frame, case.guard, True)
+        if frame.path:
+            execute(frame, case.body)
+        states.append((frame.path, frame.env))
+        left = frame.atoms.both(left, frame.atoms.negated(taken))
+        if not left:
+            break
+    if left:
+        states.append((left, env))
+    frame.merge(states, before)
+
+
+def _return(frame: Frame, node: ast.Return) -> None:
+    value = evaluate(frame, node.value) if node.value is not None else constant(None)
+    frame.returns.append((frame.path, value))
+    frame.exits.append((frame.path, frame.env))
+    frame.path = FALSE
+
+
+def _raise(frame: Frame, node: ast.Raise) -> None:
+    if node.exc is not None:
+        evaluate(frame, node.exc)
+    frame.path = FALSE
+
+
+def _assert(frame: Frame, node: ast.Assert) -> None:
+    condition = condition_of(frame, node.test)
+    path = frame.atoms.both(frame.path, condition)
+    if path:
+        assume(frame, node.test, True)
+        # Only what is asked of devices is worth to be remembered behind it.
+        if frame.atoms.about_devices(condition):
+            frame.path = path
+
+
+def _expr(frame: Frame, node: ast.Expr) -> None:
+    frame.dropped = node.value
+    value = evaluate(frame, node.value)
+    frame.dropped = None
+    if isinstance(node.value, ast.Call) and value is NEVER and frame.reader.never_returns(frame, node.value):
+        frame.path = FALSE
+
+
+def names_bound_in(body: Sequence[ast.stmt]) -> set[str]:
+    """The plain names that loops and assignments in a block bind."""
+    found: set[str] = set()
+    for statement in flat_statements(body):
+        match statement:
+            case ast.Assign(targets=targets):
+                for target in targets:
+                    found.update(target_names(target))
+            case ast.For(target=target) | ast.AugAssign(target=target) | ast.AnnAssign(target=target):
+                found.update(target_names(target))
+    return found
+
+
+_STATEMENTS: dict[type[ast.stmt], Callable[[Frame, Any], None]] = {
+    ast.Expr: _expr,
+    ast.Assign: _assign,
+    ast.AnnAssign: _ann_assign,
+    ast.AugAssign: _aug_assign,
+    ast.If: _if,
+    ast.For: _for,
+    ast.AsyncFor: _for,
+    ast.While: _while,
+    ast.Try: _try,
+    ast.TryStar: _try,
+    ast.With: _with,
+    ast.AsyncWith: _with,
+    ast.Match: _match,
+    ast.Return: _return,
+    ast.Raise: _raise,
+    ast.Break: _break,
+    ast.Continue: _continue,
+    ast.Assert: _assert,
+    ast.Delete: _delete,
+    ast.Import: _import,
+    ast.ImportFrom: _import_from,
+    ast.FunctionDef: _function,
+    ast.AsyncFunctionDef: _function,
+    ast.ClassDef: _class,
+}
+
+__all__ = ["CONTENTS", "MUTABLE", "bind", "execute", "mapped"]

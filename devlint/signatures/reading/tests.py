@@ -1,0 +1,570 @@
+"""Tests: the conditions that they stand for, and what their outcome tells of names."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Hashable
+
+from devlint.knowledge.ecosystem import TENSOR_TYPES
+from devlint.placement.devices import is_device_name, parse_device
+from devlint.signatures.reading.expressions import EXPRESSIONS, evaluate, together
+from devlint.signatures.state.frame import Frame
+from devlint.signatures.values.conditions import FALSE, TRUE, Condition
+from devlint.signatures.values.values import (
+    ARRAY,
+    CLASS,
+    CONSTANT,
+    DEVICE,
+    DICT,
+    EITHER,
+    FUNCTION,
+    HOST,
+    LIST,
+    MODULE,
+    MODULES,
+    NUMBER,
+    OBJECT,
+    OUTCOME,
+    REFERENCE,
+    TENSOR,
+    TUPLE,
+    UNKNOWN,
+    WRAPPER,
+    Place,
+    Value,
+    constant,
+    either,
+    mapped,
+    text_of,
+)
+
+# Names of flags, and the outcome under which the program runs on the host.
+_HOST_FLAG = re.compile(
+    r"(?i)(?:^|[._])(?:no_?cuda|no_?gpu|use_cpu|cpu_only|is_cpu|on_cpu|force_cpu|cpu|disable_cuda)$"
+)
+_DEVICE_FLAG = re.compile(r"(?i)cuda|gpu|accelerator|is_available|on_device")
+
+
+def condition_of(frame: Frame, node: ast.expr) -> Condition:
+    """The condition that an expression is true."""
+    match node:
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return frame.atoms.negated(condition_of(frame, operand))
+        case ast.BoolOp(op=op, values=values):
+            return _connected(frame, values, conjunction=isinstance(op, ast.And))
+        case ast.Compare(left=left, ops=[op], comparators=[right]):
+            first, second = evaluate(frame, left), evaluate(frame, right)
+            if not isinstance(op, (ast.Is, ast.IsNot, ast.In, ast.NotIn)):
+                frame.need("operation", node, "", (left, first), (right, second))
+            return _compared(frame, node, first, op, second)
+        case ast.Call(func=ast.Name(id="isinstance"), args=[thing, types]):
+            return _instance(frame, evaluate(frame, thing), types)
+        case ast.Call(func=ast.Name(id="hasattr"), args=[thing, ast.Constant(value=str() as name)]):
+            return _has(frame, evaluate(frame, thing), name)
+        case ast.NamedExpr():
+            return truth(frame, evaluate(frame, node))
+    value = evaluate(frame, node)
+    return truth(frame, value, host_when=_host_when(node))
+
+
+def _connected(frame: Frame, values: list[ast.expr], *, conjunction: bool) -> Condition:
+    """`a and b`, `a or b`: each read where those before it let it through."""
+    before, result = frame.path, TRUE if conjunction else FALSE
+    env = frame.env
+    if conjunction:
+        frame.env = env.copy()
+    for value in values:
+        told = condition_of(frame, value)
+        result = frame.atoms.both(result, told) if conjunction else frame.atoms.either(result, told)
+        if conjunction:
+            assume(frame, value, True)
+            frame.path = frame.atoms.both(frame.path, told)
+        else:
+            frame.path = frame.atoms.both(frame.path, frame.atoms.negated(told))
+        if not frame.path:
+            break
+    frame.path = before
+    if conjunction:
+        # What the test binds (`:=`) stays; what it assumes doesn't.
+        for key, bound in frame.env.items():
+            if key not in env:
+                env[key] = bound
+        frame.env = env
+    return result
+
+
+def _host_when(node: ast.expr) -> bool | None:
+    """The outcome of a plain test under which the program runs on the host, going by its words."""
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            words = name
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
+            words = name
+        case ast.Subscript(slice=ast.Constant(value=str() as name)):
+            words = name
+        case _:
+            return None
+    if _HOST_FLAG.search(words):
+        return True
+    return False if _DEVICE_FLAG.search(words) else None
+
+
+def truth(frame: Frame, value: Value, host_when: bool | None = None) -> Condition:
+    """The condition that a value is true."""
+    if value.kind is EITHER:
+        result = FALSE
+        for condition, option in value.parts:
+            result = frame.atoms.either(result, frame.atoms.both(condition, truth(frame, option, host_when)))
+        return result
+    match value.kind:
+        case "constant":
+            return TRUE if value.data else FALSE
+        case "outcome":
+            told: Condition = value.data
+            return told
+        case "module" | "wrapper" | "function" | "class" | "device":
+            return TRUE
+        case "tuple":
+            return TRUE if value.parts else FALSE
+        case "object" if value.path is None:
+            return TRUE
+    if host_when is None and value.path is not None and len(value.path) > 1:
+        words = str(value.path[-1])
+        host_when = True if _HOST_FLAG.search(words) else False if _DEVICE_FLAG.search(words) else None
+    return frame.atoms.literal(("true", _token(value)), host_when)
+
+
+def _token(value: Value) -> Hashable:
+    """What makes two reads the same thing in a test."""
+    return value.path if value.path is not None else value
+
+
+# The positive forms of comparisons, as atoms name them.
+COMPARISONS = {"==": ast.Eq(), "Lt": ast.Lt(), "LtE": ast.LtE(), "Gt": ast.Gt(), "GtE": ast.GtE(), "In": ast.In()}
+
+
+def _compared(frame: Frame, node: ast.Compare, left: Value, op: ast.cmpop, right: Value) -> Condition:
+    """The condition that a comparison holds."""
+    positive = {ast.NotEq: "==", ast.Is: "==", ast.IsNot: "==", ast.Eq: "==", ast.NotIn: "In"}
+    kind = positive.get(type(op), type(op).__name__)
+    told = compared(frame, kind, left, right, _host_when_compared(node) if _about_devices(node) else None)
+    return frame.atoms.negated(told) if isinstance(op, (ast.NotEq, ast.IsNot, ast.NotIn)) else told
+
+
+def compared(frame: Frame, kind: str, left: Value, right: Value, host_when: bool | None = None) -> Condition:
+    """The condition that two values are equal, or that the other comparison of that name holds."""
+    atoms = frame.atoms
+    result = FALSE
+    for a_when, a in left.options():
+        for b_when, b in right.options():
+            joint = atoms.both(a_when, b_when)
+            if joint:
+                told = _compared_plain(frame, kind, a, b, host_when)
+                result = atoms.either(result, atoms.both(joint, told))
+    return result
+
+
+def _compared_plain(frame: Frame, kind: str, a: Value, b: Value, host_when: bool | None) -> Condition:
+    op = COMPARISONS[kind]
+    if kind == "==":
+        known = _same(frame, a, b)
+        if known is None:
+            known = _same(frame, b, a)
+        if known is not None:
+            return known
+    if a.kind is CONSTANT and b.kind is CONSTANT:
+        try:
+            return TRUE if _plainly(op, a.data, b.data) else FALSE
+        except TypeError:
+            return FALSE
+    if "count" in (a.kind, b.kind):
+        # The number of GPUs: there is one at least, where the program has an accelerator.
+        limit = b if a.kind == "count" else a
+        if limit.kind is CONSTANT and isinstance(limit.data, int):
+            outcomes = [_plainly(op, *((n, limit.data) if a.kind == "count" else (limit.data, n))) for n in (1, 2, 8)]
+            if all(outcomes) or not any(outcomes):
+                return TRUE if outcomes[0] else FALSE
+    if b.kind is CONSTANT and isinstance(b.data, str) and b.data in ("cpu", "cuda", "gpu"):
+        host_when = b.data == "cpu"
+    return frame.atoms.literal((kind, _token(a), _token(b)), host_when)
+
+
+def is_none(frame: Frame, value: Value) -> Condition:
+    """The condition that a value is None."""
+    return compared(frame, "==", value, constant(None))
+
+
+def _host_when_compared(node: ast.Compare) -> bool | None:
+    """The outcome of `n_gpu > 0` and the like, in its positive form, under which there is no accelerator."""
+    limit = node.comparators[0]
+    if not isinstance(limit, ast.Constant) or not isinstance(limit.value, int) or isinstance(limit.value, bool):
+        return None
+    match node.ops[0], limit.value:
+        case (ast.Gt(), 0) | (ast.GtE(), 0 | 1):
+            return False
+        case (ast.Lt(), 0 | 1) | (ast.LtE() | ast.Eq() | ast.NotEq(), 0 | -1):
+            return True
+    return None
+
+
+def _about_devices(node: ast.Compare) -> bool:
+    return any(
+        _DEVICE_FLAG.search(n.id if isinstance(n, ast.Name) else n.attr) is not None
+        for n in (node.left, *node.comparators)
+        if isinstance(n, (ast.Name, ast.Attribute))
+    )
+
+
+def _plainly(op: ast.cmpop, a: object, b: object) -> bool:
+    match op:
+        case ast.Eq() | ast.NotEq():
+            return a == b
+        case ast.Is() | ast.IsNot():
+            return a is b or (a == b and type(a) is type(b))
+        case ast.Lt():
+            return a < b  # type: ignore[operator,no-any-return]
+        case ast.LtE():
+            return a <= b  # type: ignore[operator,no-any-return]
+        case ast.Gt():
+            return a > b  # type: ignore[operator,no-any-return]
+        case ast.GtE():
+            return a >= b  # type: ignore[operator,no-any-return]
+    return a in b  # type: ignore[operator]
+
+
+def _same(frame: Frame, a: Value, b: Value) -> Condition | None:
+    """Whether `a` is `b`, where that can be told."""
+    if b.kind is CONSTANT and b.data is None:
+        if a.kind is CONSTANT:
+            return TRUE if a.data is None else FALSE
+        if a.kind is UNKNOWN or a.path is not None:
+            return frame.atoms.literal(("none", _token(a)))
+        return FALSE
+    place = _asked(b)
+    if place is not None and a.kind in (DEVICE, "device type"):
+        return _at(frame, a, place)
+    if a.kind is CONSTANT and b.kind is CONSTANT:
+        return TRUE if a.data == b.data else FALSE
+    return None
+
+
+def _asked(value: Value) -> Place | None:
+    """The place that a device, or its name, stands for."""
+    if value.kind in (DEVICE, "device type"):
+        return value.place
+    if value.kind is CONSTANT and isinstance(value.data, str):
+        return parse_place(value.data)
+    return None
+
+
+def parse_place(text: str) -> Place | None:
+    """The place of a device string, or None."""
+    found = parse_device(text)
+    if found is None:
+        return None
+    return HOST if found.name == "cpu" else Place("accelerator", found.name)
+
+
+def _at(frame: Frame, device: Value, asked: Place) -> Condition:
+    """Whether a device is the one that is asked for, by its backend."""
+    place = device.place
+    if asked.is_open or place.is_open and place == asked:
+        return same_place(frame, place, asked)
+    if place.sort == "unknown":
+        return frame.atoms.literal(("at", _token(device), asked), asked == HOST)
+    if place.is_open:
+        # An accelerator or the host: the one outcome is the other's opposite.
+        on_host = frame.atoms.literal(("on host", place), True)
+        return on_host if asked == HOST else frame.atoms.negated(on_host)
+    backends = [str(p.name).partition(":") for p in (place, asked)]
+    if backends[0][0] != backends[1][0]:
+        return FALSE
+    if device.kind == "device type" or backends[0][2] == backends[1][2]:
+        return TRUE
+    # `torch.device("cuda") == torch.device("cuda:0")` is false; what a tensor says has an index.
+    return frame.atoms.literal(("at", place, asked))
+
+
+def same_place(frame: Frame, a: Place, b: Place) -> Condition:
+    """Whether two places are one, by their devices."""
+    if a == b:
+        return TRUE
+    if a.is_open or b.is_open or "unknown" in (a.sort, b.sort):
+        return frame.atoms.literal(("same place", *sorted((a, b), key=str)))
+    return FALSE if str(a.name).partition(":")[0] != str(b.name).partition(":")[0] else TRUE
+
+
+def on_accelerator(frame: Frame, value: Value) -> Condition:
+    """`x.is_cuda`."""
+    place = value.place
+    if place == HOST:
+        return FALSE
+    if place.off_host:
+        return TRUE
+    if place.is_open:
+        return frame.atoms.negated(frame.atoms.literal(("on host", place), True))
+    return frame.atoms.literal(("is_cuda", _token(value)), False)
+
+
+_TYPES = {
+    "torch.Tensor": (TENSOR,),
+    "numpy.ndarray": (ARRAY,),
+    "builtins.list": (LIST,),
+    "builtins.tuple": (TUPLE,),
+    "builtins.dict": (DICT,),
+    "torch.nn.Module": (MODULE, WRAPPER),
+    "torch.nn.DataParallel": (WRAPPER,),
+    "torch.device": (DEVICE,),
+    "torch.nn.Parameter": (),
+} | dict.fromkeys(TENSOR_TYPES, (TENSOR,))
+_PYTHON_TYPES = {"builtins.int": int, "builtins.float": float, "builtins.str": str, "builtins.bool": bool}
+
+
+def _instance(frame: Frame, value: Value, types: ast.expr) -> Condition:
+    """`isinstance(x, T)`."""
+    return instance_of(frame, value, _types(frame, evaluate(frame, types)))
+
+
+def instance_of(frame: Frame, value: Value, named: tuple[Value, ...]) -> Condition:
+    """The condition that a value is of one of some types."""
+    result = FALSE
+    for condition, option in value.options():
+        told: Condition | None = FALSE
+        for name in named:
+            one = _is_a(frame, option, name)
+            told = None if one is None or told is None else frame.atoms.either(told, one)
+        if told is None:
+            told = frame.atoms.literal(("isinstance", _token(option), tuple(map(_token, named))))
+        result = frame.atoms.either(result, frame.atoms.both(condition, told))
+    return result
+
+
+def _types(frame: Frame, value: Value) -> tuple[Value, ...]:
+    if value.kind is TUPLE:
+        return tuple(t for part in value.parts for t in _types(frame, part))
+    return (value,)
+
+
+def _is_a(frame: Frame, value: Value, named: Value) -> Condition | None:
+    """Whether a value is of one type; None where that isn't known."""
+    if value.kind is UNKNOWN:
+        return None
+    if named.kind is CLASS:
+        if value.kind in (MODULE, OBJECT) and value.data is not None and not isinstance(value.data, str):
+            return TRUE if named.data in value.data.lineage() else (None if value.path is not None else FALSE)
+        return None if value.kind in (MODULE, OBJECT, WRAPPER) else FALSE
+    if named.kind is not REFERENCE:
+        return None
+    name = named.data
+    python = _PYTHON_TYPES.get(name)
+    if value.kind is CONSTANT:
+        return TRUE if python is not None and isinstance(value.data, python) else (FALSE if python else None)
+    if name in _TYPES:
+        kinds = _TYPES[name]
+        if value.kind in kinds:
+            return TRUE
+        if not kinds or (value.kind in MODULES and name.startswith("torch.nn.")):
+            return None
+        return None if value.kind in (OBJECT, NUMBER, OUTCOME, "batch", "loader") else FALSE
+    if python is not None and value.kind in (TENSOR, ARRAY, MODULE, WRAPPER, LIST, TUPLE, DICT, DEVICE, FUNCTION):
+        return FALSE
+    return None
+
+
+def _has(frame: Frame, value: Value, name: str) -> Condition:
+    """`hasattr(x, name)`."""
+    result = FALSE
+    for condition, option in value.options():
+        if option.kind is WRAPPER and name == "module":
+            told = TRUE
+        elif option.kind is TENSOR:
+            told = TRUE if name in ("device", "cuda", "to", "cpu", "shape", "dtype") else FALSE
+        elif option.kind in (CONSTANT, NUMBER, ARRAY):
+            told = FALSE if name in ("cuda", "device", "detach") else frame.atoms.literal(("has", _token(option), name))
+        else:
+            told = frame.atoms.literal(("has", _token(option), name))
+        result = frame.atoms.either(result, frame.atoms.both(condition, told))
+    return result
+
+
+# -- what an outcome tells ---------------------------------------------------------------------------------------------
+
+
+def assume(frame: Frame, node: ast.expr, outcome: bool) -> None:
+    """Takes what the outcome of a test tells of the names in it."""
+    match node:
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            assume(frame, operand, not outcome)
+        case ast.BoolOp(op=ast.And(), values=values) if outcome:
+            for value in values:
+                assume(frame, value, True)
+        case ast.BoolOp(op=ast.Or(), values=values) if not outcome:
+            for value in values:
+                assume(frame, value, False)
+        case ast.Call(func=ast.Name(id="isinstance"), args=[ast.Name(id=name), types]) if outcome:
+            _narrow(frame, name, types)
+        case ast.Call(args=[ast.Name(id=name)], func=ast.Attribute(attr="is_tensor")) if outcome:
+            _become(frame, name, TENSOR)
+        case ast.Compare(left=ast.Name(id=name), ops=[ast.Is()], comparators=[ast.Constant(value=None)]) if outcome:
+            known = frame.env.get(name)
+            if known is not None and known.kind is UNKNOWN:
+                frame.env[name] = constant(None)
+
+
+def _narrow(frame: Frame, name: str, types: ast.expr) -> None:
+    """`isinstance(name, T)` came out true."""
+    named = _types(frame, evaluate(frame, types))
+    if len(named) != 1:
+        numeric = {"builtins.int", "builtins.float", "builtins.bool", "builtins.str"}
+        if named and all(t.kind is REFERENCE and t.data in numeric for t in named):
+            _become(frame, name, NUMBER)
+        return
+    only = named[0]
+    if only.kind is CLASS:
+        known = frame.get(name)
+        if known is not None and known.kind is UNKNOWN:
+            frame.env[name] = frame.reader.instance_at(only.data, known)
+        return
+    kinds = _TYPES.get(only.data, ()) if only.kind is REFERENCE else ()
+    if only.kind is REFERENCE and only.data in _PYTHON_TYPES:
+        kinds = (NUMBER,)
+    if kinds:
+        _become(frame, name, kinds[0])
+
+
+def _become(frame: Frame, name: str, kind: str) -> None:
+    known = frame.get(name)
+    if known is None:
+        return
+
+    def change(option: Value) -> Value:
+        if option.kind is not UNKNOWN:
+            return option
+        if kind in (NUMBER, ARRAY):
+            return Value(kind, HOST if kind is ARRAY else option.place, path=option.path)
+        if kind in (LIST, DICT, TUPLE):
+            return option
+        return option.but(kind=kind, data=None)
+
+    frame.env[name] = mapped(known, change, frame.atoms)
+
+
+__all__ = ["assume", "condition_of", "either", "is_device_name", "on_accelerator", "parse_place", "text_of", "truth"]
+
+
+# -- tests as expressions ----------------------------------------------------------------------------------------------
+
+
+def _conditional(frame: Frame, node: ast.IfExp) -> Value:
+    """`a if test else b`."""
+    condition = condition_of(frame, node.test)
+    env, before = frame.fork()
+    options = []
+    for outcome, branch in ((True, node.body), (False, node.orelse)):
+        when = condition if outcome else frame.atoms.negated(condition)
+        frame.path = frame.atoms.both(before, when)
+        if not frame.path:
+            continue
+        frame.env = env.copy()
+        assume(frame, node.test, outcome)
+        options.append((frame.path, evaluate(frame, branch), frame.env))
+    frame.merge([(path, state) for path, _, state in options], before)
+    for name in {n.id for n in ast.walk(node.test) if isinstance(n, ast.Name)}:
+        if name in env:
+            frame.env[name] = env[name]
+    frame.path = before
+    return either(((path, value) for path, value, _ in options), frame.atoms)
+
+
+def _outcome(frame: Frame, condition: Condition) -> Value:
+    if condition == TRUE:
+        return constant(True)
+    return constant(False) if condition == FALSE else Value(OUTCOME, data=condition)
+
+
+def _bool(frame: Frame, node: ast.BoolOp) -> Value:
+    """`a and b`, `a or b`: one of the values, or the outcome where they are tests."""
+    tests = (ast.Compare, ast.UnaryOp, ast.BoolOp)
+    if all(isinstance(v, tests) or (isinstance(v, ast.Call) and _is_test(v)) for v in node.values):
+        return _outcome(frame, condition_of(frame, node))
+    conjunction = isinstance(node.op, ast.And)
+    options = []
+    before, left = frame.path, frame.path
+    for position, part in enumerate(node.values):
+        frame.path = left
+        value = evaluate(frame, part)
+        if position == len(node.values) - 1:
+            options.append((left, value))
+            break
+        told = truth(frame, value, host_when=_host_when(part))
+        ends = frame.atoms.negated(told) if conjunction else told
+        stays = frame.atoms.both(left, ends)
+        if stays:
+            for condition, option in value.options():
+                known = _known_truth(option)
+                if known is None or known is not conjunction:
+                    options.append((frame.atoms.both(stays, condition), option))
+        left = frame.atoms.both(left, frame.atoms.negated(ends))
+        if not left:
+            break
+    frame.path = before
+    if options and all(
+        v.kind in (OUTCOME, CONSTANT) and (v.kind is OUTCOME or isinstance(v.data, bool)) for _, v in options
+    ):
+        return _outcome(frame, truth(frame, either(options, frame.atoms)))
+    return either(options, frame.atoms) if options else constant(None)
+
+
+def _known_truth(value: Value) -> bool | None:
+    match value.kind:
+        case "constant":
+            return bool(value.data)
+        case "module" | "wrapper" | "device" | "function" | "class":
+            return True
+    return None
+
+
+def _is_test(node: ast.Call) -> bool:
+    name = (
+        node.func.attr
+        if isinstance(node.func, ast.Attribute)
+        else node.func.id
+        if isinstance(node.func, ast.Name)
+        else ""
+    )
+    return name in ("isinstance", "hasattr", "is_available", "callable", "is_tensor", "bool", "startswith", "exists")
+
+
+def _compare(frame: Frame, node: ast.Compare) -> Value:
+    """`a < b`: the outcome of a test, or a mask where tensors are compared."""
+    values = [evaluate(frame, v) for v in (node.left, *node.comparators)]
+    nodes = [node.left, *node.comparators]
+    if isinstance(node.ops[0], (ast.In, ast.NotIn, ast.Is, ast.IsNot)) or len(node.ops) > 1:
+        if len(node.ops) > 1:
+            return Value(NUMBER)
+        return _outcome(frame, _compared(frame, node, values[0], node.ops[0], values[1]))
+    tensors = any(o.kind in (TENSOR, "batch", UNKNOWN, ARRAY) for v in values for _, o in v.options())
+    if not tensors or any(o.kind is CONSTANT and o.data is None or isinstance(o.data, str) for o in values):
+        return _outcome(frame, _compared(frame, node, values[0], node.ops[0], values[1]))
+    frame.need("operation", node, "", *zip(nodes, values, strict=True))
+    if all(o.kind is not TENSOR for v in values for _, o in v.options()) and isinstance(
+        node.ops[0], (ast.Eq, ast.NotEq)
+    ):
+        asked = together(frame, node, *values)
+        told = _compared(frame, node, values[0], node.ops[0], values[1])
+        return asked if asked.place.sort != "unknown" else _outcome(frame, told)
+    return together(frame, node, *values)
+
+
+def _not(frame: Frame, node: ast.UnaryOp) -> Value:
+    if isinstance(node.op, ast.Not):
+        return _outcome(frame, condition_of(frame, node))
+    return _PLAIN_UNARY(frame, node)
+
+
+_PLAIN_UNARY = EXPRESSIONS[ast.UnaryOp]
+EXPRESSIONS[ast.UnaryOp] = _not
+EXPRESSIONS[ast.IfExp] = _conditional
+EXPRESSIONS[ast.BoolOp] = _bool
+EXPRESSIONS[ast.Compare] = _compare

@@ -1,0 +1,251 @@
+"""Objects as their methods see them: what the constructor left in each attribute, and where that is then."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from devlint.placement.sources import FunctionModel
+from devlint.signatures.reading.classes import ClassInfo
+from devlint.signatures.state.frame import CONTENTS, PLACE, Frame
+from devlint.signatures.state.objects import KEPT, REGISTERED, class_of
+from devlint.signatures.values.values import (
+    CLASS,
+    CONSTANT,
+    DEVICE,
+    DICT,
+    EITHER,
+    FUNCTION,
+    LIST,
+    LOADER,
+    MODULE,
+    MODULES,
+    NOTHING,
+    NUMBER,
+    OBJECT,
+    REFERENCE,
+    TENSOR,
+    TUPLE,
+    UNKNOWN,
+    WRAPPER,
+    Cell,
+    Path,
+    Place,
+    Value,
+    either,
+    mapped,
+)
+
+if TYPE_CHECKING:
+    from devlint.signatures.reading.reader import Reader, Signature
+
+
+class View:
+    """What methods find in the attributes of their object."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._attributes: dict[tuple[ClassInfo, str], Value] = {}
+        self._working: set[tuple[ClassInfo, str]] = set()
+        # What a container of modules is in the constructor that made it.
+        self._made: dict[tuple[ClassInfo, str], Cell] = {}
+
+    def original(self, frame: Frame, path: Path, slot: str) -> Value:
+        """What a slot of an input held to begin with."""
+        me = self._reader.self_of(frame)
+        if me is None or me.path != path[:1] or class_of(me) is None:
+            if slot == PLACE:
+                return Value(TENSOR, Place("input", path))
+            if slot.startswith("."):
+                return Value(UNKNOWN, Place("input", (*path, slot)), path=(*path, slot))
+            return NOTHING
+        cls = class_of(me)
+        assert cls is not None and me.path is not None
+        if slot == PLACE:
+            return Value(TENSOR, Place("input", me.path)) if len(path) == 1 else NOTHING
+        if slot.startswith(".") and len(path) == 1:
+            return self.attribute(cls, slot[1:], me.path)
+        if slot == CONTENTS and len(path) == 2:
+            return self._contents(cls, str(path[1])[1:], path)
+        return NOTHING
+
+    def attribute(self, cls: ClassInfo, name: str, me: Path) -> Value:
+        """An attribute of `self`, in a method."""
+        key = (cls, name)
+        if key not in self._attributes:
+            if key in self._working:
+                own = (*me, f".{name}")
+                return Value(UNKNOWN, Place("input", own), path=own)
+            constructor = cls.method("__init__")
+            if constructor is not None and self._reader.is_reading(constructor):
+                # What isn't set yet on this way through the constructor.
+                own = (*me, f".{name}")
+                return Value(UNKNOWN, Place("input", own), path=own)
+            self._working.add(key)
+            self._attributes[key] = self._found(cls, name, me)
+            self._working.discard(key)
+        return self._attributes[key]
+
+    def _found(self, cls: ClassInfo, name: str, me: Path) -> Value:
+        path = (*me, f".{name}")
+        unknown = Value(UNKNOWN, Place("input", path), path=path)
+        constructor = cls.method("__init__")
+        options: list[Value] = []
+        if constructor is not None:
+            signature = self._reader.signature(constructor, None)
+            if signature is None:
+                return unknown
+            held = _held(signature, constructor, f".{name}")
+            if held is not None:
+                options.append(self._seen(held, path, me, cls, signature))
+        for setter in cls.setters.get(name, ()):
+            if _is_helper_of(constructor, setter):
+                continue
+            told = self._set_by(setter, name, path, me, cls)
+            options.append(told)
+        if not options:
+            return NOTHING
+        options = [o for o in options if not (o.kind is CONSTANT and o.data is None)] or [unknown]
+        distinct = list(dict.fromkeys(options))
+        if len(distinct) == 1:
+            return distinct[0]
+        first = distinct[0]
+        if all(o.kind is TENSOR and o.place == first.place for o in distinct):
+            return first
+        return unknown
+
+    def _set_by(self, setter: FunctionModel, name: str, path: Path, me: Path, cls: ClassInfo) -> Value:
+        """What another method than the constructor leaves in an attribute."""
+        unknown = Value(UNKNOWN, Place("input", path), path=path)
+        if not setter.parameters:
+            return unknown
+        signature = self._reader.signature(setter, None)
+        if signature is None:
+            return unknown
+        held = _held(signature, setter, f".{name}")
+        if held is None:
+            return unknown
+        if held.kind is EITHER:
+            return unknown
+        if held.kind is TENSOR and held.place.sort == "input":
+            return (
+                unknown.but(kind=TENSOR, likely=True)
+                if held.place.name[0] != setter.parameters[0].arg
+                else held.but(path=None)
+            )
+        return self._seen(held, path, me, cls, signature)
+
+    def _seen(self, value: Value, path: Path, me: Path, cls: ClassInfo, signature: Signature) -> Value:
+        """What the constructor left, as a method sees it."""
+        if value.kind is EITHER:
+            # Where it isn't set, nobody reads it.
+            parts = [(c, v) for c, v in value.parts if v.path != path]
+            seen = [(c, self._seen(v, path, me, cls, signature)) for c, v in parts]
+            kept = [KEPT in v.tags and v.path is None for _, v in seen]
+            if any(kept) and not all(kept):
+                return Value(UNKNOWN, Place("input", path), path=path)
+            return either(seen, self._reader.atoms) if len(seen) > 1 else seen[0][1] if seen else NOTHING
+        own = Place("input", path)
+        whole = self._whole(signature, me, cls)
+        match value.kind:
+            case "tensor":
+                if REGISTERED in value.tags:
+                    at = value.place if value.place.off_host else whole
+                    return Value(TENSOR, at, path=path, rank=value.rank, tags=value.tags, step=value.step)
+                if value.place.is_open or value.place.sort == "unknown":
+                    return Value(TENSOR, own, path=path, rank=value.rank, likely=True)
+                return value.but(path=None, tags=value.tags | {KEPT}, likely=value.likely)
+            case "module" | "wrapper":
+                held = signature.cells.get(value.cell, {}).get(PLACE) if value.cell is not None else None
+                at = held.place if held is not None and held.kind is not EITHER and held.place.off_host else whole
+                if not cls.is_module:
+                    at = held.place if held is not None and held.kind is not EITHER else own
+                    if cls.moves(str(path[-1])[1:]):
+                        at = own
+                if value.kind is WRAPPER:
+                    return Value(WRAPPER, at, data=value.data, path=path, parts=tuple(
+                        self._seen(p, (*path, ".module"), me, cls, signature) for p in value.parts))  # fmt: skip
+                if value.cell is not None and len(path) == 2:
+                    self._made[cls, str(path[1])[1:]] = value.cell
+                return Value(MODULE, at, data=value.data, path=path)
+            case "device":
+                at = value.place if not value.place.is_open else Place("told", path)
+                return Value(DEVICE, at, path=path, likely=True)
+            case "list" | "dict":
+                return Value(value.kind, own, path=path, data=value.cell)
+            case "object":
+                return Value(OBJECT, own, data=value.data, path=path)
+            case "constant" if value.data is None:
+                return value
+            case "constant" | "number" | "outcome":
+                return Value(NUMBER, path=path) if isinstance(value.data, (int, float, str)) and not isinstance(
+                    value.data, bool) else Value(UNKNOWN, own, path=path)  # fmt: skip
+            case "function" | "class" | "reference":
+                return value if value.kind != FUNCTION or value.data[1] is None else Value(UNKNOWN, own, path=path)
+            case "loader":
+                return Value(LOADER, value.place, likely=True, data=value.data, parts=value.parts, step=value.step)
+            case "tuple":
+                return Value(TUPLE, parts=tuple(
+                    self._seen(p, (*path, f"[{i}]"), me, cls, signature) for i, p in enumerate(value.parts)))  # fmt: skip
+            case "unknown":
+                return Value(UNKNOWN, own, path=path)
+        return NOTHING
+
+    def _whole(self, signature: Signature, me: Path, cls: ClassInfo) -> Place:
+        """Where the object is: where its constructor moved it, else wherever its owner puts it."""
+        for effect in signature.effects:
+            if effect.path == me and effect.slot == PLACE and effect.value.kind is not EITHER:
+                place: Place = effect.value.place
+                if place.off_host:
+                    return place
+        return Place("input", me)
+
+    def _contents(self, cls: ClassInfo, name: str, path: Path) -> Value:
+        """What a list or a dict that the constructor made holds."""
+        me = path[:1]
+        held = self.attribute(cls, name, me)
+        constructor = cls.method("__init__")
+        signature = self._reader.signature(constructor, None) if constructor is not None else None
+        cell = held.data if held.kind in (LIST, DICT) else self._made.get((cls, name))
+        if signature is None or not isinstance(cell, Cell):
+            return NOTHING
+        contents = signature.cells.get(cell, {}).get(CONTENTS)
+        if contents is None or cls.setters.get(name):
+            return NOTHING
+
+        def seen(found: Value) -> Value:
+            parts = tuple(
+                (self._plain_part if held.kind in (LIST, DICT) else self._seen)(
+                    p, (*path, f"[{i}]"), me, cls, signature
+                )
+                for i, p in enumerate(found.parts)
+                if isinstance(p, Value)
+            )
+            return found.but(parts=parts)
+
+        return mapped(contents, seen, self._reader.atoms)
+
+    def _plain_part(self, value: Value, path: Path, me: Path, cls: ClassInfo, signature: Signature) -> Value:
+        """A part of a plain list: what stands in there doesn't move with the object."""
+        seen = self._seen(value, path, me, cls, signature)
+        if value.kind in MODULES:
+            held = signature.cells.get(value.cell, {}).get(PLACE) if value.cell is not None else None
+            return mapped(held, lambda p: seen.but(place=p.place, step=p.step), self._reader.atoms) if held else NOTHING
+        return seen
+
+
+def _held(signature: Signature, function: FunctionModel, slot: str) -> Value | None:
+    if not function.parameters:
+        return None
+    me = (function.parameters[0].arg,)
+    for effect in signature.effects:
+        if effect.path == me and effect.slot == slot:
+            return effect.value
+    return None
+
+
+def _is_helper_of(constructor: FunctionModel | None, method: FunctionModel) -> bool:
+    """Whether a method seems to be called from the constructor: what it sets is there then."""
+    return constructor is not None and f"self.{method.name}(" in constructor.text
+
+
+__all__ = ["CLASS", "REFERENCE"]

@@ -1,0 +1,1 @@
+"""One point of a program: what names, objects and containers hold there."""

@@ -1,0 +1,464 @@
+"""Lists, tuples, dicts and batches: what they hold, what loops take from them, and what is stored into them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Sequence
+
+from devlint.knowledge.ecosystem import MOVING_FRAMEWORKS
+from devlint.signatures.state.frame import CONTENTS, Frame
+from devlint.signatures.state.objects import class_of, extended, place_of
+from devlint.signatures.values.conditions import TRUE
+from devlint.signatures.values.values import (
+    A_NUMBER,
+    ARRAY,
+    BATCH,
+    CONSTANT,
+    DICT,
+    EITHER,
+    HOST,
+    LIST,
+    LOADER,
+    MAX_PARTS,
+    MODULE,
+    MODULES,
+    NEVER,
+    NOTHING,
+    NUMBER,
+    OBJECT,
+    RANKED,
+    TENSOR,
+    TUPLE,
+    UNKNOWN,
+    UNKNOWN_PLACE,
+    Cell,
+    Value,
+    either,
+    mapped,
+)
+
+EACH = "each"
+ITEMS = "items"
+# A loop over so few known things is read once for each.
+MAX_UNROLLED = 4
+
+
+def contents_of(frame: Frame, value: Value) -> Value | None:
+    """What a container holds, as a value of kind TUPLE (part by part), ITEMS (by key) or EACH (all alike)."""
+    if value.kind is TUPLE:
+        return value
+    if value.kind in (LIST, DICT, OBJECT) or value.kind in MODULES:
+        found = frame.slot(value, CONTENTS)
+        if found is None and value.cell is None and value.path is not None:
+            found = frame.reader.original(frame, value.path, CONTENTS)
+            if found is NOTHING:
+                return None
+        return found
+    return None
+
+
+def made(frame: Frame, kind: str, contents: Value, node: ast.AST) -> Value:
+    """A new list or dict."""
+    cell = Cell((frame.source.path, getattr(node, "lineno", 0), getattr(node, "col_offset", 0)))
+    frame.env[cell, CONTENTS] = contents
+    return Value(kind, cell=cell)
+
+
+def sequence(parts: Iterable[Value], frame: Frame) -> Value:
+    """The contents of a list whose parts are known."""
+    known = tuple(parts)
+    return Value(TUPLE, parts=known) if len(known) <= MAX_PARTS else each_of(known, frame)
+
+
+def each_of(parts: Sequence[Value], frame: Frame) -> Value:
+    """Contents of which no part is told from another."""
+    return Value(EACH, parts=(any_of(parts, frame),))
+
+
+def any_of(parts: Sequence[Value], frame: Frame) -> Value:
+    """One of several values, each as likely as the others."""
+    distinct = list(dict.fromkeys(parts))
+    if not distinct:
+        return NEVER
+    if len(distinct) == 1:
+        return distinct[0]
+    if len(distinct) > 5:
+        return _common(distinct)
+    options = []
+    rest = TRUE
+    for part in distinct[:-1]:
+        atom = frame.atoms.forgotten()
+        options.append((frame.atoms.both(rest, atom), part))
+        rest = frame.atoms.both(rest, frame.atoms.negated(atom))
+    return either([*options, (rest, distinct[-1])], frame.atoms)
+
+
+def _common(values: Sequence[Value]) -> Value:
+    first = values[0]
+    if all(v.kind is first.kind and v.place == first.place for v in values):
+        return Value(first.kind, first.place, rank=first.rank if all(v.rank == first.rank for v in values) else "")
+    return NOTHING
+
+
+def all_parts(contents: Value | None, frame: Frame) -> Value:
+    """Any part of some contents."""
+    if contents is None:
+        return NOTHING
+    if contents.kind is EITHER:
+        return mapped(contents, lambda c: all_parts(c, frame), frame.atoms)
+    if contents.kind is EACH:
+        found: Value = contents.parts[0]
+        return found
+    if contents.kind in (TUPLE, ITEMS):
+        return any_of([p for p in contents.parts if isinstance(p, Value)], frame)
+    return NOTHING
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+def item(frame: Frame, value: Value, index: Value, node: ast.expr) -> Value:
+    """`value[index]`."""
+    if value.kind is EITHER:
+        return mapped(value, lambda option: item(frame, option, index, node), frame.atoms)
+    match value.kind:
+        case "tensor":
+            return value.but(path=None, tags=value.tags & {"integers"}, rank=_rank_left(value, node), data=None)
+        case "array":
+            return value
+        case "batch":
+            return _batch_item(frame, value, index)
+        case "number":
+            return A_NUMBER
+        case "unknown":
+            return _unknown_item(frame, value, index, node)
+        case "constant":
+            return A_NUMBER
+        case "loader":
+            return NOTHING
+    contents = contents_of(frame, value)
+    if contents is None:
+        if value.kind in MODULES:
+            return mapped(
+                place_of(frame, value), lambda p: extended(value, "[]").but(kind=MODULE, place=p.place), frame.atoms
+            )
+        return extended(value.but(kind=UNKNOWN), _written(index)) if value.path is not None else NOTHING
+    found = mapped(contents, lambda c: _part(frame, value, c, index, node), frame.atoms)
+    return found
+
+
+def _part(frame: Frame, owner: Value, contents: Value, index: Value, node: ast.expr) -> Value:
+    if contents.kind is TUPLE:
+        parts = contents.parts
+        if index.kind is CONSTANT and isinstance(index.data, int) and -len(parts) <= index.data < len(parts):
+            part: Value = parts[index.data]
+            return part
+        if isinstance(node, ast.Slice):
+            bounds = [_literal(b) for b in (node.lower, node.upper, node.step)]
+            if all(b is not Ellipsis for b in bounds):
+                kept = Value(TUPLE, parts=parts[slice(*bounds)])
+                return kept if owner.kind is TUPLE else made(frame, LIST, kept, node)
+            return made(frame, LIST, each_of(parts, frame), node)
+        return any_of(parts, frame)
+    if contents.kind is ITEMS:
+        if index.kind is CONSTANT and index.data in contents.data:
+            part = contents.parts[contents.data.index(index.data)]
+            return part
+        return NOTHING if index.kind is CONSTANT else any_of(contents.parts, frame)
+    if contents.kind is EACH:
+        if isinstance(node, ast.Slice):
+            return owner
+        part = contents.parts[0]
+        return NOTHING if part is NEVER else part
+    return NOTHING
+
+
+def _literal(node: ast.expr | None) -> object:
+    """A slice's bound: its number, None, or Ellipsis where it isn't known."""
+    match node:
+        case None:
+            return None
+        case ast.Constant(value=int() as number):
+            return number
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() as number)):
+            return -number
+    return Ellipsis
+
+
+def _rank_left(value: Value, node: ast.expr) -> str:
+    """The rank of a part of a tensor: what surely keeps a dimension is a slice, None or a mask."""
+    parts = node.elts if isinstance(node, ast.Tuple) else [node]
+    if any(isinstance(p, (ast.Slice, ast.List, ast.Compare)) for p in parts):
+        return RANKED
+    if any(isinstance(p, ast.Constant) and p.value is None for p in parts):
+        return RANKED
+    return value.rank if isinstance(node, ast.Constant) and node.value is ... else ""
+
+
+def _written(index: Value) -> str:
+    return f"[{index.data!r}]" if index.kind is CONSTANT else "[]"
+
+
+def _batch_item(frame: Frame, batch: Value, index: Value) -> Value:
+    """A part of a batch: what was stored there, or what came with it."""
+    known = frame.slot(batch, _written(index)) if index.kind is CONSTANT else None
+    if known is not None:
+        return known
+    if batch.path is not None and frame.get((batch.path, "?")) is not None:
+        return Value(BATCH, UNKNOWN_PLACE, likely=True)
+    return batch.but(data=None, path=(*batch.path, _written(index)) if batch.path and len(batch.path) < 4 else None)
+
+
+def _unknown_item(frame: Frame, value: Value, index: Value, node: ast.expr) -> Value:
+    known = frame.slot(value, _written(index)) if index.kind is CONSTANT else None
+    if known is not None:
+        return known
+    if isinstance(node, ast.Slice):
+        return Value(UNKNOWN, value.place, data=value.path or value.data, likely=value.likely, step=value.step)
+    if isinstance(node, ast.Tuple):
+        # `x[:, 0]`: only tensors and arrays take that.
+        if any(isinstance(e, ast.Slice) for e in node.elts):
+            return Value(UNKNOWN, value.place, data=value.path or value.data, likely=True, step=value.step)
+        return Value(UNKNOWN, value.place, data=value.path or value.data, likely=True, step=value.step)
+    return extended(value, _written(index))
+
+
+def unpacked(frame: Frame, value: Value, targets: Sequence[ast.expr]) -> list[Value]:
+    """What each of the targets gets."""
+    count = len(targets)
+    starred = next((i for i, t in enumerate(targets) if isinstance(t, ast.Starred)), None)
+    found: list[list[tuple[frozenset[frozenset[int]], Value]]] = [[] for _ in targets]
+    for condition, option in value.options():
+        for place, part in zip(found, _unpacked_plain(frame, option, count, starred), strict=True):
+            place.append((condition, part))
+    return [either(options, frame.atoms) if options else NOTHING for options in found]
+
+
+def _unpacked_plain(frame: Frame, value: Value, count: int, starred: int | None) -> list[Value]:
+    contents = contents_of(frame, value)
+    if contents is not None and contents.kind is TUPLE and value.kind is not DICT:
+        parts = contents.parts
+        if starred is None and len(parts) == count:
+            return list(parts)
+        if starred is not None and len(parts) >= count - 1:
+            after = count - starred - 1
+            end = len(parts) - after
+            rest = made(frame, LIST, sequence(parts[starred:end], frame), ast.Pass())
+            return [*parts[:starred], rest, *parts[end:]]
+    if value.kind is UNKNOWN and value.path is not None:
+        return [
+            extended(value, f"[{i}]") if i != starred else Value(UNKNOWN, value.place, likely=True, data=value.path)
+            for i in range(count)
+        ]
+    if value.kind is BATCH:
+        return [_batch_item(frame, value, Value(CONSTANT, data=i)) for i in range(count)]
+    each = element(frame, value)
+    return [NOTHING if each is NEVER else each] * count
+
+
+# -- loops -------------------------------------------------------------------------------------------------------------
+
+
+def element(frame: Frame, value: Value) -> Value:
+    """What one turn of a `for` over a value gives."""
+    if value.kind is EITHER:
+        return mapped(value, lambda option: element(frame, option), frame.atoms)
+    match value.kind:
+        case "tensor":
+            return value.but(path=None, tags=frozenset(), rank="", data=None)
+        case "array" | "number":
+            return value
+        case "batch":
+            return value.but(data=None)
+        case "loader":
+            return _batch_of(frame, value)
+        case "dict":
+            return A_NUMBER
+        case "unknown":
+            return extended(value, "[]")
+        case "object":
+            return frame.reader.iterated(frame, value)
+    contents = contents_of(frame, value)
+    if contents is None:
+        if value.kind in MODULES:
+            return mapped(
+                place_of(frame, value), lambda p: extended(value, "[]").but(kind=MODULE, place=p.place), frame.atoms
+            )
+        return extended(value.but(kind=UNKNOWN), "[]") if value.path is not None else NOTHING
+    return all_parts(contents, frame)
+
+
+def _batch_of(frame: Frame, loader: Value) -> Value:
+    """What a loader gives: batches on the host, unless something may have moved them."""
+    if loader.data == "collated":
+        each: Value = loader.parts[1]
+        return each
+    path = (f"#{frame.reader.turn()}",)
+    return Value(BATCH, loader.place, likely=loader.likely, rank=RANKED, step=loader.step, data="item", path=path)
+
+
+def loop_element(frame: Frame, node: ast.For | ast.AsyncFor, iterated: Value) -> Value:
+    """What a loop's target is given at each pass."""
+    each = element(frame, iterated)
+    if iterated.kind in (UNKNOWN, LOADER) and frame.source.imported_packages.isdisjoint(MOVING_FRAMEWORKS):
+        return each
+    return each
+
+
+def is_empty(frame: Frame, value: Value) -> bool:
+    """Whether there is surely nothing to loop over."""
+    contents = contents_of(frame, value)
+    if contents is not None and contents.kind in (TUPLE, ITEMS):
+        return not contents.parts
+    return value.kind == "range" and value.data == 0
+
+
+def is_filled(frame: Frame, value: Value) -> bool:
+    """Whether there is surely something to loop over."""
+    contents = contents_of(frame, value)
+    if contents is not None and contents.kind in (TUPLE, ITEMS):
+        return bool(contents.parts)
+    return value.kind == "range" and bool(value.data)
+
+
+def parts_in_turn(frame: Frame, value: Value) -> Sequence[Value] | None:
+    """The few things that a loop takes one after another, where they differ and are known one by one."""
+    contents = contents_of(frame, value)
+    if contents is None or contents.kind is not TUPLE or value.kind is DICT:
+        return None
+    if not 0 < len(contents.parts) <= MAX_UNROLLED or len(set(contents.parts)) == 1 < len(contents.parts):
+        return None
+    # Things that can be moved are worth it: numbers and strings all do the same.
+    worth = (TENSOR, TUPLE, LIST, OBJECT, "wrapper", MODULE)
+    if not any(
+        option.kind in worth or (option.kind is CONSTANT and isinstance(option.data, str))
+        for part in contents.parts
+        for _, option in part.options()
+    ):
+        return None
+    return contents.parts
+
+
+def after_loop(frame: Frame, stored: dict[Value, Value]) -> None:
+    """A loop is through: what each pass stored under its own key or index holds for all parts."""
+    for container, value in stored.items():
+        frame.env[container.identity, CONTENTS] = Value(EACH, parts=(value,))
+
+
+# -- writing -----------------------------------------------------------------------------------------------------------
+
+
+def store_item(frame: Frame, node: ast.Subscript, owner: Value, index: ast.expr, value: Value) -> None:
+    """`owner[index] = value`."""
+    from_index = frame.reader.evaluate(frame, index)
+    for condition, option in owner.options():
+        if option.kind is TENSOR:
+            # The tensor stays where it is; what is stored is copied there.
+            continue
+        if option.kind in (UNKNOWN, BATCH):
+            if option.path is not None and from_index.kind is CONSTANT:
+                frame.put(option, _written(from_index), value)
+            elif option.path is not None:
+                frame.env[option.path, "?"] = NOTHING
+            continue
+        if option.kind not in (LIST, DICT) or option.identity is None:
+            continue
+        contents = contents_of(frame, option)
+        new = _stored(frame, option, contents, from_index, node, value)
+        if condition != TRUE and contents is not None:
+            new = either([(condition, new), (frame.atoms.negated(condition), contents)], frame.atoms)
+        frame.env[option.identity, CONTENTS] = new
+
+
+def _stored(
+    frame: Frame, owner: Value, contents: Value | None, index: Value, node: ast.Subscript, value: Value
+) -> Value:
+    if contents is None:
+        return Value(EACH, parts=(NOTHING,))
+    if contents.kind is EITHER:
+        return mapped(contents, lambda c: _stored(frame, owner, c, index, node, value), frame.atoms)
+    if contents.kind is TUPLE and owner.kind is LIST:
+        if (
+            index.kind is CONSTANT
+            and isinstance(index.data, int)
+            and -len(contents.parts) <= index.data < len(contents.parts)
+        ):
+            parts = list(contents.parts)
+            parts[index.data] = value
+            return Value(TUPLE, parts=tuple(parts))
+        return _each_in_turn(frame, owner, contents, node, value)
+    if contents.kind is TUPLE and not contents.parts and owner.kind is DICT:
+        contents = Value(ITEMS, data=(), parts=())
+    if contents.kind is ITEMS:
+        if index.kind is CONSTANT:
+            table = dict(zip(contents.data, contents.parts, strict=True)) | {index.data: value}
+            if len(table) <= MAX_PARTS:
+                return Value(ITEMS, data=tuple(table), parts=tuple(table.values()))
+        return _each_in_turn(frame, owner, contents, node, value)
+    if contents.kind is EACH:
+        return _each_in_turn(frame, owner, contents, node, value)
+    return Value(EACH, parts=(NOTHING,))
+
+
+def _each_in_turn(frame: Frame, owner: Value, contents: Value, node: ast.Subscript, value: Value) -> Value:
+    """A store under a key that isn't known: in a loop over the container's own keys it reaches each part in turn."""
+    if frame.loop_stores and _is_in_turn(frame, node):
+        frame.loop_stores[-1][owner] = value
+        return Value(EACH, parts=(value,))
+    parts = [p for p in contents.parts if p is not NEVER]
+    if not parts:
+        return Value(EACH, parts=(value,))
+    if all(p == value for p in parts):
+        return contents
+    return Value(EACH, parts=(any_of([*parts, value], frame),))
+
+
+def _is_in_turn(frame: Frame, target: ast.Subscript) -> bool:
+    """Whether a store's index is the target of a loop over the container's own keys or indices."""
+    if not isinstance(target.slice, ast.Name):
+        return False
+    container = ast.unparse(target.value)
+    for parent in frame.source.ancestors(target):
+        if isinstance(parent, ast.For):
+            first = parent.target
+            if isinstance(first, ast.Tuple) and first.elts:
+                first = first.elts[0]
+            if isinstance(first, ast.Name) and first.id == target.slice.id:
+                return container in ast.unparse(parent.iter)
+        if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            break
+    return False
+
+
+def added(frame: Frame, owner: Value, parts: Sequence[Value], *, spread: bool = False) -> None:
+    """`append`, `extend`, `add`: further parts."""
+    for condition, option in owner.options():
+        if option.kind not in (LIST, DICT) and option.kind not in MODULES:
+            continue
+        if option.identity is None:
+            continue
+        contents = contents_of(frame, option)
+        if spread and len(parts) == 1:
+            more = contents_of(frame, parts[0])
+            given = more.parts if more is not None and more.kind is TUPLE else (element(frame, parts[0]),)
+        else:
+            given = tuple(parts)
+        new = _longer(frame, contents, given)
+        if condition != TRUE and contents is not None:
+            new = either([(condition, new), (frame.atoms.negated(condition), contents)], frame.atoms)
+        frame.env[option.identity, CONTENTS] = new
+
+
+def _longer(frame: Frame, contents: Value | None, given: Sequence[Value]) -> Value:
+    if contents is None:
+        return Value(EACH, parts=(NOTHING,))
+    if contents.kind is EITHER:
+        return mapped(contents, lambda c: _longer(frame, c, given), frame.atoms)
+    in_loop = bool(frame.breaks)
+    if contents.kind is TUPLE and not in_loop:
+        return sequence([*contents.parts, *given], frame)
+    old = [p for p in contents.parts if isinstance(p, Value) and p is not NEVER]
+    return Value(EACH, parts=(any_of([*old, *given], frame),))
+
+
+__all__ = ["ARRAY", "HOST", "NUMBER", "UNKNOWN_PLACE", "class_of"]

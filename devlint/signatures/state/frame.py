@@ -1,0 +1,303 @@
+"""One scope while it is read: what its names and what they refer to hold at the point that is reached."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, NamedTuple
+
+from devlint.placement.sources import FunctionModel, SourceModule
+from devlint.signatures.values.conditions import FALSE, TRUE, Clause, Condition
+from devlint.signatures.values.values import (
+    DICT,
+    LIST,
+    MODULES,
+    NEVER,
+    NOTHING,
+    OBJECT,
+    TENSOR,
+    UNKNOWN,
+    UNKNOWN_PLACE,
+    Cell,
+    Path,
+    Place,
+    Step,
+    Value,
+    either,
+    mapped,
+    under,
+)
+
+if TYPE_CHECKING:
+    from devlint.signatures.reading.reader import Reader
+
+# What a state knows: names, and what things that change in place hold: (identity, ".attribute"), (identity, "[]") for
+# the contents of a container, (identity, "@") for the place of a module.
+Key = Hashable
+PLACE = "@"
+CONTENTS = "[]"
+# The place of an input that was moved, if it is a module.
+IF_MODULE = "@ if module"
+# Something unknown was done to an input.
+ANYTHING = "?"
+
+
+class Need(NamedTuple):
+    """Something that an operation asks of its operands: to be together, or on the host.
+
+    `sense` is `operation`, `call`, `index` or `host`. `via` are the calls that lead there from the scope at hand,
+    the outermost first.
+    """
+
+    sense: str
+    node: ast.expr | ast.AugAssign
+    source: SourceModule
+    name: str
+    operands: tuple[tuple[ast.expr, Value], ...]
+    path: Condition
+    via: tuple[tuple[SourceModule, ast.Call], ...] = ()
+    # The function that the operation stands in.
+    function: FunctionModel | None = None
+    # A test of a function that is called on the way decides whether it is reached.
+    guarded: bool = False
+    # Tensors without dimensions are no exception.
+    any_rank: bool = False
+
+
+class Effect(NamedTuple):
+    """Something that a call changes: what `slot` of the thing reached by `path` holds afterwards."""
+
+    path: Path
+    slot: str
+    value: Value
+
+
+class Frame:
+    """One reading of a scope: a module's top level, or a function's body with its inputs as variables."""
+
+    def __init__(
+        self,
+        reader: Reader,
+        source: SourceModule,
+        function: FunctionModel | None = None,
+        outer: Frame | None = None,
+        cls: ast.ClassDef | None = None,
+    ) -> None:
+        self.reader = reader
+        self.atoms = reader.atoms
+        self.source = source
+        self.function = function
+        self.outer = outer
+        self.cls = cls
+        self.env: dict[Key, Value] = {}
+        # The condition under which the statement at hand is reached; FALSE behind a return.
+        self.path: Condition = TRUE
+        self.returns: list[tuple[Condition, Value]] = []
+        self.yields: list[Value] = []
+        # Environments that leave a loop early, or raise inside a `try`.
+        self.breaks: list[list[tuple[Condition, dict[Key, Value]]]] = []
+        self.continues: list[list[tuple[Condition, dict[Key, Value]]]] = []
+        # What each pass of the loops around stores under its own key, by container.
+        self.loop_stores: list[dict[Value, Value]] = []
+        self.needs: list[Need] = []
+        # Inputs that something is done to which only tensors take, and those that are likely tensors by their position.
+        self.tensors: set[Path] = set()
+        self.supposed: set[Path] = set()
+        # What is read now is so for one of several alternatives of a value, or in a handler: it may never come to that.
+        self.supposing = 0
+        # The call whose result the statement at hand drops.
+        self.dropped: ast.expr | None = None
+        # The states in which the scope is left.
+        self.exits: list[tuple[Condition, dict[Key, Value]]] = []
+        self.locals: frozenset[str] = function.local_names if function is not None else frozenset()
+        self.nested: dict[FunctionModel, bool] = {}
+
+    # -- state -----------------------------------------------------------------------------------------------------
+
+    @property
+    def alive(self) -> bool:
+        return bool(self.path)
+
+    def get(self, key: Key) -> Value | None:
+        """What a name or a slot holds, without the alternatives that the path rules out."""
+        value = self.env.get(key)
+        return under(value, self.path, self.atoms) if value is not None else None
+
+    def slot(self, thing: Value, slot: str) -> Value | None:
+        """What a slot of something that changes in place holds, as far as it was written here, or where it was made."""
+        identity = thing.identity
+        if identity is None:
+            return None
+        found = self.get((identity, slot))
+        if found is None and thing.cell is not None:
+            around = self.outer
+            while around is not None and found is None:
+                found, around = around.env.get((identity, slot)), around.outer
+            if found is None:
+                found = thing.cell.last.get(slot)
+        return found
+
+    def put(self, thing: Value, slot: str, value: Value) -> None:
+        """Writes a slot; of something that may be one of several, each keeps what it held as an alternative."""
+        for condition, option in thing.options():
+            identity = option.identity
+            if identity is None:
+                continue
+            new = value
+            if condition != TRUE:
+                old = self.slot(option, slot)
+                new = either(
+                    [(condition, value), (self.atoms.negated(condition), old if old is not None else NOTHING)],
+                    self.atoms,
+                )
+            self.env[identity, slot] = new
+
+    def step(self, message: str, node: ast.AST, before: Step | None = None) -> Step:
+        """A step of a trail, at a node."""
+        return Step(message, self.source.path, node.lineno, node.col_offset, before)  # type: ignore[attr-defined]
+
+    # -- branches --------------------------------------------------------------------------------------------------
+
+    def fork(self) -> tuple[dict[Key, Value], Condition]:
+        return self.env.copy(), self.path
+
+    def resume(self, env: dict[Key, Value], path: Condition) -> None:
+        self.env, self.path = env, path
+
+    def merge(self, states: list[tuple[Condition, dict[Key, Value]]], before: Condition) -> None:
+        """Goes on from several states, each with its path; those that ended are none."""
+        live = [(path, env) for path, env in states if path]
+        if not live:
+            self.path = FALSE
+            return
+        path, env = live[0]
+        # What tells the branches apart is the path to each, without what led to all.
+        common = next(iter(before)) if len(before) == 1 else frozenset()
+        merged = env
+        for other_path, other in live[1:]:
+            merged = self._joined(merged, _beyond(path, common), other, _beyond(other_path, common))
+            path = self.atoms.either(path, other_path)
+        self.env = merged
+        self.path = before if len(live) == len(states) and self.atoms.implies(before, path) else path
+
+    def _joined(
+        self, a: dict[Key, Value], when_a: Condition, b: dict[Key, Value], when_b: Condition
+    ) -> dict[Key, Value]:
+        if a is b:
+            return a
+        result = dict(a)
+        for key, value in b.items():
+            mine = a.get(key)
+            if mine is value:
+                continue
+            result[key] = self._one_of(key, mine, when_a, value, when_b)
+        for key in a.keys() - b.keys():
+            result[key] = self._one_of(key, a[key], when_a, None, when_b)
+        return result
+
+    def _one_of(self, key: Key, a: Value | None, when_a: Condition, b: Value | None, when_b: Condition) -> Value:
+        if a is None:
+            a = self.untold(key)
+        if b is None:
+            b = self.untold(key)
+        if a == b:
+            return a if a.step is not None else b
+        return either([(when_a, a), (when_b, b)], self.atoms)
+
+    def untold(self, key: Key) -> Value:
+        """What a key holds where nothing was written to it on the way: for slots, what the thing came with."""
+        if isinstance(key, tuple):
+            identity, slot = key
+            if isinstance(identity, Cell):
+                return identity.last.get(slot, NOTHING)
+            return self.reader.original(self, identity, slot) if isinstance(identity, tuple) else NOTHING
+        return NEVER if key in self.locals else NOTHING
+
+    # -- what leaves the scope -------------------------------------------------------------------------------------
+
+    def need(
+        self,
+        sense: str,
+        node: ast.expr | ast.AugAssign,
+        name: str,
+        *operands: tuple[ast.expr, Value],
+        any_rank: bool = False,
+    ) -> None:
+        """Notes what an operation asks of its operands, unless they can't be apart."""
+        if sense == "host" or _may_be_apart(operands):
+            self.needs.append(
+                Need(
+                    sense,
+                    node,
+                    self.source,
+                    name,
+                    operands,
+                    self.path,
+                    function=self.function,
+                    guarded=self.supposing > 0,
+                    any_rank=any_rank or sense == "call",
+                )
+            )
+
+    def is_tensor(self, value: Value) -> None:
+        """Notes that something is done to a value that only tensors take."""
+        for _, option in value.options():
+            if option.kind is UNKNOWN:
+                if option.path is not None:
+                    self.tensors.add(option.path)
+                elif isinstance(option.data, tuple):
+                    self.tensors.add(option.data)
+
+    # -- displacing ------------------------------------------------------------------------------------------------
+
+    def displace(self, value: Value, depth: int = 3) -> None:
+        """Something unknown was done to what a value refers to: it may hold other things, and be elsewhere."""
+        for _, option in value.options():
+            identity = option.identity
+            if option.kind in MODULES:
+                self.env[identity, PLACE] = Value(TENSOR, UNKNOWN_PLACE)
+            elif option.kind in (LIST, DICT):
+                contents = self.slot(option, CONTENTS)
+                if contents is not None:
+                    for _, held in contents.options() if depth else ():
+                        for part in held.parts:
+                            self.displace(part, depth - 1)
+                    self.env[identity, CONTENTS] = mapped(contents, lambda c: self.reader.blurred(c), self.atoms)
+            elif option.kind == OBJECT:
+                for key in [k for k in self.env if isinstance(k, tuple) and k[0] == identity]:
+                    if depth:
+                        self.displace(self.env[key], depth - 1)
+                    self.env[key] = NOTHING
+            elif option.kind == "tuple" and depth:
+                for part in option.parts:
+                    self.displace(part, depth - 1)
+            elif option.kind is UNKNOWN and option.path is not None and not str(option.path[0]).startswith("#"):
+                self.env[option.path, ANYTHING] = NOTHING
+
+
+def _beyond(path: Condition, common: Clause) -> Condition:
+    """A path without the part that all have in common."""
+    return frozenset(clause - common for clause in path) if common else path
+
+
+def _may_be_apart(operands: tuple[tuple[ast.expr, Value], ...]) -> bool:
+    """Whether the places of the operands aren't all one, or unknown."""
+    first: Place | None = None
+    for _, value in operands:
+        if value.kind is not TENSOR or value.parts:
+            if value.kind in (UNKNOWN, "either", "tuple", LIST, "batch", "module"):
+                if value.kind is UNKNOWN and value.place.sort == "unknown":
+                    continue
+                if value.kind is UNKNOWN and (first is None or first == value.place):
+                    first = value.place
+                    continue
+                return True
+            continue
+        place = value.place
+        if place.sort == "unknown":
+            continue
+        if first is None:
+            first = place
+        elif first != place:
+            return True
+    return False

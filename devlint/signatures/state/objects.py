@@ -1,0 +1,388 @@
+"""Modules and other objects: their attributes, where they are, and what moving them moves."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from devlint.knowledge import torch_knowledge
+from devlint.knowledge.metrics import is_metric
+from devlint.placement.devices import MOVES, SETTINGS_NAMES, is_device_name
+from devlint.signatures.state.frame import CONTENTS, PLACE, Frame
+from devlint.signatures.values.conditions import TRUE
+from devlint.signatures.values.values import (
+    A_NUMBER,
+    ARRAY,
+    BATCH,
+    CLASS,
+    CONSTANT,
+    DEVICE,
+    DICT,
+    EITHER,
+    FUNCTION,
+    GENERATOR,
+    HOST,
+    LIST,
+    LOADER,
+    MAX_PATH,
+    METHOD,
+    MODULE,
+    MODULES,
+    NOTHING,
+    NUMBER,
+    OBJECT,
+    OUTCOME,
+    RANKED,
+    REFERENCE,
+    SUPER,
+    TENSOR,
+    TUPLE,
+    UNKNOWN,
+    UNKNOWN_PLACE,
+    WRAPPER,
+    Place,
+    Step,
+    Value,
+    either,
+    mapped,
+    reference,
+)
+
+if TYPE_CHECKING:
+    from devlint.signatures.reading.classes import ClassInfo
+
+# What says that a tensor moves with the module that it is an attribute of.
+REGISTERED = "registered"
+PARAMETER = "parameter"
+# What says that a tensor is a plain attribute, which stays where it was made.
+KEPT = "kept"
+# What says that something unknown was computed by a module: a tensor, or something that holds tensors.
+COMPUTED = frozenset({"computed"})
+
+# Attributes of tensors that are tensors at the same place.
+_SAME_PLACE = frozenset({"T", "H", "mT", "mH", "data", "real", "imag", "values", "indices"})
+_TENSOR_PARTS = frozenset({"weight", "bias", "in_proj_weight", "running_mean", "running_var", "weight_v", "weight_g"})
+
+
+def class_of(value: Value) -> ClassInfo | None:
+    """The project's class that an object is of."""
+    data = value.data
+    return None if data is None or isinstance(data, (str, tuple, bool)) or not hasattr(data, "lineage") else data
+
+
+def extended(value: Value, step: str) -> Value:
+    """A part of something unknown: where it is an input, an input of its own."""
+    if value.path is None or len(value.path) > MAX_PATH:
+        return Value(UNKNOWN, value.place, likely=value.likely, step=value.step)
+    path = (*value.path, step)
+    own = value.place == Place("input", value.path)
+    return Value(
+        UNKNOWN,
+        Place("input", path) if own else value.place,
+        path=path,
+        likely=value.likely,
+        step=value.step,
+        tags=value.tags,
+    )
+
+
+# -- attributes --------------------------------------------------------------------------------------------------------
+
+
+def attribute(frame: Frame, value: Value, name: str) -> Value:
+    """What an attribute of a value is."""
+    if value.kind is EITHER:
+        return mapped(value, lambda option: attribute(frame, option, name), frame.atoms)
+    read = _READERS.get(value.kind)
+    return read(frame, value, name) if read is not None else NOTHING
+
+
+def _of_reference(frame: Frame, value: Value, name: str) -> Value:
+    full = f"{value.data}.{name}"
+    return frame.reader.resolved(full, frame.source)
+
+
+def _of_tensor(frame: Frame, value: Value, name: str) -> Value:
+    if name == "device":
+        return Value(DEVICE, value.place, step=value.step, likely=value.likely)
+    if name in _SAME_PLACE and name not in ("values", "indices"):
+        return value.but(path=None, tags=frozenset())
+    if name == "grad":
+        return value.but(path=None, tags=frozenset())
+    if name in ("shape", "ndim", "dtype", "layout", "requires_grad", "is_leaf", "itemsize", "nbytes"):
+        return Value(NUMBER, path=(*value.path, f".{name}") if value.path else None)
+    if name == "is_cuda":
+        return frame.reader.is_cuda(frame, value)
+    if name == "is_cpu":
+        return frame.reader.is_cuda(frame, value, negative=True)
+    return Value(METHOD, data=name, parts=(value,))
+
+
+def _of_batch(frame: Frame, value: Value, name: str) -> Value:
+    if name == "device":
+        return Value(DEVICE, value.place, likely=True)
+    if name in ("to", "cuda", "cpu", "keys", "items", "values", "get", "pop", "update", "size", "shape"):
+        return Value(METHOD, data=name, parts=(value,))
+    methods = torch_knowledge().tensor_methods
+    if name in methods:
+        return Value(METHOD, data=name, parts=(value,))
+    known = frame.slot(value, f".{name}")
+    if known is not None:
+        return known
+    if value.path is not None and frame.get((value.path, "?")) is not None:
+        return Value(BATCH, UNKNOWN_PLACE, likely=True)
+    return value.but(data=None, path=(*value.path, f".{name}") if value.path and len(value.path) < 4 else None)
+
+
+def _of_unknown(frame: Frame, value: Value, name: str) -> Value:
+    known = frame.slot(value, f".{name}")
+    if known is not None:
+        return known
+    if name == "is_cuda":
+        frame.is_tensor(value)
+        return frame.reader.is_cuda(frame, value)
+    owner = str(value.path[-1]).strip(".[]'\"") if value.path else ""
+    if is_device_name(ast.Name(name)):
+        if name == "device" and owner not in SETTINGS_NAMES and value.place.sort != "unknown":
+            # `x.device` is asked of tensors and modules alike.
+            return Value(DEVICE, value.place, likely=True, path=(*value.path, ".device") if value.path else None)
+        path = (*value.path, f".{name}") if value.path else None
+        return Value(DEVICE, Place("told", path) if path else UNKNOWN_PLACE, path=path, likely=True)
+    return extended(value, f".{name}")
+
+
+def _of_object(frame: Frame, value: Value, name: str) -> Value:
+    known = frame.slot(value, f".{name}")
+    if known is not None:
+        return known
+    cls = class_of(value)
+    if cls is None:
+        return _of_outside_module(frame, value, name) if value.kind in MODULES else extended(value, f".{name}")
+    method = cls.method(name)
+    if method is not None:
+        if method.is_property:
+            return frame.reader.property_of(frame, value, method)
+        return Value(METHOD, data=method, parts=(value,))
+    if name in _MODULE_METHODS and cls.is_module:
+        return Value(METHOD, data=name, parts=(value,))
+    if value.cell is None and value.path is not None:
+        found = frame.reader.original(frame, value.path, f".{name}")
+        if found is not NOTHING:
+            return found
+    level = cls.class_attribute(name)
+    if level is not None:
+        return level
+    if value.kind is MODULE and cls.is_module:
+        inherited = _of_outside_module(frame, value, name)
+        if inherited.kind is METHOD or value.path is None:
+            return inherited
+    if value.path is not None:
+        return _of_unknown(frame, value.but(kind=UNKNOWN), name)
+    return NOTHING
+
+
+def _of_outside_module(frame: Frame, value: Value, name: str) -> Value:
+    if value.kind is WRAPPER and name == "module":
+        return value.parts[0] if value.parts else NOTHING
+    if name in _MODULE_METHODS or (isinstance(value.data, str) and is_metric(value.data)):
+        return Value(METHOD, data=name, parts=(value,))
+    if name in _TENSOR_PARTS and isinstance(value.data, str) and value.data.startswith("torch.nn."):
+        return mapped(
+            place_of(frame, value),
+            lambda at: Value(TENSOR, at.place, rank=RANKED, tags=frozenset({REGISTERED}), step=at.step),
+            frame.atoms,
+        )
+    if value.path is not None:
+        return _of_unknown(frame, value.but(kind=UNKNOWN, data=None), name)
+    return Value(UNKNOWN)
+
+
+_MODULE_METHODS = frozenset(
+    {
+        *MOVES,
+        *("train", "eval", "half", "float", "double", "bfloat16", "type", "apply", "requires_grad_", "zero_grad"),
+        *("parameters", "named_parameters", "buffers", "named_buffers", "modules", "children", "named_modules"),
+        *("named_children", "state_dict", "load_state_dict", "register_buffer", "register_parameter", "add_module"),
+        *("register_module", "forward", "append", "extend", "insert", "get_submodule", "share_memory", "items"),
+        *("values", "keys", "register_forward_pre_hook", "register_forward_hook", "register_full_backward_hook"),
+    }
+)
+
+
+def _of_class(frame: Frame, value: Value, name: str) -> Value:
+    cls = class_of(value)
+    if cls is None:
+        return NOTHING
+    method = cls.method(name)
+    if method is not None:
+        if method.is_static:
+            return Value(FUNCTION, data=(method, None, None))
+        if "classmethod" in method.decorators:
+            return Value(METHOD, data=method, parts=(value,))
+        return Value(FUNCTION, data=(method, None, None))
+    known = frame.slot(value.but(path=("class", id(cls))), f".{name}")
+    return known or cls.class_attribute(name) or NOTHING
+
+
+def _of_super(frame: Frame, value: Value, name: str) -> Value:
+    """`super().name`: looked up behind the class that the code stands in."""
+    cls, me = value.data, value.parts[0]
+    method = cls.inherited_method(name)
+    if method is not None:
+        return Value(METHOD, data=method, parts=(me,))
+    if name in _MODULE_METHODS:
+        return Value(METHOD, data=name, parts=(me,))
+    return Value(METHOD, data=name, parts=(NOTHING,))
+
+
+def _of_device(frame: Frame, value: Value, name: str) -> Value:
+    if name == "type":
+        return value.but(kind="device type")
+    return A_NUMBER if name == "index" else NOTHING
+
+
+def _bound(frame: Frame, value: Value, name: str) -> Value:
+    return Value(METHOD, data=name, parts=(value,))
+
+
+def _of_loader(frame: Frame, value: Value, name: str) -> Value:
+    if name == "dataset" and value.parts:
+        return value.parts[0]
+    return Value(METHOD, data=name, parts=(value,))
+
+
+def _of_method(frame: Frame, value: Value, name: str) -> Value:
+    return NOTHING
+
+
+_READERS = {
+    REFERENCE: _of_reference,
+    TENSOR: _of_tensor,
+    BATCH: _of_batch,
+    UNKNOWN: _of_unknown,
+    OBJECT: _of_object,
+    MODULE: _of_object,
+    WRAPPER: _of_outside_module,
+    CLASS: _of_class,
+    SUPER: _of_super,
+    DEVICE: _of_device,
+    LIST: _bound,
+    TUPLE: _bound,
+    DICT: _bound,
+    CONSTANT: _bound,
+    ARRAY: _bound,
+    NUMBER: lambda frame, value, name: A_NUMBER,
+    OUTCOME: lambda frame, value, name: NOTHING,
+    LOADER: _of_loader,
+    GENERATOR: _bound,
+    FUNCTION: lambda frame, value, name: NOTHING,
+    METHOD: _of_method,
+}
+
+
+def store_attribute(frame: Frame, owner: Value, name: str, value: Value, node: ast.AST | None = None) -> None:
+    """`owner.name = value`."""
+    for _, option in owner.options():
+        if option.kind in (MODULE, OBJECT, WRAPPER, UNKNOWN, BATCH) and option.identity is not None:
+            kept = mapped(value, lambda v: _as_attribute(frame, option, name, v, node), frame.atoms)
+            frame.put(option, f".{name}", kept)
+        elif option.kind is CLASS and class_of(option) is not None:
+            frame.env[("class", id(option.data)), f".{name}"] = value
+
+
+def _as_attribute(frame: Frame, owner: Value, name: str, value: Value, node: ast.AST | None) -> Value:
+    """A tensor as an attribute: parameters are registered, others are kept as they are."""
+    if value.kind is not TENSOR:
+        return value
+    held = frame.slot(owner, f".{name}")
+    if PARAMETER in value.tags or (held is not None and REGISTERED in held.tags):
+        # What is put in the place of a buffer is that buffer.
+        return value.but(tags=(value.tags - {KEPT}) | {REGISTERED})
+    if REGISTERED in value.tags or KEPT in value.tags:
+        return value
+    step, site = value.step, None
+    if owner.kind is MODULE and node is not None and value.place == HOST:
+        step = frame.step(f"kept in `self.{name}`, which stays there when the module moves", node, step)
+        site = step.line
+    return value.but(tags=value.tags | {KEPT}, step=step, data=site)
+
+
+# -- places ------------------------------------------------------------------------------------------------------------
+
+
+def place_of(frame: Frame, thing: Value) -> Value:
+    """Where a module is now, as a value with that place."""
+    if thing.kind is EITHER:
+        return mapped(thing, lambda option: place_of(frame, option), frame.atoms)
+    own = frame.slot(thing, PLACE)
+    if own is not None:
+        return own
+    if thing.cell is None and thing.path is not None:
+        for length in range(len(thing.path) - 1, 0, -1):
+            around = frame.get((thing.path[:length], PLACE))
+            if around is not None and thing.place.sort == "input":
+                return around
+    if thing.kind is WRAPPER and thing.parts:
+        return place_of(frame, thing.parts[0])
+    return Value(TENSOR, thing.place, step=thing.step, likely=thing.likely)
+
+
+def move(frame: Frame, thing: Value, place: Value, step: Step | None, depth: int = 4) -> None:
+    """Moves a module, with all that is known to be part of it."""
+    for condition, option in thing.options():
+        if option.kind not in MODULES and option.kind is not OBJECT:
+            continue
+        when = frame.atoms.both(frame.path, condition)
+        if not when:
+            continue
+        target = mapped(place, lambda p: p.but(step=step), frame.atoms)
+        if condition != TRUE:
+            target = either(
+                [(condition, target), (frame.atoms.negated(condition), place_of(frame, option))], frame.atoms
+            )
+        identity = option.identity
+        if identity is None:
+            continue
+        frame.env[identity, PLACE] = target
+        if depth:
+            _move_parts(frame, option, target, step, depth)
+
+
+def scatter(frame: Frame, thing: Value, depth: int = 4) -> None:
+    """Something was done to single parts of a module: from now on it isn't known where it is."""
+    move(frame, thing, Value(TENSOR, UNKNOWN_PLACE), None, depth)
+
+
+def _move_parts(frame: Frame, thing: Value, place: Value, step: Step | None, depth: int) -> None:
+    for part in thing.parts if thing.kind is WRAPPER else ():
+        move(frame, part, place, step, depth - 1)
+    contents = frame.slot(thing, CONTENTS)
+    for _, held in contents.options() if contents is not None else ():
+        for part in held.parts:
+            move(frame, part, place, step, depth - 1)
+    identity = thing.identity
+    slots = {k: v for k, v in frame.env.items() if isinstance(k, tuple) and len(k) == 2 and k[0] == identity}
+    if thing.cell is not None:
+        slots = {(identity, slot): v for slot, v in thing.cell.last.items()} | slots
+    for key, held in slots.items():
+        if not str(key[1]).startswith("."):
+            continue
+        for _, option in held.options():
+            if option.kind in MODULES:
+                move(frame, option, place, step, depth - 1)
+        if any(REGISTERED in option.tags for _, option in held.options()):
+            frame.env[key] = mapped(held, lambda v: _moved_part(frame, v, place, step), frame.atoms)
+
+
+def _moved_part(frame: Frame, value: Value, place: Value, step: Step | None) -> Value:
+    if REGISTERED not in value.tags:
+        return value
+    return mapped(place, lambda p: value.but(place=p.place, step=step), frame.atoms)
+
+
+def is_tensor_name(name: str) -> bool:
+    """Whether a method's name is one that tensors have and that nothing else is likely to have."""
+    return name in torch_knowledge().tensor_methods
+
+
+__all__ = ["HOST", "KEPT", "PARAMETER", "REGISTERED", "attribute", "extended", "move", "place_of", "reference"]

@@ -1,0 +1,1 @@
+"""Kinds, places, conditions and trails: pure data that knows no syntax."""

@@ -1,0 +1,125 @@
+"""Conditions as values: under which outcomes of a program's tests something holds.
+
+A condition is in disjunctive normal form: a set of clauses, each a set of literals, each an atom's number, negative
+where the test came out false. Equal conditions are equal objects, so that two values which one test decides can't
+come apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from itertools import product
+from typing import NamedTuple
+
+Clause = frozenset[int]
+Condition = frozenset[Clause]
+
+TRUE: Condition = frozenset({frozenset()})
+FALSE: Condition = frozenset()
+
+# A condition with more clauses than these is forgotten: something that may be so or not, and goes with nothing else.
+MAX_CLAUSES = 6
+
+
+class Atom(NamedTuple):
+    """One test: what makes it the same test elsewhere, and what it says of accelerators.
+
+    `host_when` is the outcome under which the program, or the tensor that is asked, is on the host; None where the test
+    isn't about devices at all.
+    """
+
+    key: Hashable
+    host_when: bool | None
+
+
+class Atoms:
+    """The tests of one analysis, numbered from 1."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Hashable, int] = {}
+        self._atoms: list[Atom] = []
+        self._negated: dict[Condition, Condition] = {}
+
+    def literal(self, key: Hashable, host_when: bool | None = None) -> Condition:
+        """The condition that the test of that key came out true."""
+        number = self._numbers.get(key)
+        if number is None:
+            self._atoms.append(Atom(key, host_when))
+            number = self._numbers[key] = len(self._atoms)
+        return frozenset({frozenset({number})})
+
+    def atom(self, literal: int) -> Atom:
+        """The test of a literal, whatever its outcome."""
+        return self._atoms[abs(literal) - 1]
+
+    def forgotten(self) -> Condition:
+        """A condition of which nothing is known any more."""
+        return self.literal(("forgotten", len(self._atoms)))
+
+    def both(self, a: Condition, b: Condition) -> Condition:
+        """`a and b`."""
+        if a is TRUE or a == TRUE or a is b:
+            return b
+        if b == TRUE:
+            return a
+        if len(a) == 1 and len(b) == 1:
+            (c,), (d,) = a, b
+            return FALSE if any(-x in d for x in c) else a if d <= c else frozenset({c | d})
+        return self._limited(c | d for c, d in product(a, b) if not any(-x in d for x in c))
+
+    def either(self, a: Condition, b: Condition) -> Condition:
+        """`a or b`."""
+        if a == b or not b:
+            return a
+        return b if not a else self._limited((*a, *b))
+
+    def negated(self, a: Condition) -> Condition:
+        """`not a`."""
+        known = self._negated.get(a)
+        if known is None:
+            known = TRUE
+            for clause in a:
+                known = self.both(known, frozenset(frozenset({-x}) for x in clause))
+            self._negated[a] = known
+        return known
+
+    def _limited(self, clauses: Iterable[Clause]) -> Condition:
+        kept = _simplified(set(clauses))
+        return self.forgotten() if len(kept) > MAX_CLAUSES else kept
+
+    def implies(self, a: Condition, b: Condition) -> bool:
+        """Whether `b` holds wherever `a` does; False where that can't be told."""
+        return b == TRUE or all(any(d <= c for d in b) for c in a)
+
+    def with_host(self, condition: Condition) -> bool:
+        """Whether each way to it passes a test that says: this is on the host, the program runs without accelerator."""
+        return bool(condition) and all(any(self._says_host(x) for x in clause) for clause in condition)
+
+    def about_devices(self, condition: Condition) -> bool:
+        """Whether a test of devices takes part."""
+        return any(self.atom(x).host_when is not None for clause in condition for x in clause)
+
+    def _says_host(self, literal: int) -> bool:
+        told = self.atom(literal).host_when
+        return told is not None and told == (literal > 0)
+
+
+def _simplified(clauses: set[Clause]) -> Condition:
+    """The clauses without those that others make superfluous: `a b | a -b` is `a`, `a | a b` is `a`."""
+    changed = True
+    while changed and len(clauses) > 1:
+        changed = False
+        for clause in sorted(clauses, key=len):
+            for other in list(clauses):
+                if clause is other or clause not in clauses:
+                    continue
+                if clause <= other:
+                    clauses.discard(other)
+                    changed = True
+                elif len(apart := clause - other) == 1 and (-(x := next(iter(apart)))) in other:
+                    rest = other - {-x}
+                    if clause - {x} <= rest:
+                        clauses.discard(other)
+                        clauses.add(rest)
+                        changed = True
+    return frozenset(clauses) if clauses != {frozenset()} else TRUE

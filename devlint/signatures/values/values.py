@@ -1,0 +1,299 @@
+"""What is known of a value: its kind, its place, the input that it is, and the trail that led there.
+
+Values are immutable. What changes in place (modules, lists, dicts, objects) is a value with an identity; what such a
+thing holds at some point of a program stands in that point's state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from devlint.signatures.values.conditions import TRUE, Atoms, Condition
+
+# More alternatives than these say nothing that a reader could use.
+MAX_ALTERNATIVES = 6
+# Containers are known part by part up to this size, and nested up to this depth.
+MAX_PARTS = 48
+MAX_DEPTH = 6
+# An input's part of a part of a part: deeper ones aren't told apart.
+MAX_PATH = 5
+
+
+class Place(NamedTuple):
+    """Where something is.
+
+    `sort` is `host`, `accelerator` (`name` is `cuda:1`), `input` (where an input of the function is, by its path),
+    `told` (the device that an input names, by its path), or `unknown`.
+    """
+
+    sort: str
+    name: Any = ""
+
+    @property
+    def off_host(self) -> bool:
+        return self.sort == "accelerator"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a caller decides it."""
+        return self.sort == "input" or self.sort == "told"
+
+
+HOST = Place("host", "cpu")
+UNKNOWN_PLACE = Place("unknown")
+
+
+class Step(NamedTuple):
+    """One step of a trail, with the step before it."""
+
+    message: str
+    path: str
+    line: int
+    column: int
+    before: Step | None = None
+
+
+def steps_to(step: Step | None) -> tuple[Step, ...]:
+    """A trail from its first step on, each step once."""
+    found: list[Step] = []
+    while step is not None and len(found) < 12:
+        if step not in found:
+            found.append(step)
+        step = step.before
+    return tuple(reversed(found))
+
+
+# Kinds of values.
+TENSOR = "tensor"
+MODULE = "module"
+WRAPPER = "wrapper"
+OBJECT = "object"
+LOADER = "loader"
+BATCH = "batch"
+DEVICE = "device"
+GENERATOR = "generator"
+ARRAY = "array"
+NUMBER = "number"
+CONSTANT = "constant"
+# The outcome of tests, kept under a name: `use_cuda = torch.cuda.is_available()`.
+OUTCOME = "outcome"
+TUPLE = "tuple"
+LIST = "list"
+DICT = "dict"
+CLASS = "class"
+FUNCTION = "function"
+METHOD = "method"
+REFERENCE = "reference"
+SUPER = "super"
+UNKNOWN = "unknown"
+EITHER = "either"
+
+MODULES = frozenset({MODULE, WRAPPER})
+MUTABLE = frozenset({MODULE, WRAPPER, OBJECT, LIST, DICT})
+
+# Ranks of tensors: surely some dimension, surely none.
+RANKED = "ranked"
+ZERO_DIM = "0-dim"
+# Nothing in it: whatever takes it may leave it aside.
+EMPTY = "empty"
+
+
+class Cell:
+    """The identity of something that was made in the code at hand and changes in place."""
+
+    __slots__ = ("last", "site")
+
+    def __init__(self, site: Hashable) -> None:
+        self.site = site
+        # What it held when its scope was through, for scopes that see it from outside.
+        self.last: dict[str, Value] = {}
+
+
+# An input, or what an unknown call gave, and the way to a part of it: `("x", ".mask", "[0]")`.
+Path = tuple[Any, ...]
+
+
+class Value:
+    """One abstract value."""
+
+    __slots__ = ("_hash", "cell", "data", "kind", "likely", "parts", "path", "place", "rank", "step", "tags")
+
+    def __init__(
+        self,
+        kind: str,
+        place: Place = UNKNOWN_PLACE,
+        *,
+        data: Any = None,
+        parts: tuple[Any, ...] = (),
+        path: Path | None = None,
+        cell: Cell | None = None,
+        rank: Any = "",
+        likely: bool = False,
+        step: Step | None = None,
+        tags: frozenset[str] = frozenset(),
+    ) -> None:
+        self.kind = kind
+        self.place = place
+        # A constant's value, a qualified name, a class, a function: what the kind calls for.
+        self.data = data
+        # Elements; of EITHER, pairs of a condition and a value.
+        self.parts = parts
+        self.path = path
+        self.cell = cell
+        self.rank = rank
+        self.likely = likely
+        self.step = step
+        self.tags = tags
+        self._hash: int | None = None
+
+    def _key(self) -> tuple[Any, ...]:
+        return (
+            self.kind,
+            self.place,
+            self.path,
+            self.cell,
+            self.rank,
+            self.likely,
+            self.tags,
+            self.parts,
+            type(self.data),
+            self.data,
+        )
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            try:
+                self._hash = hash(self._key())
+            except TypeError:
+                self._hash = id(self)
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return isinstance(other, Value) and hash(self) == hash(other) and self._key() == other._key()
+
+    def __repr__(self) -> str:
+        shown = [self.kind, f"{self.place.sort}:{self.place.name}"]
+        shown += [f"{n}={getattr(self, n)!r}" for n in ("path", "data", "parts", "rank") if getattr(self, n)]
+        return f"<{' '.join(shown)}{' likely' if self.likely else ''}>"
+
+    def but(self, **changes: Any) -> Value:
+        """Another value, with some fields changed."""
+        made = Value.__new__(Value)
+        made.kind, made.place, made.data, made.parts = self.kind, self.place, self.data, self.parts
+        made.path, made.cell, made.rank, made.likely = self.path, self.cell, self.rank, self.likely
+        made.step, made.tags, made._hash = self.step, self.tags, None
+        for name, new in changes.items():
+            setattr(made, name, new)
+        return made
+
+    @property
+    def identity(self) -> Hashable:
+        """What tells it from all others where it changes in place; None for what doesn't."""
+        return self.cell if self.cell is not None else self.path
+
+    def options(self) -> tuple[tuple[Condition, Value], ...]:
+        """What it may be, each with its condition."""
+        return self.parts if self.kind is EITHER else ((TRUE, self),)
+
+
+NOTHING = Value(UNKNOWN)
+NONE = Value(CONSTANT)
+A_NUMBER = Value(NUMBER)
+# A loop's element of something empty, a function that never returns.
+NEVER = Value(EITHER)
+
+
+def constant(value: object) -> Value:
+    """A literal."""
+    return NONE if value is None else Value(CONSTANT, data=value)
+
+
+def reference(name: str) -> Value:
+    """Something outside the project, by its qualified name."""
+    return Value(REFERENCE, data=name)
+
+
+def tensor(place: Place, step: Step | None = None, rank: str = "", *, likely: bool = False) -> Value:
+    """A tensor at a place."""
+    return Value(TENSOR, place, step=step, rank=rank, likely=likely)
+
+
+def either(options: Iterable[tuple[Condition, Value]], atoms: Atoms) -> Value:
+    """A value of several alternatives: equal ones under one condition, none where there is but one."""
+    flat: dict[Value, Condition] = {}
+    for condition, value in options:
+        if not condition:
+            continue
+        for inner, option in value.options():
+            joint = atoms.both(condition, inner)
+            if joint:
+                known = flat.get(option)
+                flat[option] = joint if known is None else atoms.either(known, joint)
+    if not flat:
+        return NEVER
+    if len(flat) == 1:
+        return next(iter(flat))
+    if len(flat) > MAX_ALTERNATIVES:
+        return _blurred(flat)
+    return Value(EITHER, parts=tuple((condition, option) for option, condition in flat.items()))
+
+
+def _blurred(options: Iterable[Value]) -> Value:
+    """What can be said of too many alternatives: their kind, if it is one."""
+    kinds = {o.kind for o in options}
+    return Value(TENSOR, likely=True) if kinds == {TENSOR} else NOTHING
+
+
+def mapped(value: Value, change: Callable[[Value], Value], atoms: Atoms) -> Value:
+    """Each alternative changed."""
+    if value.kind is not EITHER:
+        return change(value)
+    return either(((condition, change(option)) for condition, option in value.parts), atoms)
+
+
+def under(value: Value, path: Condition, atoms: Atoms) -> Value:
+    """A value without the alternatives that a path rules out."""
+    if value.kind is not EITHER or path == TRUE:
+        return value
+    kept = [(c, v) for c, v in value.parts if atoms.both(c, path)]
+    if len(kept) == len(value.parts):
+        return value
+    return kept[0][1] if len(kept) == 1 else either(kept, atoms)
+
+
+def rank_of(value: Value) -> Any:
+    """The rank of a tensor, or of all of several; a pair `("like", path)` where it is an input's."""
+    ranks = {rank_of(p) for p in value.parts if isinstance(p, Value)} if value.kind is TUPLE else set()
+    if value.kind is EITHER:
+        ranks = {rank_of(v) for _, v in value.parts}
+    if ranks:
+        return next(iter(ranks)) if len(ranks) == 1 else ""
+    return value.rank if value.kind in (TENSOR, BATCH) else ranked_like(value)
+
+
+def ranked_like(value: Value) -> Any:
+    """A rank that an input decides."""
+    if value.kind is TENSOR and (value.rank or value.path is None):
+        return value.rank
+    path = value.path or (value.data if isinstance(value.data, tuple) else None)
+    return ("like", path) if path is not None and value.kind in (UNKNOWN, TENSOR) else ""
+
+
+def leaves(value: Value, atoms: Atoms, depth: int = 3) -> Iterator[tuple[Condition, Value]]:
+    """The alternatives of a value, tuples looked into, each with its condition."""
+    for condition, option in value.options():
+        if option.kind is TUPLE and depth:
+            for part in option.parts:
+                for inner, leaf in leaves(part, atoms, depth - 1):
+                    if joint := atoms.both(condition, inner):
+                        yield joint, leaf
+        else:
+            yield condition, option
+
+
+def text_of(path: Path) -> str:
+    """A path as a reader would write it: `batch["mask"]`, `self.table`."""
+    return str(path[0]) + "".join(str(p) for p in path[1:])
