@@ -162,18 +162,21 @@ class _Inspection:
 
     def findings(self) -> Iterator[Finding]:
         """What each rule finds; an error in one of them costs what that one would have found, and is told."""
+        broken: dict[tuple[str, str], list[str]] = {}
         for rule, names in self._rules.items():
             try:
                 yield from self._found_by(rule, names)
             except Exception as error:
                 if os.environ.get("DEVLINT_DEBUG"):
                     raise
-                yield self._broken(rule, error)
+                said = f"{type(error).__name__}: {error}".split("\n", 1)[0]
+                broken.setdefault((self._registry.pack_of(rule), said), []).append(rule.code)
+        yield from (self._broken(codes, pack, said) for (pack, said), codes in broken.items())
 
-    def _broken(self, rule: type[Rule], error: Exception) -> Finding:
-        said = f"{type(error).__name__}: {error}".split("\n", 1)[0]
+    def _broken(self, codes: list[str], pack: str, said: str) -> Finding:
+        """What is told of rules that met one error: most often, one that they share."""
         message = (
-            f"internal error in {rule.code} of {self._registry.pack_of(rule)}, please report it: {said}; "
+            f"internal error in {', '.join(codes)} of {pack}, please report it: {said}; "
             "the other rules were run; DEVLINT_DEBUG=1 --jobs 1 shows where"
         )
         return Finding(UnreadableFile.code, UnreadableFile.name, message, self._display, Span(1, 1, 1, 1))

@@ -106,7 +106,8 @@ def call_value(call: Call, callee: Value) -> Value:
     match callee.kind:
         case "reference":
             return _outside(call, callee.data)
-        case "function":
+        # Of functions that were put together from several, no more is known than that they are functions.
+        case "function" if callee.data is not None:
             function, closure, around = callee.data
             return call_function(call, function, closure=closure, around=around)
         case "method":
