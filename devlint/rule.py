@@ -161,8 +161,8 @@ class UnreadableFile(MetaRule):
     """A file that can't be read or parsed.
 
     ## What it does
-    Reports a file that doesn't exist, can't be decoded, or isn't valid Python. The other files are still linted, and
-    the exit code is 2.
+    Reports a file that doesn't exist, can't be decoded, or isn't valid Python, and an error inside a rule, which costs
+    what that rule would have found there. Everything else is still linted, and the exit code is 2.
 
     ## Why is this bad
     Nothing in such a file is checked.
@@ -209,8 +209,9 @@ class WithheldFix(MetaRule):
     """A fix that was withheld because its result didn't check.
 
     ## What it does
-    With `--fix`, each changed file is parsed and linted again. A fix whose result doesn't parse, still holds the
-    finding or brings a new one is taken back, and reported here.
+    With `--fix`, each changed file is checked and linted again. A fix whose result doesn't parse, leaves a name unbound,
+    loses a comment, would need an accelerator where there may be none, still holds the finding or brings a new one is
+    taken back, and reported here.
 
     ## Why is this bad
     The bug is still there, and needs a person.
