@@ -58,29 +58,37 @@ def _attribute(frame: Frame, node: ast.Attribute) -> Value:
 
 
 def _tuple(frame: Frame, node: ast.Tuple) -> Value:
-    parts = _spread(frame, node.elts)
-    return Value(TUPLE, parts=tuple(parts)) if parts is not None else NOTHING
+    parts, known = _spread(frame, node.elts)
+    return Value(TUPLE, parts=tuple(parts)) if known else containers.made(frame, LIST, _any(parts, frame), node)
 
 
 def _list(frame: Frame, node: ast.List | ast.Set) -> Value:
-    parts = _spread(frame, node.elts)
-    contents = containers.sequence(parts, frame) if parts is not None else Value(containers.EACH, parts=(NOTHING,))
+    parts, known = _spread(frame, node.elts)
+    contents = containers.sequence(parts, frame) if known else _any(parts, frame)
     return containers.made(frame, LIST, contents, node)
 
 
-def _spread(frame: Frame, nodes: list[ast.expr]) -> list[Value] | None:
-    """The parts of a display; None where a starred one has parts that aren't known."""
+def _any(parts: list[Value], frame: Frame) -> Value:
+    """Contents that may be any of some parts."""
+    return containers.each_of([p for p in parts if p is not NEVER] or [NOTHING], frame)
+
+
+def _spread(frame: Frame, nodes: list[ast.expr]) -> tuple[list[Value], bool]:
+    """The parts of a display, and whether they are told one by one: starred ones may hold any number."""
     found: list[Value] = []
+    known = True
     for node in nodes:
-        if isinstance(node, ast.Starred):
-            inner = evaluate(frame, node.value)
-            contents = containers.contents_of(frame, inner)
-            if contents is None or contents.kind is not TUPLE:
-                return None
+        if not isinstance(node, ast.Starred):
+            found.append(evaluate(frame, node))
+            continue
+        inner = evaluate(frame, node.value)
+        contents = containers.contents_of(frame, inner)
+        if contents is not None and contents.kind is TUPLE and inner.kind is not DICT:
             found += contents.parts
         else:
-            found.append(evaluate(frame, node))
-    return found
+            found.append(containers.element(frame, inner))
+            known = False
+    return found, known
 
 
 def _dict(frame: Frame, node: ast.Dict) -> Value:
