@@ -39,6 +39,10 @@ _LINE = re.compile(r"[^\r\n]+(?:\r\n?|\n)?|\r\n?|\n")
 _NOTEBOOK_FACTOR = 10
 
 
+# A tree takes 1.4 kB for each item of a list: with more commas than these, a file is a table of data.
+MAX_COMMAS = 400_000
+
+
 class FileError(Exception):
     """A file that can't be read or written; the text is one line without the file's name."""
 
@@ -116,9 +120,18 @@ def source_from_bytes(raw: bytes, path: Path | None, display: str, limit: int = 
         from devlint.notebooks import read_notebook
 
         notebook, code = read_notebook(_decode(body, "utf-8"))
+        _need_code(code.count(","))
         return Source(path, display, code, "utf-8", bom, notebook)
+    _need_code(body.count(b","))
     encoding = _encoding_of(body, bom)
     return Source(path, display, _decode(body, encoding), encoding, bom)
+
+
+def _need_code(commas: int) -> None:
+    if commas > MAX_COMMAS:
+        raise TooLargeFileError(
+            f"holds more than {MAX_COMMAS:,} commas, as tables of data do, and was passed over; exclude it"
+        )
 
 
 def _encoding_of(body: bytes, bom: bytes) -> str:

@@ -152,3 +152,11 @@ def test_each_fix_of_a_statement_is_applied_though_one_finding_tells_of_it():
     text = HOST.replace("torch.zeros(4).cuda()", "torch.zeros(4).cuda() + torch.ones(4).cuda()")
     outcome = fix(source_from_bytes(text.encode(), None, "x.py"), linter(), unsafe=False)
     assert 'torch.zeros(4, device="cuda") + torch.ones(4, device="cuda")' in outcome.source.text
+
+
+def test_a_legacy_type_behind_a_condition_raises_nothing_without_a_gpu():
+    alone = check("import torch\n\nTensor = torch.cuda.FloatTensor\n")
+    guarded = check(
+        "import torch\n\nTensor = torch.cuda.FloatTensor if torch.cuda.is_available() else torch.FloatTensor\n"
+    )
+    assert [f.message.endswith("raises TypeError without one") for f in (*alone, *guarded)] == [True, False]

@@ -194,6 +194,16 @@ def test_large_files_are_told_and_passed_over(project):
     ]
 
 
+def test_tables_of_data_are_passed_over(project):
+    """Their trees would take gigabytes."""
+    write("table.py", BAD + "y = [" + "1," * 400_001 + "]\n")
+    done = devlint("--output-format", "concise", "-q")
+    assert done.returncode == 0
+    assert errors(done) == [
+        "warning: table.py: holds more than 400,000 commas, as tables of data do, and was passed over; exclude it"
+    ]
+
+
 def test_sizes_are_read_no_further_than_asked(project):
     file = write("x.py", "12345")
     assert read_bytes(file, 5) == b"12345"
