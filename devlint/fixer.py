@@ -42,21 +42,24 @@ def fix(source: Source, linter: Linter, *, unsafe: bool) -> FixOutcome:
     findings = linter.every_finding(source)
     applied: list[Finding] = []
     withheld: Counter[_Identity] = Counter()
+    reasons: dict[_Identity, str] = {}
     for _ in range(MAX_PASSES):
         waiting = [f for f in _waiting(source, findings, withheld) if _allowed(f, source, unsafe)]
         chosen = _of_different_causes(_without_overlap(waiting))
         if not chosen:
             break
         attempt = _attempt(source, findings, chosen, linter)
-        if attempt is None:
+        if isinstance(attempt, str):
             # One of them spoils the others: the first alone, so that the rest can go on.
             attempt, chosen = _attempt(source, findings, chosen[:1], linter), chosen[:1]
-        if attempt is None:
-            withheld[_identity(source, chosen[0])] += 1
+        if isinstance(attempt, str):
+            key = _identity(source, chosen[0])
+            withheld[key] += 1
+            reasons[key] = attempt
             continue
         source, findings = attempt
         applied += chosen
-    return FixOutcome(source, applied, _with_withheld(source, findings, withheld, linter))
+    return FixOutcome(source, applied, _with_withheld(source, findings, withheld, reasons, linter))
 
 
 def _allowed(finding: Finding, source: Source, unsafe: bool) -> bool:
@@ -118,28 +121,36 @@ def _overlap(a: Span, b: Span) -> bool:
 
 def _attempt(
     source: Source, findings: list[Finding], chosen: list[Finding], linter: Linter
-) -> tuple[Source, list[Finding]] | None:
-    """(new source, its findings) with the chosen fixes applied; None where the result doesn't check."""
+) -> tuple[Source, list[Finding]] | str:
+    """(new source, its findings) with the chosen fixes applied; what is wrong with the result where it doesn't check."""
     fixes = [f.fix for f in chosen if f.fix is not None]
     imports = [i for fix in fixes for i in fix.imports]
     edited = apply_edits(source.text, fixes)
     takes_markers = any(f.code == UnusedSuppression.code for f in chosen)
     edits = [edit for fix in fixes for edit in fix.edits]
-    if edited == source.text or fault(source.text, edited, edits, imports, takes_markers=takes_markers):
-        return None
+    if edited == source.text:
+        return "it would change nothing"
+    wrong = fault(source.text, edited, edits, imports, takes_markers=takes_markers)
+    if wrong:
+        return wrong
     text = _with_imports(edited, imports)
     changed = source.with_text(text)
     after = linter.every_finding(changed)
     had, has = Counter(f.code for f in findings), Counter(f.code for f in after)
     gone = Counter(f.code for f in chosen)
     # Nothing new, and each of the fixed findings is gone.
-    if any(has[code] > had[code] - gone[code] for code in has):
-        return None
+    for code in has:
+        if has[code] > had[code] - gone[code]:
+            return f"{code} would still be there" if gone[code] else f"it would bring {code}"
     return changed, after
 
 
 def _with_withheld(
-    source: Source, findings: list[Finding], withheld: Counter[_Identity], linter: Linter
+    source: Source,
+    findings: list[Finding],
+    withheld: Counter[_Identity],
+    reasons: dict[_Identity, str],
+    linter: Linter,
 ) -> list[Finding]:
     """The findings, those whose fix didn't check without it and with DEV003 beside them."""
     enabled = linter.settings.codes_for(source.path or linter.settings.root / source.display, linter.registry)
@@ -153,7 +164,7 @@ def _with_withheld(
         left[key] -= 1
         shown.append(replace(finding, fix=None))
         if WithheldFix.code in enabled:
-            message = f"the fix for {finding.code} was withheld: its result didn't check; mend this one by hand"
+            message = f"the fix for {finding.code} was withheld, since {reasons[key]}; mend this one by hand"
             shown.append(Finding(WithheldFix.code, WithheldFix.name, message, finding.path, finding.span))
     return merged(sorted(shown, key=lambda f: f.sort_key), source.text)
 

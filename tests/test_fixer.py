@@ -106,6 +106,7 @@ def test_a_fix_that_leaves_the_finding_is_withheld():
     outcome = fixed("import torch\nstuck(1)\n", Stays)
     assert outcome.source.text == "import torch\nstuck(1)\n"
     assert [(f.code, f.fix) for f in outcome.remaining] == [("DEV003", None), ("TST002", None)]
+    assert "withheld, since it would change nothing;" in outcome.remaining[0].message
 
 
 def test_a_fix_that_breaks_the_syntax_is_withheld():
@@ -118,6 +119,7 @@ def test_a_fix_that_brings_a_finding_is_withheld():
     outcome = fixed("import torch\nspread(1)\n", Spreads, Stays)
     assert outcome.source.text == "import torch\nspread(1)\n"
     assert {f.code for f in outcome.remaining} == {"DEV003", "TST004"}
+    assert "withheld, since it would bring TST002;" in next(f.message for f in outcome.remaining if f.code == "DEV003")
 
 
 def test_a_withheld_fix_doesnt_hold_up_the_others():
