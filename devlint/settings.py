@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from devlint.disk import MAX_BYTES, read_bytes
+from devlint.escapes import printable
 from devlint.findings import Confidence
 from devlint.hints import Hints
 from devlint.patterns import is_valid, verdict
@@ -26,6 +27,9 @@ _PROJECT_MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg")
 
 class SettingsError(Exception):
     """Settings that can't be used; the text is one line that says where, what, and what to write instead."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(printable(text))
 
 
 @dataclass(frozen=True, slots=True)

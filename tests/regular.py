@@ -190,6 +190,14 @@ class _Machine:
             self._next[key] = found
         return self._next[key]
 
+    def takes_anything(self, state: _State) -> bool:
+        """Whether a loop reads on whatever comes, line ends aside: what ends with it has no way to fail."""
+        return all(
+            any(position == state[0] for position, _ in self.step(state, letter))
+            for letter in self.letters
+            if letter != ord("\n")
+        )
+
     @staticmethod
     def _holds(condition: frozenset[int] | None, last: int, letter: int) -> bool:
         if condition is None:
@@ -211,7 +219,7 @@ def superlinear(pattern: str, flags: int = 0, *, search: bool = True) -> str:
         if word:
             return f"two ways around {_spelt(word)}"
         for q in around:
-            if p[0] == 0 and q[0] in machine.final:
+            if q[0] in machine.final and (p[0] == 0 or machine.takes_anything(q)):
                 continue
             if p != q and p[1] == q[1] and (word := _path(machine, p, q, around[p], around[q])):
                 return f"many ways to read {_spelt(word)}"

@@ -75,7 +75,6 @@ SHAPES = {
     "a layer that is moved again and again": constructor(
         f"layer = torch.nn.Linear(2, 2){'.to(0)' * 90}\nself.layers = [layer, torch.nn.Linear(2, 2){'.to(0)' * 90}]"
     ),
-    "many moves of one value": f"y = x{'.to(x.device)' * 400}\n",
     "functions that call each other": "def f(a):\n    return g(f(a))\ndef g(a):\n    return f(g(a))\ny = f(x)\n",
     "many decorators": "@torch.no_grad()\n" * 2_000 + "def f(a):\n    return a\n",
     "many context managers": f"with {', '.join(['torch.no_grad()'] * 2_000)}:\n    y = x + 1\n",
@@ -102,6 +101,7 @@ SHAPES = {
 # Deeper than the model goes: what follows in the same scope is left unknown.
 TOO_DEEP = {
     "a long chain of elif": elifs(900),
+    "many moves of one value": f"y = x{'.to(x.device)' * 400}\n",
     "a long sum": "y = " + " + ".join(["x"] * 900) + "\n",
 }
 

@@ -42,7 +42,7 @@ class Stays(Renaming):
 
     code = "TST002"
     name = "stays"
-    old = new = "stuck"
+    old = new = "vars"
 
 
 class Broken(Renaming):
@@ -63,7 +63,7 @@ class Spreads(Renaming):
     code = "TST004"
     name = "spreads"
     old = "spread"
-    new = "stuck"
+    new = "vars"
 
 
 class Imports(Renaming):
@@ -103,8 +103,8 @@ def test_fixing_twice_changes_nothing():
 
 
 def test_a_fix_that_leaves_the_finding_is_withheld():
-    outcome = fixed("import torch\nstuck(1)\n", Stays)
-    assert outcome.source.text == "import torch\nstuck(1)\n"
+    outcome = fixed("import torch\nvars(1)\n", Stays)
+    assert outcome.source.text == "import torch\nvars(1)\n"
     assert [(f.code, f.fix) for f in outcome.remaining] == [("DEV003", None), ("TST002", None)]
     assert "withheld, since it would change nothing;" in outcome.remaining[0].message
 

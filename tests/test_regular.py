@@ -24,6 +24,7 @@ SOUND = {
     "devlint.cli:_split_place": "reads an argument of the command line",
     "devlint.notebooks._LEXEME": "a string that isn't closed matches too",
     "devlint.words._TOKEN": "reads expressions, not texts",
+    "devlint.signatures.answers.silence._HOST_FUNCTIONS": "each of its loops reads to the end of a name, which is the end of the text",
     "devlint.placement.cold._OCCASIONAL": "after a run of word characters there is always a boundary",
     "devlint.placement.cold._FOR_LOOKING": "after a run of word characters there is always a boundary",
 }
@@ -105,6 +106,8 @@ EVERYTHING = {(text, flags, search): where for where, text, flags, search in eve
         (r"(?i)a[b-c]*B*d", False, True),
         (r"\d+", True, False),
         (r"(\d+)$", True, True),
+        (r".*a.*", False, False),
+        (r".*a.*b", False, True),
     ],
 )
 def test_the_form_tells(pattern, search, grows):

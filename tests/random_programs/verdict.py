@@ -4,7 +4,8 @@
 under every setting of the flags that can't be known. A flag's setting is a path of the program: a finding that tells of the
 path where `--fast` is given is right if that run fails there. What the program itself decides (arguments at its own calls,
 constants, attributes) isn't free: a finding about a call that is never made is refuted. All code that starts on the line has
-to have run, so that a lambda which is never called proves nothing. An error that is caught counts as an error.
+to have run, so that a lambda which is never called proves nothing; so have the calls that its notes name ("called from here"),
+and a line on which the program ended hasn't. An error that is caught counts as an error.
 
 DEV103 and DEV203 stand where a tensor is made: for them the lines of their notes, where it meets another, count as well.
 
@@ -104,7 +105,7 @@ def measured(text: str, flags: frozenset[str], findings: Sequence[Finding]) -> V
     first = run(text, flags)
     proofs = [f for f in findings if f.code in PROVABLE and f.confidence == "certain"]
     confirmed = [f for f in proofs if lines_of(f) & first.raised]
-    doubtful = [f for f in proofs if f not in confirmed and all(ran_through(first, text, n) for n in lines_of(f))]
+    doubtful = [f for f in proofs if f not in confirmed and all(ran_through(first, text, n) for n in _passed(f))]
     if doubtful:
         raised = set().union(*(run(text, other).raised for other in assignments() if other != flags))
         confirmed += [f for f in doubtful if lines_of(f) & raised]
@@ -118,6 +119,12 @@ def lines_of(finding: Finding) -> set[int]:
     return {finding.span.line, *noted}
 
 
+def _passed(finding: Finding) -> set[int]:
+    """The lines that have to have run to refute a finding: its own, and the calls that it tells of."""
+    calls = {note.line for note in finding.notes if note.path == FILE and note.message.startswith("called from here")}
+    return lines_of(finding) | calls
+
+
 def ran_through(first: Run, text: str, line: int) -> bool:
     """Whether all code that stands on a line ran without a device error."""
     here = [
@@ -127,7 +134,7 @@ def ran_through(first: Run, text: str, line: int) -> bool:
         # A function's head belongs to the code around it; a lambda or a comprehension stands on its line.
         and (code.co_firstlineno != line or code.co_name.startswith("<"))
     ]
-    return bool(here) and line not in first.raised and all((*code, line) in first.ran for code in here)
+    return bool(here) and line not in first.raised and line not in first.crash and all((*code, line) in first.ran for code in here)
 
 
 def small_refutation(text: str, flags: frozenset[str], code: str) -> str:

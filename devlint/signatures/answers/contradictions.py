@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from devlint.placement.sources import FunctionModel, SourceModule
-from devlint.signatures.answers.silence import is_host_code, is_host_file
+from devlint.signatures.answers.silence import is_host_code, is_host_file, is_stand_in, speaks_of_devices
+from devlint.signatures.reading.classes import ClassInfo
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.frame import Frame, Need
 from devlint.signatures.state.objects import KEPT
@@ -106,7 +107,7 @@ def _judged(reader: Reader, frame: Frame, need: Need) -> Iterator[Contradiction]
     if need.sense == "host":
         yield from _on_the_host(reader, frame, need)
         return
-    if need.sense in ("index", "store"):
+    if need.sense == "index":
         base, *indices = need.operands
         for index in indices:
             yield from _pairs(reader, frame, need, [base], [index], index=True)
@@ -159,7 +160,7 @@ def _is_tensor(frame: Frame, value: Value, need: Need) -> bool:
     path = value.path or (value.data if isinstance(value.data, tuple) else None)
     if "computed" in value.tags or (path is not None and path in frame.tensors):
         return True
-    return path is not None and path in frame.supposed and need.sense not in ("index", "store")
+    return path is not None and path in frame.supposed and need.sense != "index"
 
 
 def _counts(value: Value, need: Need) -> bool:
@@ -184,10 +185,7 @@ def _apart(
             return None
     elif not (b.place.off_host or b.place.is_open) or not _counts(a, need):
         return None
-    if need.sense == "store" and "integers" not in b.tags:
-        # A mask may be anywhere where a number is stored.
-        return None
-    if need.sense in ("index", "store") and not _is_index(b):
+    if need.sense == "index" and not _is_index(b):
         # A number that indexes: torch takes it from anywhere.
         return None
     if atoms.with_host(joint):
@@ -204,11 +202,11 @@ def _apart(
         if atoms.about_devices(a_when) and not atoms.implies(b_path, a_when):
             return None
     open_one = b.place.is_open
-    if open_one and not need.via and _is_nobodys(reader, need, a, b):
+    if open_one and (need.told_inside or _is_nobodys(reader, frame, need, host[0], a, b)):
         return None
     likely = a.likely or b.likely or open_one or not sure or need.guarded
     return Contradiction(
-        "index" if need.sense == "store" else need.sense,
+        need.sense,
         need.node,
         need.name,
         Operand(host_node, a),
@@ -216,7 +214,7 @@ def _apart(
         not sure,
         not likely,
         need.function,
-        open_one and not need.via,
+        open_one,
         need.via,
     )
 
@@ -226,20 +224,23 @@ def _is_index(value: Value) -> bool:
     return value.rank == RANKED or value.kind is BATCH or (value.place.is_open and value.rank != ZERO_DIM)
 
 
-def _is_nobodys(reader: Reader, need: Need, host: Value, other: Value) -> bool:
+def _is_nobodys(reader: Reader, frame: Frame, need: Need, node: ast.expr, host: Value, other: Value) -> bool:
     """Whether a function that is told for itself alone is meant for the host, or isn't known well enough."""
-    if is_host_file(need.source.path):
+    if is_host_file(frame.source.path):
         return True
-    if need.function is None:
+    if frame.function is None:
         return False
-    if is_host_code(need.function):
+    if is_host_code(frame.function) or is_stand_in(node):
         return True
     name = other.place.name
-    if other.place.sort == "input" and len(name) > 1 and other.kind is not TENSOR:
-        # A part of something of which nothing is known.
-        return True
+    cls = frame.reader.class_around(frame)
+    if other.place.sort == "input" and len(name) > 1 and other.kind is not TENSOR and cls is not None:
+        me = frame.reader.self_of(frame)
+        if me is not None and me.path == name[:1] and "computed" not in other.tags:
+            # A part of an object of which nothing is known.
+            return True
     verdicts = reader.verdicts.get(need.node, [])
-    private = need.function.name.startswith("_") or need.function.parent is not None
+    private = frame.function.name.startswith("_") or frame.function.parent is not None
     return bool(verdicts) and all(v == "together" for v in verdicts) and private
 
 
@@ -251,20 +252,40 @@ def _are_different(a: Place, b: Place) -> bool:
 
 
 def _on_the_host(reader: Reader, frame: Frame, need: Need) -> Iterator[Contradiction]:
-    """Something that wants host memory, given what is on an accelerator."""
+    """Something that wants host memory, given what is on an accelerator, or may well be."""
+    atoms = reader.atoms
     for node, value in need.operands:
         for when, option in _placed(reader, frame, value, need):
-            joint = reader.atoms.both(need.path, when)
-            if not joint or not option.place.off_host or reader.atoms.with_host(joint):
+            joint = atoms.both(need.path, when)
+            if not joint or option.kind is MODULE or option.place == HOST or atoms.with_host(joint):
                 continue
-            if option.kind is MODULE:
+            sure = atoms.implies(need.path, when)
+            if option.place.is_open and (need.via or not sure or not _may_be_off_host(frame, option)):
+                # A bare input may be on the host in all that calls it.
                 continue
-            sure = reader.atoms.implies(need.path, when)
             operand = Operand(node, option)
+            certain = sure and not option.likely and not option.place.is_open and not need.guarded
             yield Contradiction(
-                "host", need.node, need.name, operand, operand, not sure, sure and not option.likely, need.function, False, need.via
+                "host", need.node, need.name, operand, operand, not sure, certain, need.function, option.place.is_open, need.via
             )  # fmt: skip
             return
+
+
+def _may_be_off_host(frame: Frame, value: Value) -> bool:
+    """Whether the code around gives evidence that an input comes from an accelerator."""
+    if frame.function is None or is_host_code(frame.function) or is_host_file(frame.source.path):
+        return False
+    if "computed" in value.tags or (value.place.sort == "input" and value.kind is TENSOR and "of module" in value.tags):
+        return True
+    cls = reader_class(frame)
+    if cls is not None and cls.is_module and value.place == Place("input", (frame.function.parameters[0].arg,)):
+        return True
+    return speaks_of_devices(frame.function.text)
+
+
+def reader_class(frame: Frame) -> ClassInfo | None:
+    """The class of the method at hand."""
+    return frame.reader.class_around(frame)
 
 
 def is_kept(operand: Operand) -> bool:

@@ -10,14 +10,12 @@ from devlint.placement.sources import FunctionModel, dotted
 # Functions that run before anything is moved, or that are about files and other forms of a model.
 _HOST_FUNCTIONS = re.compile(
     r"__init__|__new__|__setstate__|__getitem__|__iter__|__len__|__repr__|__post_init__|_?(?:re)?init(?:_.*|ialize.*)?|reset_parameters|post_init|setup|prepare_data"
-    r"|_?(?:load|save|convert|export|dump|read|write|parse|plot|draw|show|visuali[sz]e|collate|preprocess|make|fuse|trace|onnx|script)(?:_.*)?"
-    r"|.*_(?:cpu|np|numpy|host|to_pil|pil|ref|reference|onnx|init|collate|fn_init|export|checkpoint)|.*collate.*|.*(?:numpy|_from_list).*"
-    r"|test_.*|from_.*|build_.*|create_.*|get_parser|main|.*dataset.*|.*transform|tokenize.*|_?compute_stats.*"
+    r"|_?(?:load|save|convert|export|dump|read|write|parse|plot|show|visuali[sz]e|collate|preprocess|onnx)(?:_.*)?"
+    r"|_?onnx_.*|.*_(?:cpu|np|numpy|host|to_pil|pil|ref|reference|onnx|init|collate|fn_init|export|checkpoint)|.*collate.*|.*(?:numpy|_from_list).*"
+    r"|test_.*|from_.*|get_parser|.*dataset.*|tokenize.*"
 )  # fmt: skip
-_HOST_CLASSES = re.compile(
-    r".*(?:Dataset|Sampler|Collat\w*|Transform|Reader|Loader|Tokenizer|TestCase|Tests?|Mixer|Config|DataModule)"
-)
-_HOST_FOLDERS = re.compile(r"/(?:tests?|data|datasets?|scripts|tools|preprocess\w*)/")
+_HOST_CLASSES = re.compile(r".*(?:Dataset|BatchSampler|Collat\w{0,30}|Reader|Loader|Tokenizer|TestCase|Tests?|Config|DataModule)")
+_HOST_FOLDERS = re.compile(r"/(?:tests?|datasets?|preprocess\w*)/")
 
 
 def is_host_code(function: FunctionModel | None) -> bool:
@@ -25,6 +23,8 @@ def is_host_code(function: FunctionModel | None) -> bool:
     scope = function
     while scope is not None:
         if _HOST_FUNCTIONS.fullmatch(scope.name) and not _is_forward(scope):
+            return True
+        if scope.parent is None and scope.name.startswith(("build_", "create_")):
             return True
         if scope.cls is not None and _is_host_class(scope.cls):
             return True
@@ -39,6 +39,22 @@ def _is_forward(function: FunctionModel) -> bool:
 def _is_host_class(cls: ast.ClassDef) -> bool:
     names = [cls.name, *(dotted(b) or "" for b in cls.bases)]
     return any(_HOST_CLASSES.fullmatch(name.rsplit(".", 1)[-1]) for name in names)
+
+
+_DEVICES = re.compile(r"\.device\b|\bdevice=|\.new(?:_\w+)?\(|\.type_as\(|\.is_cuda\b|\.cuda\(")
+
+
+def speaks_of_devices(text: str) -> bool:
+    """Whether a function treats something as if it may be on an accelerator."""
+    return _DEVICES.search(text) is not None
+
+
+_STAND_IN = re.compile(r"(?i).*(?:dummy|example|fake|tracing|warmup).*")
+
+
+def is_stand_in(node: ast.expr) -> bool:
+    """Whether an operand stands for some input, to try a model before anything is moved."""
+    return isinstance(node, ast.Name) and _STAND_IN.fullmatch(node.id) is not None
 
 
 def is_host_file(path: str) -> bool:

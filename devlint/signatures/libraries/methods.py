@@ -6,8 +6,8 @@ import ast
 from collections.abc import Callable
 
 from devlint.knowledge import ecosystem, torch_knowledge
-from devlint.placement.devices import MOVES
 from devlint.knowledge.metrics import is_metric
+from devlint.placement.devices import MOVES
 from devlint.signatures.libraries import metrics
 from devlint.signatures.libraries.devices import CUDA, device_from, named_device
 from devlint.signatures.libraries.operations import apply, operands_of, operator
@@ -83,18 +83,7 @@ def tensor_method(call: Call, owner: Value, name: str) -> Value:
         return _typed(call, owner)
     if name.startswith("new_"):
         return _new(call, owner)
-    if name in (
-        "item",
-        "tolist",
-        "size",
-        "dim",
-        "numel",
-        "stride",
-        "element_size",
-        "storage_offset",
-        "data_ptr",
-        "get_device",
-    ):
+    if name in ("item", "tolist", "size", "dim", "numel", "stride", "element_size", "storage_offset", "data_ptr", "get_device"):
         if name == "tolist":
             return containers.made(frame, LIST, Value(containers.EACH, parts=(A_NUMBER,)), call.node)
         return A_NUMBER
@@ -114,9 +103,7 @@ def tensor_method(call: Call, owner: Value, name: str) -> Value:
     return owner if facts.result == "first" else found
 
 
-_FORMING = frozenset(
-    {"view", "reshape", "flatten", "ravel", "unsqueeze", "repeat", "expand", "expand_as", "view_as", "tile"}
-)
+_FORMING = frozenset({"view", "reshape", "flatten", "ravel", "unsqueeze", "repeat", "expand", "expand_as", "view_as", "tile"})
 _KEEPING = ecosystem.KEEPING_DIMENSIONS | {"contiguous", "requires_grad_", "clone"}
 
 
@@ -153,15 +140,9 @@ def _typed(call: Call, owner: Value) -> Value:
 
 def _new(call: Call, owner: Value) -> Value:
     device = named_device(call)
-    rank = (
-        rank_made(call, f"torch.{call.node.func.attr.removeprefix('new_')}")
-        if isinstance(call.node.func, ast.Attribute)
-        else ""
-    )
+    rank = rank_made(call, f"torch.{call.node.func.attr.removeprefix('new_')}") if isinstance(call.node.func, ast.Attribute) else ""
     if device is not None:
-        return mapped(
-            device, lambda d: Value(TENSOR, d.place, rank=rank, step=d.step, likely=d.likely), call.frame.atoms
-        )
+        return mapped(device, lambda d: Value(TENSOR, d.place, rank=rank, step=d.step, likely=d.likely), call.frame.atoms)
     return Value(TENSOR, owner.place, rank=rank, likely=owner.likely, step=owner.step, tags=owner.tags)
 
 
@@ -169,10 +150,7 @@ def _of_batch(call: Call, owner: Value, name: str) -> Value:
     frame = call.frame
     if name == "items":
         return containers.made(
-            frame,
-            LIST,
-            Value(containers.EACH, parts=(Value(TUPLE, parts=(A_NUMBER, owner.but(data=None))),)),
-            call.node,
+            frame, LIST, Value(containers.EACH, parts=(Value(TUPLE, parts=(A_NUMBER, owner.but(data=None))),)), call.node
         )
     if name == "keys":
         return containers.made(frame, LIST, Value(containers.EACH, parts=(A_NUMBER,)), call.node)
@@ -202,9 +180,7 @@ def target_of(call: Call, name: str) -> Value | None:
             return None if found.kind is CONSTANT else found
         if value.kind is UNKNOWN or (value.kind is EITHER):
             named = str(value.path[-1]) if value.path else ""
-            text = named + (
-                node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
-            )
+            text = named + (node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else "")
             if "dtype" in text or "type" in text:
                 return None
             return Value(DEVICE, UNKNOWN_PLACE, likely=True)
@@ -219,6 +195,8 @@ def moved(call: Call, owner: Value, name: str) -> Value:
     if target is None:
         return owner.but(path=None, tags=frozenset(), data=None)
 
+    _index_before_move(call, owner, target)
+
     def at(device: Value) -> Value:
         place = device.place
         where = place.name if place.sort in ("host", "accelerator") else "there"
@@ -231,6 +209,23 @@ def moved(call: Call, owner: Value, name: str) -> Value:
         return Value(kind, place, rank=owner.rank, likely=likely, step=step, data=owner.data if kind is BATCH else None)
 
     return mapped(target, at, call.frame.atoms)
+
+
+def _index_before_move(call: Call, owner: Value, target: Value) -> None:
+    """`table[index].to(device)` with an index that is there already: the move says that the table isn't."""
+    receiver = _receiver(call)
+    if not isinstance(receiver, ast.Subscript) or target.kind is EITHER or owner.place == HOST or owner.place.off_host:
+        return
+    frame = call.frame
+    base = frame.reader.evaluate(frame, receiver.value)
+    index = frame.reader.evaluate(frame, receiver.slice) if isinstance(receiver.slice, (ast.Name, ast.Attribute)) else None
+    if index is None or index.kind is EITHER or index.place != target.place or base.place.sort not in ("input", "unknown"):
+        return
+    if base.kind in (UNKNOWN, TENSOR) and index.kind in (TENSOR, UNKNOWN, BATCH) and target.place.sort != "unknown":
+        step = call.step("what is taken from it is moved here")
+        host = Value(TENSOR, HOST, rank=RANKED, likely=True, step=step)
+        frame.is_tensor(index)
+        frame.need("index", receiver, "", (receiver.value, host), (receiver.slice, index))
 
 
 # -- modules and objects -----------------------------------------------------------------------------------------------
@@ -249,18 +244,7 @@ def _module_method(call: Call, owner: Value, name: str) -> Value:
             where = target.place.name if target.place.sort in ("host", "accelerator") else "a device"
             move(frame, owner, place, call.step(f"moved to {where} here"))
         return owner
-    if name in (
-        "train",
-        "eval",
-        "half",
-        "float",
-        "double",
-        "bfloat16",
-        "type",
-        "apply",
-        "requires_grad_",
-        "share_memory",
-    ):
+    if name in ("train", "eval", "half", "float", "double", "bfloat16", "type", "apply", "requires_grad_", "share_memory"):
         return owner
     if name in ("parameters", "buffers", "named_parameters", "named_buffers"):
         each = mapped(
@@ -337,13 +321,7 @@ def _list_method(call: Call, owner: Value, name: str) -> Value:
         return NONE
     if name in ("pop", "popleft"):
         contents = containers.contents_of(frame, owner)
-        if (
-            contents is not None
-            and contents.kind is TUPLE
-            and owner.identity is not None
-            and not call.node.args
-            and contents.parts
-        ):
+        if contents is not None and contents.kind is TUPLE and owner.identity is not None and not call.node.args and contents.parts:
             frame.env[owner.identity, CONTENTS] = Value(TUPLE, parts=contents.parts[:-1])
             last: Value = contents.parts[-1]
             return last
@@ -365,11 +343,7 @@ def _dict_method(call: Call, owner: Value, name: str) -> Value:
     contents = containers.contents_of(frame, owner)
     match name:
         case "items":
-            if (
-                contents is not None
-                and contents.kind is containers.ITEMS
-                and len(contents.parts) <= containers.MAX_UNROLLED
-            ):
+            if contents is not None and contents.kind is containers.ITEMS and len(contents.parts) <= containers.MAX_UNROLLED:
                 pairs = tuple(
                     Value(TUPLE, parts=(constant(k), v)) for k, v in zip(contents.data, contents.parts, strict=True)
                 )
@@ -381,18 +355,10 @@ def _dict_method(call: Call, owner: Value, name: str) -> Value:
         case "values":
             if contents is not None and contents.kind is containers.ITEMS:
                 return containers.made(frame, LIST, Value(TUPLE, parts=contents.parts), call.node)
-            return containers.made(
-                frame, LIST, Value(containers.EACH, parts=(containers.all_parts(contents, frame),)), call.node
-            )
+            return containers.made(frame, LIST, Value(containers.EACH, parts=(containers.all_parts(contents, frame),)), call.node)
         case "keys":
-            if (
-                contents is not None
-                and contents.kind is containers.ITEMS
-                and len(contents.parts) <= containers.MAX_UNROLLED
-            ):
-                return containers.made(
-                    frame, LIST, Value(TUPLE, parts=tuple(constant(k) for k in contents.data)), call.node
-                )
+            if contents is not None and contents.kind is containers.ITEMS and len(contents.parts) <= containers.MAX_UNROLLED:
+                return containers.made(frame, LIST, Value(TUPLE, parts=tuple(constant(k) for k in contents.data)), call.node)
             return containers.made(frame, LIST, Value(containers.EACH, parts=(A_NUMBER,)), call.node)
         case "get" | "pop" | "setdefault":
             index = call.argument(0) or NOTHING
@@ -445,21 +411,17 @@ def _unknown_method(call: Call, owner: Value, name: str) -> Value:
     if name in torch_knowledge().tensor_methods and name not in _ANYBODYS:
         if name in ("chunk", "split", "unbind", "sort", "topk", "max", "min") and (call.node.args or call.keywords):
             return call.fresh(owner.place).but(tags=owner.tags)
-        return Value(
-            UNKNOWN, owner.place, data=owner.path or owner.data, likely=owner.likely, step=owner.step, tags=owner.tags
-        )
+        return Value(UNKNOWN, owner.place, data=owner.path or owner.data, likely=owner.likely, step=owner.step, tags=owner.tags)
     if name in ("items", "values", "keys"):
-        each = (
-            Value(TUPLE, parts=(A_NUMBER, containers.element(frame, owner)))
-            if name == "items"
-            else containers.element(frame, owner)
-        )
+        each = Value(TUPLE, parts=(A_NUMBER, containers.element(frame, owner))) if name == "items" else containers.element(frame, owner)
         if name == "keys":
             each = A_NUMBER
         return containers.made(frame, LIST, Value(containers.EACH, parts=(each,)), call.node)
     if name in ("get", "pop"):
         index = call.argument(0) or NOTHING
         return containers.item(frame, owner, index, call.node.args[0] if call.node.args else call.node)
+    if name == "forward":
+        return frame.reader.call_value(call, owner)
     if name in ("parameters", "buffers", "named_parameters"):
         return _module_method(call, owner.but(kind=MODULE), name)
     return frame.reader.unknown_call(call)
@@ -470,9 +432,8 @@ def _unknown_move(call: Call, owner: Value, name: str) -> Value:
     frame = call.frame
     target = target_of(call, name)
     if target is None:
-        return Value(
-            UNKNOWN, owner.place, data=owner.path or owner.data, likely=owner.likely, step=owner.step, tags=owner.tags
-        )
+        return Value(UNKNOWN, owner.place, data=owner.path or owner.data, likely=owner.likely, step=owner.step, tags=owner.tags)
+    _index_before_move(call, owner, target)
     where = target.place.name if target.place.sort in ("host", "accelerator") else "a device"
     step = call.step(f"moved to {where} here", owner.step)
     place = mapped(target, lambda d: Value(TENSOR, d.place, likely=True, step=step), frame.atoms)
@@ -483,7 +444,9 @@ def _unknown_move(call: Call, owner: Value, name: str) -> Value:
             frame.env[owner.path, PLACE] = place
             return owner
     return mapped(
-        place, lambda p: Value(UNKNOWN, p.place, data=owner.path or owner.data, likely=True, step=p.step), frame.atoms
+        place,
+        lambda p: Value(UNKNOWN, p.place, data=owner.path or owner.data, likely=True, step=p.step, tags=owner.tags - {"mixed"}),
+        frame.atoms,
     )
 
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 
 from devlint.knowledge import canonical, ecosystem, torch_knowledge
-from devlint.signatures.libraries.devices import CUDA, device_from, named_device
 from devlint.knowledge.metrics import is_metric
+from devlint.signatures.libraries.devices import CUDA, device_from, named_device
 from devlint.signatures.libraries.metrics import new_metric
 from devlint.signatures.libraries.operations import apply, operands_of, operator
 from devlint.signatures.libraries.torch_modules import new_module, wrapped
@@ -46,6 +46,8 @@ from devlint.signatures.values.values import (
 )
 
 Meaning = Callable[[Call], Value]
+# Parts of it are at several places.
+SCATTERED = Place("unknown", "several")
 
 
 @lru_cache(maxsize=20_000)
@@ -86,16 +88,6 @@ def is_pretrained(name: str) -> bool:
 
 def factory(call: Call, name: str) -> Value:
     """A new tensor: where `device=` says, on the host if it says nothing."""
-    made = _made(call, name)
-    return mapped(made, lambda v: v.but(tags=v.tags | INTEGERS), call.frame.atoms) if name in _INTEGERS else made
-
-
-# Tensors of numbers that can be indices, and no masks.
-INTEGERS = frozenset({"integers"})
-_INTEGERS = frozenset({"torch.arange", "torch.randint", "torch.randperm"})
-
-
-def _made(call: Call, name: str) -> Value:
     rank = rank_made(call, name)
     device = named_device(call)
     if device is None and (call.open_ended and (not call.node.args or _has_double_star(call))):
@@ -133,7 +125,8 @@ def _from_data(call: Call, rank: str, name: str) -> Value:
         if option.kind in (TENSOR, BATCH):
             return Value(TENSOR, option.place, rank=option.rank, step=option.step, likely=option.likely)
         if option.kind is UNKNOWN:
-            return Value(UNKNOWN, UNKNOWN_PLACE, data=option.path or option.data, likely=True)
+            # Of a tensor it stays where that is; but what `torch.tensor` is given hardly is one.
+            return Value(UNKNOWN, option.place if name != "torch.tensor" else UNKNOWN_PLACE, data=option.path or option.data, likely=True, tags=option.tags)
         found = rank
         if option.kind in (NUMBER, CONSTANT) and not isinstance(option.data, str):
             found = ZERO_DIM if option.kind is CONSTANT else ""
@@ -142,7 +135,6 @@ def _from_data(call: Call, rank: str, name: str) -> Value:
             step=call.step(f"created on cpu by `{call.text}`"),
         )  # fmt: skip
 
-    del name
     return mapped(data, plain, call.frame.atoms)
 
 
@@ -203,8 +195,6 @@ def _legacy(call: Call, place: Place) -> Value:
         first = call.given[0][1]
         if first.kind is TENSOR:
             return Value(TENSOR, first.place, rank=first.rank, likely=True, step=first.step)
-        if len(call.given) == 1:
-            return Value(TENSOR, HOST, rank="", likely=True, step=step)
     return Value(TENSOR, place, rank=rank, step=step)
 
 
@@ -240,7 +230,10 @@ def function(call: Call, name: str) -> Value:
         rank = rank_of(pairs[0][1]) if pairs else ""
         return mapped(device, lambda d: _made_at(call, d, rank), frame.atoms)
     if facts is not None:
-        return apply(call, facts, operands_of(call, facts))
+        made = apply(call, facts, operands_of(call, facts))
+        if name == "torch.reshape" and len(call.node.args) > 1 and getattr(call.node.args[1], "elts", True):
+            return mapped(made, lambda v: v.but(rank=RANKED), frame.atoms)
+        return made
     pairs = tensor_arguments(call)
     returned = knowledge.functions.get(name, "tensor")
     result = frame.reader.together(frame, call.node, *_parts(call, pairs[:1]))
@@ -367,7 +360,7 @@ def _loader(call: Call) -> Value:
 def _dataset(call: Call) -> Value:
     """A TensorDataset is where its tensors are."""
     places = {o.place for _, v in call.everything() for _, o in leaves(v, call.frame.atoms)}
-    return call.fresh(next(iter(places)) if len(places) == 1 else UNKNOWN_PLACE)
+    return call.fresh(next(iter(places)) if len(places) == 1 else SCATTERED)
 
 
 def _averaged(call: Call) -> Value:

@@ -6,12 +6,14 @@ import ast
 
 from devlint.knowledge import torch_knowledge
 from devlint.knowledge.metrics import is_metric
+from devlint.knowledge.operators import module as module_facts
 from devlint.signatures.libraries import metrics
-from devlint.signatures.libraries.devices import CUDA, named_device
+from devlint.signatures.libraries.devices import CUDA, device_from, named_device
+from devlint.signatures.libraries.operations import operands_of
 from devlint.signatures.state import containers
 from devlint.signatures.state.call import Call
 from devlint.signatures.state.frame import CONTENTS, PLACE, Frame
-from devlint.signatures.state.objects import COMPUTED, PARAMETER, REGISTERED, place_of
+from devlint.signatures.state.objects import COMPUTED, PARAMETER, REGISTERED, move, place_of
 from devlint.signatures.values.values import (
     CONSTANT,
     DICT,
@@ -66,9 +68,7 @@ def new_module(call: Call, name: str) -> Value:
         weight = call.argument(0 if name in _WEIGHTED_FIRST else -1, "weight")
         for slot, given in ((".weight", weight), (".pos_weight", call.argument(-1, "pos_weight"))):
             if given is not None and given.kind not in (CONSTANT,):
-                frame.env[cell, slot] = mapped(
-                    given, lambda v: v.but(tags=v.tags | {REGISTERED, PARAMETER}), frame.atoms
-                )
+                frame.env[cell, slot] = mapped(given, lambda v: v.but(tags=v.tags | {REGISTERED, PARAMETER}), frame.atoms)
     frame.env[cell, PLACE] = place
     return value
 
@@ -140,20 +140,20 @@ def call_module(call: Call, module: Value) -> Value:
     if has_state(frame, module):
         place = place_of(frame, module)
         meeting = mapped(place, lambda p: Value(MODULE, p.place, data=name, step=p.step, likely=p.likely), frame.atoms)
-        if pairs:
-            frame.need("call", call.node, ast.unparse(call.node.func), pairs[0], (call.node.func, meeting))
-        given = mapped(place, lambda p: Value(TENSOR, p.place, rank=RANKED, step=p.step, likely=p.likely), frame.atoms)
-        return _results(frame, name, given)
+        facts = module_facts(name)
+        given = [(n, v) for k, n, v in operands_of(call, facts) if k in facts.together] if facts is not None else pairs[:1]
+        for pair in given:
+            frame.need("call", call.node, ast.unparse(call.node.func), pair, (call.node.func, meeting))
+        made = mapped(place, lambda p: Value(TENSOR, p.place, rank=RANKED, step=p.step, likely=p.likely), frame.atoms)
+        return _results(frame, name, made)
     result = frame.reader.together(frame, call.node, *inputs[:1])
     if name in ("torch.nn.Sequential", "torch.nn.Module", ""):
         return mapped(result, lambda v: Value(UNKNOWN, v.place, likely=True, step=v.step, tags=COMPUTED), frame.atoms)
     return mapped(
         result,
-        lambda v: (
-            Value(TENSOR, v.place, rank=v.rank, likely=v.likely, step=v.step)
-            if v.kind in (TENSOR, UNKNOWN, "batch")
-            else NOTHING
-        ),
+        lambda v: Value(TENSOR, v.place, rank=v.rank, likely=v.likely, step=v.step)
+        if v.kind in (TENSOR, UNKNOWN, "batch")
+        else NOTHING,
         frame.atoms,
     )
 
@@ -168,9 +168,7 @@ def _results(frame: Frame, name: str, given: Value) -> Value:
         # A library's model may give anything that holds tensors.
         return mapped(
             given,
-            lambda v: Value(
-                UNKNOWN, v.place, path=(f"#{frame.reader.turn()}",), likely=True, step=v.step, tags=COMPUTED
-            ),
+            lambda v: Value(UNKNOWN, v.place, path=(f"#{frame.reader.turn()}",), likely=True, step=v.step, tags=COMPUTED),
             frame.atoms,
         )
     return given
@@ -182,15 +180,21 @@ def _results(frame: Frame, name: str, given: Value) -> Value:
 def wrapped(call: Call, name: str) -> Value:
     """A module in a wrapper."""
     inner = call.argument(0, "module") or NOTHING
+    ids = call.argument(1, "device_ids")
+    if name == "torch.nn.DataParallel" and ids is not None:
+        contents = containers.contents_of(call.frame, ids)
+        if contents is not None and contents.kind is TUPLE and len(contents.parts) == 1:
+            # With one device it moves the module there itself.
+            device = device_from(call.frame, contents.parts[0])
+            if device is not None:
+                place = mapped(device, lambda d: Value(TENSOR, d.place, likely=d.likely), call.frame.atoms)
+                move(call.frame, inner, place, call.step(f"moved by `{call.text}`"))
 
     def wrap(option: Value) -> Value:
         if option.kind is WRAPPER:
             return option
         return Value(
-            WRAPPER,
-            data=name,
-            parts=(option,),
-            cell=Cell((call.frame.source.path, call.node.lineno, call.node.col_offset)),
+            WRAPPER, data=name, parts=(option,), cell=Cell((call.frame.source.path, call.node.lineno, call.node.col_offset))
         )
 
     return mapped(inner, wrap, call.frame.atoms)
@@ -203,11 +207,7 @@ def call_wrapper(call: Call, wrapper: Value) -> Value:
     return mapped(
         place,
         lambda p: Value(
-            UNKNOWN,
-            CUDA if p.place == HOST else p.place,
-            path=(f"#{call.frame.reader.turn()}",),
-            likely=True,
-            step=p.step,
+            UNKNOWN, CUDA if p.place == HOST else p.place, path=(f"#{call.frame.reader.turn()}",), likely=True, step=p.step,
             tags=COMPUTED,
         ),
         call.frame.atoms,

@@ -117,6 +117,10 @@ class Annotations:
                 return first if first is not None and first.kind is TENSOR else None
             case "DataLoader":
                 return Value(LOADER, HOST)
+            case "List" | "list" | "Tuple" | "tuple" | "Sequence" | "Iterable":
+                told = [self.typed(frame, p) for p in parts if not (isinstance(p, ast.Constant) and p.value is ...)]
+                # Numbers, however many.
+                return Value(NUMBER) if told and all(t is not None and t.kind is NUMBER for t in told) else None
         return None
 
     def _named(self, type_value: Value) -> Value | None:

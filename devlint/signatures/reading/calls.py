@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Sequence
 
 from devlint.placement.sources import FunctionModel
@@ -151,7 +152,9 @@ def _one_of(call: Call, callee: Value) -> Value:
     return either(results, frame.atoms)
 
 
-def _outside(call: Call, name: str) -> Value:
+def _outside(call: Call, name: str | None) -> Value:
+    if name is None:
+        return unknown_call(call)
     meant = torch_calls.meaning(name) or python_calls.meaning(name)
     if meant is not None:
         return meant(call)
@@ -175,8 +178,15 @@ def _partial(call: Call, callee: Value) -> Value:
     return call_value(joined, inner)
 
 
+_LOSS = re.compile(r"(?i)(?:.*_)?(?:criterion|criteria|loss|loss_?fn|loss_?func(?:tion)?|loss_?f|objective)\d*")
+
+
 def _unknown(call: Call, callee: Value) -> Value:
-    """A call of something unknown: of a part of a module it is likely a module's."""
+    """A call of something unknown: of a part of a module it is likely a module's, and a loss compares what it is given."""
+    if callee.path is not None and _LOSS.fullmatch(str(callee.path[-1]).strip(".[]'")):
+        pairs = [(n, v) for n, v in call.given[:2] if v.kind in (TENSOR, BATCH, UNKNOWN, EITHER)]
+        if len(pairs) == 2:
+            call.frame.need("operation", call.node, ast.unparse(call.node.func), *pairs)
     result = unknown_call(call)
     at = call.frame.slot(callee, PLACE)
     if at is not None and at.kind is not EITHER and at.place.sort != "unknown":
@@ -184,6 +194,8 @@ def _unknown(call: Call, callee: Value) -> Value:
     if callee.place.off_host or callee.place.sort == "told":
         # What is called after it was moved is a module.
         return result.but(place=callee.place, tags=COMPUTED, step=callee.step)
+    if callee.place.sort == "input" and _named_like_model(callee) and not _is_part_of_module(call.frame, callee):
+        return result.but(place=callee.place, tags=COMPUTED)
     if callee.place.sort == "input" and _is_part_of_module(call.frame, callee):
         # What a submodule computes is where its module is.
         root = Place("input", callee.path[:1]) if callee.path else callee.place
@@ -192,36 +204,30 @@ def _unknown(call: Call, callee: Value) -> Value:
     return result
 
 
+# Names that people give to what computes: what comes of calling it is where its parameters are.
+_MODEL = re.compile(r"(?i)(?:.*_)?(?:model|net|network|encoder|decoder|generator|discriminator|critic|actor|policy|backbone|classifier|unet|vae|transformer)\d*")
+
+
+def _named_like_model(callee: Value) -> bool:
+    return callee.path is not None and _MODEL.fullmatch(str(callee.path[-1]).strip(".[]'")) is not None
+
+
 def _is_part_of_module(frame: Frame, callee: Value) -> bool:
     me = frame.reader.self_of(frame)
     return me is not None and me.kind is MODULE and callee.path is not None and me.path == callee.path[:1]
 
 
 # Calls whose names say that what they give is on the host, or somewhere else than what they are given.
-_PLACING_NAMES = (
-    "cpu",
-    "numpy",
-    "np",
-    "host",
-    "load",
-    "read",
-    "open",
-    "loader",
-    "dataset",
-    "prepare",
-    "move",
-    "device",
-    "cuda",
-    "gpu",
-    "list",
-    "scatter",
-    "gather",
-)
+_PLACING_NAMES = ("cpu", "numpy", "np", "host", "load", "read", "open", "loader", "dataset", "prepare", "move", "device", "cuda", "gpu", "list", "scatter", "gather")
 
 
 def unknown_call(call: Call, name: str = "", *, displaces: bool = True) -> Value:
     """A call of which nothing is known: what it is given may be changed; it likely computes where its tensors are."""
     frame = call.frame
+    if name.startswith("torchmetrics.functional."):
+        for _, value in call.given[:2]:
+            frame.is_tensor(value)
+        frame.need("operation", call.node, name, *call.given[:2])
     places = set()
     likely_computes = True
     for _, value in call.everything():
@@ -328,7 +334,8 @@ def hand_on(frame: Frame, call: Call, needs: Sequence[Need], instance: Instance,
         frame.reader.told_by_call(need, operands)
         via = ((frame.source, call.node), *need.via)
         guarded = need.guarded or condition != TRUE or frame.supposing > 0
-        frame.needs.append(need._replace(operands=operands, path=path, via=via, guarded=guarded))
+        inside = need.told_inside or any(o.place == HOST for _, v in need.operands for _, o in v.options())
+        frame.needs.append(need._replace(operands=operands, path=path, via=via, guarded=guarded, told_inside=inside))
 
 
 def _roots(need: Need) -> set[str]:
@@ -434,19 +441,14 @@ def call_module(call: Call, module: Value) -> Value:
     meeting = _meeting_inputs(frame, signature.needs, forward)
     if meeting:
         place = mapped(
-            place_of(frame, module),
-            lambda p: Value(MODULE, p.place, data=cls, step=p.step, likely=p.likely),
-            frame.atoms,
+            place_of(frame, module), lambda p: Value(MODULE, p.place, data=cls, step=p.step, likely=p.likely), frame.atoms
         )
         given = bind_arguments(call, forward, module) or {}
         pairs = {id(v): n for n, v in call.everything()}
         for name in meeting:
             value = given.get(name)
             if value is not None and id(value) in pairs:
-                frame.need(
-                    "call", call.node, ast.unparse(call.node.func), (pairs[id(value)], value), (call.node.func, place)
-                )
-                break
+                frame.need("call", call.node, ast.unparse(call.node.func), (pairs[id(value)], value), (call.node.func, place))
     # What is told at the call isn't told again inside.
     return call_function(call, forward, bound=module, told=frozenset(meeting))
 
@@ -460,10 +462,10 @@ def _meeting_inputs(frame: Frame, needs: Sequence[Need], forward: FunctionModel)
             continue
         roots = []
         for _, value in need.operands:
-            if value.kind is EITHER or value.place.sort != "input":
-                roots.append(None)
-            else:
-                roots.append(value.place.name[0] if len(value.place.name) == 1 or value.place.name[0] == me else None)
+            surely = value.place.sort == "input" and len(value.place.name) == 1 and value.kind is not EITHER
+            if surely and value.place.name[0] == me:
+                surely = value.kind in (TENSOR, MODULE)
+            roots.append(value.place.name[0] if surely else None)
         if me in roots:
             for root in roots:
                 if root is not None and root != me:
@@ -473,17 +475,4 @@ def _meeting_inputs(frame: Frame, needs: Sequence[Need], forward: FunctionModel)
 
 EXPRESSIONS[ast.Call] = _call
 
-__all__ = [
-    "CLASS",
-    "CONSTANT",
-    "DEVICE",
-    "FALSE",
-    "FUNCTION",
-    "METHOD",
-    "NONE",
-    "NUMBER",
-    "REFERENCE",
-    "WRAPPER",
-    "attribute",
-    "call_value",
-]
+__all__ = ["CLASS", "CONSTANT", "DEVICE", "FALSE", "FUNCTION", "METHOD", "NONE", "NUMBER", "REFERENCE", "WRAPPER", "attribute", "call_value"]

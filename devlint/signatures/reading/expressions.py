@@ -137,7 +137,9 @@ def _slice(frame: Frame, node: ast.Slice) -> Value:
 
 
 def _binary(frame: Frame, node: ast.BinOp) -> Value:
-    return operate(frame, node, node.left, evaluate(frame, node.left), node.op, node.right, evaluate(frame, node.right))
+    return operate(
+        frame, node, node.left, evaluate(frame, node.left), node.op, node.right, evaluate(frame, node.right)
+    )
 
 
 def operate(
@@ -156,10 +158,18 @@ def operate(
         return _joined_sequences(frame, node, left, right, in_place=in_place)
     if left.kind is CONSTANT and right.kind is CONSTANT:
         return _folded(left, op, right)
-    frame.need("operation", node, "", (left_node, left), (right_node, right))
+    product = isinstance(op, ast.MatMult)
+    if product:
+        # Only a tensor is multiplied with one.
+        for side, other in ((left, right), (right, left)):
+            if side.kind is TENSOR:
+                frame.is_tensor(other)
+    frame.need("operation", node, "", (left_node, left), (right_node, right), any_rank=product)
     if in_place:
         return left if any(o.kind is TENSOR for _, o in left.options()) else together(frame, node, left, right)
-    return together(frame, node, left, right, ranked=isinstance(op, ast.MatMult))
+    result = together(frame, node, left, right)
+    # A product of vectors is a number.
+    return mapped(result, lambda v: v.but(rank="") if v.kind is TENSOR else v, frame.atoms) if product else result
 
 
 def _folded(left: Value, op: ast.AST, right: Value) -> Value:
@@ -186,10 +196,10 @@ def _joined_sequences(
     return containers.made(frame, LIST, containers.each_of(held or [NOTHING], frame), node)
 
 
-def together(frame: Frame, node: ast.AST, *operands: Value, ranked: bool = False) -> Value:
+def together(frame: Frame, node: ast.AST, *operands: Value) -> Value:
     """What an element-wise operation gives: a tensor where its operands are."""
     if len(operands) == 2 and all(o.kind is not EITHER for o in operands):
-        return _together_plain(operands, ranked=ranked)
+        return _together_plain(operands)
     combined: list[tuple[frozenset[frozenset[int]], tuple[Value, ...]]] = [(frame.path, ())]
     for operand in operands:
         combined = [
@@ -200,14 +210,14 @@ def together(frame: Frame, node: ast.AST, *operands: Value, ranked: bool = False
         ][:8]
     if not combined:
         return NOTHING
-    return either(((c, _together_plain(found, ranked=ranked)) for c, found in combined), frame.atoms)
+    return either(((c, _together_plain(found)) for c, found in combined), frame.atoms)
 
 
-def _together_plain(operands: tuple[Value, ...], *, ranked: bool) -> Value:
+def _together_plain(operands: tuple[Value, ...]) -> Value:
     """The operand that decides: a ranked tensor before one of no or unknown rank, what is placed before what isn't."""
     tensors = [o for o in operands if o.kind in (TENSOR, BATCH)]
     open_ones = [o for o in operands if o.kind is UNKNOWN]
-    rank = RANKED if ranked or any(o.rank == RANKED for o in tensors) else ""
+    rank = RANKED if any(o.rank == RANKED for o in tensors) else ""
     if tensors and not open_ones and all(o.rank == ZERO_DIM for o in tensors):
         rank = ZERO_DIM
     if not tensors and not open_ones:
@@ -231,8 +241,9 @@ def _together_plain(operands: tuple[Value, ...], *, ranked: bool) -> Value:
         if other is not None and other.place != HOST:
             # Where the other is, if that is a tensor.
             return Value(
-                UNKNOWN, other.place, data=other.path or other.data, likely=True, step=other.step, tags=other.tags
-            )
+                UNKNOWN, other.place, data=other.path or other.data, likely=True, step=other.step,
+                tags=other.tags | {"mixed"},
+            )  # fmt: skip
         if first.rank != RANKED:
             return Value(TENSOR, UNKNOWN_PLACE, rank=rank)
     if len({o.place for o in placed}) > 1 and any(o.place.is_open for o in placed) and first.place.sort == "told":
@@ -325,9 +336,7 @@ def _dict_comprehension(frame: Frame, node: ast.DictComp) -> Value:
         found = {}
         for key, part in keys:
             frame.reader.bind(
-                frame,
-                node.generators[0].target,
-                Value(TUPLE, parts=(constant(key), part)) if part is not None else constant(key),
+                frame, node.generators[0].target, Value(TUPLE, parts=(constant(key), part)) if part is not None else constant(key)
             )
             found[key] = evaluate(frame, node.value)
         contents = Value(containers.ITEMS, data=tuple(found), parts=tuple(found.values()))

@@ -300,9 +300,7 @@ def _placed(value: Value, place: Value) -> Value:
 
 def _joined(value: Value, place: Value) -> object:
     """The steps of what was given, with the function's own behind them."""
-    return (
-        value.step._replace(before=place.step) if value.step is not None and value.step.before is None else place.step
-    )
+    return value.step._replace(before=place.step) if value.step is not None and value.step.before is None else place.step
 
 
 def _told(device: Value) -> Value:

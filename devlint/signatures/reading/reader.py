@@ -13,6 +13,7 @@ from devlint.placement.devices import is_device_name
 from devlint.placement.project import Project
 from devlint.placement.sources import FunctionModel, SourceModule, dotted
 from devlint.placement.units import all_functions
+from devlint.signatures.libraries import torch_calls
 from devlint.signatures.reading import calls, statements, tests
 from devlint.signatures.reading.annotations import Annotations
 from devlint.signatures.reading.classes import ClassInfo
@@ -48,7 +49,6 @@ from devlint.signatures.values.values import (
     UNKNOWN,
     UNKNOWN_PLACE,
     Cell,
-    Path as InputPath,
     Place,
     Value,
     constant,
@@ -57,6 +57,9 @@ from devlint.signatures.values.values import (
     mapped,
     reference,
 )  # fmt: skip
+from devlint.signatures.values.values import (
+    Path as InputPath,
+)
 
 _BUILTINS = frozenset(dir(__import__("builtins")))
 # Functions nested deeper in one another's calls than this are left unknown.
@@ -263,11 +266,7 @@ class Reader:
         first, *rest = text.split(".")
         value = self.global_value(source, first)
         for name in rest:
-            value = (
-                self.resolved(f"{value.data}.{name}", source)
-                if value.kind == "reference"
-                else self._static_member(value, name)
-            )
+            value = self.resolved(f"{value.data}.{name}", source) if value.kind == "reference" else self._static_member(value, name)
         return value
 
     # -- classes ---------------------------------------------------------------------------------------------------
@@ -411,12 +410,7 @@ class Reader:
 
     def told_by_call(self, need: Need, operands: Sequence[tuple[ast.expr, Value]]) -> None:
         """Remembers what a call brought for an operation that a function by itself leaves open."""
-        sorts = {
-            o.place.sort
-            for _, v in operands
-            for _, o in leaves(v, self.atoms)
-            if o.kind in (TENSOR, UNKNOWN, MODULE, BATCH)
-        }
+        sorts = {o.place.sort for _, v in operands for _, o in leaves(v, self.atoms) if o.kind in (TENSOR, UNKNOWN, MODULE, BATCH)}
         if "host" in sorts and sorts <= {"host", "unknown"}:
             verdict = "together" if sorts == {"host"} else "open"
         elif "host" in sorts and "accelerator" in sorts:
@@ -585,8 +579,8 @@ class Reader:
         """Whether a dataset gives tensors on the host, as far as is known."""
         if dataset.kind in (TENSOR, UNKNOWN) and dataset.place.sort in ("accelerator", "told"):
             return False
-        if dataset.kind is MODULE:
-            return True
+        if dataset.place == torch_calls.SCATTERED:
+            return False
         cls = class_of(dataset)
         if cls is not None:
             held = [v for k, v in frame.env.items() if isinstance(k, tuple) and k[0] == dataset.identity]
@@ -679,16 +673,10 @@ def _passes_through(decorator: FunctionModel) -> bool:
 
 def _is_passing(value: ast.expr | None, wrapped: str, inner: ast.FunctionDef) -> bool:
     match value:
-        case ast.Call(
-            func=ast.Name(id=name), args=[ast.Starred(value=ast.Name(id=rest))], keywords=[ast.keyword(arg=None)]
-        ):
+        case ast.Call(func=ast.Name(id=name), args=[ast.Starred(value=ast.Name(id=rest))], keywords=[ast.keyword(arg=None)]):
             return name == wrapped and inner.args.vararg is not None and inner.args.vararg.arg == rest
         case ast.Name(id=name):
-            assigned = [
-                n.value
-                for n in inner.body
-                if isinstance(n, ast.Assign) and isinstance(n.targets[0], ast.Name) and n.targets[0].id == name
-            ]
+            assigned = [n.value for n in inner.body if isinstance(n, ast.Assign) and isinstance(n.targets[0], ast.Name) and n.targets[0].id == name]
             return len(assigned) == 1 and _is_passing(assigned[0], wrapped, inner)
     return False
 
@@ -718,12 +706,7 @@ def _outcome_of(frame: Frame, entry: dict[Key, Value]) -> tuple[tuple[Effect, ..
         identity, slot = key
         if isinstance(identity, Cell):
             cells.setdefault(identity, {})[slot] = value
-        elif (
-            isinstance(identity, tuple)
-            and entry.get(key) is not value
-            and identity[:1] != ("class",)
-            and not str(identity[0]).startswith("#")
-        ):
+        elif isinstance(identity, tuple) and entry.get(key) is not value and identity[:1] != ("class",) and not str(identity[0]).startswith("#"):
             effects.append(Effect(identity, slot, value))
     # The place of the whole before the places of its parts.
     effects.sort(key=lambda e: (e.slot != ANYTHING, len(e.path), e.slot == PLACE))

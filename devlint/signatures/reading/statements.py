@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from devlint.placement.sources import flat_statements, target_names
-from devlint.signatures.state import containers, objects
 from devlint.signatures.reading.expressions import evaluate, operate
-from devlint.signatures.state.frame import CONTENTS, Frame, Key
 from devlint.signatures.reading.tests import assume, condition_of
+from devlint.signatures.state import containers, objects
+from devlint.signatures.state.frame import CONTENTS, Frame, Key
 from devlint.signatures.values.conditions import FALSE, TRUE, Condition
 from devlint.signatures.values.values import (
     CLASS,
@@ -51,10 +51,6 @@ def bind(frame: Frame, target: ast.expr, value: Value) -> None:
             objects.store_attribute(frame, evaluate(frame, owner), attr, value, target)
         case ast.Subscript(value=owner, slice=index):
             held = evaluate(frame, owner)
-            if any(o.kind is TENSOR for _, o in held.options()) and not isinstance(index, ast.Slice):
-                parts = index.elts if isinstance(index, ast.Tuple) else [index]
-                indices = [(p, evaluate(frame, p)) for p in parts if not isinstance(p, (ast.Slice, ast.Constant))]
-                frame.need("store", target, "", (owner, held), *indices)
             containers.store_item(frame, target, held, index, value)
         case ast.Tuple(elts=elts) | ast.List(elts=elts):
             for element, part in zip(elts, containers.unpacked(frame, value, elts), strict=True):
@@ -76,9 +72,7 @@ def _bind_data(frame: Frame, owner: ast.expr, value: Value) -> None:
     if isinstance(owner, (ast.Name, ast.Attribute)):
         new = mapped(
             value,
-            lambda v: (
-                v.but(tags=held.tags, path=None) if v.kind is TENSOR else Value(TENSOR, likely=True, tags=held.tags)
-            ),
+            lambda v: v.but(tags=held.tags, path=None) if v.kind is TENSOR else Value(TENSOR, likely=True, tags=held.tags),
             frame.atoms,
         )
         bind(frame, owner, new)

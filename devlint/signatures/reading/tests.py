@@ -40,9 +40,9 @@ from devlint.signatures.values.values import (
 )
 
 # Names of flags, and the outcome under which the program runs on the host.
-_HOST_FLAG = re.compile(
-    r"(?i)(?:^|[._])(?:no_?cuda|no_?gpu|use_cpu|cpu_only|is_cpu|on_cpu|force_cpu|cpu|disable_cuda)$"
-)
+_HOST_FLAG = re.compile(r"(?i)(?:^|[._])(?:no_?cuda|no_?gpu|use_cpu|cpu_only|is_cpu|on_cpu|force_cpu|cpu|disable_cuda)$")
+# Tests for runs that nobody computes with: there is nothing to say on their side.
+_ASIDE = re.compile(r"(?i)is_?(?:\w{0,40}(?:tracing|scripting|compiling|proxy)|(?:\w{0,40}export|in_onnx|fx)\w{0,40})$")
 _DEVICE_FLAG = re.compile(r"(?i)cuda|gpu|accelerator|is_available|on_device")
 
 
@@ -105,7 +105,7 @@ def _host_when(node: ast.expr) -> bool | None:
             words = name
         case _:
             return None
-    if _HOST_FLAG.search(words):
+    if _HOST_FLAG.search(words) or _ASIDE.search(words):
         return True
     return False if _DEVICE_FLAG.search(words) else None
 
@@ -509,9 +509,7 @@ def _bool(frame: Frame, node: ast.BoolOp) -> Value:
         if not left:
             break
     frame.path = before
-    if options and all(
-        v.kind in (OUTCOME, CONSTANT) and (v.kind is OUTCOME or isinstance(v.data, bool)) for _, v in options
-    ):
+    if options and all(v.kind in (OUTCOME, CONSTANT) and (v.kind is OUTCOME or isinstance(v.data, bool)) for _, v in options):
         return _outcome(frame, truth(frame, either(options, frame.atoms)))
     return either(options, frame.atoms) if options else constant(None)
 
@@ -526,13 +524,7 @@ def _known_truth(value: Value) -> bool | None:
 
 
 def _is_test(node: ast.Call) -> bool:
-    name = (
-        node.func.attr
-        if isinstance(node.func, ast.Attribute)
-        else node.func.id
-        if isinstance(node.func, ast.Name)
-        else ""
-    )
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id if isinstance(node.func, ast.Name) else ""
     return name in ("isinstance", "hasattr", "is_available", "callable", "is_tensor", "bool", "startswith", "exists")
 
 
@@ -548,9 +540,7 @@ def _compare(frame: Frame, node: ast.Compare) -> Value:
     if not tensors or any(o.kind is CONSTANT and o.data is None or isinstance(o.data, str) for o in values):
         return _outcome(frame, _compared(frame, node, values[0], node.ops[0], values[1]))
     frame.need("operation", node, "", *zip(nodes, values, strict=True))
-    if all(o.kind is not TENSOR for v in values for _, o in v.options()) and isinstance(
-        node.ops[0], (ast.Eq, ast.NotEq)
-    ):
+    if all(o.kind is not TENSOR for v in values for _, o in v.options()) and isinstance(node.ops[0], (ast.Eq, ast.NotEq)):
         asked = together(frame, node, *values)
         told = _compared(frame, node, values[0], node.ops[0], values[1])
         return asked if asked.place.sort != "unknown" else _outcome(frame, told)

@@ -106,6 +106,10 @@ class View:
             return NOTHING
         options = [o for o in options if not (o.kind is CONSTANT and o.data is None)] or [unknown]
         distinct = list(dict.fromkeys(options))
+        registered = [o for o in distinct if o.kind is TENSOR and REGISTERED in o.tags]
+        if registered:
+            # What is put in the place of a parameter is one as well.
+            return registered[0]
         if len(distinct) == 1:
             return distinct[0]
         first = distinct[0]
@@ -127,11 +131,7 @@ class View:
         if held.kind is EITHER:
             return unknown
         if held.kind is TENSOR and held.place.sort == "input":
-            return (
-                unknown.but(kind=TENSOR, likely=True)
-                if held.place.name[0] != setter.parameters[0].arg
-                else held.but(path=None)
-            )
+            return unknown.but(kind=TENSOR, likely=True) if held.place.name[0] != setter.parameters[0].arg else held.but(path=None)
         return self._seen(held, path, me, cls, signature)
 
     def _seen(self, value: Value, path: Path, me: Path, cls: ClassInfo, signature: Signature) -> Value:
@@ -157,10 +157,9 @@ class View:
             case "module" | "wrapper":
                 held = signature.cells.get(value.cell, {}).get(PLACE) if value.cell is not None else None
                 at = held.place if held is not None and held.kind is not EITHER and held.place.off_host else whole
-                if not cls.is_module:
-                    at = held.place if held is not None and held.kind is not EITHER else own
-                    if cls.moves(str(path[-1])[1:]):
-                        at = own
+                if not cls.is_module and not at.off_host:
+                    # Whoever has the object may move its parts.
+                    at = own
                 if value.kind is WRAPPER:
                     return Value(WRAPPER, at, data=value.data, path=path, parts=tuple(
                         self._seen(p, (*path, ".module"), me, cls, signature) for p in value.parts))  # fmt: skip
@@ -214,9 +213,7 @@ class View:
 
         def seen(found: Value) -> Value:
             parts = tuple(
-                (self._plain_part if held.kind in (LIST, DICT) else self._seen)(
-                    p, (*path, f"[{i}]"), me, cls, signature
-                )
+                (self._plain_part if held.kind in (LIST, DICT) else self._seen)(p, (*path, f"[{i}]"), me, cls, signature)
                 for i, p in enumerate(found.parts)
                 if isinstance(p, Value)
             )

@@ -123,7 +123,7 @@ def item(frame: Frame, value: Value, index: Value, node: ast.expr) -> Value:
         return mapped(value, lambda option: item(frame, option, index, node), frame.atoms)
     match value.kind:
         case "tensor":
-            return value.but(path=None, tags=value.tags & {"integers"}, rank=_rank_left(value, node), data=None)
+            return value.but(path=None, tags=frozenset(), rank=_rank_left(value, node), data=None)
         case "array":
             return value
         case "batch":
@@ -247,7 +247,9 @@ def _unpacked_plain(frame: Frame, value: Value, count: int, starred: int | None)
             return [*parts[:starred], rest, *parts[end:]]
     if value.kind is UNKNOWN and value.path is not None:
         return [
-            extended(value, f"[{i}]") if i != starred else Value(UNKNOWN, value.place, likely=True, data=value.path)
+            extended(value, f"[{i}]")
+            if i != starred
+            else Value(UNKNOWN, value.place, likely=True, data=value.path)
             for i in range(count)
         ]
     if value.kind is BATCH:
@@ -378,11 +380,7 @@ def _stored(
     if contents.kind is EITHER:
         return mapped(contents, lambda c: _stored(frame, owner, c, index, node, value), frame.atoms)
     if contents.kind is TUPLE and owner.kind is LIST:
-        if (
-            index.kind is CONSTANT
-            and isinstance(index.data, int)
-            and -len(contents.parts) <= index.data < len(contents.parts)
-        ):
+        if index.kind is CONSTANT and isinstance(index.data, int) and -len(contents.parts) <= index.data < len(contents.parts):
             parts = list(contents.parts)
             parts[index.data] = value
             return Value(TUPLE, parts=tuple(parts))

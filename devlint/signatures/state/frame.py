@@ -62,6 +62,8 @@ class Need(NamedTuple):
     guarded: bool = False
     # Tensors without dimensions are no exception.
     any_rank: bool = False
+    # The function that it stands in makes one operand on the host itself, and is told for that by itself.
+    told_inside: bool = False
 
 
 class Effect(NamedTuple):
@@ -195,7 +197,9 @@ class Frame:
             result[key] = self._one_of(key, a[key], when_a, None, when_b)
         return result
 
-    def _one_of(self, key: Key, a: Value | None, when_a: Condition, b: Value | None, when_b: Condition) -> Value:
+    def _one_of(
+        self, key: Key, a: Value | None, when_a: Condition, b: Value | None, when_b: Condition
+    ) -> Value:
         if a is None:
             a = self.untold(key)
         if b is None:
@@ -226,23 +230,14 @@ class Frame:
         """Notes what an operation asks of its operands, unless they can't be apart."""
         if sense == "host" or _may_be_apart(operands):
             self.needs.append(
-                Need(
-                    sense,
-                    node,
-                    self.source,
-                    name,
-                    operands,
-                    self.path,
-                    function=self.function,
-                    guarded=self.supposing > 0,
-                    any_rank=any_rank or sense == "call",
-                )
+                Need(sense, node, self.source, name, operands, self.path, function=self.function, guarded=self.supposing > 0,
+                     any_rank=any_rank or sense == "call")
             )
 
     def is_tensor(self, value: Value) -> None:
         """Notes that something is done to a value that only tensors take."""
         for _, option in value.options():
-            if option.kind is UNKNOWN:
+            if option.kind is UNKNOWN and "mixed" not in option.tags:
                 if option.path is not None:
                     self.tensors.add(option.path)
                 elif isinstance(option.data, tuple):
