@@ -45,7 +45,11 @@ def fault(
         return "a line would end in blanks"
     places = list(_places(before, edits))
     imported = {name for statement in imports for name in _in(ast.parse(statement))}
-    unbound = sorted((_unbound(before, after) - imported) | _bound_too_late(tree, after, places))
+    unbound = sorted(
+        (_unbound(before, after) - imported)
+        | _bound_too_late(tree, after, places)
+        | _unset(tree, before, after, places)
+    )
     if unbound:
         return f"`{unbound[0]}` isn't bound there"
     if _asks_for_accelerator(before) and any(_needs_accelerator(tree, after, places)):
@@ -279,6 +283,38 @@ def _uses(statement: ast.AST, name: str) -> bool:
         for node in nodes
         for n in ast.walk(node)
     )
+
+
+# Bases that give an object nothing but what modules have.
+_PLAIN_BASES = frozenset({"object", "Module", "nn.Module", "torch.nn.Module"})
+
+
+def _unset(tree: ast.Module, before: str, after: str, places: Sequence[range]) -> set[str]:
+    """The attributes of `self` that new text reads, and that nothing in a class of plain modules has set or defined."""
+    parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+    found: set[str] = set()
+    for node in _within(tree, TextMap(after), places):
+        match node:
+            case ast.Attribute(value=ast.Name(id="self"), attr=attr, ctx=ast.Load()):
+                pass
+            case _:
+                continue
+        parent = parents.get(node)
+        if isinstance(parent, ast.Call) and parent.func is node:
+            continue
+        cls = next((p for p in _around(node, parents) if isinstance(p, ast.ClassDef)), None)
+        plain = cls is not None and all(ast.unparse(base) in _PLAIN_BASES for base in cls.bases)
+        if plain and not re.search(
+            rf"\bself\s*\.\s*{attr}\b|\bdef\s+{attr}\b|^[ \t]+{attr}\s*[:=]", before, re.MULTILINE
+        ):
+            found.add(f"self.{attr}")
+    return found
+
+
+def _around(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> Iterator[ast.AST]:
+    while node in parents:
+        node = parents[node]
+        yield node
 
 
 # Calls that only work where there is an accelerator

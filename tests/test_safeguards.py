@@ -92,6 +92,23 @@ def test_a_name_that_is_bound(body):
     assert of_body(body) == ""
 
 
+@pytest.mark.parametrize(
+    ("head", "said"),
+    [
+        ("class A:\n", "`self.device` isn't bound there"),
+        ("class A(nn.Module):\n", "`self.device` isn't bound there"),
+        ("class A(Base):\n", ""),
+        ("class A:\n    device = 0\n", ""),
+        ("class A:\n    def g(self):\n        self.device = 0\n", ""),
+        ("class A:\n    def device(self):\n        return 0\n", ""),
+    ],
+)
+def test_attributes_that_no_method_sets(head, said):
+    body = f"nn = Base = 0\n{head}    def f(self, x):\n        y = x\n"
+    assert of_body(body, after="y = x.to(self.device)") == said
+    assert of_body(body, after="y = self.f(x)") == ""
+
+
 def test_names_of_python_and_names_that_were_unbound_before():
     assert told("y = x\n", "y = len(x)\n") == ""
     assert told("y = x\n", "y = __file__, x\n") == ""

@@ -7,6 +7,8 @@ transformers do the same with a model and the batches of its steps.
 
 from __future__ import annotations
 
+import ast
+import re
 from typing import TYPE_CHECKING
 
 from devlint.knowledge.ecosystem import STEP_METHODS, StepMethods
@@ -15,6 +17,7 @@ from devlint.placement.values import (
     NONE,
     PREFERRED,
     UNKNOWN,
+    Guard,
     Kind,
     Sort,
     Step,
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from devlint.placement.sources import FunctionModel
 
 ACCELERATOR = "accelerate.Accelerator"
+_DDP = "torch.nn.parallel.DistributedDataParallel"
 
 # Methods that hand back what they are given, made whole across processes.
 _PASSING = frozenset({"gather", "gather_for_metrics", "reduce", "pad_across_processes", "skip_first_batches"})
@@ -41,7 +45,10 @@ def accelerator_method(request: Call, name: str) -> Value | None:
     """`accelerator.name(...)`; None for what isn't told of."""
     given = request.positional
     if name in _PREPARING and given and not request.open_ended:
-        prepared = [_prepared(request, value) for value in given]
+        nodes = [a for a in request.node.args if not isinstance(a, ast.Starred)]
+        prepared = [
+            _prepared(request, value, nodes[i] if i < len(nodes) else None, len(given)) for i, value in enumerate(given)
+        ]
         return prepared[0] if len(prepared) == 1 else sequence(prepared)
     if name in _PASSING and given:
         return given[0]
@@ -79,10 +86,23 @@ def given_by_trainer(function: FunctionModel, known: StepMethods, values: dict[s
     }
 
 
-def _prepared(request: Call, value: Value) -> Value:
+# Names that people give to models; what else is prepared are optimizers, schedulers and loaders.
+_MODEL_NAME = re.compile(r"(?i)(?:.*_)?(?:model|net|network|unet|vae|transformer|encoder(?:_\w+)?|policy|controlnet|critic)\d*")
+# Under several processes, or a launcher's settings, what comes back is wrapped.
+_WRAPPED = Guard("the launcher starts several processes", True)
+
+
+def _is_called_model(node: ast.expr | None) -> bool:
+    name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    return _MODEL_NAME.fullmatch(name) is not None
+
+
+def _prepared(request: Call, value: Value, node: ast.expr | None, together: int) -> Value:
     step = request.step(f"prepared for the accelerator by `{request.text}`")
     options = []
     for guards, option in value.alternatives():
+        if option.kind is Kind.UNKNOWN and _is_called_model(node):
+            option = Value(Kind.MODULE, likely=True)
         if option.is_module:
             for site in filter(None, (option.site, option.inner.site if option.inner is not None else "")):
                 request.frame.env.move_site(site, PREFERRED, step, likely=True)
@@ -90,5 +110,10 @@ def _prepared(request: Call, value: Value) -> Value:
             # Settings of the launcher may have it otherwise. What comes back may be a wrapper: it is no longer known by
             # where it was made.
             option = replace(option.at(PREFERRED, step, likely=True), site="")
+        if option.kind is Kind.MODULE and together > 1:
+            # A model that is prepared with its optimizer is trained; one that is prepared alone may be left as it is.
+            wrapped = Value(Kind.WRAPPER, option.place, name=_DDP, likely=True, inner=option, trail=option.trail)
+            options.append((guards | {_WRAPPED}, wrapped))
+            guards = guards | {Guard(_WRAPPED.condition, False)}
         options.append((guards, option))
     return either(options)

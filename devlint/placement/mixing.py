@@ -104,7 +104,7 @@ def _value(value: new.Value) -> old.Value:
     return old.Value(
         _KINDS.get(value.kind, old.Kind.TENSOR),
         _place(value.place),
-        likely=value.likely,
+        likely=value.likely or value.kind is new.UNKNOWN,
         ranked=value.rank == new.RANKED,
         trail=steps[-old.MAX_TRAIL :],
         name=value.data if isinstance(value.data, str) else "",

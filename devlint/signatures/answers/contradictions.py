@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from devlint.placement.sources import FunctionModel, SourceModule
-from devlint.signatures.answers.silence import is_host_code, is_host_file, is_stand_in, speaks_of_devices
+from devlint.signatures.answers.silence import is_host_code, is_host_file, is_measured, is_stand_in, speaks_of_devices
 from devlint.signatures.reading.classes import ClassInfo
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.frame import Frame, Need
@@ -191,7 +191,7 @@ def _apart(
     if atoms.with_host(joint):
         return None
     sure = atoms.implies(need.path, a_when) and atoms.implies(need.path, b_when)
-    if not sure and need.via:
+    if not sure and need.via and not atoms.implies(need.path, a_when):
         # What a function does on some of its paths is told where it stands.
         return None
     if not sure:
@@ -280,7 +280,10 @@ def _may_be_off_host(frame: Frame, value: Value) -> bool:
     cls = reader_class(frame)
     if cls is not None and cls.is_module and value.place == Place("input", (frame.function.parameters[0].arg,)):
         return True
-    return speaks_of_devices(frame.function.text)
+    if speaks_of_devices(frame.function.text):
+        return True
+    known = value.kind is TENSOR or (value.path or value.data) in frame.tensors
+    return known and is_measured(frame.source.path, cls.node if cls is not None else None, frame.source.text)
 
 
 def reader_class(frame: Frame) -> ClassInfo | None:

@@ -49,6 +49,16 @@ def speaks_of_devices(text: str) -> bool:
     return _DEVICES.search(text) is not None
 
 
+_MEASURED = re.compile(r"(?i)metric|distribution|loss|scor|explain|interpret|attack")
+
+
+def is_measured(path: str, cls: ast.ClassDef | None, text: str) -> bool:
+    """Whether a file or class is about what models give, and speaks of devices or of distributions."""
+    names = [path.rsplit("/", 2)[-2:], [cls.name] if cls is not None else []]
+    about = any(_MEASURED.search(n) for part in names for n in part)
+    return about and ("device" in text or "distribution" in path)
+
+
 _STAND_IN = re.compile(r"(?i).*(?:dummy|example|fake|tracing|warmup).*")
 
 

@@ -75,7 +75,7 @@ def _by_name(value: Value, node: ast.expr | None) -> Value | None:
     if value.path is not None:
         last = str(value.path[-1]).strip(".[]'\"")
         if is_device_name(ast.Name(last)) or (node is not None and is_device_name(node)):
-            return Value(DEVICE, Place("told", value.path), path=value.path, likely=True)
+            return Value(DEVICE, Place("told", value.path), path=value.path)
     elif node is not None and is_device_name(node):
         return Value(DEVICE, UNKNOWN_PLACE, likely=True)
     return None

@@ -28,6 +28,7 @@ from devlint.signatures.values.values import (
     UNKNOWN,
     Value,
     constant,
+    leaves,
     mapped,
 )
 
@@ -71,7 +72,11 @@ def _hosted(call: Call, name: str) -> Value:
 
 def _on_the_host(call: Call, name: str) -> None:
     for node, value in call.everything():
-        for _, option in value.options():
+        if value.kind in (LIST, TUPLE):
+            contents = containers.contents_of(call.frame, value)
+            if contents is not None and contents.kind in (TUPLE, containers.EACH):
+                value = Value(TUPLE, parts=tuple(p for p in contents.parts if isinstance(p, Value)))
+        for _, option in leaves(value, call.frame.atoms):
             if option.kind in ("tensor", UNKNOWN, "batch"):
                 call.frame.need("host", call.node, name, (node, value))
                 break

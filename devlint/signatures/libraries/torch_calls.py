@@ -15,7 +15,7 @@ from devlint.signatures.libraries.operations import apply, operands_of, operator
 from devlint.signatures.libraries.torch_modules import new_module, wrapped
 from devlint.signatures.state import containers
 from devlint.signatures.state.call import Call
-from devlint.signatures.state.objects import KEPT, PARAMETER, REGISTERED, move
+from devlint.signatures.state.objects import COMPUTED, KEPT, PARAMETER, REGISTERED, move
 from devlint.signatures.values.values import (
     A_NUMBER,
     ARRAY,
@@ -284,6 +284,8 @@ def _parts(call: Call, pairs: list[tuple[ast.expr, Value]]) -> list[Value]:
 def _result(value: Value, rank: str) -> Value:
     if value.kind is TENSOR:
         return value.but(rank=rank, path=None, tags=frozenset(), data=None)
+    if "mixed" in value.tags:
+        return Value(TENSOR, UNKNOWN_PLACE, rank=rank)
     if value.kind is UNKNOWN:
         # What functions of torch give are tensors, where what they were given is.
         return Value(TENSOR, value.place, likely=True, rank=rank, step=value.step)
@@ -372,6 +374,19 @@ def _averaged(call: Call) -> Value:
         place = mapped(device, lambda d: Value(TENSOR, d.place, likely=d.likely), frame.atoms)
         move(frame, copied, place, call.step("copied there"))
     return copied
+
+
+def _norm_of(call: Call) -> Value:
+    """The norm of some parameters' gradients is where they are."""
+    given = call.given[0][1] if call.given else NOTHING
+    each = containers.element(call.frame, given)
+    return mapped(
+        each,
+        lambda v: Value(TENSOR, v.place, rank=ZERO_DIM, likely=True, step=v.step, tags=COMPUTED)
+        if v.kind in (TENSOR, UNKNOWN)
+        else NOTHING,
+        call.frame.atoms,
+    )
 
 
 def _from_numpy(call: Call) -> Value:
@@ -484,7 +499,10 @@ SPECIAL: dict[str, Meaning] = {
     "torch.onnx.operators.shape_as_tensor": _host_tensor,
     "torch.sparse_coo_tensor": _sparse,
     "torch.nn.utils.rnn.pad_sequence": lambda call: _padded(call),
-    "torch.nn.utils.clip_grad_norm_": _nothing,
+    **dict.fromkeys(
+        ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_norm", "torch.nn.utils.clip_grad.clip_grad_norm_"),
+        lambda call: _norm_of(call),
+    ),
     "torch.get_rng_state": _host_tensor,
     "torch.cuda.get_rng_state": _host_tensor,
     "torch.autograd.grad": lambda call: containers.made(

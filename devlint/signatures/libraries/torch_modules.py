@@ -144,7 +144,12 @@ def call_module(call: Call, module: Value) -> Value:
         given = [(n, v) for k, n, v in operands_of(call, facts) if k in facts.together] if facts is not None else pairs[:1]
         for pair in given:
             frame.need("call", call.node, ast.unparse(call.node.func), pair, (call.node.func, meeting))
-        made = mapped(place, lambda p: Value(TENSOR, p.place, rank=RANKED, step=p.step, likely=p.likely), frame.atoms)
+        step = f"computed there by `{call.text}`"
+        made = mapped(
+            place,
+            lambda p: Value(TENSOR, p.place, rank=RANKED, step=call.step(step, p.step) if p.step else None, likely=p.likely),
+            frame.atoms,
+        )
         return _results(frame, name, made)
     result = frame.reader.together(frame, call.node, *inputs[:1])
     if name in ("torch.nn.Sequential", "torch.nn.Module", ""):

@@ -48,9 +48,9 @@ class Annotations:
         name = argument.arg
         if told is not None and told.kind is not UNKNOWN:
             if told.kind is DEVICE:
-                return Value(DEVICE, Place("told", path), path=path, likely=True)
+                return Value(DEVICE, Place("told", path), path=path)
             if told.kind is NUMBER and is_device_name(ast.Name(name)):
-                return Value(DEVICE, Place("told", path), path=path, likely=True)
+                return Value(DEVICE, Place("told", path), path=path)
             if told.kind is LOADER:
                 return told.but(likely=True)
             if told.kind in (ARRAY,):
@@ -59,7 +59,7 @@ class Annotations:
                 return Value(UNKNOWN, place, path=path)
             return told.but(place=place, path=path)
         if is_device_name(ast.Name(name)):
-            return Value(DEVICE, Place("told", path), path=path, likely=True)
+            return Value(DEVICE, Place("told", path), path=path)
         default = _default_of(frame, argument)
         if isinstance(default, ast.Constant) and isinstance(default.value, (bool, int, float, str)):
             return Value(NUMBER, path=path)

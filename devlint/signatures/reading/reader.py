@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from devlint.knowledge import canonical, ecosystem, torch_knowledge
 from devlint.knowledge.ecosystem import LIGHTNING_MODULES
-from devlint.placement.devices import is_device_name
+from devlint.placement.devices import MOVES, is_device_name
 from devlint.placement.project import Project
 from devlint.placement.sources import FunctionModel, SourceModule, dotted
 from devlint.placement.units import all_functions
@@ -104,6 +104,7 @@ class Reader:
         self._classes: dict[ast.ClassDef, ClassInfo] = {}
         self._levels: dict[tuple[ClassInfo, str], Value] = {}
         self._lambdas: dict[ast.Lambda, FunctionModel] = {}
+        self._changed: dict[SourceModule, frozenset[str]] = {}
         self._defaults: dict[FunctionModel, dict[str, Value]] = {}
         # The frames of everything that was read, by source.
         self.frames: dict[SourceModule, list[Frame]] = {}
@@ -207,9 +208,21 @@ class Reader:
         if frame is None:
             return NOTHING
         value = frame.env.get(name, NOTHING)
-        if name in source.changed_elsewhere:
+        if name in self._changed_by_functions(source):
             return mapped(value, _displaced, self.atoms)
         return value
+
+    def _changed_by_functions(self, source: SourceModule) -> frozenset[str]:
+        """Top-level names that some function rebinds, or moves."""
+        known = self._changed.get(source)
+        if known is None:
+            found: set[str] = set()
+            for name in source.changed_elsewhere:
+                # The text says that it may be so; the functions tell.
+                if any(_changes(function, name) for function in all_functions(source) if name in function.text):
+                    found.add(name)
+            known = self._changed[source] = frozenset(found)
+        return known
 
     def _defined(self, source: SourceModule, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> Value:
         if isinstance(node, ast.ClassDef):
@@ -657,6 +670,22 @@ class Reader:
             name = getattr(inner, "name", None) or getattr(inner, "rest", None)
             if name:
                 frame.env[name] = NOTHING
+
+
+def _changes(function: FunctionModel, name: str) -> bool:
+    """Whether a function rebinds a name of its module, or moves what it refers to."""
+    if name in function.declared_outer:
+        return True
+    if name in function.local_names:
+        return False
+    return any(
+        isinstance(n, ast.Call)
+        and isinstance(n.func, ast.Attribute)
+        and isinstance(n.func.value, ast.Name)
+        and n.func.value.id == name
+        and n.func.attr in MOVES
+        for n in function.nodes
+    )
 
 
 def _passes_through(decorator: FunctionModel) -> bool:

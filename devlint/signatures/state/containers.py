@@ -296,7 +296,7 @@ def _batch_of(frame: Frame, loader: Value) -> Value:
         each: Value = loader.parts[1]
         return each
     path = (f"#{frame.reader.turn()}",)
-    return Value(BATCH, loader.place, likely=loader.likely, rank=RANKED, step=loader.step, data="item", path=path)
+    return Value(BATCH, loader.place, likely=True, rank=RANKED, step=loader.step, data="item", path=path)
 
 
 def loop_element(frame: Frame, node: ast.For | ast.AsyncFor, iterated: Value) -> Value:

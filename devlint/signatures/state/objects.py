@@ -141,13 +141,15 @@ def _of_unknown(frame: Frame, value: Value, name: str) -> Value:
     if name == "is_cuda":
         frame.is_tensor(value)
         return frame.reader.is_cuda(frame, value)
+    if name in ("shape", "ndim", "dtype"):
+        return Value(NUMBER, path=(*value.path, f".{name}") if value.path else None)
     owner = str(value.path[-1]).strip(".[]'\"") if value.path else ""
     if is_device_name(ast.Name(name)):
         if name == "device" and owner not in SETTINGS_NAMES and value.place.sort != "unknown":
             # `x.device` is asked of tensors and modules alike.
             return Value(DEVICE, value.place, likely=True, path=(*value.path, ".device") if value.path else None)
         path = (*value.path, f".{name}") if value.path else None
-        return Value(DEVICE, Place("told", path) if path else UNKNOWN_PLACE, path=path, likely=True)
+        return Value(DEVICE, Place("told", path) if path else UNKNOWN_PLACE, path=path)
     return extended(value, f".{name}")
 
 

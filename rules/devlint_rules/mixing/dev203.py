@@ -122,8 +122,10 @@ def _device(mixing: Mixing, function: ast.FunctionDef | ast.AsyncFunctionDef) ->
     met = _root(mixing.other.node)
     if met in arguments - {"self"}:
         return f"{met}.device"
+    if met == "self" and met in arguments and isinstance(mixing.other.node, ast.Attribute) and mixing.other.value.is_tensor:
+        return f"{ast.unparse(mixing.other.node)}.device"
     name = mixing.other.value.place.name
-    if name in arguments or (name.startswith("self.") and "self" in arguments):
+    if (name in arguments and name != "self") or (name.startswith("self.") and "self" in arguments):
         return f"{name}.device"
     return None
 
