@@ -169,13 +169,15 @@ def run(module: bool, virtual_cuda: int, report: Path | None, program: str, argu
 def where(place: str, output_format: str, config: Path | None, isolated: bool) -> None:
     """Say what is known of the values on a line: kind, place, how they got there, and why no more is known.
 
+    On a line with `def`, say the function's signature: what it needs, gives and changes, whatever device it is used on.
+
     NAME is an expression as it stands on the line, such as `batch` or `self.net`.
     """
     import json
 
     from devlint.files import FileError, read_source
     from devlint.settings import SettingsError, load_settings
-    from devlint.where import NothingThereError, explain, render
+    from devlint.where import NothingThereError, explain, render, signature_of
 
     file, line, name = _split_place(place)
     _need_folder()
@@ -184,7 +186,8 @@ def where(place: str, output_format: str, config: Path | None, isolated: bool) -
         source = read_source(Path(file), file)
         if line > len(source.lines):
             raise Failure(f"{file}:{line}: the file has {len(source.lines)} lines")
-        found = explain(source, line, name, settings)
+        signature = signature_of(source, line, settings) if name is None else []
+        found = explain(source, line, name, settings) if not signature else []
     except (SettingsError, FileError) as error:
         raise Failure(str(error) if file in str(error) else f"{file}: {error}") from None
     except (SyntaxError, ValueError, RecursionError) as error:
@@ -192,7 +195,10 @@ def where(place: str, output_format: str, config: Path | None, isolated: bool) -
     except NothingThereError as error:
         asked = f"no `{name}` starts there; " if name else ""
         raise Failure(f"{file}:{line}: {asked}{error}") from None
-    if output_format == "json":
+    if signature:
+        shown = json.dumps({"signature": signature}, indent=2) if output_format == "json" else "\n".join(signature)
+        emit(printable_lines(shown) + "\n")
+    elif output_format == "json":
         emit(json.dumps([known.as_dict() for known in found], indent=2).replace("\x7f", "\\u007f") + "\n")
     else:
         emit(render(found, source, file) + "\n")

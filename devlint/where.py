@@ -67,6 +67,20 @@ def explain(source: Source, line: int, name: str | None, settings: Settings) -> 
         model.close()
 
 
+def signature_of(source: Source, line: int, settings: Settings) -> list[str]:
+    """The signature of the function that is defined on a line, in words, a line each; empty where none is.
+
+    It says what the function needs together or on the host, what it gives, and what it changes, whichever device its
+    inputs are on. Raises SyntaxError for a source that isn't Python.
+    """
+    path = source.path or settings.root / source.display
+    model = build(path, source.text, parse(source.text), Project(settings.src), settings.hints)
+    try:
+        return model.signature_at(line)
+    finally:
+        model.close()
+
+
 def _expressions(tree: ast.Module, line: int) -> Iterator[ast.expr]:
     """The names, attributes and calls that start on a line, as they stand, each spelling once."""
     seen: set[str] = set()

@@ -19,6 +19,7 @@ from devlint.placement.functions import default_nodes
 from devlint.placement.interpreter import Frame
 from devlint.placement.loops import HotLoop, Loops
 from devlint.placement.mixing import Mixing, mixings, unplaced
+from devlint.signatures.answers.shown import described
 from devlint.signatures.reading.reader import Reader
 from devlint.placement.names import is_unbound
 from devlint.placement.project import Project
@@ -190,6 +191,15 @@ class PlacementModel:
     def unplaced(self) -> dict[ast.Call, Mixing]:
         """The factories without a device whose result meets an input."""
         return unplaced(self.mixings, self.source)
+
+    def signature_at(self, line: int) -> list[str]:
+        """The signature of the function that is defined on a line, in words; empty where none is."""
+        for function in all_functions(self.source):
+            if function.node.lineno == line:
+                reader = _reader(self._analysis.project, self._hints)
+                reader.whole(self.source)
+                return described(reader, function)
+        return []
 
     @cached_property
     def kept(self) -> dict[tuple[int, int], Mixing]:

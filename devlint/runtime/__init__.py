@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     )
     from devlint.runtime.run import run_program as run_program
     from devlint.runtime.virtual.context import virtual_cuda as virtual_cuda
+    from devlint.runtime.virtual.context import virtual_device as virtual_device
     from devlint.runtime.virtual.errors import VirtualCudaUnsupportedError as VirtualCudaUnsupportedError
     from devlint.runtime.watch.report import Report as Report
     from devlint.runtime.watch.watcher import watch_devices as watch_devices
@@ -40,6 +41,7 @@ _HOMES = {
     "assert_same_device": "assertions",
     "run_program": "run",
     "virtual_cuda": "virtual.context",
+    "virtual_device": "virtual.context",
     "VirtualCudaUnsupportedError": "virtual.errors",
     "Report": "watch.report",
     "watch_devices": "watch.watcher",
@@ -55,6 +57,7 @@ __all__ = [
     "assert_same_device",
     "run_program",
     "virtual_cuda",
+    "virtual_device",
     "watch_devices",
 ]
 

@@ -6,7 +6,7 @@ Tried with PyTorch 2.4.1 and 2.15.0 (CUDA builds) and 2.13.0 (the CPU-only wheel
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -25,6 +25,14 @@ PLAIN_TENSORS: frozenset[type] = frozenset(
 
 # The subclass of RuntimeError that newer releases have for errors of the driver.
 DriverError: type[RuntimeError] = getattr(torch, "AcceleratorError", RuntimeError)
+
+
+def autocast_question(kind: str) -> Callable[[], bool]:
+    """What tells whether autocast is on for a type of device or for the CPU: one question for all where torch has it."""
+    of_all: Callable[[], bool] | None = getattr(torch._C, "_is_any_autocast_enabled", None)
+    if of_all is not None and kind != "mps":  # which it leaves out
+        return of_all
+    return lambda: torch.is_autocast_enabled(kind) or torch.is_autocast_enabled("cpu")
 
 
 def has_device(kind: str) -> bool:

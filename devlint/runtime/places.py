@@ -19,14 +19,23 @@ TRAIL = "_devlint_trail"
 PINNED = "_devlint_pinned"
 PRIVATE = (TAG, TRAIL, PINNED)
 
-_interned: dict[int, torch.device] = {}
+
+class _Accelerator:
+    """Which type of accelerator virtual devices are of, while there are any: there is one type at a time."""
+
+    kind = "cuda"
+
+
+accelerator = _Accelerator()
+_interned: dict[tuple[str, int], torch.device] = {}
 
 
 def virtual_place(index: int) -> torch.device:
     """The one `torch.device` object that stands for virtual device `index`."""
-    place = _interned.get(index)
+    key = (accelerator.kind, index)
+    place = _interned.get(key)
     if place is None:
-        place = _interned[index] = torch.device("cuda", index)
+        place = _interned[key] = torch.device(*key)
     return place
 
 

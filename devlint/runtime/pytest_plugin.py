@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import importlib.util
 import io
+import re
+import sys
+from collections import Counter
 from collections.abc import Generator, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +30,7 @@ _MARKS = (
     "virtual_cuda(n=1): run the test with n virtual CUDA devices",
 )
 _WATCHED_MARKS = ("max_syncs", "max_transfer_bytes")
+_REFUSALS = ("skip", "xfail", "fail")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -38,7 +42,25 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=int,
         metavar="N",
         default=0,
-        help="run with N virtual CUDA devices and the default device on the first; implies --devlint",
+        help="run with N virtual CUDA devices, there before any conftest or test module is imported; implies --devlint",
+    )
+    group.addoption(
+        "--devlint-virtual-memory",
+        metavar="SIZE",
+        default=None,
+        help='what each virtual device has, such as "4GiB"; one that is full raises torch.cuda.OutOfMemoryError',
+    )
+    group.addoption(
+        "--devlint-default-device",
+        metavar="DEVICE",
+        default=None,
+        help='the default device of the whole run, such as "cuda"; without it, the default stays the CPU',
+    )
+    group.addoption(
+        "--devlint-refused",
+        choices=_REFUSALS,
+        default="skip",
+        help="what a test counts as that asked for something which virtual CUDA refuses (default: skip)",
     )
     group.addoption(
         "--devlint-report", metavar="FILE", default=None, help="write what was seen as JSON; implies --devlint"
@@ -51,19 +73,51 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 class Session:
     """What a whole run shares: the virtual machine, if one was asked for, and the merged report."""
 
-    def __init__(self, config: pytest.Config) -> None:
-        option = config.option
+    def __init__(self, option: Any) -> None:
         self.count: int = option.devlint_virtual_cuda
+        self.memory: str | None = option.devlint_virtual_memory
+        self.default_device: str | None = option.devlint_default_device
+        self.refused: str = option.devlint_refused
         self.report_file: str | None = option.devlint_report
         self.real_only: bool = option.devlint_real_only
         self.on = bool(option.devlint or self.count or self.report_file)
-        self.is_worker = hasattr(config, "workerinput")
         self.reports: list[Report] = []
+        self.outcomes: Counter[tuple[str, str]] = Counter()  # (what virtual CUDA did for a test, its outcome)
         self.stack = ExitStack()
         if self.count < 0:
             raise pytest.UsageError("--devlint-virtual-cuda: the number of devices can't be negative")
-        if self.on and importlib.util.find_spec("torch") is None:
+        if (self.on or self.default_device) and importlib.util.find_spec("torch") is None:
             raise pytest.UsageError("--devlint: PyTorch is not installed here")
+
+    def enter(self) -> None:
+        """Switches on what the options ask for."""
+        if not (self.count or self.default_device):
+            return
+        import torch
+
+        from devlint.runtime import virtual_cuda
+
+        if self.count:
+            try:
+                self.stack.enter_context(virtual_cuda(self.count, self.memory))
+            except ValueError as error:
+                told = str(error).removeprefix("virtual_cuda: ")
+                raise pytest.UsageError(f"--devlint-virtual-memory: {told}") from None
+        if self.default_device:
+            try:
+                torch.empty(0, device=self.default_device)
+            except (RuntimeError, AssertionError) as error:
+                self.stack.close()
+                raise pytest.UsageError(f"--devlint-default-device={self.default_device}: {error}") from None
+            torch.set_default_device(self.default_device)
+            self.stack.callback(torch.set_default_device, None)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Counts tests by what virtual CUDA did for them, once each."""
+        told = getattr(report, "devlint", None)
+        ended = report.when == "call" or (report.when == "setup" and not report.passed)
+        if told == "refused" or (told == "used" and ended):
+            self.outcomes[told, report.outcome] += 1
 
     def add(self, report: Report) -> None:
         """Takes up what a test or a worker saw."""
@@ -80,36 +134,35 @@ class Session:
 
 _SESSION = pytest.StashKey[Session]()
 _WATCH: pytest.StashKey[watch_devices] = pytest.StashKey()
+_USES: pytest.StashKey[int] = pytest.StashKey()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Enters virtual CUDA before anybody asks: conftests and test modules look for devices when they are imported."""
+    _start(early_config, early_config.known_args_namespace)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Registers the marks."""
     for mark in _MARKS:
         config.addinivalue_line("markers", mark)
-    config.stash[_SESSION] = Session(config)
+    if _SESSION not in config.stash:  # the plugin came later: `pytest_plugins`, or `-p` in a worker of xdist
+        _start(config, config.option)
 
 
-def pytest_sessionstart(session: pytest.Session) -> None:
-    """Enters virtual CUDA before test modules are imported, so that what they make at import is on it too."""
-    shared = session.config.stash[_SESSION]
-    # With xdist the controller runs no tests.
-    if not shared.count or (not shared.is_worker and getattr(session.config.option, "dist", "no") != "no"):
-        return
-    import torch
-
-    from devlint.runtime import virtual_cuda
-
-    shared.stack.enter_context(virtual_cuda(shared.count))
-    torch.set_default_device("cuda")
-    shared.stack.callback(torch.set_default_device, None)
+def _start(config: pytest.Config, option: Any) -> None:
+    shared = config.stash[_SESSION] = Session(option)
+    config.add_cleanup(shared.stack.close)
+    config.pluginmanager.register(shared, "devlint-session")
+    shared.enter()
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Leaves virtual CUDA; hands the report to xdist's controller, or writes it."""
+    """Hands the report to xdist's controller, or writes it."""
     shared = session.config.stash[_SESSION]
-    shared.stack.close()
-    if shared.is_worker:
+    if hasattr(session.config, "workerinput"):
         if shared.reports:
             session.config.workeroutput["devlint"] = shared.merged().to_dict()  # type: ignore[attr-defined]
     elif shared.report_file is not None:
@@ -149,10 +202,12 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
     if count is None and not watched:
         return (yield)
     from devlint.runtime import virtual_cuda, watch_devices
+    from devlint.runtime.virtual.state import machine
 
     with ExitStack() as stack:
         if count is not None:
             stack.enter_context(virtual_cuda(count))
+        item.stash[_USES] = machine.uses
         watch = stack.enter_context(watch_devices()) if watched else None
         if watch is not None:
             item.stash[_WATCH] = watch
@@ -180,13 +235,66 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
-    """What pytest prints of tensors is not the test's doing."""
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
+    """Says what virtual CUDA had to do with the outcome. What pytest prints of tensors is not the test's doing."""
     watch = item.stash.get(_WATCH, None)
-    if watch is None:
-        return (yield)
-    with watch.recorder.muted():
-        return (yield)
+    with watch.recorder.muted() if watch is not None else nullcontext():
+        report: pytest.TestReport = yield
+    if _USES not in item.stash:
+        return report
+    from devlint.runtime.virtual.state import machine
+
+    refusal = _refusal(call.excinfo) if report.failed else None
+    if refusal is not None:
+        report.devlint = "refused"  # type: ignore[attr-defined]
+        _count_as(item.config.stash[_SESSION].refused, report, refusal)
+    elif machine.uses > item.stash[_USES]:
+        report.devlint = "used"  # type: ignore[attr-defined]
+    return report
+
+
+_REFUSED_IN_A_CHILD = re.compile(r"VirtualCudaUnsupportedError: (.+)")
+_PART_IMPORTED = re.compile(r"(cannot import name '_(?:cuda|mps|xpu)_\w+' from 'torch\._C')")
+
+
+def _refusal(raised: pytest.ExceptionInfo[BaseException] | None) -> str | None:
+    """The text of virtual CUDA's refusal, where that is what ended a test: itself, behind another error, in a child."""
+    from devlint.runtime.virtual.errors import VirtualCudaUnsupportedError
+
+    error = raised.value if raised is not None else None
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        if isinstance(error, VirtualCudaUnsupportedError):
+            return str(error)
+        for told in (_REFUSED_IN_A_CHILD.search(str(error)), _PART_IMPORTED.search(str(error))):
+            if told is not None:
+                return told[1]
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def _count_as(outcome: str, report: pytest.TestReport | pytest.CollectReport, reason: str) -> None:
+    if outcome == "fail":
+        return
+    path, line, _ = getattr(report, "location", (report.nodeid, 0, ""))
+    report.outcome = "skipped"
+    if outcome == "xfail":
+        report.wasxfail = reason  # type: ignore[union-attr]
+    else:
+        report.longrepr = (path, (line or 0) + 1, f"Skipped: {reason}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, Any]:
+    """A module that asks for what is refused while it is imported counts as its tests would."""
+    report: pytest.CollectReport = yield
+    call = getattr(report, "call", None)
+    if report.failed and call is not None and "devlint.runtime.virtual.errors" in sys.modules:
+        refusal = _refusal(call.excinfo)
+        if refusal is not None:
+            _count_as(collector.config.stash[_SESSION].refused.replace("xfail", "skip"), report, refusal)
+    return report
 
 
 def _limit(mark: pytest.Mark, kind: Any, before: Report, after: Report) -> None:
@@ -283,7 +391,18 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     width = terminalreporter._tw.fullwidth
     Console(file=text, width=max(width, 100), highlight=False, color_system=None).print(shared.merged().table())
     terminalreporter.section("devlint")
+    if shared.count:
+        terminalreporter.write_line(_told(shared))
     for line in text.getvalue().rstrip().splitlines():
         terminalreporter.write_line(line.rstrip())
     if shared.report_file is not None:
         terminalreporter.write_line(f"written to {shared.report_file}")
+
+
+def _told(shared: Session) -> str:
+    """What a run owes to virtual CUDA, in one line."""
+    used = {outcome: n for (told, outcome), n in shared.outcomes.items() if told == "used"}
+    refused = sum(n for (told, _), n in shared.outcomes.items() if told == "refused")
+    split = ", ".join(f"{n} {outcome}" for outcome, n in sorted(used.items()))
+    ran = f"{sum(used.values())} tests ran only because of it" + (f" ({split})" if used else "")
+    return f"virtual CUDA, {shared.count} devices: {ran}; {refused} were refused something"

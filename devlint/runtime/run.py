@@ -46,6 +46,7 @@ def run_program(argv: list[str], *, module: bool, virtual_cuda: int, report: Pat
     if not module and not Path(argv[0]).is_file():
         raise FileNotFoundError(f"devlint run: no such script: {argv[0]}")
 
+    from devlint.runtime.virtual import children
     from devlint.runtime.virtual.context import virtual_cuda as virtual
     from devlint.runtime.watch.watcher import watch_devices
 
@@ -59,6 +60,8 @@ def run_program(argv: list[str], *, module: bool, virtual_cuda: int, report: Pat
         with ExitStack() as stack:
             if virtual_cuda:
                 stack.enter_context(virtual(virtual_cuda))
+                children.watched(on=True)
+                stack.callback(children.watched, on=False)
             stack.enter_context(watch)
             if module:
                 runpy.run_module(argv[0], run_name="__main__", alter_sys=True)

@@ -63,6 +63,14 @@ def test_a_host_number_among_three_operands(name, gpus):
         operator(cuda(2), torch.tensor(0.5), torch.tensor(0.5))
 
 
+@pytest.mark.skipif("addcmul" in NO_NUMBERS, reason="this release takes no number")
+def test_addcmul_takes_a_host_number_last(gpus):
+    number = torch.tensor(0.5)
+    for operands, argument in (((number, cuda(2), cuda(2)), "self"), ((cuda(2), number, cuda(2)), "tensor1")):
+        with pytest.raises(RuntimeError, match=f"CPU Scalar support for {argument} argument"):
+            torch.addcmul(*operands)
+
+
 def test_custom_operators(gpus):
     # The schema is spelt out: older releases don't read annotations that are text.
     @torch.library.custom_op("devlint_test::shift", mutates_args=(), schema="(Tensor x) -> Tensor")

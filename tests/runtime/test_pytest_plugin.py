@@ -199,14 +199,14 @@ def check_forgetful(result, pytester):
 
 
 def test_a_cpu_suite_under_virtual_cuda(run, pytester):
-    check_forgetful(run(FORGETFUL, "--devlint-virtual-cuda=1", "--devlint-report=seen.json"), pytester)
+    options = ("--devlint-virtual-cuda=1", "--devlint-default-device=cuda", "--devlint-report=seen.json")
+    check_forgetful(run(FORGETFUL, *options), pytester)
 
 
 def test_with_xdist(run, pytester):
     pytest.importorskip("xdist")
-    check_forgetful(
-        run(FORGETFUL, "--devlint-virtual-cuda=1", "--devlint-report=seen.json", "-n2", fresh=True), pytester
-    )
+    options = ("--devlint-virtual-cuda=1", "--devlint-default-device=cuda", "--devlint-report=seen.json", "-n2")
+    check_forgetful(run(FORGETFUL, *options, fresh=True), pytester)
 
 
 def test_the_same_suite_passes_on_the_cpu(run):
@@ -217,3 +217,132 @@ def test_bad_options(run):
     result = run("def test_it(): pass", "--devlint-virtual-cuda=-1")
     assert result.ret != 0
     result.stderr.fnmatch_lines(["*--devlint-virtual-cuda: the number of devices can't be negative*"])
+
+
+# --- a suite of somebody's that knows GPUs ---------------------------------------------------------------------------
+
+SWITCHED = """
+    import unittest
+
+    import pytest, torch
+    from conftest import DEVICES
+
+    needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+    @pytest.mark.parametrize("device", DEVICES)
+    def test_on(device):
+        assert torch.ones(2, device=device).device.type == device
+
+    @needs_gpu
+    def test_gpu():
+        assert torch.ones(2).cuda().is_cuda
+
+    @needs_gpu
+    def test_wrong():
+        torch.ones(2).cuda() + torch.ones(2)
+
+    @needs_gpu
+    def test_graph():
+        torch.cuda.CUDAGraph()
+
+    @needs_gpu
+    def test_behind_another():
+        try:
+            torch.cuda.CUDAGraph()
+        except NotImplementedError as error:
+            raise ValueError("no graph") from error
+
+    def test_default():
+        assert torch.ones(2).device.type == "cpu"
+
+    @unittest.skipUnless(torch.cuda.is_available(), "needs a GPU")
+    class TestCase(unittest.TestCase):
+        @classmethod
+        def setUpClass(cls):
+            cls.x = torch.ones(2).cuda()
+
+        def test_it(self):
+            self.assertTrue((self.x + 1).cuda().is_cuda)
+
+    def documented():
+        '''
+        >>> torch.ones(2, device=DEVICES[-1]).device.type in DEVICES
+        True
+        '''
+"""
+ASKS = "import torch\nDEVICES = ['cpu'] + (['cuda'] if torch.cuda.is_available() else [])"
+
+
+def check_switched(result, **outcomes):
+    result.assert_outcomes(**outcomes)
+    told = "5 tests ran only because of it (1 failed, 4 passed); 2 were refused something"
+    result.stdout.fnmatch_lines([f"virtual CUDA, 2 devices: {told}"])
+
+
+@pytest.mark.parametrize(
+    ("how", "outcomes"), [("skip", {"skipped": 2}), ("xfail", {"xfailed": 2}), ("fail", {"failed": 3})]
+)
+def test_the_machine_is_there_before_conftest(run, pytester, how, outcomes):
+    pytester.makeconftest(ASKS)
+    result = run(SWITCHED, "--devlint-virtual-cuda=2", f"--devlint-refused={how}", "--doctest-modules", "-rs")
+    check_switched(result, **{"passed": 6, "failed": 1} | outcomes)
+    if how == "skip":
+        result.stdout.fnmatch_lines(["SKIPPED*virtual CUDA does not support CUDA graphs*"])
+
+
+def test_without_it_the_suite_skips(run, pytester):
+    if torch.cuda.is_available():
+        pytest.skip("has a GPU")
+    pytester.makeconftest(ASKS)
+    run(SWITCHED, "--doctest-modules").assert_outcomes(passed=3, skipped=5)
+
+
+def test_counts_are_summed_over_xdist(run, pytester):
+    pytest.importorskip("xdist")
+    pytester.makeconftest(ASKS)
+    result = run(SWITCHED, "--devlint-virtual-cuda=2", "--doctest-modules", "-n2", fresh=True)
+    check_switched(result, passed=6, failed=1, skipped=2)
+
+
+def test_a_module_that_is_refused_at_import(run):
+    result = run("import torch\ntorch.cuda.CUDAGraph()", "--devlint-virtual-cuda=1", "-rs")
+    result.assert_outcomes(skipped=1)
+    result.stdout.fnmatch_lines(["SKIPPED*CUDA graphs*"])
+
+
+def test_the_default_device_must_be_there(run):
+    result = run("def test_it(): pass", "--devlint-virtual-cuda=1", "--devlint-default-device=cuda:3")
+    assert result.ret != 0
+    result.stderr.fnmatch_lines(["*--devlint-default-device=cuda:3: *invalid device ordinal*"])
+
+
+def test_the_machine_is_gone_afterwards(run):
+    run("def test_it(): pass", "--devlint-virtual-cuda=1", "--devlint-default-device=cuda").assert_outcomes(passed=1)
+    assert torch.ones(1).device.type == "cpu"
+    assert "_devlint_place" not in vars(torch.Tensor)
+
+
+def test_a_limit_of_memory(run):
+    source = """
+        import pytest, torch
+
+        def test_it():
+            with pytest.raises(torch.cuda.OutOfMemoryError):
+                torch.ones(1000, 1000, device="cuda")
+    """
+    run(source, "--devlint-virtual-cuda=1", "--devlint-virtual-memory=1MiB").assert_outcomes(passed=1)
+    result = run(source, "--devlint-virtual-cuda=1", "--devlint-virtual-memory=lots")
+    assert result.ret != 0
+    result.stderr.fnmatch_lines(["*--devlint-virtual-memory: memory must be a number of bytes or a text such as*"])
+
+
+def test_a_part_that_is_missing_counts_as_refused(run):
+    source = """
+        import torch
+
+        def test_it():
+            from torch._C import _cuda_noSuchThing
+    """
+    result = run(source, "--devlint-virtual-cuda=1", "-rs")
+    result.assert_outcomes(skipped=1)
+    result.stdout.fnmatch_lines(["SKIPPED*cannot import name '_cuda_noSuchThing' from 'torch._C'*"])

@@ -319,3 +319,10 @@ def test_run_module(tmp_path, monkeypatch, capfd):
 def test_import_is_light():
     code = "import sys, devlint.runtime, devlint.runtime.pytest_plugin; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_lazy_modules_are_watched_too(gpus):
+    with watch_devices() as watch:
+        model = torch.nn.LazyLinear(2).cuda()
+        assert model(torch.ones(1, 3, device="cuda")).is_cuda
+    assert watch.report().mismatches == ()

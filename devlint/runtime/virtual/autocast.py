@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from devlint.runtime.places import tensors_in
+from devlint.runtime.places import accelerator, tensors_in
 from devlint.runtime.virtual import engine
 
 Tensor = torch.Tensor
@@ -35,7 +35,7 @@ _BANNED = "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are uns
 
 
 def _lower() -> torch.dtype:
-    return torch.get_autocast_dtype("cuda")
+    return torch.get_autocast_dtype(accelerator.kind)
 
 
 def _policies() -> dict[Any, str]:
@@ -97,4 +97,14 @@ def autocast_arguments(func: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
     return tuple(_cast(value, dtype) for value in args), {k: _cast(value, dtype) for k, value in kwargs.items()}
 
 
-engine.autocast_arguments = autocast_arguments
+def run_under_autocast(func: Any, args: Any, kwargs: Any) -> Any:
+    """Runs a function on a device's tensors: CUDA's autocast looks at them, the CPU's doesn't."""
+    if torch.is_autocast_enabled(accelerator.kind):
+        args, kwargs = autocast_arguments(func, args, kwargs)
+    if not torch.is_autocast_enabled("cpu"):
+        return func(*args, **kwargs)
+    with torch._C._DisableAutocast():
+        return func(*args, **kwargs)
+
+
+engine.run_under_autocast = run_under_autocast

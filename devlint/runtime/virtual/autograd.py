@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.autograd.function import BackwardCFunction, Function, FunctionCtx
 
-from devlint.runtime.places import place_of
+from devlint.runtime.places import accelerator, place_of
 from devlint.runtime.virtual import engine
 from devlint.runtime.virtual.engine import tag
 from devlint.runtime.virtual.patching import Patches
@@ -47,7 +47,7 @@ def _apply_and_place(cls: Any, *args: Any, **kwargs: Any) -> Any:
 def _tag_each(tensors: Any, places: Any) -> None:
     for tensor, place in zip(tensors, places, strict=False):
         if isinstance(tensor, Tensor) and place is not None and _place(tensor) is None:
-            tensor._devlint_place = place if place.type == "cuda" else None  # type: ignore[attr-defined]
+            tensor._devlint_place = place if place.type == accelerator.kind else None  # type: ignore[attr-defined]
 
 
 def _backward_at_places(node: Any, *gradients: Any) -> Any:
@@ -89,6 +89,32 @@ def _node_hook(original: Any, given: str) -> Callable[[Any, Any], Any]:
         return original(node, placed)
 
     return register
+
+
+# Nodes whose inputs are elsewhere than their outputs.
+_MOVING_NODES = ("ToCopyBackward", "CopyBackwards", "CopySlices")
+
+
+def _get_node(func: Any, args: Any, kwargs: Any) -> Any:
+    """`tensor.grad_fn`: C++ hands its nodes' hooks gradients without a place, so a hook of ours comes first."""
+    node, place = func(*args), args[0]._devlint_place
+    if node is None or place is None or isinstance(node, BackwardCFunction) or "devlint" in node.metadata:
+        return node
+    node.metadata["devlint"] = True
+    node.register_prehook(lambda gradients: _tag_each(gradients, [place] * len(gradients)))
+    if not type(node).__name__.startswith(_MOVING_NODES):
+        node.register_hook(lambda given, _: _tag_each(given, [place] * len(given)))
+    for following, _ in node.next_functions:  # the way to a leaf's own node: `p.expand_as(p).grad_fn.next_functions`
+        leaf = getattr(following, "variable", None)
+        if leaf is not None and "devlint" not in following.metadata:
+            following.metadata["devlint"] = True
+            where = _place(leaf)
+            following.register_prehook(lambda gradients, where=where: _tag_each(gradients, [where] * len(gradients)))
+    return node
+
+
+_grad_fn: Any = torch._C.TensorBase.grad_fn
+engine.HANDLERS[_grad_fn.__get__] = _get_node
 
 
 def _register_hook(tensor: Any, hook: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What runs Python elsewhere: torch.compile and TorchScript run eagerly, custom operators keep their mode."""
+"""What runs Python elsewhere: torch.compile and TorchScript run eagerly, tracing is refused."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ import warnings
 from typing import Any
 
 import torch
-from torch._library.custom_ops import OPDEFS, CustomOpDef
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from devlint.runtime.places import tensors_in
-from devlint.runtime.virtual import engine
-from devlint.runtime.virtual.errors import refuse
+from devlint.runtime.virtual.errors import called, refuse
 from devlint.runtime.virtual.patching import Patches
 from devlint.runtime.virtual.state import machine
 
@@ -32,8 +30,13 @@ def _compile(model: Any = None, **options: Any) -> Any:
 
 def _eager(obj: Any = None, *args: Any, **kwargs: Any) -> Any:
     """`torch.jit.script` and `trace` as with PYTORCH_JIT=0: what they are given runs as it is."""
+    if str(getattr(obj, "__module__", "")).startswith("torch._decomp"):
+        return _script(obj)  # forward-mode derivatives are kept as TorchScript
     warnings.warn("devlint: under virtual_cuda() torch.jit.script and trace run the code eagerly", stacklevel=2)
     return kwargs.get("func", obj)
+
+
+_script: Any = torch.jit.script
 
 
 def _refused(*args: Any, **kwargs: Any) -> Any:
@@ -51,7 +54,9 @@ def _guarded(call: Any) -> Any:
 
 
 def _no_tracing(*args: Any, **kwargs: Any) -> Any:
-    refuse("FakeTensorMode (torch.export, make_fx): it would build CUDA's autograd nodes, which end this process")
+    refuse(
+        f"{called()} here: it traces with FakeTensorMode, which would build CUDA's autograd nodes and end this process"
+    )
 
 
 def _nested(make: Any) -> Any:
@@ -65,40 +70,6 @@ def _nested(make: Any) -> Any:
     return guarded
 
 
-def _custom_operator(func: Any, args: Any, kwargs: Any) -> Any:
-    """Operators made by `torch.library.custom_op`: their Python kernels run under the mode, as all user code does."""
-    definition = OPDEFS.get(str(func._qualified_op_name if hasattr(func, "_qualified_op_name") else func._schema.name))
-    kernels = definition._backend_fns if definition is not None else {}
-    saved = dict(kernels)
-
-    def under_mode(kernel: Any) -> Any:
-        def run(*given: Any, **options: Any) -> Any:
-            with engine.VirtualMode():
-                return kernel(*given, **options)
-
-        return run
-
-    kernels.update({device: under_mode(kernel) for device, kernel in saved.items()})
-    try:
-        return engine.run(func, args, kwargs)
-    finally:
-        kernels.update(saved)
-
-
-def _know(definition: Any) -> None:
-    overload = definition._opoverload
-    engine.HANDLERS[overload] = engine.HANDLERS[overload.overloadpacket] = _custom_operator
-
-
-def _register_and_know(definition: Any, *args: Any, **kwargs: Any) -> Any:
-    result = _register(definition, *args, **kwargs)
-    _know(definition)
-    return result
-
-
-_register: Any = CustomOpDef._register_to_dispatcher
-
-
 def install(patches: Patches) -> None:
     """Puts these in place of torch's."""
     patches.set(torch, "compile", _compile)
@@ -110,7 +81,4 @@ def install(patches: Patches) -> None:
     patches.set(torch.export, "export", _no_tracing)  # strict export puts an error of its own around the refusal
     patches.set(torch.nested, "nested_tensor", _nested(torch.nested.nested_tensor))
     patches.set(torch.nested, "as_nested_tensor", _nested(torch.nested.as_nested_tensor))
-    for definition in OPDEFS.values():
-        _know(definition)
-    patches.set(CustomOpDef, "_register_to_dispatcher", _register_and_know)
     patches.set(torch.jit.ScriptFunction, "__call__", _guarded(torch.jit.ScriptFunction.__call__))

@@ -67,3 +67,6 @@ _TAKEN = {
 # in another way.)
 NO_NUMBERS = frozenset(form for name in _TAKEN if _TAKEN[name] == 0 for form in (name, f"{name}_"))
 ONE_NUMBER = frozenset(form for name in _TAKEN if _TAKEN[name] == 1 for form in (name, f"{name}_"))
+
+# The kernel itself refuses what the iterator takes (addcmul_cuda_kernel; asserted by PyTorch's test_torch.py).
+REFUSED_NUMBERS = frozenset({("addcmul", "self"), ("addcmul", "tensor1")})

@@ -13,14 +13,27 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from devlint.runtime import modes
+from devlint.runtime import compat, modes
+from devlint.runtime.virtual.errors import translated
 from devlint.runtime.virtual.state import machine
+
+# The dispatch keys of operators that are written in terms of others.
+COMPOSITE = ("CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional", "CompositeImplicitAutograd")
 
 Tensor = torch.Tensor
 Handler = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 
-# Filled by handlers.py. The key is the function as TorchFunctionMode passes it.
-HANDLERS: dict[Any, Handler] = {}
+
+class _Handlers(dict[Any, Handler | None]):
+    """By the function as TorchFunctionMode passes it; None for those of `PASS`, which run as they are."""
+
+    def __missing__(self, func: Any) -> Handler | None:
+        chosen = self[func] = None if func in PASS else handler_of(func)
+        return chosen
+
+
+# Filled by handlers.py and kernels.py.
+HANDLERS = _Handlers()
 # Functions that never need a look: they return no tensor and read no device.
 PASS: set[Any] = set()
 
@@ -29,15 +42,18 @@ _MIXED: Any = object()
 _NO_KWARGS: dict[str, Any] = {}
 
 
-# Set by rules.py, handlers.py and autocast.py (they import this module).
+# Set by rules.py, handlers.py, autocast.py, kernels.py, and memory.py (they import this module).
 def _later(*_: Any) -> Any:
     raise AssertionError("devlint.runtime.virtual.context is not imported")
 
 
 run_mixed: Handler = _later
 run_with_device: Handler = _later
-autocast_arguments: Handler = _later
-_autocast_on = torch.is_autocast_enabled
+run_wider: Callable[[Any, Any, Any, BaseException], Any] = _later
+handler_of: Callable[[Any], Handler] = _later
+ledger: Any = None
+run_under_autocast: Handler = _later
+_autocast_on = compat.autocast_question("cuda")
 
 
 def tag(result: Any, place: torch.device | None) -> Any:
@@ -96,9 +112,10 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             return run_mixed(func, args, kwargs)
     if place is None or place is _UNSEEN:
         return func(*args, **kwargs)
-    if _autocast_on("cuda"):
-        args, kwargs = autocast_arguments(func, args, kwargs)
-    result = func(*args, **kwargs)
+    try:
+        result = run_under_autocast(func, args, kwargs) if _autocast_on() else func(*args, **kwargs)
+    except NotImplementedError as error:
+        return run_wider(func, args, kwargs, error)
     if isinstance(result, Tensor):
         result._devlint_place = place  # type: ignore[attr-defined]
         return result
@@ -127,12 +144,45 @@ class VirtualMode(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         __tracebackhide__ = True
-        if func in PASS:
-            return func(*args, **(kwargs or _NO_KWARGS))
-        handler = HANDLERS.get(func)
+        # Subclasses come before their bases; `Tensor` itself is there where a method was called.
+        if types and types[0] is not Tensor and not _ORDINARY[types] and torch._C._is_torch_function_enabled():
+            return _by_subclass(func, types, args, kwargs or _NO_KWARGS)
+        handler = HANDLERS[func]
         if handler is None:
-            return run(func, args, kwargs or _NO_KWARGS)
-        return handler(func, args, kwargs or _NO_KWARGS)
+            return func(*args, **(kwargs or _NO_KWARGS))
+        try:
+            result = handler(func, args, kwargs or _NO_KWARGS)
+        except (RuntimeError, AssertionError) as error:
+            told = translated(error, func)
+            if told is error:
+                raise
+            raise told from error
+        if ledger.on:
+            ledger.note(result)
+        return result
+
+
+class _Ordinary(dict[Any, bool]):
+    """Whether all classes of a call leave it to PyTorch."""
+
+    def __missing__(self, types: Any) -> bool:
+        found = self[types] = all(kind.__torch_function__ in _LEFT_ALONE for kind in types)
+        return found
+
+
+_LEFT_ALONE = (Tensor.__torch_function__, torch._C._disabled_torch_function_impl)
+_ORDINARY = _Ordinary()
+
+
+def _by_subclass(func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    """Tensor classes with a `__torch_function__` of their own have the word, and what they call is seen in turn."""
+    __tracebackhide__ = True
+    with VirtualMode():
+        for kind in types:
+            result = kind.__torch_function__(func, types, args, kwargs)
+            if result is not NotImplemented:
+                return result
+    raise TypeError(f"no implementation found for '{func}' on types that implement __torch_function__: {list(types)}")
 
 
 MIXED, UNSEEN = _MIXED, _UNSEEN

@@ -6,20 +6,78 @@ own; tests look for key words only.
 
 from __future__ import annotations
 
-from typing import NoReturn
+import re
+import sys
+from typing import Any, NoReturn
 
 import torch
 
 from devlint.runtime import compat
+from devlint.runtime.places import accelerator
 
 
 class VirtualCudaUnsupportedError(NotImplementedError):
     """Something that virtual CUDA doesn't do; the message says what, and what to do instead."""
 
 
+class MissingPartError(VirtualCudaUnsupportedError, AttributeError):
+    """A part of `torch._C` that a build for the device has, this one hasn't, and virtual CUDA doesn't make up for."""
+
+
 def refuse(what: str, instead: str = "run this part on a real GPU, or outside virtual_cuda()") -> NoReturn:
     """Raises `VirtualCudaUnsupportedError`."""
-    raise VirtualCudaUnsupportedError(f"devlint: virtual CUDA does not support {what}; {instead}")
+    raise VirtualCudaUnsupportedError(f"devlint: virtual {accelerator.kind.upper()} does not support {what}; {instead}")
+
+
+def called() -> str:
+    """The function of torch that the program called, of those that run now: `torch.distributed.fsdp.fully_shard`."""
+    frame: Any = sys._getframe(1)
+    found = "this"
+    while frame is not None:
+        module, name = frame.f_globals.get("__name__", ""), frame.f_code.co_name
+        if module.startswith("torch.") and hasattr(sys.modules.get(module), name):
+            found = f"{module}.{name}"
+        elif not module.startswith(("torch", "devlint.runtime", "contextlib", "functools")):
+            break
+        frame = frame.f_back
+    return found
+
+
+# What PyTorch's own parts say when they meet a build without CUDA, or a tensor that isn't what it seems. Where such an error
+# comes out of a call, it says something about virtual CUDA, not about the program.
+_LEAKS = re.compile(
+    r"not linked with support for|Cannot access accelerator|[Ii]nvalid python storage|Cannot access (storage|data pointer) of"
+    r"|Could not run 'aten::.*from the 'CPU' backend|compiled without CUDA|not compiled with CUDA|without ATen_cuda|No such operator|arguments from the 'CUDA' backend"
+    r"|backends? 'CPU'.*functorch|\b\w+_cpu\b.* not implemented for|not implemented for '\w+'|DeviceGuardImpl|doesn't have storage"
+)
+_OUT_OF_MEMORY = re.compile(r"DefaultCPUAllocator.*you tried to allocate (\d+) bytes", re.DOTALL)
+
+
+def translated(error: BaseException, func: Any) -> BaseException:
+    """An error as the user should see it: itself, `OutOfMemoryError`, or the refusal of a call that virtual CUDA can't do."""
+    if isinstance(error, VirtualCudaUnsupportedError) or getattr(error, "_devlint_ours", False):
+        return error
+    text = str(error)
+    full = _OUT_OF_MEMORY.search(text)
+    if full is not None:
+        return out_of_memory(int(full[1]))
+    if _LEAKS.search(text) is None or (accelerator.kind != "cuda" and "compiled with CUDA" in text):
+        return error
+    name = torch.overrides.resolve_name(func) or getattr(func, "__qualname__", None) or str(func)
+    return VirtualCudaUnsupportedError(
+        f"devlint: virtual {accelerator.kind.upper()} does not support this call of {name} (PyTorch says: {text.splitlines()[0]}); run this part "
+        "on a real GPU, or outside virtual_cuda(), and tell devlint's maintainers of it with this line"
+    )
+
+
+def out_of_memory(asked: int, index: int = 0, total: int | None = None, held: int = 0) -> RuntimeError:
+    """What CUDA says when a device is full."""
+    free = "" if total is None else (
+        f" GPU {index} has a total capacity of {total / 2**30:.2f} GiB of which {(total - held) / 2**30:.2f} GiB is free."
+    )  # fmt: skip
+    return torch.OutOfMemoryError(
+        f"{accelerator.kind.upper()} out of memory. Tried to allocate {asked / 2**30:.2f} GiB.{free}"
+    )
 
 
 def invalid_ordinal() -> RuntimeError:
@@ -53,17 +111,24 @@ def argument_elsewhere(
     if not compat.NAMES_ARGUMENT_ELSEWHERE:
         return RuntimeError(
             f"Expected all tensors to be on the same device, but found at least two devices, {common} and {place}! "
-            f"(when checking argument for argument {argument} in method wrapper_CUDA_{operator})"
+            f"(when checking argument for argument {argument} in method wrapper_{accelerator.kind.upper()}_{operator})"
         )
     return RuntimeError(
         f"Expected all tensors to be on the same device, but got {argument} is on {place}, different from other "
-        f"tensors on {common} (when checking argument in method wrapper_CUDA_{operator})"
+        f"tensors on {common} (when checking argument in method wrapper_{accelerator.kind.upper()}_{operator})"
     )
 
 
 def mask_elsewhere(mask: torch.device | str, place: torch.device | str) -> RuntimeError:
     """What `masked_fill_` says (masked_fill__cuda in ATen/native/cuda/IndexKernel.cpp)."""
     return RuntimeError(f"expected self and mask to be on the same device, but got mask on {mask} and self on {place}")
+
+
+def number_refused(operator: str, argument: str) -> RuntimeError:
+    """What a CUDA kernel says to a 0-dim host tensor that its TensorIterator took."""
+    return RuntimeError(
+        f"CPU Scalar support for {argument} argument is not supported when calling {operator} on CUDA tensors."
+    )
 
 
 def too_many_numbers() -> RuntimeError:
@@ -75,7 +140,7 @@ def device_type_elsewhere(expected: str, found: str, function: str) -> RuntimeEr
     """The text of at::checkDeviceType."""
     return RuntimeError(
         f"Expected tensor to have {expected} DeviceType, but got tensor with {found} DeviceType "
-        f"(while checking arguments for {function}())"
+        f"(while checking arguments for {function})"
     )
 
 

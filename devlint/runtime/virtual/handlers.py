@@ -9,10 +9,11 @@ from typing import Any
 
 import torch
 
-from devlint.runtime.places import HOST, place_of
-from devlint.runtime.virtual import engine
+from devlint.runtime.places import HOST, PINNED, accelerator, place_of
+from devlint.runtime.virtual import engine, storages, subclasses
 from devlint.runtime.virtual.engine import HANDLERS, MIXED, PASS, UNSEEN, common_place, run, tag
 from devlint.runtime.virtual.errors import not_numpy, refuse
+from devlint.runtime.virtual.random import DefaultGenerator
 from devlint.runtime.virtual.state import machine
 
 Tensor = torch.Tensor
@@ -21,12 +22,34 @@ Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
 
 
-def check_generator(generator: Any, place: torch.device | None) -> None:
-    """Raises RuntimeError, as CUDA's kernels do, for a generator of another device type than the tensor's."""
+def usable_generator(func: Any, generator: Any, place: torch.device | None) -> Any:
+    """The generator that a C function is given. Raises RuntimeError, as CUDA's kernels do, for one of another device."""
     __tracebackhide__ = True
-    wanted = "cuda" if place is not None else "cpu"
-    if generator is not None and generator.device.type != wanted:
+    wanted = "cpu" if place is None else place.type
+    if generator.device.type != wanted:
         raise RuntimeError(f"Expected a '{wanted}' device type for generator but found '{generator.device.type}'")
+    if func is torch.randperm and place is not None and generator.device != place:  # the one kernel that looks
+        raise RuntimeError(f"Expected a '{place}' generator device but found '{generator.device}'")
+    return torch.default_generator if type(generator) is DefaultGenerator else generator
+
+
+def pin(tensor: Tensor) -> None:
+    """Makes a host tensor's memory, and with it all its views, page-locked."""
+    tensor.untyped_storage()._devlint_pinned = True  # type: ignore[attr-defined]
+
+
+def _pinned(tensor: Tensor) -> bool:
+    return tensor.layout is torch.strided and hasattr(tensor.untyped_storage(), PINNED)
+
+
+def _check_dtype(place: torch.device | None, result: Any) -> None:
+    """Metal knows no double precision. Raises TypeError, as MPS does."""
+    __tracebackhide__ = True
+    if place is not None and place.type == "mps" and isinstance(result, Tensor) and result.dtype is torch.float64:
+        raise TypeError(
+            "Cannot convert a MPS Tensor to float64 dtype as the MPS framework doesn't support float64. "
+            "Please use float32 instead."
+        )
 
 
 def run_with_device(func: Any, args: Args, kwargs: Kwargs) -> Any:
@@ -42,14 +65,16 @@ def run_with_device(func: Any, args: Args, kwargs: Kwargs) -> Any:
             kwargs["device"] = HOST
     elif source is MIXED:
         return engine.run_mixed(func, args, kwargs)
-    check_generator(kwargs.get("generator"), place)
+    if kwargs.get("generator") is not None:
+        kwargs["generator"] = usable_generator(func, kwargs["generator"], place)
     result = func(*args, **kwargs)
+    _check_dtype(place, result)
     if place is None and isinstance(result, Tensor) and result._devlint_place is not None:  # type: ignore[attr-defined]
         return result  # a default device context beneath has placed it
     if pinned:
         if place is not None:
             raise RuntimeError("Only dense CPU tensors can be pinned")
-        result._devlint_pinned = True
+        pin(result)
     return tag(result, place)
 
 
@@ -62,21 +87,40 @@ def _copy_from_data(func: Any, args: Args, kwargs: Kwargs) -> Any:
     if isinstance(data, Tensor) and func is not torch.tensor:
         moved = move(data, kwargs.get("device"), kwargs.get("dtype"))
         return moved.clone() if kwargs.get("copy") and moved is data else moved
+    if isinstance(data, torch.TypedStorage | torch.UntypedStorage):
+        place = storages.place_of_storage(data)
+        if place.type == accelerator.kind:
+            args, kwargs = (storages.on_the_host(data), *args[1:]), {"device": place, **kwargs}
     if kwargs.get("device") is None:
         pinned = kwargs.get("pin_memory")
         result = func(*args, **{key: value for key, value in kwargs.items() if key != "pin_memory"})
         if result._devlint_place is None:
             result._devlint_place = data._devlint_place if isinstance(data, Tensor) else None  # type: ignore[attr-defined]
             if pinned:
-                result._devlint_pinned = True
+                pin(result)
         return result
-    return run_with_device(func, args, kwargs)
+    result = run_with_device(func, args, kwargs)
+    if func is torch.tensor or isinstance(data, list | tuple) or result._devlint_place is None:
+        return result
+    # The memory is the array's still, and a device has its own.
+    copy = result.detach().clone().requires_grad_(result.requires_grad)
+    return tag(copy, result._devlint_place)
 
 
 def _device(func: Any, args: Args, kwargs: Kwargs) -> Any:
-    """`torch.device(1)`: a number alone is the accelerator's."""
-    if len(args) == 1 and isinstance(args[0], int) and not kwargs:
-        return func("cuda", args[0])
+    """`torch.device(1)`, `torch.device(device=1)`: a number alone is the accelerator's."""
+    number = args[0] if args else kwargs.get("device")
+    if isinstance(number, int) and len(args) + len(kwargs) == 1:
+        return func(accelerator.kind, number)
+    return func(*args, **kwargs)
+
+
+def _parse_to(func: Any, args: Args, kwargs: Kwargs) -> Any:
+    """The arguments of `module.to`: for a number alone, PyTorch would look for this build's accelerator."""
+    if args and type(args[0]) is int:
+        args = (torch.device(accelerator.kind, args[0]), *args[1:])
+    elif type(kwargs.get("device")) is int:
+        kwargs = {**kwargs, "device": torch.device(accelerator.kind, kwargs["device"])}
     return func(*args, **kwargs)
 
 
@@ -90,11 +134,17 @@ def move(tensor: Tensor, device: Any, dtype: torch.dtype | None = None, **option
         real = HOST if target is not None else torch.device(device)
     if dtype is None:
         dtype = tensor.dtype
+    if dtype is torch.float64 and target is not None:
+        _check_dtype(target, torch.empty(0, dtype=dtype))
     if real is not None and real.type not in ("cpu", "meta"):
-        refuse(f"moving to {real} (only the host and virtual CUDA devices exist here)")
+        refuse(f"moving to {real} (only the host and virtual {accelerator.kind} devices exist here)")
     if target is not here and (real is None or real.type == "cpu") and tensor.device.type != "meta":
         options["copy"] = True
-    result = tensor.to(device=real, dtype=dtype, **options) if real is not None else tensor.to(dtype, **options)
+    if subclasses.is_wrapper(tensor):
+        with subclasses.at(target):
+            result = tensor.to(device=real, dtype=dtype, **options)
+    else:
+        result = tensor.to(device=real, dtype=dtype, **options) if real is not None else tensor.to(dtype, **options)
     if result is not tensor:
         result._devlint_place = target  # type: ignore[attr-defined]
     return result
@@ -121,22 +171,26 @@ def _to(func: Any, args: Args, kwargs: Kwargs) -> Any:
     return move(tensor, device, dtype, **dict(zip(names, rest, strict=False)), **kwargs)
 
 
-def _cuda(func: Any, args: Args, kwargs: Kwargs) -> Any:
-    names = ("device", "non_blocking", "memory_format")
-    options = {**dict(zip(names, args[1:], strict=False)), **kwargs}
-    device = options.pop("device", None)
-    if device is None:
-        device = "cuda"
-    elif not isinstance(device, int) and torch.device(device).type != "cuda":
-        raise RuntimeError(f"Invalid device, must be cuda device, got {device}")
-    return move(args[0], device, **options)
+def _move_to(kind: str) -> engine.Handler:
+    """`tensor.cuda()` and `tensor.xpu()`."""
+
+    def handler(func: Any, args: Args, kwargs: Kwargs) -> Any:
+        if accelerator.kind != kind:
+            return func(*args, **kwargs)  # torch says what it says on a machine without
+        names = ("device", "non_blocking", "memory_format")
+        options = {**dict(zip(names, args[1:], strict=False)), **kwargs}
+        device = options.pop("device", None)
+        if device is None:
+            device = kind
+        elif not isinstance(device, int) and torch.device(device).type != kind:
+            raise RuntimeError(f"Invalid device, must be {kind} device, got {device}")
+        return move(args[0], device, **options)
+
+    return handler
 
 
 def _cpu(func: Any, args: Args, kwargs: Kwargs) -> Any:
     return move(args[0], HOST, **kwargs)
-
-
-_CUDA_TYPE = "torch.cuda."
 
 
 def _type(func: Any, args: Args, kwargs: Kwargs) -> Any:
@@ -146,14 +200,20 @@ def _type(func: Any, args: Args, kwargs: Kwargs) -> Any:
     place = tensor._devlint_place
     if wanted is None:
         name = func(tensor)
-        return name.replace("torch.", _CUDA_TYPE, 1) if place is not None else name
+        return name.replace("torch.", f"torch.{place.type}.", 1) if place is not None else name
     if isinstance(wanted, type):
         wanted = f"{wanted.__module__}.{wanted.__name__}"
     if isinstance(wanted, str):
-        on_gpu = wanted.startswith(_CUDA_TYPE)
-        dtype = torch.empty(0).type(wanted.replace(_CUDA_TYPE, "torch.", 1)).dtype
-        return move(tensor, ("cuda" if place is None else place) if on_gpu else HOST, dtype)
+        prefix = f"torch.{accelerator.kind}."
+        dtype = torch.empty(0).type(wanted.replace(prefix, "torch.", 1)).dtype
+        return move(tensor, (place or accelerator.kind) if wanted.startswith(prefix) else HOST, dtype)
     return move(tensor, None, wanted)
+
+
+def _double(func: Any, args: Args, kwargs: Kwargs) -> Any:
+    result = run(func, args, kwargs)
+    _check_dtype(args[0]._devlint_place, result)
+    return result
 
 
 def _type_as(func: Any, args: Args, kwargs: Kwargs) -> Any:
@@ -169,6 +229,8 @@ def _numpy(func: Any, args: Args, kwargs: Kwargs) -> Any:
         if tensor.requires_grad:
             return func(tensor)  # PyTorch looks at requires_grad first
         raise not_numpy(place)
+    if place is not None:
+        return func(tensor.detach().clone(), *args[1:], **kwargs)  # a copy on the host
     return func(*args, **kwargs)
 
 
@@ -200,14 +262,6 @@ def _set_grad(func: Any, args: Args, kwargs: Kwargs) -> Any:
     return func(tensor, value)
 
 
-def _set_(func: Any, args: Args, kwargs: Kwargs) -> Any:
-    source = args[1] if len(args) > 1 else kwargs.get("source")
-    result = func(*args, **kwargs)
-    if source is not None:
-        result._devlint_place = getattr(source, "_devlint_place", None)
-    return result
-
-
 def _untyped_storage(func: Any, args: Args, kwargs: Kwargs) -> Any:
     storage = func(*args)
     storage._devlint_place = args[0]._devlint_place
@@ -218,17 +272,15 @@ def _pin_memory(func: Any, args: Args, kwargs: Kwargs) -> Any:
     tensor = args[0]
     if tensor._devlint_place is not None:
         raise RuntimeError(f"cannot pin '{_type(Base.type, (tensor,), {})}' only dense CPU tensors can be pinned")
-    pinned = tensor if getattr(tensor, "_devlint_pinned", False) else tensor.clone()
-    pinned._devlint_pinned = True
+    if _pinned(tensor):
+        return tensor
+    pinned = tensor.clone()
+    pin(pinned)
     return pinned
 
 
 def _is_pinned(func: Any, args: Args, kwargs: Kwargs) -> Any:
-    return bool(getattr(args[0], "_devlint_pinned", False))
-
-
-def _is_shared(func: Any, args: Args, kwargs: Kwargs) -> Any:
-    return True if args[0]._devlint_place is not None else func(*args)
+    return args[0]._devlint_place is None and _pinned(args[0])
 
 
 def _get_device(func: Any, args: Args, kwargs: Kwargs) -> Any:
@@ -300,18 +352,20 @@ HANDLERS.update(
         torch.as_tensor: _copy_from_data,
         torch.asarray: _copy_from_data,
         torch.device: _device,
+        torch._C._nn._parse_to: _parse_to,
         Base.to: _to,
-        Base.cuda: _cuda,
+        Base.cuda: _move_to("cuda"),
+        Base.xpu: _move_to("xpu"),
         Base.cpu: _cpu,
         Base.type: _type,
         Base.type_as: _type_as,
+        Base.double: _double,
         Base.numpy: _numpy,
         Base.copy_: _copy_,
         Base.data.__set__: _set_data,
         Base.grad.__get__: _get_grad,
         Base.grad.__set__: _set_grad,
         Base._grad.__get__: _get_grad,
-        Base.set_: _set_,
         Base.untyped_storage: _untyped_storage,
         Base.pin_memory: _pin_memory,
         Base.is_pinned: _is_pinned,
@@ -326,7 +380,8 @@ HANDLERS.update(
         torch.tensor_split: _tensor_split,
         Base.tensor_split: _tensor_split,
         torch._pad_packed_sequence: _allow_host(1),
-        torch.ctc_loss: _allow_host(2, 3),  # the lengths
+        torch.ctc_loss: _allow_host(1, 2, 3),  # targets and lengths go where they are needed
+        torch._shape_as_tensor: _pass,  # a host tensor, whatever it is given
         torch._foreach_copy_: lambda func, args, kwargs: func(*args, **kwargs),
     }
 )
@@ -338,7 +393,6 @@ _PLAIN_GETTERS = [
     "ndim",
     "requires_grad",
     "is_leaf",
-    "grad_fn",
     "output_nr",
     "_version",
     "names",
@@ -418,5 +472,4 @@ for _name in _PLAIN_METHODS:
         PASS.add(getattr(Base, _name))
 PASS.update({torch.is_floating_point, torch.is_complex, torch.numel, torch.result_type, torch.is_nonzero})
 PASS.add(torch._has_compatible_shallow_copy_type)
-PASS.add(torch._C._nn._parse_to)  # reads the arguments of Module.to
 PASS.update({torch.is_same_size, Base.device.__get__, Base.is_cpu.__get__})

@@ -1,4 +1,4 @@
-"""DataParallel's copies between devices, what optimizers group by, and process groups of one machine."""
+"""DataParallel's copies between devices, and what optimizers group by."""
 
 from __future__ import annotations
 
@@ -63,27 +63,6 @@ def _group_by_place(tensor_lists: Any, with_indices: bool = False) -> Any:
     return groups
 
 
-def _process_groups(patches: Patches) -> None:
-    """`nccl` means gloo here: collectives run on the host data of virtual tensors."""
-    import torch.distributed as dist
-
-    if not dist.is_available():
-        return
-    from torch.distributed import distributed_c10d
-
-    init = distributed_c10d.init_process_group
-
-    def init_process_group(backend: str | None = None, *args: Any, **kwargs: Any) -> None:
-        if backend is not None:
-            backend = "gloo" if "nccl" in str(backend).lower() else backend
-        kwargs.pop("device_id", None)
-        init(backend, *args, **kwargs)
-
-    for module in (dist, distributed_c10d):
-        patches.set(module, "init_process_group", init_process_group)
-        patches.set(module, "is_nccl_available", lambda: True)
-
-
 def install(patches: Patches) -> None:
     """Puts these in place of torch's."""
     patches.set(torch._C, "_broadcast", _broadcast)
@@ -91,4 +70,3 @@ def install(patches: Patches) -> None:
     patches.set(torch._C, "_scatter", _scatter)
     patches.set(torch._C, "_gather", _gather)
     patches.set(torch._C, "_group_tensors_by_device_and_dtype", _group_by_place)
-    _process_groups(patches)

@@ -6,12 +6,12 @@ under virtual CUDA as on the CPU. (Real CUDA has a stream of its own for each de
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
 
-from devlint.runtime.places import HOST
+from devlint.runtime.places import HOST, accelerator, virtual_place
 from devlint.runtime.virtual.patching import Patches
 from devlint.runtime.virtual.state import machine
 
@@ -57,12 +57,12 @@ def _rebuild(device: str, state: torch.Tensor) -> Any:
     return generator
 
 
-def _get_state(device: Any = "cuda") -> torch.Tensor:
+def _get_state(device: Any = None) -> torch.Tensor:
     machine.index(device)
     return torch.default_generator.get_state()
 
 
-def _set_state(new_state: torch.Tensor, device: Any = "cuda") -> None:
+def _set_state(new_state: torch.Tensor, device: Any = None) -> None:
     machine.index(device)
     torch.default_generator.set_state(new_state)
 
@@ -80,19 +80,33 @@ def _seed() -> None:
     torch.default_generator.seed()
 
 
-class _DefaultGenerators:
-    """`torch.cuda.default_generators`: the host's, for every device."""
+class DefaultGenerator(Generator):
+    """A device's default generator: the host's, which C functions are given in its place."""
+
+
+def _of_the_host(name: str) -> Any:
+    return lambda generator, *args: getattr(torch.default_generator, name)(*args)
+
+
+for _name in ("get_state", "set_state", "manual_seed", "seed", "initial_seed"):
+    setattr(DefaultGenerator, _name, _of_the_host(_name))
+
+
+class _DefaultGenerators(Sequence[Any]):
+    """`torch.cuda.default_generators`: one for each device."""
 
     def __len__(self) -> int:
         return machine.visible()
 
-    def __getitem__(self, index: int) -> Any:
-        return torch.default_generator
+    def __getitem__(self, index: Any) -> Any:
+        found = range(len(self))[index]
+        return [self[i] for i in found] if isinstance(index, slice) else DefaultGenerator(virtual_place(found))
 
 
 def install(patches: Patches) -> None:
     """Puts these in place of torch's."""
     patches.set(torch, "Generator", Generator)
+    module: Any = getattr(torch, accelerator.kind)
     functions: dict[str, Any] = {
         "get_rng_state": _get_state,
         "get_rng_state_all": lambda: [_get_state(i) for i in range(machine.visible())],
@@ -104,7 +118,9 @@ def install(patches: Patches) -> None:
         "seed_all": _seed,
         "initial_seed": lambda: torch.default_generator.initial_seed(),
     }
+    homes = [module, getattr(module, "random", module)]
     for name, function in functions.items():
-        patches.set(torch.cuda, name, function)
-        patches.set(torch.cuda.random, name, function)
-    patches.set(torch.cuda, "default_generators", _DefaultGenerators())
+        for home in homes:
+            if hasattr(home, name):
+                patches.set(home, name, function)
+    patches.set(module, "default_generators", _DefaultGenerators())

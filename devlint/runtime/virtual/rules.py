@@ -13,6 +13,7 @@ The call runs on host data under a dispatch mode, so that each ATen operator ins
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,18 +21,20 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from devlint.runtime.places import HOST, is_accelerated, place_of, tensors_in
-from devlint.runtime.virtual import engine
+from devlint.runtime.virtual import engine, subclasses
 from devlint.runtime.virtual.device_checks import (
     BOUND_ARGUMENTS,
     CHECKED_ITERATORS,
     NO_NUMBERS,
     ONE_NUMBER,
+    REFUSED_NUMBERS,
     UNTAGGED_ITERATORS,
 )
 from devlint.runtime.virtual.errors import (
     argument_elsewhere,
     device_type_elsewhere,
     mask_elsewhere,
+    number_refused,
     too_many_numbers,
     two_devices,
 )
@@ -95,7 +98,7 @@ def result_place(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> to
     pointwise |= torch.Tag.pointwise in func.tags and base not in CHECKED_ITERATORS
     takes_numbers = pointwise and base not in NO_NUMBERS
     bound: list[tuple[Any, torch.Tensor, torch.device]] = []
-    numbers = 0
+    numbers: list[str] = []
     for argument, tensor in operands:
         place = place_of(tensor)
         if base in _MOVED_INDICES and _is_index_list(argument):
@@ -106,7 +109,7 @@ def result_place(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> to
             if _is_index_list(argument) or (base, argument.name) in HOST_ARGUMENTS:
                 continue
             if tensor.dim() == 0 and takes_numbers and (base, argument.name) not in BOUND_ARGUMENTS:
-                numbers += 1
+                numbers.append(argument.name)
                 continue
         bound.append((argument, tensor, place))
     if not bound:
@@ -116,8 +119,11 @@ def result_place(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> to
     for argument, _, place in bound[1:]:
         if place != common:
             raise _mismatch(base, pointwise, argument.name, place, common, bound)
-    if numbers > 1 and base in ONE_NUMBER and common != HOST:
+    if len(numbers) > 1 and base in ONE_NUMBER and common != HOST:
         raise too_many_numbers()
+    for number in numbers:  # by the kernel, after the iterator
+        if (base.rstrip("_"), number) in REFUSED_NUMBERS and common != HOST:
+            raise number_refused(base.rstrip("_"), number)
     return bound[0][1]._devlint_place  # type: ignore[attr-defined,no-any-return]
 
 
@@ -135,7 +141,7 @@ def _check_index(base: str, bound: list[tuple[Any, torch.Tensor, torch.device]])
 
 def _type_name(tensor: torch.Tensor) -> str:
     text = str(tensor.type())
-    return text.replace("torch.", "torch.cuda.", 1) if place_of(tensor).type == "cuda" else text
+    return text if place_of(tensor) == HOST else text.replace("torch.", f"torch.{place_of(tensor).type}.", 1)
 
 
 def _mismatch(
@@ -157,6 +163,15 @@ def _mismatch(
         found = sorted({common, place}, key=lambda device: not is_accelerated(device))
         return two_devices(found[0], found[1])
     return argument_elsewhere(argument, place, common, base)
+
+
+def storage_address(tensor: torch.Tensor) -> int:
+    """Where a tensor's memory is; what functorch has wrapped is unwrapped. 0 where it has none, or one of many."""
+    while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        tensor = torch._C._functorch.get_unwrapped(tensor)
+    if tensor.layout is not torch.strided or subclasses.is_wrapper(tensor):
+        return 0
+    return tensor.untyped_storage().data_ptr()
 
 
 _COMPOSITE = ("CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional")
@@ -185,16 +200,16 @@ class _DeviceRules(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def remember(self, value: Any) -> None:
         for tensor in tensors_in(value):
-            if tensor.layout is torch.strided:
+            address = storage_address(tensor)
+            if address:
                 self.kept.append(tensor)
-                self.by_storage[tensor.untyped_storage().data_ptr()] = tensor._devlint_place  # type: ignore[attr-defined]
+                self.by_storage[address] = tensor._devlint_place  # type: ignore[attr-defined]
 
     def _place_strangers(self, operands: list[torch.Tensor]) -> None:
         """Tensors that C++ made out of our sight (`at::tensor(lengths, options)`) are where it makes its others."""
         for tensor in operands:
-            if place_of(tensor) == HOST and tensor.layout is torch.strided:
-                known = tensor.untyped_storage().data_ptr() in self.by_storage
-                tensor._devlint_place = None if known else self.first  # type: ignore[attr-defined]
+            if place_of(tensor) == HOST and (address := storage_address(tensor)):
+                tensor._devlint_place = self.by_storage.get(address, self.first)  # type: ignore[attr-defined]
 
     def _decompose(self, func: Any, key: Any, args: Any, kwargs: Any, operands: list[torch.Tensor]) -> Any:
         __tracebackhide__ = True
@@ -229,7 +244,13 @@ class _DeviceRules(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 _RECURRENT = frozenset({torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu})
-_INNER = frozenset({torch.inner, torch.Tensor.inner})
+# Functions that are written in terms of others, after a look at their operands' device types (at::checkDeviceType).
+_TYPE_CHECKED = {
+    torch.inner: "inner()",
+    torch.Tensor.inner: "inner()",
+    torch.take_along_dim: "torch.take_along_dim():",
+    torch.Tensor.take_along_dim: "torch.take_along_dim():",
+}
 
 
 def _check_recurrent(args: tuple[Any, ...]) -> None:
@@ -253,13 +274,12 @@ def _check_recurrent(args: tuple[Any, ...]) -> None:
                 )
 
 
-def _check_inner(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """`inner` is written in terms of others, after a look at its operands' device types (at::native::inner)."""
+def _check_types(function: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     __tracebackhide__ = True
     types = [place_of(tensor).type for tensor in tensors_in((args, kwargs))]
     for found in types[1:]:
         if found != types[0]:
-            raise device_type_elsewhere(types[0], found, "inner")
+            raise device_type_elsewhere(types[0], found, function)
 
 
 def _with_tensor_value(tensor: Any, index: Any, value: Any) -> tuple[Any, Any, Any]:
@@ -275,13 +295,28 @@ def _with_tensor_value(tensor: Any, index: Any, value: Any) -> tuple[Any, Any, A
     return tensor, index, engine.tag(number, tensor._devlint_place)
 
 
+def _run_with_meta(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """PyTorch's kernels for `meta` take the call, whatever device the others are on: it does as with host tensors."""
+    __tracebackhide__ = True
+    place = next(place for tensor in tensors_in((args, kwargs)) if is_accelerated(place := place_of(tensor)))
+    try:
+        result = func(*args, **kwargs)
+    except RuntimeError as error:
+        raise type(error)(re.sub(r"\bcpu\b", str(place), str(error))) from None
+    for tensor in tensors_in(result):
+        tensor._devlint_place = None if tensor.is_meta else place  # type: ignore[attr-defined]
+    return result
+
+
 def run_mixed(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Runs a call whose operands are at different places; raises what CUDA raises where it can't."""
     __tracebackhide__ = True
+    if any(tensor.is_meta for tensor in tensors_in((args, kwargs))):
+        return _run_with_meta(func, args, kwargs)
     if func in _RECURRENT:
         _check_recurrent(args)
-    elif func in _INNER:
-        _check_inner(args, kwargs)
+    elif func in _TYPE_CHECKED:
+        _check_types(_TYPE_CHECKED[func], args, kwargs)
     elif func is torch.Tensor.__setitem__:
         args = _with_tensor_value(*args)
     first = next(tensors_in((args, kwargs)))._devlint_place  # type: ignore[attr-defined]
@@ -292,8 +327,8 @@ def run_mixed(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         except RuntimeError as error:
             raise error.with_traceback(None)  # noqa: B904 - the same error, without the way through our mode
     for tensor in tensors_in(result):
-        if tensor._devlint_place is None and tensor.layout is torch.strided:  # type: ignore[attr-defined]
-            tensor._devlint_place = rules.by_storage.get(tensor.untyped_storage().data_ptr())  # type: ignore[attr-defined]
+        if tensor._devlint_place is None:  # type: ignore[attr-defined]
+            tensor._devlint_place = rules.by_storage.get(storage_address(tensor))  # type: ignore[attr-defined]
     return result
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from devlint.runtime.places import virtual_place
+from devlint.runtime.places import accelerator, virtual_place
 from devlint.runtime.virtual.errors import bad_fork, invalid_ordinal
 
 VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
@@ -28,17 +28,16 @@ class Machine:
     def __init__(self) -> None:
         self.count = 0
         self.current = _Current()
+        self.uses = 0  # how often a device was named or looked at, ever
         self.used_in: int | None = None  # process that has touched a device, as CUDA's context belongs to one
-        self.peak: dict[int, int] = {}
-        self._environment: str | None = None
+        self.environment: str | None = None
         self._looked = False
         self._chosen: list[Any] | None = None
 
     def switched_on(self) -> None:
         """Notes the environment that the machine starts in: what was set for real GPUs doesn't hide virtual ones."""
         self.used_in = None
-        self.peak.clear()
-        self._environment = os.environ.get(VISIBLE_DEVICES)
+        self.environment = os.environ.get(VISIBLE_DEVICES)
         self._looked = False
 
     def visible(self) -> int:
@@ -50,7 +49,7 @@ class Machine:
 
     def _choice(self) -> list[Any] | None:
         """The devices that the program has chosen by the environment; None where it has chosen nothing."""
-        if os.environ.get(VISIBLE_DEVICES) == self._environment:
+        if os.environ.get(VISIBLE_DEVICES) == self.environment:
             return None
         return list(torch.cuda._parse_visible_devices())
 
@@ -66,6 +65,7 @@ class Machine:
     def touch(self) -> None:
         """Notes the first use of a device; raises as CUDA does in a forked child."""
         pid = os.getpid()
+        self.uses += 1
         self._look()
         if self.used_in is None:
             self.used_in = pid
@@ -82,7 +82,7 @@ class Machine:
         else:
             if not isinstance(device, torch.device):
                 device = torch.device(device)
-            if device.type != "cuda":
+            if device.type != accelerator.kind:
                 return None
             index = device.index
         if index is None:
@@ -98,7 +98,7 @@ class Machine:
             return self.current.index
         place = self.place(device)
         if place is None:
-            raise ValueError(f"Expected a cuda device, but got: {device}")
+            raise ValueError(f"Expected a {accelerator.kind} device, but got: {device}")
         return int(place.index)
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-from devlint.runtime.places import virtual_place
+from devlint.runtime.places import accelerator, virtual_place
+from devlint.runtime.virtual.memory import ledger
 from devlint.runtime.virtual.state import machine
 
 _ids = itertools.count(1)
@@ -40,7 +41,7 @@ class Stream(metaclass=_AsClass):
         self.device_type = 1
         self.stream_id = next(_ids) if stream_id is None else stream_id
         self.priority = priority
-        self._previous: list[Stream] = []
+        self._previous: list[tuple[int, Stream]] = []  # the current device, and this one's stream
 
     @property
     def cuda_stream(self) -> int:
@@ -71,12 +72,14 @@ class Stream(metaclass=_AsClass):
         """Nothing to wait for."""
 
     def __enter__(self) -> Stream:
-        self._previous.append(current_stream(self.device))
+        self._previous.append((machine.current.index, current_stream(self.device)))
         set_stream(self)
         return self
 
     def __exit__(self, *exc: object) -> None:
-        set_stream(self._previous.pop())
+        index, stream = self._previous.pop()
+        set_stream(stream)
+        machine.current.index = index
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -87,7 +90,7 @@ class Stream(metaclass=_AsClass):
         return hash((self.device_index, self.stream_id))
 
     def __repr__(self) -> str:
-        return f"<torch.cuda.Stream device={self.device} cuda_stream={self.stream_id:#x}>"
+        return f"<torch.{self.device.type}.Stream device={self.device} cuda_stream={self.stream_id:#x}>"
 
 
 class Event(metaclass=_AsClass):
@@ -144,6 +147,11 @@ def set_stream(stream: Any) -> None:
         machine.current.index = stream.device_index
 
 
+def set_stream_by_id(stream_id: int, device_index: int, device_type: int) -> None:
+    """What `torch._C` does to make a stream current, by its number."""
+    set_stream(Stream(stream_id=stream_id, device_index=device_index))
+
+
 def data_of(stream: Stream) -> tuple[int, int, int]:
     """What torch._C says of a stream: its own number, its device's, its device's type."""
     return stream.stream_id, stream.device_index, stream.device_type
@@ -152,9 +160,8 @@ def data_of(stream: Stream) -> tuple[int, int, int]:
 class Properties:
     """What `get_device_properties` says of a virtual device: the figures of an ordinary data-centre GPU."""
 
-    name = "devlint virtual CUDA device"
+    name = "devlint virtual device"
     major, minor = 8, 0
-    total_memory = 16 * 2**30
     multi_processor_count = 108
     warp_size = 32
     max_threads_per_multi_processor = 2048
@@ -166,8 +173,13 @@ class Properties:
     L2_cache_size = 40 * 2**20
     is_integrated = 0
     is_multi_gpu_board = 0
-    gcnArchName = "devlint virtual CUDA device"  # noqa: N815 - PyTorch's name
+    gcnArchName = "devlint virtual device"  # noqa: N815 - PyTorch's name
     uuid = "00000000-0000-0000-0000-000000000000"
+
+    @property
+    def total_memory(self) -> int:
+        """Bytes."""
+        return ledger.total
 
     def __repr__(self) -> str:
         return (
@@ -178,6 +190,8 @@ class Properties:
 
 def install(patches: Any) -> None:
     """Puts the classes in place of torch's."""
-    for owner in (torch, torch.cuda, torch.cuda.streams):
-        patches.set(owner, "Stream", Stream)
-        patches.set(owner, "Event", Event)
+    module: Any = getattr(torch, accelerator.kind)
+    for owner in (torch, module, getattr(module, "streams", None)):
+        for name, kind in (("Stream", Stream), ("Event", Event)):
+            if hasattr(owner, name):
+                patches.set(owner, name, kind)

@@ -137,7 +137,9 @@ class _Watcher:
             return
         if "meta" in (source.type, target.type):
             return
-        marked, size = mark(), tensor.numel() * tensor.element_size()
+        with torch._C.DisableTorchFunctionSubclass():  # a lazy parameter would complain
+            size = tensor.numel() * tensor.element_size()
+        marked = mark()
         self.recorder.add("transfer", func, marked, size, (source, target), not asynchronous)
         if _waits_for_copy(tensor, source, target, asynchronous):
             self.recorder.add("sync", func, marked)
@@ -237,7 +239,7 @@ _depth = 0
 def _install() -> None:
     transparency.install(_patches)
     modes.install(_patches)
-    storages.install_clean_pickles(_patches)
+    storages.install_hiding(_patches)
 
 
 class watch_devices:  # noqa: N801 - reads as the function it stands for

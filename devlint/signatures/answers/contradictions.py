@@ -128,8 +128,13 @@ def _pairs(
             same = left is right
             if same and left.kind not in (TUPLE, LIST):
                 continue
-            for a_when, a in _placed(reader, frame, left, need):
-                for b_when, b in _placed(reader, frame, right, need):
+            lefts_placed = list(_placed(reader, frame, left, need))
+            rights_placed = list(_placed(reader, frame, right, need))
+            for a_when, a in lefts_placed:
+                # All alternatives at one place are one, as far as places go.
+                a_when = _whenever(reader, lefts_placed, a.place, a_when)
+                for b_when, b in rights_placed:
+                    b_when = _whenever(reader, rights_placed, b.place, b_when)
                     joint = atoms.both(need.path, atoms.both(a_when, b_when))
                     if not joint or a.place == b.place:
                         continue
@@ -144,6 +149,17 @@ def _pairs(
                         yield told
                         if not is_kept(told.host):
                             return
+
+
+def _whenever(
+    reader: Reader, placed: list[tuple[Condition, Value]], place: Place, condition: Condition
+) -> Condition:
+    """When a value is at a place, whichever of its alternatives that is."""
+    if len(placed) > 1:
+        for other, option in placed:
+            if option.place == place:
+                condition = reader.atoms.either(condition, other)
+    return condition
 
 
 def _placed(reader: Reader, frame: Frame, value: Value, need: Need) -> Iterator[tuple[Condition, Value]]:
@@ -202,6 +218,11 @@ def _apart(
         if atoms.about_devices(a_when) and not atoms.implies(b_path, a_when):
             return None
     open_one = b.place.is_open
+    if open_one and a.kind is MODULE:
+        # Whoever has the module may move it; lists of modules are another rule's.
+        return None
+    if not sure and (is_kept(Operand(host[0], a)) or _is_denied(reader, frame, need, a_when, b)):
+        return None
     if open_one and (need.told_inside or _is_nobodys(reader, frame, need, host[0], a, b)):
         return None
     likely = a.likely or b.likely or open_one or not sure or need.guarded
@@ -219,6 +240,30 @@ def _apart(
     )
 
 
+def _is_denied(reader: Reader, frame: Frame, need: Need, when: Condition, other: Value) -> bool:
+    """Whether a value on the host stands on a way that can't be, or hardly is.
+
+    That an input is None which is a tensor here; that none of several tests came out true, and nothing is said for that;
+    that a condition grew too long to be kept, or is another function's.
+    """
+    paths = frame.tensors | frame.supposed | {p for p in (other.path, other.data) if isinstance(p, tuple)}
+    if other.place.sort == "input":
+        paths = paths | {other.place.name}
+    for clause in when:
+        denied = sum(1 for x in clause if x < 0) > 1 and all(x < 0 for x in clause)
+        absent = False
+        for literal in clause:
+            match reader.atoms.atom(literal).key:
+                case ("none", tuple() as path) if literal > 0:
+                    absent = absent or path in paths
+                case ("forgotten", _) | ("at call", _, _):
+                    # Nobody knows what it hangs on any more.
+                    absent = True
+        if not denied and not absent:
+            return False
+    return True
+
+
 def _is_index(value: Value) -> bool:
     """Whether what indexes has a dimension, as far as is known: of an input that is taken for granted."""
     return value.rank == RANKED or value.kind is BATCH or (value.place.is_open and value.rank != ZERO_DIM)
@@ -234,9 +279,13 @@ def _is_nobodys(reader: Reader, frame: Frame, need: Need, node: ast.expr, host: 
         return True
     name = other.place.name
     cls = frame.reader.class_around(frame)
-    if other.place.sort == "input" and len(name) > 1 and other.kind is not TENSOR and cls is not None:
+    if any(need_.sense == "host" and any(o.place == other.place for _, v in need_.operands for _, o in v.options()) for need_ in frame.needs):
+        # What it meets is handed to NumPy as it is.
+        return True
+    if other.place.sort == "input" and len(name) > 1 and cls is not None:
         me = frame.reader.self_of(frame)
-        if me is not None and me.path == name[:1] and "computed" not in other.tags:
+        known = other.kind is TENSOR and cls.is_module
+        if me is not None and me.path == name[:1] and "computed" not in other.tags and not known:
             # A part of an object of which nothing is known.
             return True
     verdicts = reader.verdicts.get(need.node, [])
@@ -283,7 +332,7 @@ def _may_be_off_host(frame: Frame, value: Value) -> bool:
     if speaks_of_devices(frame.function.text):
         return True
     known = value.kind is TENSOR or (value.path or value.data) in frame.tensors
-    return known and is_measured(frame.source.path, cls.node if cls is not None else None, frame.source.text)
+    return known and is_measured(frame.source.path, frame.source.text)
 
 
 def reader_class(frame: Frame) -> ClassInfo | None:
@@ -293,4 +342,4 @@ def reader_class(frame: Frame) -> ClassInfo | None:
 
 def is_kept(operand: Operand) -> bool:
     """Whether a tensor is a plain attribute, which stays where it was made."""
-    return KEPT in operand.value.tags
+    return KEPT in operand.value.tags or any(s.message.startswith("kept in") for s in operand.trail)

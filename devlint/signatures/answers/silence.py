@@ -12,10 +12,10 @@ _HOST_FUNCTIONS = re.compile(
     r"__init__|__new__|__setstate__|__getitem__|__iter__|__len__|__repr__|__post_init__|_?(?:re)?init(?:_.*|ialize.*)?|reset_parameters|post_init|setup|prepare_data"
     r"|_?(?:load|save|convert|export|dump|read|write|parse|plot|show|visuali[sz]e|collate|preprocess|onnx)(?:_.*)?"
     r"|_?onnx_.*|.*_(?:cpu|np|numpy|host|to_pil|pil|ref|reference|onnx|init|collate|fn_init|export|checkpoint)|.*collate.*|.*(?:numpy|_from_list).*"
-    r"|test_.*|from_.*|get_parser|.*dataset.*|tokenize.*"
+    r"|test_.*|.*bench(?:mark)?.*|upgrade_.*|.*caffe2.*|from_.*|get_parser|.*dataset.*|tokenize.*"
 )  # fmt: skip
 _HOST_CLASSES = re.compile(r".*(?:Dataset|BatchSampler|Collat\w{0,30}|Reader|Loader|Tokenizer|TestCase|Tests?|Config|DataModule)")
-_HOST_FOLDERS = re.compile(r"/(?:tests?|datasets?|preprocess\w*)/")
+_HOST_FOLDERS = re.compile(r"/(?:tests?|datasets?|preprocess\w{0,30}|benchmarks?|export)/")
 
 
 def is_host_code(function: FunctionModel | None) -> bool:
@@ -49,14 +49,12 @@ def speaks_of_devices(text: str) -> bool:
     return _DEVICES.search(text) is not None
 
 
-_MEASURED = re.compile(r"(?i)metric|distribution|loss|scor|explain|interpret|attack")
+_MEASURED = re.compile(r"/(?:metrics?|distributions?|losses)(?:/|\.py|_)|_(?:score|loss|losses|metrics?)\.py")
 
 
-def is_measured(path: str, cls: ast.ClassDef | None, text: str) -> bool:
-    """Whether a file or class is about what models give, and speaks of devices or of distributions."""
-    names = [path.rsplit("/", 2)[-2:], [cls.name] if cls is not None else []]
-    about = any(_MEASURED.search(n) for part in names for n in part)
-    return about and ("device" in text or "distribution" in path)
+def is_measured(path: str, text: str) -> bool:
+    """Whether a file is about what models give, and speaks of devices or of distributions."""
+    return _MEASURED.search(path) is not None and ("device" in text or "/distributions/" in path)
 
 
 _STAND_IN = re.compile(r"(?i).*(?:dummy|example|fake|tracing|warmup).*")

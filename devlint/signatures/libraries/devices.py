@@ -50,6 +50,8 @@ def device_from(frame: Frame, value: Value, node: ast.expr | None = None) -> Val
             return _constant(value)
         case "device":
             return value
+        case "device type":
+            return value.but(kind=DEVICE)
         case "tensor" | "batch":
             return Value(DEVICE, value.place, step=value.step, likely=True)
         case "unknown" | "number":

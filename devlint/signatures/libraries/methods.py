@@ -402,6 +402,9 @@ _ANYBODYS = frozenset({"copy", "get", "index", "count", "pop", "keys", "values",
 def _unknown_method(call: Call, owner: Value, name: str) -> Value:
     """A method of something of which nothing is known: what only tensors have tells what it is."""
     frame = call.frame
+    if "mixed" in owner.tags:
+        # On the host, or where an input is: a sum can't tell.
+        owner = owner.but(place=UNKNOWN_PLACE)
     if name in MOVES:
         return _unknown_move(call, owner, name)
     if name in _TELLING:

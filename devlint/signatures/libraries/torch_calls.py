@@ -90,6 +90,12 @@ def factory(call: Call, name: str) -> Value:
     """A new tensor: where `device=` says, on the host if it says nothing."""
     rank = rank_made(call, name)
     device = named_device(call)
+    out = call.keywords.get("out")
+    if out is not None:
+        return out[1]
+    if name == "torch.normal" and any(v.kind in (TENSOR, UNKNOWN) for _, v in call.given[:2]):
+        given = [v for _, v in call.given[:2] if v.kind in (TENSOR, UNKNOWN)]
+        return mapped(call.frame.reader.together(call.frame, call.node, *given), lambda v: _result(v, ""), call.frame.atoms)
     if device is None and (call.open_ended and (not call.node.args or _has_double_star(call))):
         return Value(TENSOR, UNKNOWN_PLACE, likely=True, rank=rank)
     if device is None and name in _TAKING_DATA:

@@ -126,7 +126,9 @@ def call_module(call: Call, module: Value) -> Value:
     inputs = [v for _, v in pairs]
     if is_loss(name):
         weights = [frame.slot(module, s) for s in (".weight", ".pos_weight")]
-        frame.need("operation", call.node, ast.unparse(call.node.func), *pairs)
+        facts = module_facts(name)
+        compared = [(n, v) for k, n, v in operands_of(call, facts) if k in facts.together] if facts is not None else pairs
+        frame.need("operation", call.node, ast.unparse(call.node.func), *compared)
         for weight in (w for w in weights if w is not None):
             at = mapped(weight, lambda w: Value(MODULE, w.place, data=name, step=w.step, likely=w.likely), frame.atoms)
             for pair in pairs[:1]:

@@ -107,8 +107,9 @@ def call_value(call: Call, callee: Value) -> Value:
     match callee.kind:
         case "reference":
             return _outside(call, callee.data)
-        # Of functions that were put together from several, no more is known than that they are functions.
-        case "function" if callee.data is not None:
+        case "function" | "class" if callee.data is None:
+            return unknown_call(call)
+        case "function":
             function, closure, around = callee.data
             return call_function(call, function, closure=closure, around=around)
         case "method":
@@ -218,7 +219,7 @@ def _is_part_of_module(frame: Frame, callee: Value) -> bool:
 
 
 # Calls whose names say that what they give is on the host, or somewhere else than what they are given.
-_PLACING_NAMES = ("cpu", "numpy", "np", "host", "load", "read", "open", "loader", "dataset", "prepare", "move", "device", "cuda", "gpu", "list", "scatter", "gather")
+_PLACING_NAMES = ("cpu", "numpy", "np", "host", "load", "read", "open", "loader", "dataset", "prepare", "move", "device", "cuda", "gpu", "list", "scatter", "gather", "token", "process", "encode_plus")
 
 
 def unknown_call(call: Call, name: str = "", *, displaces: bool = True) -> Value:

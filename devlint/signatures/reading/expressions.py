@@ -19,6 +19,7 @@ from devlint.signatures.values.values import (
     FUNCTION,
     HOST,
     LIST,
+    MODULES,
     NEVER,
     NOTHING,
     NUMBER,
@@ -154,6 +155,10 @@ def operate(
     in_place: bool = False,
 ) -> Value:
     """An operator between two values."""
+    if in_place and left.kind in MODULES:
+        # `self.layers += [layer]`
+        containers.added(frame, left, [right], spread=True)
+        return left
     if left.kind in (LIST, TUPLE) or right.kind in (LIST, TUPLE):
         return _joined_sequences(frame, node, left, right, in_place=in_place)
     if left.kind is CONSTANT and right.kind is CONSTANT:

@@ -45,6 +45,10 @@ if TYPE_CHECKING:
     from devlint.signatures.reading.reader import Signature
 
 
+# The place that `device=None` names.
+_NOWHERE = Place("unknown", "none")
+
+
 class Instance:
     """What a function's inputs are at one call."""
 
@@ -218,6 +222,8 @@ class Instance:
         return mapped(actual, self._whereabouts, self.frame.atoms)
 
     def _whereabouts(self, value: Value) -> Value:
+        if "mixed" in value.tags:
+            return Value(TENSOR, UNKNOWN_PLACE)
         if value.kind in MODULES:
             return place_of(self.frame, value)
         if value.kind in (TENSOR, BATCH, UNKNOWN, DEVICE, "array"):
@@ -292,6 +298,10 @@ class Instance:
 
 
 def _placed(value: Value, place: Value) -> Value:
+    if place.place == _NOWHERE:
+        # No device: what is made there is made on the host, what was moved there stayed where it was.
+        made = value.step is not None and value.step.message.startswith("created there")
+        place = place.but(place=HOST if made else UNKNOWN_PLACE)
     return value.but(
         place=place.place, step=value.step or place.step if place.step is None else _joined(value, place),
         likely=value.likely or place.likely,
@@ -305,5 +315,5 @@ def _joined(value: Value, place: Value) -> object:
 
 def _told(device: Value) -> Value:
     if device is NONE or device.kind is CONSTANT:
-        return Value(TENSOR, HOST)
+        return Value(TENSOR, _NOWHERE)
     return Value(TENSOR, device.place, likely=device.likely, step=device.step)

@@ -238,7 +238,7 @@ def _same(frame: Frame, a: Value, b: Value) -> Condition | None:
     if b.kind is CONSTANT and b.data is None:
         if a.kind is CONSTANT:
             return TRUE if a.data is None else FALSE
-        if a.kind is UNKNOWN or a.path is not None:
+        if a.path is not None and "computed" not in a.tags:
             return frame.atoms.literal(("none", _token(a)))
         return FALSE
     place = _asked(b)
@@ -404,6 +404,8 @@ def assume(frame: Frame, node: ast.expr, outcome: bool) -> None:
                 assume(frame, value, False)
         case ast.Call(func=ast.Name(id="isinstance"), args=[ast.Name(id=name), types]) if outcome:
             _narrow(frame, name, types)
+        case ast.Call(func=ast.Name(id="isinstance"), args=[ast.Name(id=name), types]):
+            _widen(frame, name, types)
         case ast.Call(args=[ast.Name(id=name)], func=ast.Attribute(attr="is_tensor")) if outcome:
             _become(frame, name, TENSOR)
         case ast.Compare(left=ast.Name(id=name), ops=[ast.Is()], comparators=[ast.Constant(value=None)]) if outcome:
@@ -431,6 +433,14 @@ def _narrow(frame: Frame, name: str, types: ast.expr) -> None:
         kinds = (NUMBER,)
     if kinds:
         _become(frame, name, kinds[0])
+
+
+def _widen(frame: Frame, name: str, types: ast.expr) -> None:
+    """`isinstance(name, T)` came out false: it isn't a tensor, if that was asked."""
+    named = _types(frame, evaluate(frame, types))
+    known = frame.get(name)
+    if known is not None and any(t.kind is REFERENCE and TENSOR in _TYPES.get(t.data, ()) for t in named):
+        frame.env[name] = mapped(known, lambda v: Value(NUMBER) if v.kind is UNKNOWN else v, frame.atoms)
 
 
 def _become(frame: Frame, name: str, kind: str) -> None:

@@ -1,0 +1,191 @@
+"""Processes that a run starts: spawned, by torchrun, by subprocess. Each is virtual as its parent is."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import torch.multiprocessing as mp
+from torch.utils.data import DataLoader, Dataset
+
+from devlint.runtime import virtual_cuda
+
+ROOT = Path(__file__).parents[2]
+TELL = "import torch; print(torch.cuda.device_count(), torch.ones(1).cuda(1).device)"
+
+
+def python(*arguments, folder=ROOT, **environment):
+    """What a fresh Python prints, in this process's environment."""
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        capture_output=True,
+        text=True,
+        env=os.environ | environment,
+        cwd=folder,
+        check=False,
+    )
+    return (done.stdout + done.stderr).strip()
+
+
+def test_subprocesses():
+    before = {name: os.environ.get(name) for name in ("PYTHONPATH", "DEVLINT_CHILDREN")}
+    with virtual_cuda(2):
+        assert python("-c", TELL) == "2 cuda:1"
+        with virtual_cuda(3):
+            assert python("-c", "import torch; print(torch.cuda.device_count())") == "3"
+        assert python("-c", TELL) == "2 cuda:1"
+        grandchild = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {TELL!r}])"
+        assert python("-c", grandchild) == "2 cuda:1"
+    assert {name: os.environ.get(name) for name in before} == before
+    if not torch.cuda.is_available():
+        assert python("-c", "import torch; print(torch.cuda.device_count())") == "0"
+
+
+def test_torch_is_not_imported_for_them():
+    with virtual_cuda():
+        assert python("-c", "import sys; print('torch' in sys.modules, 'devlint' in sys.modules)") == "False False"
+        assert python("-c", "import sys; print([p for p in sys.path if p.endswith('start')])") == "[]"
+
+
+def test_isolated_ones_are_not_reached():
+    if torch.cuda.is_available():
+        pytest.skip("has a GPU")
+    with virtual_cuda():
+        for option in ("-I", "-E"):
+            assert python(option, "-c", "import torch; print(torch.cuda.is_available())") == "False"
+
+
+def test_the_next_sitecustomize_is_run(tmp_path):
+    (tmp_path / "sitecustomize.py").write_text("import sys; sys.mine = __file__")
+    with virtual_cuda():
+        path = os.pathsep.join([os.environ["PYTHONPATH"], str(tmp_path)])
+        shown = python("-c", "import sys, sitecustomize; print(sys.mine == sitecustomize.__file__)", PYTHONPATH=path)
+        assert shown == "True"
+
+
+def test_what_the_program_hides_stays_hidden():
+    with virtual_cuda(2):
+        assert python("-c", "import torch; print(torch.cuda.device_count())", CUDA_VISIBLE_DEVICES="1") == "1"
+
+
+def test_a_child_without_devlint_is_told_and_goes_on(tmp_path):
+    (tmp_path / "devlint").mkdir()
+    (tmp_path / "devlint/__init__.py").touch()
+    with virtual_cuda():
+        path = os.pathsep.join([os.environ["PYTHONPATH"], str(tmp_path)])
+        shown = python("-c", "import torch; print(torch.ones(1).item())", folder=tmp_path, PYTHONPATH=path)
+    assert shown.startswith("1.0\ndevlint: virtual CUDA can't be switched on in this process: ModuleNotFoundError")
+
+
+def report(rank, folder):
+    torch.cuda.set_device(rank)
+    (folder / str(rank)).write_text(str(torch.ones(1, device="cuda").device))
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_multiprocessing(method, tmp_path):
+    with virtual_cuda(2):
+        mp.start_processes(report, (tmp_path,), nprocs=2, start_method=method)
+    assert [(tmp_path / str(rank)).read_text() for rank in range(2)] == ["cuda:0", "cuda:1"]
+
+
+class Places(Dataset):
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, index):
+        return torch.tensor([torch.cuda.device_count(), int(torch.ones(1).cuda().is_cuda)])
+
+
+def test_spawned_data_loaders():
+    with virtual_cuda(3):
+        loader = DataLoader(Places(), num_workers=1, multiprocessing_context="spawn")
+        assert [batch.tolist() for batch in loader] == [[[3, 1]], [[3, 1]]]
+
+
+RANKS = """
+import os, sys
+import torch, torch.distributed as dist
+from torch import nn
+
+def main():
+    rank = int(os.environ["LOCAL_RANK"])
+    torch.cuda.set_device(rank)
+    dist.init_process_group("nccl")
+    assert dist.get_backend() == "nccl"
+    device = torch.device("cuda", rank)
+    torch.manual_seed(rank)
+    model = nn.Linear(3, 2).to(rank)
+    WRAP
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for step in range(2):
+        x, target = torch.randn(4, 3, device=device), torch.randn(4, 2)
+        MOVE
+        loss = (model(x) - target).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    total = torch.full((1,), float(rank), device=device)
+    dist.all_reduce(total)
+    objects = [None, None]
+    dist.all_gather_object(objects, rank)
+    gathered = [torch.zeros(1, device=device) for _ in range(2)]
+    dist.all_gather(gathered, model(torch.ones(1, 3)).detach().sum().reshape(1))  # one model on both
+    print(f"rank {rank} {device} {total.item()} {objects} {gathered[0].equal(gathered[1])}\\n", end="", flush=True)
+    dist.destroy_process_group()
+
+if __name__ == "__main__":
+    main()
+"""
+DDP = "model = nn.parallel.DistributedDataParallel(model, device_ids=[rank])"
+FSDP = "from torch.distributed.fsdp import FullyShardedDataParallel; model = FullyShardedDataParallel(model, device_id=rank)"
+FSDP2 = "from torch.distributed.fsdp import fully_shard; fully_shard(model)"
+
+
+def clean_environment():
+    return {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR", "LANG") if name in os.environ}
+
+
+def devlint_run(script, *arguments, before=("-m", "torch.distributed.run", "--nproc-per-node", "2")):
+    done = subprocess.run(
+        [sys.executable, "-m", "devlint", "run", "--virtual-cuda", "2", *before, str(script), *arguments],
+        capture_output=True,
+        text=True,
+        env=clean_environment(),
+        cwd=ROOT,
+        check=False,
+        timeout=300,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def two_ranks(tmp_path, wrap, move="target = target.cuda()"):
+    script = tmp_path / "train.py"
+    script.write_text(RANKS.replace("WRAP", wrap).replace("MOVE", move))
+    return devlint_run(script)
+
+
+@pytest.mark.parametrize("wrap", [DDP, FSDP], ids=["ddp", "fsdp"])
+def test_torchrun(tmp_path, wrap):
+    code, out, err = two_ranks(tmp_path, wrap)
+    assert code == 0, err
+    assert sorted(out.split("\n"))[-2:] == [f"rank {rank} cuda:{rank} 1.0 [0, 1] True" for rank in range(2)]
+
+
+def test_a_dropped_move_in_a_child_is_explained(tmp_path):
+    code, _, err = two_ranks(tmp_path, DDP, "target.cuda()")
+    assert code != 0
+    assert "Expected all tensors to be on the same device" in err
+    assert "created on cpu by randn at" in err
+    assert "train.py:17 in main" in err  # where it was made
+
+
+def test_fsdp2_is_refused_in_words(tmp_path):
+    code, _, err = two_ranks(tmp_path, FSDP2)
+    assert code != 0
+    assert "devlint: virtual CUDA does not support" in err
+    assert "virtual CUDA does not support torch.distributed.fsdp._fully_shard._fully_shard.fully_shard here" in err

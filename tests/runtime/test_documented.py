@@ -1,0 +1,104 @@
+"""What docs/runtime.md says of virtual CUDA: each thing that it lists has a test, and nothing is listed that hasn't."""
+
+from __future__ import annotations
+
+import ast
+from multiprocessing.reduction import ForkingPickler
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from devlint.runtime import VirtualCudaUnsupportedError, virtual_cuda
+
+HERE = Path(__file__).parent
+DOCS = (HERE.parents[1] / "docs/runtime.md").read_text()
+
+# What works, in the words of the page, and where it is tested.
+WORKS = {
+    "`torch.cuda.*` (availability, counts, names, properties)": "test_tensors.test_namespace",
+    "current devices": "test_tensors.test_current_device",
+    "`torch.accelerator.*`": "test_tensors.test_accelerator",
+    "streams and events": "test_interfaces.test_streams_put_the_device_back",
+    "memory figures, peaks and limits": "test_interfaces.test_a_limit_of_memory",
+    "random state": "test_tensors.test_random_numbers",
+    "default generators": "test_interfaces.test_default_generators",
+    "factories with any kind of `device=`": "test_tensors.test_factories",
+    "default devices": "test_tensors.test_default_device",
+    "`.to .cuda .cpu .type .type_as`, to names, devices and numbers": "test_interfaces.test_modules_move_to_numbers",
+    "views and in-place operations": "test_tensors.test_in_place_and_views",
+    "copies of arrays": "test_interfaces.test_what_comes_from_an_array_is_a_copy",
+    "pickling, `deepcopy`, `torch.save` and `torch.load` with any `map_location`": (
+        "test_tensors.test_pickle_copy_and_checkpoints"
+    ),
+    "storages": "test_interfaces.test_storages_are_made_on_devices",
+    "pinned and shared memory": "test_interfaces.test_memory_is_shared_and_pinned_by_storage",
+    "`nn.Module` moves": "test_programs.test_moves_back_and_forth",
+    "lazy and `meta` modules": "test_tensors.test_to_empty_meta_and_swap",
+    "optimizers (`foreach` and `fused`)": "test_programs.test_optimizer_state_follows_parameters",
+    "autocast with CUDA's lists": "test_tensors.test_autocast_dtypes",
+    "`GradScaler`": "programs.accumulation_with_amp",
+    "attention's backends": "test_interfaces.test_attention_backends",
+    "hooks on tensors, modules and nodes": "test_interfaces.test_hooks_on_nodes_see_the_device",
+    "custom autograd functions": "programs.custom_function",
+    "checkpointing": "programs.checkpointing",
+    "`torch.func`": "programs.functional_transforms",
+    "forward-mode derivatives": "test_interfaces.test_forward_mode",
+    "custom operators and kernels registered for CUDA": "test_interfaces.test_kernels_registered_for_cuda_are_chosen",
+    "tensor classes with `__torch_dispatch__` or `__torch_function__`": "test_interfaces.test_wrapper_classes",
+    "the profiler": "test_interfaces.test_profiles_are_quiet",
+    "`DataLoader` with workers and pinning": "programs.loader",
+    "spawned workers": "test_children.test_spawned_data_loaders",
+    "subprocesses, `mp.spawn` and `torchrun`": "test_children.test_torchrun",
+    "`nn.DataParallel`": "test_programs.test_data_parallel_over_two_devices",
+    "`DistributedDataParallel` and FSDP1 with `nccl` standing for gloo": "test_children.test_torchrun",
+    "threads started inside": "test_tensors.test_threads_take_part",
+}
+
+# What is refused, and a call that is.
+REFUSED = {
+    "CUDA graphs": lambda x: torch.cuda.CUDAGraph(),
+    "`torch.jit.load` and `save`": lambda x: torch.jit.load("model.pt"),
+    "memory pools": lambda x: torch.cuda.MemPool(),
+    "memory snapshots": lambda x: torch.cuda.memory._snapshot(),
+    "pluggable allocators": lambda x: torch.cuda.memory.CUDAPluggableAllocator("a.so", "alloc", "free"),
+    "`torch.cuda.cudart`": lambda x: torch.cuda.cudart(),
+    "cuBLAS handles": lambda x: torch.cuda.current_blas_handle(),
+    "jiterator kernels": lambda x: torch.cuda.jiterator._create_jit_fn("template <typename T> T f(T a) { return a; }")(
+        x
+    ),
+    "NVML's temperature, power and clock": lambda x: torch.cuda.temperature(),
+    "external streams": lambda x: torch.cuda.ExternalStream(0),
+    "sending CUDA tensors to another process": lambda x: ForkingPickler.dumps(x),
+    "`set_default_tensor_type` with a CUDA type": lambda x: torch.set_default_tensor_type("torch.cuda.FloatTensor"),
+    "`set_sync_debug_mode` (use `watch_devices`)": lambda x: torch.cuda.set_sync_debug_mode("warn"),
+    "`torch.export`, FSDP2 and other tracing with `FakeTensorMode`": lambda x: torch.export.export(nn.Identity(), (x,)),
+    "nested tensors": lambda x: torch.nested.nested_tensor([x]),
+    "`__dlpack__`, `to_dlpack` and `__cuda_array_interface__` of a CUDA tensor": lambda x: torch.from_dlpack(x),
+    "devices of another type": lambda x: x.to("mps"),
+}
+
+
+def listed(beginning):
+    """The items of the list in the paragraph that begins so."""
+    paragraph = " ".join(DOCS.partition(beginning)[2].partition("\n\n")[0].split())
+    return paragraph.strip(": ").removesuffix(".").split("; ")
+
+
+def test_what_works_has_a_test():
+    assert listed("**What works**") == list(WORKS)
+    for place in WORKS.values():
+        module, name = place.split(".")
+        tree = ast.parse((HERE / f"{module}.py").read_text())
+        assert name in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}, place
+
+
+def test_what_is_refused_is_listed():
+    assert listed("**Refused**, with `VirtualCudaUnsupportedError`") == list(REFUSED)
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_is_listed_is_refused(what):
+    with virtual_cuda(), pytest.raises(VirtualCudaUnsupportedError, match="devlint: virtual CUDA does not support"):
+        REFUSED[what](torch.ones(2, device="cuda"))
