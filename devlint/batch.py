@@ -5,12 +5,15 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from devlint.engine import Linter
-from devlint.files import FileError, Source, Target, read_source, write_source
+from devlint.escapes import quoted_name
+from devlint.files import FileError, Source, Target, TooLargeFileError, read_source, write_source
 from devlint.findings import Finding, Span
 from devlint.reports import FileResult
 from devlint.rule import Registry, load_registry
@@ -32,6 +35,9 @@ class Plan:
     unsafe_fixes: bool = False
     # Show what --fix would change, and write nothing.
     diff: bool = False
+    # The paths that the user named, links resolved: what lies elsewhere is written only with `follow_links`.
+    named: tuple[str, ...] = ()
+    follow_links: bool = False
 
 
 @dataclass
@@ -51,18 +57,47 @@ class Worker:
     def run(self, target: Target) -> FileResult:
         """Does the plan for a file; whatever goes wrong becomes a DEV000 finding."""
         try:
-            source = read_source(target.path, target.display)
+            source = read_source(target.path, target.display, target.settings.max_file_size)
+        except TooLargeFileError as error:
+            return self.passed_over(target.display, str(error))
         except FileError as error:
             return self.failed(target.display, str(error))
         result, fixed = self.run_source(source, target.settings)
         if self.plan.fix and not self.plan.diff and fixed is not source:
-            try:
-                write_source(fixed)
-            except FileError as error:
-                failed = self.failed(target.display, str(error))
-                findings = (*failed.findings, *self.linter(target.settings).check(source))
-                return FileResult(target.display, findings, source)
+            return self._written(target, source, fixed, result)
         return result
+
+    def _written(self, target: Target, source: Source, fixed: Source, result: FileResult) -> FileResult:
+        """The result once the fixed source is in its file's place; what was found before, where it can't be put there."""
+        try:
+            real = self._place_of(target)
+            write_source(fixed, source)
+        except FileError as error:
+            failed = self.failed(target.display, str(error))
+            return replace(failed, findings=(*failed.findings, *self._findings(source, target.settings)), source=source)
+        if real != str(target.path) and os.path.islink(target.path):  # noqa: PTH114
+            return replace(result, warnings=(f"{target.display}: is a link: {real} was changed",))
+        return result
+
+    def _findings(self, source: Source, settings: Settings) -> tuple[Finding, ...]:
+        return replace(self, plan=Plan()).run_source(source, settings)[0].findings
+
+    def _place_of(self, target: Target) -> str:
+        """Where a target's file really is; raises FileError where it isn't ours to write without being told."""
+        real = os.path.realpath(target.path)
+        if self.plan.follow_links:
+            return real
+        if not any(real == path or real.startswith(path.rstrip(os.sep) + os.sep) for path in self.plan.named):
+            raise FileError(
+                f"is a link out of the named paths, to {real}, which is left alone; name it, or --follow-links"
+            )
+        try:
+            names = os.stat(real).st_nlink  # noqa: PTH116
+        except OSError as error:
+            raise FileError(f"can't be written: {error.strerror or error}") from None
+        if names > 1:
+            raise FileError(f"has {names} names (hard links), which would all change; --follow-links lets it")
+        return real
 
     def run_source(self, source: Source, settings: Settings) -> tuple[FileResult, Source]:
         """Does the plan for a source without writing it; the second value is the fixed source, or the same one."""
@@ -93,6 +128,10 @@ class Worker:
         name = rule.name if rule else "failed"
         return FileResult(display, (Finding("DEV000", name, reason, display, Span(1, 1, 1, 1)),))
 
+    def passed_over(self, display: str, reason: str) -> FileResult:
+        """The result of a file that nothing is found in because it isn't looked at."""
+        return FileResult(display, warnings=(f"{display}: {reason}",))
+
 
 def _internal(said: str) -> str:
     return f"internal error, please report it: {said}; DEVLINT_DEBUG=1 --jobs 1 shows where"
@@ -104,7 +143,7 @@ def unified_diff(before: Source, after: Source) -> str:
 
     old, new = (_real_lines(source) for source in (before, after))
     pieces = []
-    for line in difflib.unified_diff(old, new, before.display, after.display):
+    for line in difflib.unified_diff(old, new, quoted_name(before.display), quoted_name(after.display)):
         pieces.append(line if line.endswith("\n") else line + "\n\\ No newline at end of file\n")
     return "".join(pieces)
 
@@ -159,14 +198,29 @@ _worker: Worker | None = None
 
 
 def _start_process(plan: Plan, registry: Registry | None) -> None:
-    """Makes a process's worker. The parent alone answers Ctrl-C."""
+    """Makes a process's worker. The parent alone answers Ctrl-C, and what ends the parent ends it."""
     import signal
+    import threading
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for name in ("SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_DFL)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     gc.disable()
     gc.freeze()
     global _worker
     _worker = Worker(plan, registry or load_registry())
+
+
+def _end_with_parent() -> None:
+    """Ends this process when its parent is gone, however that went."""
+    from multiprocessing import connection, parent_process
+
+    parent = parent_process()
+    if parent is not None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
 
 
 def _run_chunk(targets: Sequence[Target]) -> list[FileResult]:
@@ -185,8 +239,7 @@ def _run_in_processes(
     from concurrent.futures.process import BrokenProcessPool
 
     chunks = [targets[at : at + _CHUNK] for at in range(0, len(targets), _CHUNK)]
-    pool = _make_pool(plan, registry, jobs)
-    try:
+    with _pool(plan, registry, jobs) as pool:
         futures: list[Future[list[FileResult]]] = [pool.submit(_run_chunk, chunk) for chunk in chunks]
         for chunk, future in zip(chunks, futures, strict=True):
             try:
@@ -196,30 +249,41 @@ def _run_in_processes(
             for result in results:
                 yield result
                 progress()
-    except BaseException:
-        _end(pool)
-        raise
-    pool.shutdown()
 
 
 def _run_alone(target: Target, plan: Plan, registry: Registry) -> FileResult:
     from concurrent.futures.process import BrokenProcessPool
 
-    with _make_pool(plan, registry, 1) as pool:
+    with _pool(plan, registry, 1) as pool:
         try:
             return pool.submit(_run_chunk, [target]).result()[0]
         except BrokenProcessPool:
             return Worker(plan, registry).failed(target.display, _internal("the process ended"))
 
 
-def _make_pool(plan: Plan, registry: Registry, jobs: int) -> ProcessPoolExecutor:
+@contextmanager
+def _pool(plan: Plan, registry: Registry, jobs: int) -> Iterator[ProcessPoolExecutor]:
+    """Processes for the time of a block; when it is left by an error or a signal, they are ended with what they do."""
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
 
     # A fork has everything imported already; elsewhere it isn't there, or isn't safe.
     forks = sys.platform == "linux"
+    if not forks:
+        # A new interpreter would look for its modules in the working directory first.
+        os.environ["PYTHONSAFEPATH"] = "1"
     context = multiprocessing.get_context("fork" if forks else "spawn")
-    return ProcessPoolExecutor(jobs, context, _start_process, (plan, registry if forks else None))
+    pool = ProcessPoolExecutor(jobs, context, _start_process, (plan, registry if forks else None))
+    try:
+        yield pool
+    except BaseException:
+        _end(pool)
+        raise
+    pool.shutdown()
+
+
+# What a process gets to end by itself, in seconds: a file is being written, perhaps.
+_GRACE = 2.0
 
 
 def _end(pool: ProcessPoolExecutor) -> None:
@@ -228,3 +292,8 @@ def _end(pool: ProcessPoolExecutor) -> None:
     pool.shutdown(wait=False, cancel_futures=True)
     for process in processes:
         process.terminate()
+    deadline = time.monotonic() + _GRACE
+    for process in processes:
+        process.join(max(deadline - time.monotonic(), 0))
+        if process.is_alive():
+            process.kill()

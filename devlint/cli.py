@@ -5,17 +5,22 @@ Modules are imported where they are used, so that `devlint --version` and a clea
 
 from __future__ import annotations
 
+import io
 import os
 import re
+import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from devlint import __version__
-from devlint.session import CLEAN, FOUND, INTERRUPTED, Failure, Options, Session, load_rules, wants_color
+from devlint.console import OutputError, emit, occupy_closed_streams, silence
+from devlint.escapes import printable_lines
+from devlint.session import CLEAN, FAILED, FOUND, INTERRUPTED, Failure, Options, Session, load_rules, wants_color
 
 if TYPE_CHECKING:
     from devlint.rule import Rule
@@ -58,6 +63,11 @@ def _list_option(name: str, metavar: str, text: str) -> Callable[[Callable[..., 
 @click.option("--fix", is_flag=True, help="Apply safe fixes.")
 @click.option("--unsafe-fixes", is_flag=True, help="Let --fix and --diff apply unsafe fixes too.")
 @click.option("--diff", is_flag=True, help="Show what --fix would change, and write nothing.")
+@click.option(
+    "--follow-links",
+    is_flag=True,
+    help="Let --fix write through links that lead out of the paths, and files with several names (hard links).",
+)
 @_list_option("--select", "CODES", "Run these rules only: codes, prefixes such as DEV5, names, or ALL.")
 @_list_option("--ignore", "CODES", "Leave these rules out.")
 @_list_option("--extend-select", "CODES", "Run these rules as well.")
@@ -86,8 +96,46 @@ def check(**options: Any) -> None:
     Exits with 0 if nothing was found, 1 if findings remain, 2 if the call was wrong or a file could not be read or
     parsed.
     """
-    run = Session(Options(**options))
-    click.get_current_context().exit(run.run_stdin() if "-" in run.options.paths else run.run_files())
+    _need_folder()
+    with _ended_by_signals():
+        run = Session(Options(**options))
+        code = run.run_stdin() if "-" in run.options.paths else run.run_files()
+    click.get_current_context().exit(code)
+
+
+def _need_folder() -> None:
+    """Says so where the current folder is gone: no path could be told from it."""
+    try:
+        Path.cwd()
+    except OSError as error:
+        raise Failure(f"the current folder can't be used: {error.strerror or error}; change to another") from None
+
+
+class _TerminatedError(BaseException):
+    """A signal asked the run to end; what it has opened and started is put away on the way out."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """A stretch that SIGTERM and SIGHUP end in good order, with all its processes, as Ctrl-C does."""
+
+    def end(number: int, _frame: object) -> None:
+        # Whoever is in a hurry gets its way with the second one.
+        signal.signal(number, signal.SIG_DFL)
+        raise _TerminatedError(number)
+
+    ending = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    # `nohup` has it ignored: that stays.
+    before = {number: signal.signal(number, end) for number in ending if signal.getsignal(number) is signal.SIG_DFL}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @cli.command(context_settings={**_HELP, "ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -132,6 +180,7 @@ def where(place: str, output_format: str, config: Path | None, isolated: bool) -
     from devlint.where import NothingThereError, explain, render, signature_of
 
     file, line, name = _split_place(place)
+    _need_folder()
     try:
         settings = load_settings(Path(file), config=config, isolated=isolated, registry=load_rules())
         source = read_source(Path(file), file)
@@ -148,16 +197,16 @@ def where(place: str, output_format: str, config: Path | None, isolated: bool) -
         raise Failure(f"{file}:{line}: {asked}{error}") from None
     if signature:
         shown = json.dumps({"signature": signature}, indent=2) if output_format == "json" else "\n".join(signature)
-        click.echo(shown)
+        emit(printable_lines(shown) + "\n")
     elif output_format == "json":
-        click.echo(json.dumps([known.as_dict() for known in found], indent=2))
+        emit(json.dumps([known.as_dict() for known in found], indent=2).replace("\x7f", "\\u007f") + "\n")
     else:
-        click.echo(render(found, source, file))
+        emit(render(found, source, file) + "\n")
 
 
 def _split_place(place: str) -> tuple[str, int, str | None]:
     """FILE, LINE and NAME of `FILE:LINE[:NAME]`; the file may have a drive letter."""
-    match = re.fullmatch(r"(?P<file>.+?):(?P<line>[1-9]\d*)(?::(?P<name>.+))?", place)
+    match = re.fullmatch(r"(?P<file>.+?):(?P<line>[1-9]\d*)(?::(?P<name>.+))?", place, re.DOTALL)
     if match is None:
         raise Failure(f"{place}: isn't FILE:LINE or FILE:LINE:NAME, such as train.py:31:labels")
     return match["file"], int(match["line"]), match["name"]
@@ -185,7 +234,7 @@ def rule(rule: str, live: bool) -> None:
     if live:
         click.get_current_context().exit(_run_page(found))
     if not wants_color(sys.stdout):
-        click.echo(found.page().rstrip("\n"))
+        emit(found.page().rstrip("\n") + "\n")
         return
     from rich.console import Console
     from rich.markdown import Markdown
@@ -221,7 +270,7 @@ def rules() -> None:
         widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
         for row in (header, *rows):
             cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-            click.echo("  ".join(cells).rstrip())
+            emit("  ".join(cells).rstrip() + "\n")
         return
     from rich.console import Console
     from rich.table import Table
@@ -235,18 +284,52 @@ def rules() -> None:
 
 def main() -> None:
     """The console script."""
+    occupy_closed_streams()
+    code = _code_of_run()
     try:
-        sys.exit(cli.main(standalone_mode=False, prog_name="devlint"))
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        silence(sys.stdout)
+    sys.exit(code)
+
+
+def _code_of_run() -> int:
+    """Runs the command line; what went wrong is told in one line."""
+    try:
+        return int(cli.main(standalone_mode=False, prog_name="devlint") or CLEAN)
     except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
+        shown = io.StringIO()
+        error.show(shown)
+        emit(printable_lines(shown.getvalue()), err=True)
+        return error.exit_code
+    except OutputError as error:
+        return _failed(str(error))
     except (KeyboardInterrupt, click.Abort):
-        click.echo("interrupted", err=True)
-        sys.exit(INTERRUPTED)
+        emit("interrupted\n", err=True)
+        return INTERRUPTED
+    except _TerminatedError as error:
+        emit("terminated\n", err=True)
+        return 128 + error.number
     except BrokenPipeError:
-        # The reader, such as `head`, has gone: nothing is left to be said, at exit neither.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(FOUND)
+        # The reader of a page or a table, such as `head`, has seen enough.
+        silence(sys.stdout)
+        return CLEAN
+    except OSError as error:
+        if os.environ.get("DEVLINT_DEBUG"):
+            raise
+        silence(sys.stdout)
+        return _failed(f"{f'{error.filename}: ' if error.filename else ''}{error.strerror or error}")
+    except Exception as error:
+        if os.environ.get("DEVLINT_DEBUG"):
+            raise
+        said = f"{type(error).__name__}: {error}".split("\n", 1)[0]
+        return _failed(f"internal error, please report it: {said}; DEVLINT_DEBUG=1 shows where")
+
+
+def _failed(said: str) -> int:
+    Failure(said).show()
+    return FAILED
 
 
 if __name__ == "__main__":

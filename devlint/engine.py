@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from devlint.causes import merged
 from devlint.files import Source
 from devlint.findings import Cost, Finding, Fix, Note, Span
 from devlint.rule import Registry, Rule, UnreadableFile
@@ -37,10 +39,14 @@ class Linter:
         self._screens: dict[Path, Screen] = {}
 
     def check(self, source: Source) -> list[Finding]:
-        """The findings of a source after selection, suppressions and confidence, in reading order.
+        """The findings of a source after selection, suppressions and confidence, each cause once, in reading order.
 
         A source that isn't valid Python has one finding, DEV000.
         """
+        return merged(self.every_finding(source), source.text)
+
+    def every_finding(self, source: Source) -> list[Finding]:
+        """The same, but for causes: those that another finding speaks for are among them."""
         path = source.path or self.settings.root / source.display
         enabled = self.settings.codes_for(path, self.registry)
         suppressions = read_suppressions(source.text)
@@ -48,7 +54,7 @@ class Linter:
             return []
         rules = [rule for rule in self.registry.rules() if rule.code in enabled]
         try:
-            found = list(self._findings(source, path, rules))
+            found = [f for f in self._findings(source, path, rules) if f.code in enabled]
         except _InvalidSourceError as error:
             return [error.finding] if UnreadableFile.code in enabled else []
         found = suppressions.apply(found, path=source.display, enabled=enabled, registry=self.registry)
@@ -143,6 +149,7 @@ class _Inspection:
         from devlint.textmap import TextMap
 
         self._settings = linter.settings
+        self._registry = linter.registry
         self._display = source.display
         self._path = path
         # The rules, in their order, each with the imported names that it is about where the file itself bears no trigger.
@@ -154,27 +161,47 @@ class _Inspection:
         self._pieces: dict[Unit, Piece | None] = {}
 
     def findings(self) -> Iterator[Finding]:
+        """What each rule finds; an error in one of them costs what that one would have found, and is told."""
+        broken: dict[tuple[str, str], list[str]] = {}
+        for rule, names in self._rules.items():
+            try:
+                yield from self._found_by(rule, names)
+            except Exception as error:
+                if os.environ.get("DEVLINT_DEBUG"):
+                    raise
+                said = f"{type(error).__name__}: {error}".split("\n", 1)[0]
+                broken.setdefault((self._registry.pack_of(rule), said), []).append(rule.code)
+        yield from (self._broken(codes, pack, said) for (pack, said), codes in broken.items())
+
+    def _broken(self, codes: list[str], pack: str, said: str) -> Finding:
+        """What is told of rules that met one error: most often, one that they share."""
+        message = (
+            f"internal error in {', '.join(codes)} of {pack}, please report it: {said}; "
+            "the other rules were run; DEVLINT_DEBUG=1 --jobs 1 shows where"
+        )
+        return Finding(UnreadableFile.code, UnreadableFile.name, message, self._display, Span(1, 1, 1, 1))
+
+    def _found_by(self, rule: type[Rule], names: frozenset[str]) -> Iterator[Finding]:
         from devlint.placement.units import units_at
 
-        for rule, names in self._rules.items():
-            judge = rule()
-            if rule.event:
-                if not judge.may_bring(self._model):
-                    continue
-                if rule.event in FOLLOWING_IMPORTS:
-                    self._model_events(names)
-                lines = sorted({node.lineno for node in self._model.events(rule.event)})
-            else:
-                lines = trigger_lines(self._text.text, rule, self._text.starts, self._spelt)
-            for unit in units_at(self._model.source, lines):
-                # The cheap questions first: what they leave over is modelled, and what that leaves over parsed by LibCST.
-                if (
-                    isinstance(unit.statement, rule.statement)
-                    and judge.concerns(unit)
-                    and not (rule.only_hot and not self._model.may_be_hot(unit))
-                    and judge.may_hold(unit, self._model)
-                ):
-                    yield from self._judge(judge, unit)
+        judge = rule()
+        if rule.event:
+            if not judge.may_bring(self._model):
+                return
+            if rule.event in FOLLOWING_IMPORTS:
+                self._model_events(names)
+            lines = sorted({node.lineno for node in self._model.events(rule.event)})
+        else:
+            lines = trigger_lines(self._text.text, rule, self._text.starts, self._spelt)
+        for unit in units_at(self._model.source, lines):
+            # The cheap questions first: what they leave over is modelled, and what that leaves over parsed by LibCST.
+            if (
+                isinstance(unit.statement, rule.statement)
+                and judge.concerns(unit)
+                and not (rule.only_hot and not self._model.may_be_hot(unit))
+                and judge.may_hold(unit, self._model)
+            ):
+                yield from self._judge(judge, unit)
 
     def _model_events(self, names: frozenset[str]) -> None:
         """Models what may bring events: every scope, or those that use the given names."""

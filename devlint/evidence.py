@@ -6,15 +6,21 @@ Reads the JSON that `devlint run --report` and `pytest --devlint-report` write. 
 from __future__ import annotations
 
 import json
+import os
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from devlint.disk import read_bytes
+from devlint.escapes import printable
 from devlint.findings import Finding, Seen
 
 # The version of the report's form that this module reads (devlint/runtime/watch/report.py).
 SCHEMA = 1
+# A report has an event for each line of a program where something happened: this is a very large one.
+MAX_BYTES = 64_000_000
 _NAMES = {"mismatch": "mismatch", "sync": "sync", "transfer": "transfer", "round_trip": "round trip", "flush": "flush"}
 
 
@@ -52,9 +58,12 @@ class Evidence:
         """
         left = set(self.events)
         marked: list[Finding] = []
+        by_line: dict[tuple[Path, int], list[Event]] = defaultdict(list)
+        for event in self.events:
+            by_line[event.path, event.line].append(event)
         for path, finding, kinds in findings:
             lines = range(finding.span.line, finding.span.end_line + 1)
-            seen = [e for e in self.events if e.kind in kinds and e.line in lines and e.path == path]
+            seen = [e for line in lines for e in by_line.get((path, line), ()) if e.kind in kinds]
             left -= set(seen)
             marked.append(replace(finding, seen=_happened(seen)) if seen else finding)
         # Stable: what costs the same stays in reading order.
@@ -71,10 +80,10 @@ def read_evidence(path: Path) -> Evidence:
     """The events of a report. Raises EvidenceError."""
     advice = "write it with `devlint run --report` or `pytest --devlint-report`"
     try:
-        raw: Any = json.loads(path.read_text(encoding="utf-8"))
+        raw: Any = json.loads(read_bytes(path, MAX_BYTES))
     except OSError as error:
         raise EvidenceError(f"{path}: can't be read: {error.strerror or error}; {advice}") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise EvidenceError(f"{path}: isn't JSON; {advice}") from None
     if not isinstance(raw, dict) or raw.get("tool") != "devlint" or not isinstance(raw.get("events"), list):
         raise EvidenceError(f"{path}: isn't a report of devlint; {advice}")
@@ -84,14 +93,14 @@ def read_evidence(path: Path) -> Evidence:
         )
     try:
         return Evidence(tuple(_event(e) for e in raw["events"]))
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, ArithmeticError) as error:
         raise EvidenceError(f"{path}: an event lacks or garbles {error}; {advice}") from None
 
 
 def _event(raw: dict[str, Any]) -> Event:
     return Event(
         str(raw["kind"]),
-        Path(raw["path"]).resolve(),
+        Path(os.path.realpath(raw["path"])),
         int(raw["line"]),
         str(raw["operation"]),
         int(raw["count"]),
@@ -110,7 +119,9 @@ def describe(events: Sequence[Event], limit: int = 20) -> str:
             where = where.relative_to(Path.cwd())
         seen = Seen(event.count, event.bytes)
         lines.append(
-            f"  {where.as_posix()}:{event.line}: {_NAMES.get(event.kind, event.kind)} by {event.operation}, {seen}"
+            printable(
+                f"  {where.as_posix()}:{event.line}: {_NAMES.get(event.kind, event.kind)} by {event.operation}, {seen}"
+            )
         )
     if len(events) > limit:
         lines.append(f"  ... and {len(events) - limit} more lines")

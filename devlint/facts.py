@@ -198,30 +198,69 @@ class Facts:
         indent = self.text.line(start.line)[: start.column - 1]
         return Edit(Span(line, column, line, column), f"{self.text.newline}{indent}{code}")
 
-    def with_argument(self, call: ast.Call, argument: str) -> Edit:
-        """An edit that adds an argument to a call, right behind the last one and laid out as that is."""
+    def with_argument(self, call: ast.Call, *arguments: str) -> Edit:
+        """An edit that adds arguments to a call, right behind the last one and laid out as that is."""
         given = [*call.args, *(k.value for k in call.keywords)]
         closing = self.text.span_of(call)
         if not given:
             at = Span(closing.end_line, closing.end_column - 1, closing.end_line, closing.end_column - 1)
-            return Edit(at, argument)
+            return Edit(at, ", ".join(arguments))
         last = max((self.text.span_of(a) for a in given), key=lambda s: (s.end_line, s.end_column))
-        rest = self.text.slice(Span(last.end_line, last.end_column, closing.end_line, closing.end_column))
-        if rest.lstrip().startswith(",") and last.end_line < closing.end_line:
-            # One argument a line, each with its comma: a line of its own, below the comment that may stand behind the comma.
-            line = self.text.line(last.end_line)
+        end = self._behind_brackets(
+            self.text.offset(last.end_line, last.end_column), self.text.offset(closing.end_line, closing.end_column) - 1
+        )
+        line, column = self.text.position(end)
+        rest = self.text.text[end : self.text.offset(closing.end_line, closing.end_column)]
+        if rest.lstrip().startswith(",") and line < closing.end_line:
+            # One argument a line, each with its comma: lines of their own, below the comment that may stand behind the comma.
             first = self.text.line(last.line)
             indent = first[: len(first) - len(first.lstrip())]
-            at = Span(last.end_line, len(line) + 1, last.end_line, len(line) + 1)
-            return Edit(at, f"{self.text.newline}{indent}{argument},")
-        at = Span(last.end_line, last.end_column, last.end_line, last.end_column)
-        return Edit(at, f", {argument}")
+            at = Span(line, len(self.text.line(line)) + 1, line, len(self.text.line(line)) + 1)
+            return Edit(at, "".join(f"{self.text.newline}{indent}{argument}," for argument in arguments))
+        return Edit(Span(line, column, line, column), "".join(f", {argument}" for argument in arguments))
+
+    def _behind_brackets(self, start: int, stop: int) -> int:
+        """The offset behind the brackets that close around an argument that ends at `start`."""
+        end = start
+        at = start
+        while at < stop:
+            character = self.text.text[at]
+            if character == "#":
+                while at < stop and self.text.text[at] not in "\r\n":
+                    at += 1
+                continue
+            if character == ")":
+                end = at + 1
+            elif not character.isspace() and character != "\\":
+                break
+            at += 1
+        return end
+
+    def without_method(self, call: ast.Call) -> Edit | None:
+        """An edit that leaves `owner` of `owner.method(...)`; None where a comment stands in what goes."""
+        assert isinstance(call.func, ast.Attribute)
+        owner, func, whole = (self.text.span_of(node) for node in (call.func.value, call.func, call))
+        after_owner = self.text.offset(owner.end_line, owner.end_column)
+        name = self.text.offset(func.end_line, func.end_column) - len(call.func.attr)
+        stop = self.text.offset(whole.end_line, whole.end_column)
+        if "#" in self.text.text[after_owner:stop]:
+            return None
+        start = self.text.text.rindex(".", after_owner, name)
+        while start > after_owner and self.text.text[start - 1] in " \t\r\n\\":
+            start -= 1
+        return Edit(Span(*self.text.position(start), *self.text.position(stop)), "")
 
     def inserted_before(self, statement: ast.stmt, code: str) -> Edit:
-        """An edit that adds one line of code before a statement, as deep as the statement stands."""
+        """An edit that adds lines of code before a statement, as deep as the statement stands.
+
+        A statement that others stand before on its line gets them on that line too.
+        """
         start = self.text.span_of(statement)
         indent = self.text.line(start.line)[: start.column - 1]
-        return Edit(Span(start.line, start.column, start.line, start.column), f"{code}{self.text.newline}{indent}")
+        at = Span(start.line, start.column, start.line, start.column)
+        if indent.strip():
+            return Edit(at, f"{code}; ")
+        return Edit(at, "".join(f"{line}{self.text.newline}{indent}" for line in code.split("\n")))
 
     def removed(self, statement: ast.stmt) -> Edit:
         """An edit that takes a statement away, with its lines."""

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import codecs
-import contextlib
 import dataclasses
 import os
 import re
 import stat
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from devlint.disk import MAX_BYTES, TooLargeError, read_bytes, replace_bytes, spelt_size
 from devlint.patterns import is_valid, verdict, without_those_on
-from devlint.settings import Settings
+from devlint.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
     from devlint.notebooks import Notebook
@@ -33,11 +32,23 @@ USUAL_EXCLUDES = frozenset(
 )  # fmt: skip
 
 # Where Python's own parser ends a line; str.splitlines ends it at form feeds and other characters as well.
-_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+_LINE = re.compile(r"[^\r\n]+(?:\r\n?|\n)?|\r\n?|\n")
+
+
+# Most of a notebook is what its cells gave out: it may be this many times as large as a Python file.
+_NOTEBOOK_FACTOR = 10
+
+
+# A tree takes 1.4 kB for each item of a list: with more commas than these, a file is a table of data.
+MAX_COMMAS = 400_000
 
 
 class FileError(Exception):
     """A file that can't be read or written; the text is one line without the file's name."""
+
+
+class TooLargeFileError(FileError):
+    """A file that is passed over because of its size."""
 
 
 @dataclass
@@ -79,26 +90,48 @@ def split_lines(text: str) -> list[str]:
     return _LINE.findall(text)
 
 
-def read_source(path: Path, display: str) -> Source:
-    """Reads a Python file or notebook; raises FileError."""
+def read_source(path: Path, display: str, limit: int = MAX_BYTES) -> Source:
+    """Reads a Python file or notebook of no more than `limit` bytes; raises FileError."""
     try:
-        raw = path.read_bytes()
+        raw = read_bytes(path, _limit_for(display, limit))
+    except TooLargeError:
+        raise _too_large(display, limit) from None
     except OSError as error:
         raise FileError(f"can't be read: {error.strerror or error}") from None
-    return source_from_bytes(raw, path, display)
+    return source_from_bytes(raw, path, display, limit)
 
 
-def source_from_bytes(raw: bytes, path: Path | None, display: str) -> Source:
-    """The source that `raw` holds; raises FileError."""
+def _limit_for(display: str, limit: int) -> int:
+    return limit * _NOTEBOOK_FACTOR if display.endswith(".ipynb") else limit
+
+
+def _too_large(display: str, limit: int) -> TooLargeFileError:
+    said = spelt_size(_limit_for(display, limit))
+    return TooLargeFileError(f"is larger than {said} and was passed over; raise max-file-size, or exclude it")
+
+
+def source_from_bytes(raw: bytes, path: Path | None, display: str, limit: int = MAX_BYTES) -> Source:
+    """The source that `raw` holds; raises FileError, also for more than `limit` bytes."""
+    if len(raw) > _limit_for(display, limit):
+        raise _too_large(display, limit)
     bom = codecs.BOM_UTF8 if raw.startswith(codecs.BOM_UTF8) else b""
     body = raw.removeprefix(bom)
     if display.endswith(".ipynb"):
         from devlint.notebooks import read_notebook
 
         notebook, code = read_notebook(_decode(body, "utf-8"))
+        _need_code(code.count(","))
         return Source(path, display, code, "utf-8", bom, notebook)
+    _need_code(body.count(b","))
     encoding = _encoding_of(body, bom)
     return Source(path, display, _decode(body, encoding), encoding, bom)
+
+
+def _need_code(commas: int) -> None:
+    if commas > MAX_COMMAS:
+        raise TooLargeFileError(
+            f"holds more than {MAX_COMMAS:,} commas, as tables of data do, and was passed over; exclude it"
+        )
 
 
 def _encoding_of(body: bytes, bom: bytes) -> str:
@@ -116,46 +149,35 @@ def _encoding_of(body: bytes, bom: bytes) -> str:
 
 
 def _decode(body: bytes, encoding: str) -> str:
+    advice = "save it as UTF-8, or name its encoding in a coding comment (PEP 263)"
     try:
         text = body.decode(encoding)
+        # Some codecs read two spellings of one text: a file in such a one couldn't be given back unchanged.
+        same = encoding in ("utf-8", "ascii") or text.encode(encoding, "replace") == body
     except UnicodeDecodeError as error:
         line = body.count(b"\n", 0, error.start) + 1
-        advice = "save it as UTF-8, or name its encoding in a coding comment (PEP 263)"
         raise FileError(f"line {line} isn't valid {encoding}: {error.reason}; {advice}") from None
-    # Some codecs read two spellings of one text: a file in such a one couldn't be given back unchanged.
-    if encoding not in ("utf-8", "ascii") and text.encode(encoding, "replace") != body:
+    except (LookupError, ValueError, AssertionError):
+        # rot13 and hex are for other things than text, idna for host names, and `undefined` for nothing.
+        raise FileError(f"can't be decoded as {encoding}, which its coding comment names; {advice}") from None
+    if not same:
         raise FileError(f"its {encoding} text can't be written back unchanged; save it as UTF-8")
     return text
 
 
-def write_source(source: Source) -> None:
+def write_source(source: Source, before: Source) -> None:
     """Puts a source in its file's place, whole or not at all; raises FileError.
 
-    The mode bits stay, and a symbolic link stays one: the file that it points to is replaced.
+    `before` is what was read there: where the file holds something else by now, it is left alone. The mode bits stay,
+    and a symbolic link stays one: the file that it points to is replaced.
     """
     if source.path is None:
         raise ValueError("a source without a path can't be written")
     data = source.to_bytes()
-    real = os.path.realpath(source.path)
-    temporary: str | None = None
     try:
-        before = os.stat(real)  # noqa: PTH116
-        if not os.access(real, os.W_OK):
-            raise FileError("can't be written: it is read-only")
-        handle, temporary = tempfile.mkstemp(prefix=".devlint-", dir=os.path.dirname(real))  # noqa: PTH120
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        with contextlib.suppress(OSError, AttributeError):
-            os.chown(temporary, before.st_uid, before.st_gid)
-        os.chmod(temporary, stat.S_IMODE(before.st_mode))  # noqa: PTH101
-        os.replace(temporary, real)  # noqa: PTH105
-        temporary = None
+        replace_bytes(os.path.realpath(source.path), data, before.to_bytes())
     except OSError as error:
         raise FileError(f"can't be written: {error.strerror or error}") from None
-    finally:
-        if temporary is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)  # noqa: PTH108
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,14 +187,20 @@ class Target:
     path: Path
     display: str
     settings: Settings
+    # Met in a folder, as a link to a file.
+    is_link: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A path of the command line that can't be linted, and why, in one line."""
+    """What can't be linted, and why, in one line."""
 
+    # Empty where `reason` names it.
     display: str
     reason: str
+
+    def __str__(self) -> str:
+        return f"{self.display}: {self.reason}" if self.display else self.reason
 
 
 def discover(
@@ -186,23 +214,41 @@ def discover(
     """
     seen: set[str] = set()
     links: list[Target] = []
+    told: set[Missing] = set()
     for path in paths:
-        display = path.as_posix()
-        if not path.exists():
-            yield Missing(display, "no such file or folder")
-            continue
-        absolute = Path(os.path.abspath(path))  # noqa: PTH100 - resolving would follow links
-        if path.is_dir():
-            found = _walk(absolute, display, settings_for, force_exclude)
-        else:
-            settings = settings_for(absolute.parent)
-            found = iter(() if force_exclude and is_excluded(absolute, settings) else ((absolute, display, settings),))
-        for file, shown, settings in found:
-            if file.is_symlink() and path.is_dir():
-                links.append(Target(file, shown, settings))
-            elif _first_time(file, seen):
-                yield Target(file, shown, settings)
-    yield from (link for link in links if link.path.is_file() and _first_time(link.path, seen))
+        for item in _under(path, settings_for, force_exclude):
+            if isinstance(item, Missing):
+                # Settings that can't be used are met in each folder that they hold for.
+                if item not in told:
+                    told.add(item)
+                    yield item
+            elif item.is_link:
+                links.append(item)
+            elif _first_time(item.path, seen):
+                yield item
+    yield from (link for link in links if _first_time(link.path, seen))
+
+
+def _under(path: Path, settings_for: Callable[[Path], Settings], force_exclude: bool) -> Iterator[Target | Missing]:
+    """The files under one path of the command line, links among them."""
+    display = path.as_posix()
+    absolute = Path(os.path.abspath(path))  # noqa: PTH100 - resolving would follow links
+    try:
+        if stat.S_ISDIR(os.stat(path).st_mode):  # noqa: PTH116
+            yield from _walk(absolute, display, settings_for, force_exclude)
+            return
+        settings = settings_for(absolute.parent)
+    except FileNotFoundError:
+        yield Missing(display, "no such file or folder")
+    except OSError as error:
+        yield Missing(display, f"can't be read: {error.strerror or error}")
+    except ValueError as error:
+        yield Missing(display, f"is no path: {error}")
+    except SettingsError as error:
+        yield Missing("", str(error))
+    else:
+        if not (force_exclude and is_excluded(absolute, settings)):
+            yield Target(absolute, display, settings)
 
 
 def _first_time(path: Path, seen: set[str]) -> bool:
@@ -224,10 +270,9 @@ def is_excluded(path: Path, settings: Settings) -> bool:
     return False
 
 
-_Found = tuple[Path, str, Settings]
-
-
-def _walk(top: Path, display: str, settings_for: Callable[[Path], Settings], force_exclude: bool) -> Iterator[_Found]:
+def _walk(
+    top: Path, display: str, settings_for: Callable[[Path], Settings], force_exclude: bool
+) -> Iterator[Target | Missing]:
     """The files with a suffix of ours under one folder, with their display paths and settings."""
     settings = settings_for(top)
     if force_exclude and is_excluded(top, settings):
@@ -237,38 +282,67 @@ def _walk(top: Path, display: str, settings_for: Callable[[Path], Settings], for
     if exclude != settings.exclude:
         settings = dataclasses.replace(settings, exclude=exclude)
     prefix = "" if display == "." else display.rstrip("/") + "/"
-    yield from _walk_folder(top, prefix, settings, _ignores_above(top), settings_for)
+    # Not by recursion: folders can be nested deeper than Python's calls.
+    open_folders = [_of_folder(_Folder(top, prefix, settings, _ignores_above(top)), settings_for)]
+    while open_folders:
+        item = next(open_folders[-1], None)
+        if item is None:
+            open_folders.pop()
+        elif isinstance(item, _Folder):
+            open_folders.append(_of_folder(item, settings_for))
+        else:
+            yield item
 
 
 # A .gitignore's folder and its lines, the nearest one first.
 _Ignores = tuple[tuple[Path, tuple[str, ...]], ...]
 
 
-def _walk_folder(
-    folder: Path, prefix: str, settings: Settings, ignores: _Ignores, settings_for: Callable[[Path], Settings]
-) -> Iterator[_Found]:
+class _Folder(NamedTuple):
+    """A folder to walk, what stands before the names in it, and what holds for it."""
+
+    path: Path
+    prefix: str
+    settings: Settings
+    ignores: _Ignores
+
+
+def _of_folder(folder: _Folder, settings_for: Callable[[Path], Settings]) -> Iterator[Target | Missing | _Folder]:
+    """What is in one folder, in the order of the names."""
+    path, prefix, settings, ignores = folder
     try:
-        with os.scandir(folder) as listing:
+        with os.scandir(path) as listing:
             entries = sorted(listing, key=lambda entry: entry.name)
-    except OSError:
+        names = {entry.name for entry in entries}
+        if not names.isdisjoint(("devlint.toml", "pyproject.toml")):
+            settings = settings_for(path)
+    except OSError as error:
+        yield Missing(prefix.rstrip("/") or ".", f"can't be read: {error.strerror or error}")
         return
-    names = {entry.name for entry in entries}
-    if not names.isdisjoint(("devlint.toml", "pyproject.toml")):
-        settings = settings_for(folder)
+    except SettingsError as error:
+        yield Missing("", str(error))
+        return
     if ".gitignore" in names:
-        ignores = ((folder, _lines_of(folder / ".gitignore")), *ignores)
+        ignores = ((path, _lines_of(path / ".gitignore")), *ignores)
     for entry in entries:
-        is_folder = entry.is_dir(follow_symlinks=False)
-        if is_folder and (entry.name in USUAL_EXCLUDES or os.path.exists(os.path.join(entry.path, "pyvenv.cfg"))):  # noqa: PTH110, PTH118
+        try:
+            is_folder = entry.is_dir(follow_symlinks=False)
+            taken = _is_entered(entry) if is_folder else entry.name.endswith(SUFFIXES) and entry.is_file()
+            is_link = entry.is_symlink()
+        except OSError as error:
+            yield Missing(prefix + entry.name, f"can't be read: {error.strerror or error}")
             continue
-        if not is_folder and not (entry.name.endswith(SUFFIXES) and entry.is_file()):
-            continue
-        if settings.excludes(entry.path, folder=is_folder) or _ignored(entry.path, ignores, is_folder):
+        if not taken or settings.excludes(entry.path, folder=is_folder) or _ignored(entry.path, ignores, is_folder):
             continue
         if is_folder:
-            yield from _walk_folder(Path(entry.path), f"{prefix}{entry.name}/", settings, ignores, settings_for)
+            yield _Folder(Path(entry.path), f"{prefix}{entry.name}/", settings, ignores)
         else:
-            yield Path(entry.path), prefix + entry.name, settings
+            yield Target(Path(entry.path), prefix + entry.name, settings, is_link)
+
+
+def _is_entered(entry: os.DirEntry[str]) -> bool:
+    """Whether a folder may hold code of one's own: an environment has other people's."""
+    return entry.name not in USUAL_EXCLUDES and not os.path.exists(os.path.join(entry.path, "pyvenv.cfg"))  # noqa: PTH110, PTH118
 
 
 def _ignored(path: str, ignores: _Ignores, folder: bool) -> bool:
@@ -294,7 +368,7 @@ def _ignores_above(top: Path) -> _Ignores:
 def _lines_of(file: Path) -> tuple[str, ...]:
     """The patterns of a .gitignore file; those that aren't valid count for nothing, as in git."""
     try:
-        text = file.read_text("utf-8", "replace")
+        text = read_bytes(file).decode("utf-8", "replace")
     except OSError:
         return ()
     lines = tuple(line for line in text.splitlines() if line.strip() and not line.startswith("#"))

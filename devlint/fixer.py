@@ -1,8 +1,9 @@
 """Applies fixes: in passes, without overlaps, and only where the result checks.
 
-A pass takes as many fixes as don't overlap, applies them together, and lints the result. When that result doesn't
-parse, or holds findings that weren't there, or still holds what was to be fixed, the first fix is tried alone; if its
-result doesn't check either, it is withheld and reported as DEV003. Nothing outside an edit changes.
+A pass takes as many fixes as don't overlap and have no cause in common, applies them together, and lints the result.
+When that result isn't safe (devlint/safeguards.py), or holds findings that weren't there, or still holds what was to be
+fixed, the first fix is tried alone; if its result doesn't check either, it is withheld and reported as DEV003. Nothing
+outside an edit changes.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from devlint.causes import merged
 from devlint.engine import Linter, apply_edits
 from devlint.files import Source
 from devlint.findings import Edit, Finding, Fix, Span
-from devlint.rule import UnreadableFile, WithheldFix
+from devlint.rule import UnusedSuppression, WithheldFix
+from devlint.safeguards import fault
 from devlint.textmap import TextMap
 
 # Fixes that wait for their neighbours get their turn in a later pass; this many passes settle any real file.
@@ -36,23 +39,27 @@ class FixOutcome:
 
 def fix(source: Source, linter: Linter, *, unsafe: bool) -> FixOutcome:
     """Applies the safe fixes of a source's findings, and the unsafe ones where asked to."""
-    findings = linter.check(source)
+    findings = linter.every_finding(source)
     applied: list[Finding] = []
     withheld: Counter[_Identity] = Counter()
+    reasons: dict[_Identity, str] = {}
     for _ in range(MAX_PASSES):
-        chosen = _without_overlap([f for f in _waiting(source, findings, withheld) if _allowed(f, source, unsafe)])
+        waiting = [f for f in _waiting(source, findings, withheld) if _allowed(f, source, unsafe)]
+        chosen = _of_different_causes(_without_overlap(waiting))
         if not chosen:
             break
         attempt = _attempt(source, findings, chosen, linter)
-        if attempt is None:
+        if isinstance(attempt, str):
             # One of them spoils the others: the first alone, so that the rest can go on.
             attempt, chosen = _attempt(source, findings, chosen[:1], linter), chosen[:1]
-        if attempt is None:
-            withheld[_identity(source, chosen[0])] += 1
+        if isinstance(attempt, str):
+            key = _identity(source, chosen[0])
+            withheld[key] += 1
+            reasons[key] = attempt
             continue
         source, findings = attempt
         applied += chosen
-    return FixOutcome(source, applied, _with_withheld(source, findings, withheld, linter))
+    return FixOutcome(source, applied, _with_withheld(source, findings, withheld, reasons, linter))
 
 
 def _allowed(finding: Finding, source: Source, unsafe: bool) -> bool:
@@ -95,6 +102,18 @@ def _without_overlap(findings: list[Finding]) -> list[Finding]:
     return chosen[::-1]
 
 
+def _of_different_causes(findings: list[Finding]) -> list[Finding]:
+    """The findings without those of other rules that may be gone once an earlier one is fixed: they speak of one place."""
+    chosen: list[Finding] = []
+    claimed: dict[tuple[str, int], str] = {}
+    for finding in findings:
+        spoken_of = {(note.path, note.line) for note in finding.notes} | {(finding.path, finding.span.line)}
+        if all(claimed.get(place, finding.code) == finding.code for place in spoken_of):
+            chosen.append(finding)
+            claimed.update(dict.fromkeys(spoken_of, finding.code))
+    return chosen
+
+
 def _overlap(a: Span, b: Span) -> bool:
     """Whether two edits touch; two at one point do, since their order would matter."""
     return (a.line, a.column) <= (b.end_line, b.end_column) and (b.line, b.column) <= (a.end_line, a.end_column)
@@ -102,26 +121,36 @@ def _overlap(a: Span, b: Span) -> bool:
 
 def _attempt(
     source: Source, findings: list[Finding], chosen: list[Finding], linter: Linter
-) -> tuple[Source, list[Finding]] | None:
-    """(new source, its findings) with the chosen fixes applied; None where the result doesn't check."""
+) -> tuple[Source, list[Finding]] | str:
+    """(new source, its findings) with the chosen fixes applied; what is wrong with the result where it doesn't check."""
     fixes = [f.fix for f in chosen if f.fix is not None]
-    text = _with_imports(apply_edits(source.text, fixes), [i for fix in fixes for i in fix.imports])
-    if text == source.text:
-        return None
+    imports = [i for fix in fixes for i in fix.imports]
+    edited = apply_edits(source.text, fixes)
+    takes_markers = any(f.code == UnusedSuppression.code for f in chosen)
+    edits = [edit for fix in fixes for edit in fix.edits]
+    if edited == source.text:
+        return "it would change nothing"
+    wrong = fault(source.text, edited, edits, imports, takes_markers=takes_markers)
+    if wrong:
+        return wrong
+    text = _with_imports(edited, imports)
     changed = source.with_text(text)
-    after = linter.check(changed)
-    if any(f.code == UnreadableFile.code for f in after):
-        return None
+    after = linter.every_finding(changed)
     had, has = Counter(f.code for f in findings), Counter(f.code for f in after)
     gone = Counter(f.code for f in chosen)
     # Nothing new, and each of the fixed findings is gone.
-    if any(has[code] > had[code] - gone[code] for code in has):
-        return None
+    for code in has:
+        if has[code] > had[code] - gone[code]:
+            return f"{code} would still be there" if gone[code] else f"it would bring {code}"
     return changed, after
 
 
 def _with_withheld(
-    source: Source, findings: list[Finding], withheld: Counter[_Identity], linter: Linter
+    source: Source,
+    findings: list[Finding],
+    withheld: Counter[_Identity],
+    reasons: dict[_Identity, str],
+    linter: Linter,
 ) -> list[Finding]:
     """The findings, those whose fix didn't check without it and with DEV003 beside them."""
     enabled = linter.settings.codes_for(source.path or linter.settings.root / source.display, linter.registry)
@@ -135,9 +164,9 @@ def _with_withheld(
         left[key] -= 1
         shown.append(replace(finding, fix=None))
         if WithheldFix.code in enabled:
-            message = f"the fix for {finding.code} was withheld: its result didn't check; mend this one by hand"
+            message = f"the fix for {finding.code} was withheld, since {reasons[key]}; mend this one by hand"
             shown.append(Finding(WithheldFix.code, WithheldFix.name, message, finding.path, finding.span))
-    return sorted(shown, key=lambda f: f.sort_key)
+    return merged(sorted(shown, key=lambda f: f.sort_key), source.text)
 
 
 def _with_imports(text: str, imports: Iterable[str]) -> str:

@@ -21,7 +21,7 @@ _PYTHON_CELL_MAGICS = frozenset({"capture", "prun", "python", "python3", "time",
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 # A line of IPython's own: `%magic`, `!shell`, `?help`, `help?`, and `name = !shell` or `name = %magic`.
-_MAGIC = re.compile(r"[ \t]*(?:[%!?]|[\w.]+\?{1,2}[ \t]*$|(?P<target>[\w.,\[\] \t]+=)[ \t]*[%!](?!=))")
+_MAGIC = re.compile(r"[ \t]*(?:[%!?]|[\w.]+\?{1,2}[ \t]*$|(?P<target>[\w.,\[\]][\w.,\[\] \t]*=)[ \t]*[%!](?!=))")
 # What can hide a bracket or begin a string that goes on: for telling where a statement begins.
 _LEXEME = re.compile(r"#.*|'''|\"\"\"|'(?:\\.|[^'\\])*'?|\"(?:\\.|[^\"\\])*\"?|[()\[\]{}]|\\$")
 
@@ -190,7 +190,7 @@ def _to_python(code: str, magics: list[str], mark: str) -> str | None:
         if continued or (match and scan.at_statement):
             target = match["target"] if match and not continued else None
             stand_in = f"{target} get_ipython()" if target else "" if continued else "pass"
-            indent = "" if continued or target else body[: len(body) - len(body.lstrip())]
+            indent = "" if continued else body[: len(body) - len(body.lstrip())]
             result.append(f"{indent}{stand_in}  # {mark} magic {len(magics)}{line[len(body) :]}")
             magics.append(body)
             continued = body.endswith("\\")

@@ -11,7 +11,8 @@ import ast
 import inspect
 import pkgutil
 import re
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module, metadata
@@ -160,8 +161,8 @@ class UnreadableFile(MetaRule):
     """A file that can't be read or parsed.
 
     ## What it does
-    Reports a file that doesn't exist, can't be decoded, or isn't valid Python. The other files are still linted, and
-    the exit code is 2.
+    Reports a file that doesn't exist, can't be decoded, or isn't valid Python, and an error inside a rule, which costs
+    what that rule would have found there. Everything else is still linted, and the exit code is 2.
 
     ## Why is this bad
     Nothing in such a file is checked.
@@ -208,8 +209,9 @@ class WithheldFix(MetaRule):
     """A fix that was withheld because its result didn't check.
 
     ## What it does
-    With `--fix`, each changed file is parsed and linted again. A fix whose result doesn't parse, still holds the
-    finding or brings a new one is taken back, and reported here.
+    With `--fix`, each changed file is checked and linted again. A fix whose result doesn't parse, leaves a name unbound,
+    loses a comment, would need an accelerator where there may be none, still holds the finding or brings a new one is
+    taken back, and reported here.
 
     ## Why is this bad
     The bug is still there, and needs a person.
@@ -223,11 +225,12 @@ META_RULES: tuple[type[Rule], ...] = (UnreadableFile, UnusedSuppression, Unknown
 
 
 class Registry:
-    """The rules at hand, by code."""
+    """The rules at hand, by code. `packs` says which pack each comes from, by its code."""
 
-    def __init__(self, rules: Iterable[type[Rule]]) -> None:
+    def __init__(self, rules: Iterable[type[Rule]], packs: Mapping[str, str] | None = None) -> None:
         self._rules = {rule.code: rule for rule in sorted(rules, key=lambda r: r.code)}
         self._by_name = {rule.name: rule for rule in self._rules.values()}
+        self._packs = dict(packs or {})
 
     def rules(self) -> list[type[Rule]]:
         return list(self._rules.values())
@@ -236,19 +239,56 @@ class Registry:
         """A rule by its code (any case) or its name."""
         return self._rules.get(code_or_name.upper()) or self._by_name.get(code_or_name.lower())
 
+    def pack_of(self, rule: type[Rule]) -> str:
+        """The pack that a rule comes from, with its version; the name of its module where no pack is known."""
+        return self._packs.get(rule.code, rule.__module__)
+
+
+class PackError(Exception):
+    """A rule pack that can't be used; the text is one line that names the pack, what is wrong, and what to do."""
+
 
 @cache
 def load_registry() -> Registry:
-    """The meta codes and the rules of every pack that is installed under the entry-point group `devlint.rules`."""
+    """The meta codes and the rules of every pack that is installed under the entry-point group `devlint.rules`.
+
+    Raises PackError.
+    """
     found: dict[str, type[Rule]] = {rule.code: rule for rule in META_RULES}
-    for entry in metadata.entry_points(group=ENTRY_POINTS):
-        for rule in rules_in(entry.load()):
-            found[rule.code] = rule
-    return Registry(found.values())
+    packs = dict.fromkeys(found, "devlint itself")
+    names = {rule.name: rule.code for rule in META_RULES}
+    # The same order on each machine.
+    for entry in sorted(
+        metadata.entry_points(group=ENTRY_POINTS), key=lambda e: (e.name != "devlint", e.name, e.value)
+    ):
+        pack = _pack_name(entry)
+        try:
+            rules = list(rules_in(entry.load()))
+        except PackError as error:
+            raise PackError(f"{pack}: {error}; mend or uninstall it") from None
+        except Exception as error:
+            said = f"{type(error).__name__}: {error}".split("\n", 1)[0]
+            raise PackError(f"{pack} can't be loaded: {said}; mend or uninstall it") from error
+        for rule in rules:
+            for taken in (rule.code if rule.code in found else "", names.get(rule.name, "")):
+                if taken and found[taken] is not rule:
+                    raise PackError(
+                        f"{pack}: {rule.__module__}.{rule.__name__} ({rule.code}, {rule.name}) takes the code or name of "
+                        f"{found[taken].code} ({found[taken].name}) of {packs[taken]}; rename it, or uninstall one of them"
+                    )
+            found[rule.code], packs[rule.code], names[rule.name] = rule, pack, rule.code
+    return Registry(found.values(), packs)
+
+
+def _pack_name(entry: metadata.EntryPoint) -> str:
+    """`the rule pack mypack 1.2`, by the distribution that it was installed with."""
+    if entry.dist is None:
+        return f"the rule pack {entry.name}"
+    return f"the rule pack {entry.dist.name} {entry.dist.version}"
 
 
 def rules_in(pack: ModuleType) -> Iterator[type[Rule]]:
-    """The rules that a pack defines, in whichever of its modules."""
+    """The rules that a pack defines, in whichever of its modules; raises PackError for one that can't be used."""
     modules = [pack]
     for info in pkgutil.walk_packages(getattr(pack, "__path__", ()), f"{pack.__name__}."):
         modules.append(import_module(info.name))
@@ -260,8 +300,38 @@ def rules_in(pack: ModuleType) -> Iterator[type[Rule]]:
                 and value.__module__ == module.__name__
                 and "code" in vars(value)
             ):
-                if not re.fullmatch(r"[A-Z]+\d{3,4}", value.code):
-                    raise ValueError(
-                        f"{module.__name__}.{value.__name__}: code {value.code!r} isn't letters and three or four digits"
-                    )
+                for fault in _faults(value):
+                    raise PackError(f"{module.__name__}.{value.__name__}: {fault}")
                 yield value
+
+
+def _faults(rule: type[Rule]) -> Iterator[str]:
+    """What a rule lacks, or has wrong, that would show only when it is used."""
+    if not isinstance(rule.code, str) or not re.fullmatch(r"[A-Z]+[0-9]{3,4}", rule.code):
+        yield f"code {rule.code!r} isn't letters and three or four digits"
+    name = getattr(rule, "name", None)
+    if not isinstance(name, str) or not re.fullmatch(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*", name):
+        yield f"name {name!r} isn't words in lower case with hyphens between"
+    # With -OO, nothing has any documentation.
+    for section in _SECTIONS if sys.flags.optimize < 2 else ():
+        if f"\n    {section}\n" not in (rule.__doc__ or "") and f"\n{section}\n" not in (rule.__doc__ or ""):
+            yield f"its docstring has no section '{section}'"
+    if rule.fix not in _FIXES:
+        yield f"fix {rule.fix!r} isn't one of {', '.join(_FIXES)}"
+    if rule.event not in _EVENTS:
+        yield f"event {rule.event!r} isn't one of {', '.join(filter(None, _EVENTS))}"
+    patterns: list[tuple[str, Any]] = [("trigger", getattr(rule, "trigger", None)), ("alias", rule.alias)]
+    for field, pattern in (*patterns, *(("needs", need) for need in rule.needs)):
+        try:
+            re.compile(pattern)
+            pattern.encode("ascii")
+        except (re.error, TypeError, AttributeError, UnicodeEncodeError, RecursionError) as error:
+            yield f"{field} {pattern!r} isn't a regular expression of ASCII characters: {error}"
+    for method in ("shape", "judge"):
+        if getattr(rule, method) is getattr(Rule, method):
+            yield f"it has no `{method}`"
+
+
+_SECTIONS = ("## What it does", "## Why is this bad")
+_FIXES = ("S", "U", "S/U", "-")
+_EVENTS = ("", "missing-attribute", "pinned-device", "mixing", "unplaced-factory")

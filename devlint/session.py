@@ -10,11 +10,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal
 
 import click
+
+from devlint.console import emit, is_terminal
+from devlint.escapes import printable, printable_lines
 
 if TYPE_CHECKING:
     from devlint.batch import Plan
@@ -38,18 +41,17 @@ class Failure(click.ClickException):
     exit_code = FAILED
 
     def show(self, file: IO[Any] | None = None) -> None:
-        click.echo(f"{click.style('error', fg='red', bold=True)}: {self.message}", err=True)
+        emit(f"{click.style('error', fg='red', bold=True)}: {printable(self.message)}\n", err=True)
 
 
 def load_rules() -> Registry:
-    """The rules of all installed packs; a pack that can't be imported ends the run."""
-    from devlint.rule import load_registry
+    """The rules of all installed packs; a pack that can't be used ends the run."""
+    from devlint.rule import PackError, load_registry
 
     try:
         return load_registry()
-    except Exception as error:
-        said = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise Failure(f"a rule pack can't be loaded: {said}; mend or uninstall it") from error
+    except PackError as error:
+        raise Failure(str(error)) from error
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,7 @@ class Options:
     quiet: bool
     verbose: bool
     color: Literal["auto", "always", "never"]
+    follow_links: bool
 
 
 class Session:
@@ -85,7 +88,7 @@ class Session:
 
     def __init__(self, options: Options) -> None:
         from devlint.patterns import is_valid
-        from devlint.settings import Selection, SettingsError, check_selectors
+        from devlint.settings import Selection, SettingsError, check_selectors, load_settings
 
         self.options = options
         self.started = time.monotonic()
@@ -95,6 +98,8 @@ class Session:
         try:
             for name in ("select", "ignore", "extend_select"):
                 check_selectors(getattr(options, name), self.registry, f"--{name.replace('_', '-')}")
+            if options.config is not None:
+                load_settings(Path(), config=options.config, isolated=False, registry=self.registry)
         except SettingsError as error:
             raise Failure(str(error)) from None
         for pattern in options.exclude:
@@ -117,20 +122,19 @@ class Session:
     def plan(self) -> Plan:
         from devlint.batch import Plan
 
-        return Plan(fix=self.options.fix, unsafe_fixes=self.options.unsafe_fixes, diff=self.options.diff)
+        options = self.options
+        named = tuple(os.path.realpath(path) for path in options.paths or (".",) if path != "-")
+        return Plan(options.fix, options.unsafe_fixes, options.diff, named, options.follow_links)
 
     def settings_for(self, folder: Path) -> Settings:
-        """The settings of a folder with the command line laid over them."""
+        """The settings of a folder with the command line laid over them; raises SettingsError."""
         import dataclasses
 
-        from devlint.settings import SettingsError, load_settings
+        from devlint.settings import load_settings
 
         if folder not in self._settings:
             options = self.options
-            try:
-                found = load_settings(folder, config=options.config, isolated=options.isolated, registry=self.registry)
-            except SettingsError as error:
-                raise Failure(str(error)) from None
+            found = load_settings(folder, config=options.config, isolated=options.isolated, registry=self.registry)
             self._settings[folder] = dataclasses.replace(
                 found,
                 overrides=self.overrides,
@@ -143,14 +147,15 @@ class Session:
     def say(self, line: str) -> None:
         """A line for --verbose."""
         if self.options.verbose:
-            click.echo(line, err=True, color=self.colored(sys.stderr))
+            emit(f"{printable(line)}\n", err=True, color=self.colored(sys.stderr))
 
     def warn(self, kind: str, line: str) -> None:
         """An error or a warning, on the standard error."""
         color = "red" if kind == "error" else "yellow"
-        click.echo(f"{click.style(kind, fg=color, bold=True)}: {line}", err=True, color=self.colored(sys.stderr))
+        said = f"{click.style(kind, fg=color, bold=True)}: {printable(line)}\n"
+        emit(said, err=True, color=self.colored(sys.stderr))
 
-    def colored(self, stream: IO[str]) -> bool:
+    def colored(self, stream: IO[str] | None) -> bool:
         """Whether to write colours: as --color says, else on terminals, unless NO_COLOR is set."""
         if self.options.color != "auto":
             return self.options.color == "always"
@@ -165,7 +170,7 @@ class Session:
         if not targets and not self.failed:
             self.warn("warning", f"no Python files found under {', '.join(self.options.paths or ('.',))}")
         self.say(counted(len(targets), "file"))
-        with _progress(len(targets), enabled=sys.stderr.isatty() and not self.options.quiet) as progress:
+        with _progress(len(targets), enabled=is_terminal(sys.stderr) and not self.options.quiet) as progress:
             results = list(run_all(targets, self.plan, self.registry, jobs=self.options.jobs, progress=progress))
         self.say(f"took {time.monotonic() - self.started:.2f} s")
         return self._finish(results)
@@ -181,19 +186,25 @@ class Session:
         for item in found:
             if isinstance(item, Missing):
                 self.failed = True
-                self.warn("error", f"{item.display}: {item.reason}")
+                self.warn("error", str(item))
         return sorted((item for item in found if not isinstance(item, Missing)), key=lambda target: target.display)
 
     def run_stdin(self) -> int:
         """Lints the standard input; with --fix the fixed text goes to the standard output, the report beside it."""
         from devlint.batch import Worker
-        from devlint.files import FileError, is_excluded, source_from_bytes
+        from devlint.files import FileError, TooLargeFileError, is_excluded, source_from_bytes
+        from devlint.settings import SettingsError
 
         if len(self.options.paths) > 1:
             raise click.UsageError("`-` can't be used together with other paths.")
         name = self.options.stdin_filename
         path = Path(os.path.abspath(name)) if name else None  # noqa: PTH100 - resolving would follow links
-        settings = self.settings_for(path.parent if path else Path.cwd())
+        try:
+            settings = self.settings_for(path.parent if path else Path.cwd())
+        except SettingsError as error:
+            raise Failure(str(error)) from None
+        if sys.stdin is None:
+            raise Failure("the standard input, which `-` reads, is closed")
         raw = sys.stdin.buffer.read()
         data = raw
         results: list[FileResult] = []
@@ -201,15 +212,16 @@ class Session:
             worker = Worker(self.plan, self.registry)
             display = Path(name).as_posix() if name else "-"
             try:
-                source = source_from_bytes(raw, path, display)
+                source = source_from_bytes(raw, path, display, settings.max_file_size)
                 result, fixed = worker.run_source(source, settings)
                 data = fixed.to_bytes()
+            except TooLargeFileError as error:
+                result = worker.passed_over(display, str(error))
             except FileError as error:
                 result = worker.failed(display, str(error))
             results.append(result)
         if self.options.fix and not self.options.diff:
-            sys.stdout.buffer.write(data)
-            sys.stdout.buffer.flush()
+            emit(data)
             return self._finish(results, to_stderr=True)
         return self._finish(results)
 
@@ -217,6 +229,8 @@ class Session:
         """Writes the report; returns the exit code."""
         options = self.options
         findings = [finding for result in results for finding in result.findings]
+        for line in (line for result in results for line in result.warnings):
+            self.warn("warning", line)
         failed = self.failed or any(finding.code == "DEV000" for finding in findings)
         unexplained = ""
         if self.evidence is not None:
@@ -229,7 +243,7 @@ class Session:
         elif options.statistics:
             text = _statistics(results, options.output_format)
         else:
-            text = _render(results, options) + (unexplained if options.output_format != "json" else "")
+            text = _render(results, options, failed) + (unexplained if options.output_format != "json" else "")
         self._write(text, to_stderr=to_stderr)
         return FAILED if failed else FOUND if findings and not options.exit_zero else CLEAN
 
@@ -244,36 +258,38 @@ class Session:
         sources = {result.display: result for result in results}
         # One result for each finding: the order is that of the cost, across the files.
         ordered = [FileResult(f.path, (f,), sources[f.path].source) for f in findings]
-        ordered += [FileResult(r.display, (), None, r.fixed, r.diff) for r in results if r.fixed or r.diff]
+        ordered += [replace(r, findings=(), source=None) for r in results if r.fixed or r.diff]
         return ordered, describe(left)
 
     def _show_diff(self, results: Sequence[FileResult]) -> bool:
         """Writes the diffs, and what went wrong on the standard error; returns whether there are any."""
         from devlint.reports import counted
 
-        self._write("".join(result.diff for result in results))
+        diff = "".join(result.diff for result in results)
+        # Elsewhere it is for `patch`, which wants each byte as it is.
+        shown = is_terminal(sys.stdout) and self.options.output_file is None
+        self._write(printable_lines(diff) if shown else diff, styled=False)
         for finding in (finding for result in results for finding in result.findings):
             if finding.code == "DEV000":
                 self.warn("error", f"{finding.path}:{finding.span.line}: {finding.message}")
         fixes = sum(result.fixed for result in results)
         if not self.options.quiet:
-            click.echo(f"Would fix {counted(fixes, 'error')}" if fixes else "No fixes to show", err=True)
+            emit(f"Would fix {counted(fixes, 'error')}\n" if fixes else "No fixes to show\n", err=True)
         return any(result.diff for result in results)
 
-    def _write(self, text: str, *, to_stderr: bool = False) -> None:
+    def _write(self, text: str, *, to_stderr: bool = False, styled: bool = True) -> None:
+        """Puts a report where it is wanted, its colours dropped where they aren't; without any, it stays as it is."""
         file = self.options.output_file
         if file is None:
-            stream = sys.stderr if to_stderr else sys.stdout
-            # A terminal that can't show a character of the source shows its number.
-            if hasattr(stream, "reconfigure"):
-                stream.reconfigure(errors="backslashreplace")
-            click.echo(text, nl=False, err=to_stderr, color=self.colored(stream))
+            colored = self.colored(sys.stderr if to_stderr else sys.stdout)
+            emit(text, err=to_stderr, color=colored or not styled)
             return
-        plain = text if self.options.color == "always" else click.unstyle(text)
+        plain = click.unstyle(text) if styled and self.options.color != "always" else text
         try:
-            file.write_text(plain, encoding="utf-8")
-        except OSError as error:
-            raise Failure(f"--output-file {file}: can't be written: {error.strerror or error}") from None
+            file.write_bytes(plain.encode("utf-8", "backslashreplace"))
+        except (OSError, ValueError) as error:
+            said = getattr(error, "strerror", None) or error
+            raise Failure(f"--output-file {file}: can't be written: {said}") from None
 
 
 def _from_root(pattern: str, root: Path) -> str:
@@ -284,16 +300,16 @@ def _from_root(pattern: str, root: Path) -> str:
     return f"/{here}/{pattern.lstrip('/')}"
 
 
-def wants_color(stream: IO[str]) -> bool:
+def wants_color(stream: IO[str] | None) -> bool:
     """Whether a stream is shown in colours when nobody says: on a terminal, unless NO_COLOR says no."""
     if os.environ.get("NO_COLOR"):
         return False
     if os.environ.get("FORCE_COLOR"):
         return True
-    return stream.isatty() and os.environ.get("TERM") != "dumb"
+    return is_terminal(stream) and os.environ.get("TERM") != "dumb"
 
 
-def _render(results: Sequence[FileResult], options: Options) -> str:
+def _render(results: Sequence[FileResult], options: Options, failed: bool) -> str:
     if options.output_format == "json":
         from devlint.reports import json
 
@@ -301,7 +317,7 @@ def _render(results: Sequence[FileResult], options: Options) -> str:
     from devlint.reports import concise, text
 
     render = concise.render if options.output_format == "concise" else text.render
-    return render(results, unsafe_fixes=options.unsafe_fixes, quiet=options.quiet)
+    return render(results, unsafe_fixes=options.unsafe_fixes, quiet=options.quiet, failed=failed)
 
 
 def _statistics(results: Sequence[FileResult], output_format: OutputFormat) -> str:

@@ -10,6 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from devlint.disk import MAX_BYTES, read_bytes
+from devlint.escapes import printable
 from devlint.findings import Confidence
 from devlint.hints import Hints
 from devlint.patterns import is_valid, verdict
@@ -25,6 +27,9 @@ _PROJECT_MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg")
 
 class SettingsError(Exception):
     """Settings that can't be used; the text is one line that says where, what, and what to write instead."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(printable(text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +87,8 @@ class Settings:
     behaves_like: tuple[tuple[str, str], ...] = ()
     # The oldest release of torch that the code is meant for, as (major, minor); None where it isn't said.
     torch_version: tuple[int, int] | None = None
+    # Larger files are passed over, in bytes.
+    max_file_size: int = MAX_BYTES
     # What the command line selects on top of the above.
     overrides: Selection = Selection()
 
@@ -148,7 +155,7 @@ def load_settings(start: Path, *, config: Path | None, isolated: bool, registry:
     start = start.absolute()
     folder = start if start.is_dir() else start.parent
     if config is not None:
-        if not config.is_file():
+        if not config.exists():
             raise SettingsError(f"{config}: no such settings file; check --config")
         table = _table_of(config)
         if table is None:
@@ -180,9 +187,11 @@ def _default_src(root: Path) -> tuple[Path, ...]:
 def _table_of(file: Path) -> dict[str, Any] | None:
     """devlint's own table in a TOML file; None when the file or the table isn't there."""
     try:
-        raw = file.read_bytes()
-    except OSError:
+        raw = read_bytes(file)
+    except (FileNotFoundError, NotADirectoryError):
         return None
+    except OSError as error:
+        raise SettingsError(f"{file}: can't be read: {error.strerror or error}") from None
     if file.name == "pyproject.toml" and b"devlint" not in raw:
         return None
     import tomllib
@@ -191,6 +200,8 @@ def _table_of(file: Path) -> dict[str, Any] | None:
         document = tomllib.loads(raw.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{file}: not valid TOML: {error}") from None
+    except RecursionError:
+        raise SettingsError(f"{file}: is nested too deeply") from None
     if file.name != "pyproject.toml":
         return document
     tool = document.get("tool", {})
@@ -200,7 +211,9 @@ def _table_of(file: Path) -> dict[str, Any] | None:
     return table
 
 
-_Shape = Literal["strings", "codes", "globs", "confidence", "codes by glob", "folders", "release", "names by name"]
+_Shape = Literal[
+    "strings", "codes", "globs", "confidence", "codes by glob", "folders", "release", "names by name", "size"
+]
 
 # Each key of the table: the shape of its value. The field of Settings has the same name with underscores.
 _KEYS: Mapping[str, _Shape] = {
@@ -215,6 +228,7 @@ _KEYS: Mapping[str, _Shape] = {
     "hot-functions": "strings",
     "behaves-like": "names by name",
     "torch-version": "release",
+    "max-file-size": "size",
 }
 
 
@@ -242,6 +256,8 @@ def _read_value(value: object, shape: _Shape, where: str, root: Path, registry: 
         if release is None:
             raise SettingsError(f'{where}: must be a release of torch such as "2.6", not {value!r}')
         return int(release[1]), int(release[2])
+    if shape == "size":
+        return _size(value, where)
     if shape == "codes by glob":
         if not isinstance(value, dict):
             raise SettingsError(f"{where}: must be a table from a path pattern to a list of codes")
@@ -260,6 +276,18 @@ def _read_value(value: object, shape: _Shape, where: str, root: Path, registry: 
     if shape == "folders":
         return tuple(root / folder for folder in strings)
     return strings
+
+
+_SIZE = re.compile(r"([0-9]{1,6}) ?(kB|MB|GB)")
+_UNITS = {"kB": 1_000, "MB": 1_000_000, "GB": 1_000_000_000}
+
+
+def _size(value: object, where: str) -> int:
+    """A number of bytes, from such as "4 MB"."""
+    size = _SIZE.fullmatch(value) if isinstance(value, str) else None
+    if size is None or not int(size[1]):
+        raise SettingsError(f'{where}: must be a size such as "4 MB", not {value!r}')
+    return int(size[1]) * _UNITS[size[2]]
 
 
 def _strings(value: object, where: str) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from devlint.escapes import printable
 from devlint.knowledge import canonical
 from devlint.placement.devices import is_device_name
 from devlint.placement.model import PlacementModel, build
@@ -194,7 +195,7 @@ def _reason_of_name(node: ast.Name, name: str, model: PlacementModel) -> str:
 def render(found: list[Known], source: Source, display: str) -> str:
     """The findings as text: the line, then each expression with its trail."""
     line = found[0].line
-    lines = [f"{display}:{line}", f"{line} | {source.lines[line - 1].rstrip()}", ""]
+    lines = [f"{display}:{line}", f"{line} | {source.lines[line - 1].rstrip().expandtabs()}", ""]
     for known in found:
         when = f", if {known.condition}" if known.condition else ""
         likely = " (likely)" if known.likely else ""
@@ -203,4 +204,4 @@ def render(found: list[Known], source: Source, display: str) -> str:
         lines += [f"    {message} ({Path(path).name}:{at})" for message, path, at in known.trail]
         if known.why:
             lines.append(f"    {known.why}")
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))

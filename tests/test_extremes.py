@@ -56,7 +56,33 @@ def tangle(count: int) -> str:
     return f"def train():\n    for batch in loader:\n{body}        if a0 - a1 > 10:\n            print(x.sum())\n"
 
 
+def constructor(body: str) -> str:
+    lines = "".join(f"        {line}\n" for line in body.splitlines())
+    return f"class Net(torch.nn.Module):\n    def __init__(self, a):\n        super().__init__()\n{lines}"
+
+
 SHAPES = {
+    "a name that is made from itself": constructor("a = a\nself.layers = [a, a]"),
+    "names that are made from each other": constructor(
+        "b = a\na = b\nself.layers = [a, b]\nself.more = {'a': a, 'b': b}"
+    ),
+    "attributes that are made from each other": constructor("self.b = self.c\nself.c = self.b\nself.d = [self.d]"),
+    "a long way from name to name": constructor(
+        "a0 = torch.nn.Linear(2, 2)\n"
+        + "".join(f"a{i + 1} = a{i}\n" for i in range(2_000))
+        + "self.layers = [a2000, torch.nn.Linear(2, 2)]"
+    ),
+    "a layer that is moved again and again": constructor(
+        f"layer = torch.nn.Linear(2, 2){'.to(0)' * 90}\nself.layers = [layer, torch.nn.Linear(2, 2){'.to(0)' * 90}]"
+    ),
+    "functions that call each other": "def f(a):\n    return g(f(a))\ndef g(a):\n    return f(g(a))\ny = f(x)\n",
+    "many decorators": "@torch.no_grad()\n" * 2_000 + "def f(a):\n    return a\n",
+    "many context managers": f"with {', '.join(['torch.no_grad()'] * 2_000)}:\n    y = x + 1\n",
+    "a long condition": f"if {' and '.join(f'x.a > {i}' for i in range(2_000))}:\n    y = x + 1\n",
+    "a long comparison": f"y = {' < '.join(['x'] * 2_000)}\n",
+    "a long f-string": "y = f'" + "{x}" * 2_000 + "'\n",
+    "a class of a long line": "class C0(torch.nn.Module):\n    pass\n"
+    + "".join(f"class C{i + 1}(C{i}):\n    pass\n" for i in range(1_000)),
     "a generated file": "".join(f"d{i} = {{'a': x, 'b': [{i}, {i + 1}]}}\n" for i in range(12_000)),
     "thousands of functions, each calling the next": functions(3_000),
     "thousands of methods": methods(1_000),
@@ -75,6 +101,7 @@ SHAPES = {
 # Deeper than the model goes: what follows in the same scope is left unknown.
 TOO_DEEP = {
     "a long chain of elif": elifs(900),
+    "many moves of one value": f"y = x{'.to(x.device)' * 400}\n",
     "a long sum": "y = " + " + ".join(["x"] * 900) + "\n",
 }
 
@@ -105,6 +132,11 @@ def test_what_stands_around_it_is_still_found(check, shape):
 @pytest.mark.parametrize("shape", TOO_DEEP)
 def test_what_stands_before_it_is_found(check, shape):
     assert check(around(TOO_DEEP[shape])) == [("DEV501", 8)]
+
+
+@pytest.mark.parametrize("count", [1_200, 2_000])
+def test_what_is_deeper_still_is_no_error(check, count):
+    assert set(check(around(elifs(count)))) <= {("DEV501", 8)}
 
 
 def test_what_stands_in_it_is_found(check):

@@ -119,7 +119,7 @@ def test_bytes_survive(tmp_path, raw):
     file.write_bytes(raw)
     source = read_source(file, "f.py")
     assert "".join(source.lines) == source.text
-    write_source(source.with_text(source.text + "# end"))
+    write_source(source.with_text(source.text + "# end"), source)
     assert file.read_bytes() == raw + b"# end"
 
 
@@ -157,7 +157,8 @@ def test_mode_and_links_survive_a_write(tmp_path):
     real.chmod(0o751)
     link = tmp_path / "link.py"
     link.symlink_to("real.py")
-    write_source(read_source(link, "link.py").with_text("y\n"))
+    source = read_source(link, "link.py")
+    write_source(source.with_text("y\n"), source)
     assert link.is_symlink()
     assert real.read_text() == "y\n"
     assert stat.S_IMODE(real.stat().st_mode) == 0o751
@@ -169,8 +170,9 @@ def test_a_failed_write_leaves_the_file(tmp_path):
     file.write_bytes(b"# coding: latin-1\nx = 1\n")
     source = read_source(file, "f.py")
     with pytest.raises(FileError, match="which iso-8859-1 can't write"):
-        write_source(source.with_text("x = '日'"))
+        write_source(source.with_text("x = '日'"), source)
     assert file.read_bytes() == b"# coding: latin-1\nx = 1\n"
+    gone = Source(tmp_path / "gone" / "f.py", "f.py", "x")
     with pytest.raises(FileError, match="can't be written"):
-        write_source(Source(tmp_path / "gone" / "f.py", "f.py", "x"))
+        write_source(gone.with_text("y"), gone)
     assert [file.name for file in tmp_path.iterdir()] == ["f.py"]

@@ -19,7 +19,7 @@ class Renaming(Rule):
 
     name = "renaming"
     old = "old"
-    new = "new"
+    new = "len"
     imports: tuple[str, ...] = ()
     trigger = r"\w\("
 
@@ -32,7 +32,7 @@ class Renaming(Rule):
 
 
 class Good(Renaming):
-    """Says `new` for `old`."""
+    """Says `len` for `old`."""
 
     code = "TST001"
 
@@ -42,7 +42,7 @@ class Stays(Renaming):
 
     code = "TST002"
     name = "stays"
-    old = new = "stuck"
+    old = new = "vars"
 
 
 class Broken(Renaming):
@@ -63,7 +63,7 @@ class Spreads(Renaming):
     code = "TST004"
     name = "spreads"
     old = "spread"
-    new = "stuck"
+    new = "vars"
 
 
 class Imports(Renaming):
@@ -84,14 +84,14 @@ def fixed(text: str, *rules: type[Rule]) -> FixOutcome:
 def test_each_finding_is_fixed_and_nothing_else_changes_by_a_byte():
     before = "import torch\r\n\r\nx = 1 ;  old(1) # é old(\r\n\told = '\\t'\r\n".replace("\told", "old")
     outcome = fixed(before, Good)
-    assert outcome.source.text == before.replace("old(1)", "new(1)")
+    assert outcome.source.text == before.replace("old(1)", "len(1)")
     assert [f.code for f in outcome.applied] == ["TST001"]
     assert outcome.remaining == []
 
 
 def test_fixes_within_each_other_take_turns():
     outcome = fixed("import torch\nold(old(1), old(2))\n", Good)
-    assert outcome.source.text == "import torch\nnew(new(1), new(2))\n"
+    assert outcome.source.text == "import torch\nlen(len(1), len(2))\n"
     assert len(outcome.applied) == 3
 
 
@@ -103,9 +103,10 @@ def test_fixing_twice_changes_nothing():
 
 
 def test_a_fix_that_leaves_the_finding_is_withheld():
-    outcome = fixed("import torch\nstuck(1)\n", Stays)
-    assert outcome.source.text == "import torch\nstuck(1)\n"
+    outcome = fixed("import torch\nvars(1)\n", Stays)
+    assert outcome.source.text == "import torch\nvars(1)\n"
     assert [(f.code, f.fix) for f in outcome.remaining] == [("DEV003", None), ("TST002", None)]
+    assert "withheld, since it would change nothing;" in outcome.remaining[0].message
 
 
 def test_a_fix_that_breaks_the_syntax_is_withheld():
@@ -118,11 +119,12 @@ def test_a_fix_that_brings_a_finding_is_withheld():
     outcome = fixed("import torch\nspread(1)\n", Spreads, Stays)
     assert outcome.source.text == "import torch\nspread(1)\n"
     assert {f.code for f in outcome.remaining} == {"DEV003", "TST004"}
+    assert "withheld, since it would bring TST002;" in next(f.message for f in outcome.remaining if f.code == "DEV003")
 
 
 def test_a_withheld_fix_doesnt_hold_up_the_others():
     outcome = fixed("import torch\nwhole(1)\nold(1)\nwhole(2)\n", Good, Broken)
-    assert outcome.source.text == "import torch\nwhole(1)\nnew(1)\nwhole(2)\n"
+    assert outcome.source.text == "import torch\nwhole(1)\nlen(1)\nwhole(2)\n"
     assert [f.code for f in outcome.applied] == ["TST001"]
 
 

@@ -81,7 +81,7 @@ def test_lines_are_located_in_their_cells(tmp_path):
 
 def test_only_the_edited_lines_change(tmp_path):
     source = open_notebook(tmp_path)
-    write_source(source.with_text(source.text.replace("x.to('cpu')", "x = x.to('cpu')")))
+    write_source(source.with_text(source.text.replace("x.to('cpu')", "x = x.to('cpu')")), source)
     assert (tmp_path / "n.ipynb").read_bytes() == NOTEBOOK.replace("x.to('cpu')", "x = x.to('cpu')").encode()
 
 
@@ -166,3 +166,10 @@ def test_any_mixture_of_lines_goes_back_unchanged():
         text = json.dumps({"cells": cells}, indent=random.choice([None, 1]), ensure_ascii=random.random() < 0.5)
         notebook, code = read_notebook(text)
         assert notebook.with_code(code) == text
+
+
+def test_an_indented_magic_stays_in_its_block():
+    cells = [{"cell_type": "code", "metadata": {}, "source": "if True:\n    x = !ls\n    %time y = 2\n"}]
+    notebook, code = read_notebook(json.dumps({"cells": cells, "metadata": {}}))
+    compile(code, "cell", "exec")
+    assert notebook.with_code(code) == notebook.text

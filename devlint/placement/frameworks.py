@@ -87,7 +87,9 @@ def given_by_trainer(function: FunctionModel, known: StepMethods, values: dict[s
 
 
 # Names that people give to models; what else is prepared are optimizers, schedulers and loaders.
-_MODEL_NAME = re.compile(r"(?i)(?:.*_)?(?:model|net|network|unet|vae|transformer|encoder(?:_\w+)?|policy|controlnet|critic)\d*")
+_MODEL_NAME = re.compile(
+    r"(?i)(?:.*_)?(?:model|net|network|unet|vae|transformer|encoder(?:_\w{1,30})?|policy|controlnet|critic)\d*"
+)
 # Under several processes, or a launcher's settings, what comes back is wrapped.
 _WRAPPED = Guard("the launcher starts several processes", True)
 

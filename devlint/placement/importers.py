@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import defaultdict
 from pathlib import Path
@@ -61,7 +62,7 @@ class Importers:
             naming = self._naming[root] = defaultdict(list)
             for file in self._project.texts.files_around(path, MAX_FILES):
                 if file.suffix == ".py" and not is_test(file):
-                    resolved = file.resolve()
+                    resolved = Path(os.path.realpath(file))
                     for word in set(re.findall(r"\w+", self._project.import_statements(file))):
                         naming[word].append(resolved)
         return self._naming[root]

@@ -14,7 +14,8 @@ from devlint.placement.trees import own_nodes
 _BUILTINS = frozenset({*dir(__import__("builtins")), "__file__"})
 # Code that may bind any name, and IPython's commands that do.
 _BINDS_AT_RUN_TIME = re.compile(
-    r"(?<![.\w])(?:globals|vars|exec|setattr\s*\(\s*builtins)\b|^\s*#?\s*%(?:run|pylab|load|store)", re.MULTILINE
+    r"(?<![.\w])(?:globals|vars|exec|setattr\s*\(\s*builtins)\b|^[ \t]*(?:#[ \t]*)?%(?:run|pylab|load|store)",
+    re.MULTILINE,
 )
 # Star imports are followed this far.
 _MAX_STARS = 8

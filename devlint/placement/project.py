@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import gc
 import io
+import os
 import re
 import tokenize
 import warnings
@@ -12,6 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from devlint.disk import read_bytes
 from devlint.placement.importers import Importers
 from devlint.placement.sources import SourceModule
 from devlint.placement.texts import Texts, read
@@ -47,7 +49,7 @@ class Project:
     """Resolves dotted names to parsed modules under the import roots."""
 
     def __init__(self, roots: Iterable[Path] = ()) -> None:
-        self.roots = [Path(r).resolve() for r in roots]
+        self.roots = [Path(os.path.realpath(r)) for r in roots]
         self._modules: dict[Path, SourceModule | None] = {}
         self._places: dict[tuple[str, str], Path | None] = {}
         self._searched: dict[tuple[Path, bytes], bool] = {}
@@ -134,7 +136,7 @@ class Project:
 
     def _read(self, path: Path) -> SourceModule | None:
         try:
-            raw = path.read_bytes()
+            raw = read_bytes(path)
             if len(raw) > MAX_MODULE_BYTES:
                 return None
             encoding, _ = tokenize.detect_encoding(io.BytesIO(raw).readline)
@@ -188,14 +190,14 @@ class Project:
         key = (path, pattern.pattern)
         if key not in self._searched:
             try:
-                self._searched[key] = pattern.search(path.read_bytes()) is not None
+                self._searched[key] = pattern.search(read_bytes(path)) is not None
             except OSError:
                 self._searched[key] = False
         return self._searched[key]
 
 
 _IMPORT = re.compile(
-    r"^[ \t]*(?:from[ \t]+(?P<module>[\w.]+)[ \t]+import[ \t]*(?P<names>\([^)]*\)|[^\n#;]+)|import[ \t]+(?P<plain>[\w.]+)(?:[ \t]+as[ \t]+(?P<alias>\w+))?)",
+    r"^[ \t]*(?:from[ \t]+(?P<module>[\w.]+)[ \t]+import[ \t]*(?P<names>\([^()]*\)|[^\s#;(][^\n#;]*)|import[ \t]+(?P<plain>[\w.]+)(?:[ \t]+as[ \t]+(?P<alias>\w+))?)",
     re.MULTILINE,
 )
 

@@ -195,8 +195,8 @@ class SourceModule:
     @cached_property
     def changed_elsewhere(self) -> frozenset[str]:
         """Top-level names that some function rebinds, or may move: `global x`, an indented `x.cuda()`."""
-        rebound = (name for match in _GLOBAL.finditer(self.text) for name in re.split(r"\s*,\s*", match[1]))
-        return frozenset({*rebound, *(match[1] for match in _INDENTED_MOVE.finditer(self.text))})
+        rebound = (name for match in _GLOBAL.finditer(self.text) for name in match[1].split(","))
+        return frozenset({*map(str.strip, rebound), *(match[1] for match in _INDENTED_MOVE.finditer(self.text))})
 
     @cached_property
     def sets_default_device(self) -> bool:
@@ -240,7 +240,7 @@ class SourceModule:
 _GLOBAL = re.compile(r"^[ \t]+global[ \t]+(\w+(?:[ \t]*,[ \t]*\w+)*)", re.MULTILINE)
 _INDENTED_MOVE = re.compile(r"^[ \t]+(?:\w+[ \t]*=[ \t]*)?(\w+)\.(?:to|cuda|xpu|cpu|to_empty)\(", re.MULTILINE)
 _DEFAULT_DEVICE = re.compile(
-    r"set_default_device|set_default_tensor_type|with\s+[^\n:]*\bdevice\b[^\n]*:|DeviceContext"
+    r"set_default_device|set_default_tensor_type|with\s+[^\n:]{0,300}\bdevice\b[^\n]{0,300}:|DeviceContext"
 )
 
 

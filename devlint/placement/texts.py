@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from devlint.disk import read_bytes
 from devlint.files import USUAL_EXCLUDES
 
 if TYPE_CHECKING:
@@ -91,6 +92,6 @@ def _python_files(folder: Path) -> Iterator[list[Path]]:
 def read(path: Path) -> bytes:
     """A file's bytes, none where it can't be read."""
     try:
-        return path.read_bytes()
+        return read_bytes(path)
     except OSError:
         return b""

@@ -27,25 +27,59 @@ class Unit:
 
 def units_at(source: SourceModule, lines: Sequence[int]) -> Iterator[Unit]:
     """The units that touch one of the given lines (sorted)."""
-    yield from _in_block(source, source.tree.body, lines, None, None)
+    # Not by recursion: each `elif` is a block in the block before.
+    waiting: list[tuple[ast.stmt, FunctionModel | None, ast.ClassDef | None]] = []
+
+    def add(body: list[ast.stmt], scope: FunctionModel | None, cls: ast.ClassDef | None) -> None:
+        waiting.extend((statement, scope, cls) for statement in reversed(_near(source, body, lines)))
+
+    add(source.tree.body, None, None)
+    while waiting:
+        statement, scope, cls = waiting.pop()
+        if not _touches(lines, _start_of(statement), statement.end_lineno or statement.lineno):
+            continue
+        blocks = blocks_of(statement)
+        if not blocks:
+            yield Unit(statement, statement, scope)
+            continue
+        for header in _headers(statement):
+            if _touches(lines, header.lineno, header.end_lineno or header.lineno):
+                yield Unit(header, statement, scope)
+        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            scope, cls = source.function(statement, cls, scope), None
+        elif isinstance(statement, ast.ClassDef):
+            cls = statement
+        for block in reversed(blocks):
+            add(block, scope, cls)
+
+
+def _start_of(statement: ast.stmt) -> int:
+    """The line on which a statement starts, with its decorators."""
+    decorators = getattr(statement, "decorator_list", None)
+    return min([statement.lineno, *(d.lineno for d in decorators)]) if decorators else statement.lineno
 
 
 def all_functions(source: SourceModule) -> Iterator[FunctionModel]:
     """Every function and method of a module, outer ones first."""
 
-    def walk(body: list[ast.stmt], cls: ast.ClassDef | None, parent: FunctionModel | None) -> Iterator[FunctionModel]:
-        for statement in body:
-            if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                model = source.function(statement, cls, parent)
-                yield model
-                yield from walk(statement.body, None, model)
-            elif isinstance(statement, ast.ClassDef):
-                yield from walk(statement.body, statement, parent)
-            else:
-                for block in blocks_of(statement):
-                    yield from walk(block, cls, parent)
+    # Not by recursion: each `elif` is a block in the block before.
+    waiting: list[tuple[ast.stmt, ast.ClassDef | None, FunctionModel | None]] = []
 
-    yield from walk(source.tree.body, None, None)
+    def add(body: list[ast.stmt], cls: ast.ClassDef | None, parent: FunctionModel | None) -> None:
+        waiting.extend((statement, cls, parent) for statement in reversed(body))
+
+    add(source.tree.body, None, None)
+    while waiting:
+        statement, cls, parent = waiting.pop()
+        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            model = source.function(statement, cls, parent)
+            yield model
+            add(statement.body, None, model)
+        elif isinstance(statement, ast.ClassDef):
+            add(statement.body, statement, parent)
+        else:
+            for block in reversed(blocks_of(statement)):
+                add(block, cls, parent)
 
 
 def _near(source: SourceModule, body: list[ast.stmt], lines: Sequence[int]) -> list[ast.stmt]:
@@ -70,34 +104,6 @@ _SHORT = 20
 def _touches(lines: Sequence[int], start: int, end: int) -> bool:
     position = bisect_left(lines, start)
     return position < len(lines) and lines[position] <= end
-
-
-def _in_block(
-    source: SourceModule,
-    body: list[ast.stmt],
-    lines: Sequence[int],
-    scope: FunctionModel | None,
-    cls: ast.ClassDef | None,
-) -> Iterator[Unit]:
-    for statement in _near(source, body, lines):
-        decorators = getattr(statement, "decorator_list", None)
-        start = min([statement.lineno, *(d.lineno for d in decorators)]) if decorators else statement.lineno
-        if not _touches(lines, start, statement.end_lineno or statement.lineno):
-            continue
-        blocks = blocks_of(statement)
-        if not blocks:
-            yield Unit(statement, statement, scope)
-            continue
-        for header in _headers(statement):
-            if _touches(lines, header.lineno, header.end_lineno or header.lineno):
-                yield Unit(header, statement, scope)
-        inner_scope, inner_cls = scope, cls
-        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            inner_scope, inner_cls = source.function(statement, cls, scope), None
-        elif isinstance(statement, ast.ClassDef):
-            inner_cls = statement
-        for block in blocks:
-            yield from _in_block(source, block, lines, inner_scope, inner_cls)
 
 
 def _headers(statement: ast.stmt) -> list[ast.expr]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from devlint.escapes import printable
 from devlint.files import Source
 from devlint.findings import Finding
 
@@ -25,6 +26,8 @@ class FileResult:
     # How many findings were fixed, or would be with --diff.
     fixed: int = 0
     diff: str = ""
+    # What else the user should know, a line each, that is no finding.
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,7 @@ def place_of(source: Source | None, line: int, column: int) -> Place:
 def spell_place(path: str, place: Place) -> str:
     """`path:line:column`, with the cell of a notebook."""
     cell = "" if place.cell is None else f"cell {place.cell}:"
-    return f"{path}:{cell}{place.line}:{place.column}"
+    return f"{printable(path)}:{cell}{place.line}:{place.column}"
 
 
 def counted(number: int, thing: str) -> str:
@@ -55,12 +58,12 @@ def counted(number: int, thing: str) -> str:
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
-def summary(results: Sequence[FileResult], *, unsafe_fixes: bool) -> str:
-    """The closing line: how much was found, and what mends it."""
+def summary(results: Sequence[FileResult], *, unsafe_fixes: bool, failed: bool = False) -> str:
+    """The closing line: how much was found, and what mends it; "" where nothing was, but not all was looked at."""
     findings = [finding for result in results for finding in result.findings]
     fixed = sum(result.fixed for result in results)
     if not findings and not fixed:
-        return "All checks passed!"
+        return "" if failed else "All checks passed!"
     files = len({result.display for result in results if result.findings or result.fixed})
     found = f"Found {counted(len(findings) + fixed, 'error')} in {counted(files, 'file')}"
     safe = sum(1 for f in findings if f.fix and (unsafe_fixes or f.fix.safety == "safe"))

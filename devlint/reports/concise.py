@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 import click
 
+from devlint.escapes import printable
 from devlint.reports import FileResult, place_of, spell_place, summary
 
 
-def render(results: Sequence[FileResult], *, unsafe_fixes: bool, quiet: bool = False) -> str:
+def render(results: Sequence[FileResult], *, unsafe_fixes: bool, quiet: bool = False, failed: bool = False) -> str:
     """The whole report, with colours; click drops them where they aren't wanted. `quiet` leaves out the summary."""
     lines = []
     for result in results:
@@ -18,9 +19,9 @@ def render(results: Sequence[FileResult], *, unsafe_fixes: bool, quiet: bool = F
             where = click.style(spell_place(finding.path, place), bold=True)
             fixable = finding.fix is not None and (unsafe_fixes or finding.fix.safety == "safe")
             lines.append(
-                f"{where}: {click.style(finding.code, fg='red', bold=True)} {'[*] ' * fixable}{finding.message}"
+                f"{where}: {click.style(finding.code, fg='red', bold=True)} {'[*] ' * fixable}{printable(finding.message)}"
                 + (f" ({finding.seen})" if finding.seen else "")
             )
-    if not quiet:
-        lines.append(summary(results, unsafe_fixes=unsafe_fixes))
+    if not quiet and (closing := summary(results, unsafe_fixes=unsafe_fixes, failed=failed)):
+        lines.append(closing)
     return "".join(line + "\n" for line in lines)

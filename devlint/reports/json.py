@@ -17,7 +17,8 @@ from devlint.reports import FileResult, place_of
 def render(results: Sequence[FileResult]) -> str:
     """The whole report."""
     findings = [_finding(finding, result.source) for result in results for finding in result.findings]
-    return json.dumps(findings, indent=2) + "\n"
+    # All that isn't ASCII is escaped; of what is, this alone is a control character that JSON lets stand.
+    return json.dumps(findings, indent=2).replace("\x7f", "\\u007f") + "\n"
 
 
 def _finding(finding: Finding, source: Source | None) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from devlint.escapes import escaped, printable
 from devlint.files import FileError, Source, read_source
 from devlint.findings import Finding, Note, Span
 from devlint.reports import FileResult, place_of, spell_place, summary
@@ -20,7 +21,7 @@ _WIDEST = 160
 _MOST_LINES = 5
 
 
-def render(results: Sequence[FileResult], *, unsafe_fixes: bool, quiet: bool = False) -> str:
+def render(results: Sequence[FileResult], *, unsafe_fixes: bool, quiet: bool = False, failed: bool = False) -> str:
     """The whole report, with colours; click drops them where they aren't wanted. `quiet` leaves out the summary."""
     sources = _Sources(results)
     blocks = [
@@ -30,7 +31,8 @@ def render(results: Sequence[FileResult], *, unsafe_fixes: bool, quiet: bool = F
     ]
     if not quiet:
         blocks.append(ranking(results))
-        blocks.append(summary(results, unsafe_fixes=unsafe_fixes) + "\n")
+        closing = summary(results, unsafe_fixes=unsafe_fixes, failed=failed)
+        blocks.append(f"{closing}\n" if closing else "")
     return "".join(blocks)
 
 
@@ -54,7 +56,7 @@ def _finding(finding: Finding, sources: _Sources, unsafe_fixes: bool) -> Iterato
     where = spell_place(finding.path, place_of(source, finding.span.line, finding.span.column))
     code = click.style(finding.code, fg="red", bold=True)
     likely = " (likely)" if finding.confidence == "likely" else ""
-    yield f"{click.style(where, bold=True)}: {code} [{finding.name}] {finding.message}{likely}"
+    yield f"{click.style(where, bold=True)}: {code} [{finding.name}] {printable(finding.message)}{likely}"
     gutter = _gutter_width(finding, sources)
     yield from _excerpt(source, finding.span, gutter, mark=click.style("^", fg="red", bold=True))
     for note in finding.notes:
@@ -69,18 +71,18 @@ def _finding(finding: Finding, sources: _Sources, unsafe_fixes: bool) -> Iterato
 def _note(note: Note, sources: _Sources, gutter: int) -> Iterator[str]:
     source = sources.get(note.path)
     where = spell_place(note.path, place_of(source, note.line, note.column))
-    yield f"{click.style('note', fg='blue', bold=True)}: {note.message} ({where})"
+    yield f"{click.style('note', fg='blue', bold=True)}: {printable(note.message)} ({where})"
     span = Span(note.line, note.column, note.line, note.column + 1)
     yield from _excerpt(source, span, gutter, mark="")
 
 
 def _advice(finding: Finding, unsafe_fixes: bool) -> Iterator[str]:
     if finding.hint:
-        yield finding.hint
+        yield printable(finding.hint)
     if finding.fix is not None:
         safe = finding.fix.safety == "safe" or unsafe_fixes
         option = "[*] fixable with --fix" if safe else "fixable with --fix --unsafe-fixes"
-        yield f"{finding.fix.title} ({option})"
+        yield f"{printable(finding.fix.title)} ({option})"
 
 
 def _gutter_width(finding: Finding, sources: _Sources) -> int:
@@ -133,18 +135,13 @@ def _cut(line: str, start: int, end: int) -> tuple[str, str, str]:
 
 
 def _shown(text: str) -> str:
-    """The text with tabs as spaces, and control characters (which a terminal would obey) as a picture of them."""
+    """The text with tabs as spaces, and control characters (which a terminal would obey) escaped."""
     if text.isprintable():
         return text
     pieces: list[str] = []
     column = 0
     for character in text:
-        if character == "\t":
-            piece = " " * (_TAB - column % _TAB)
-        elif unicodedata.category(character) in ("Cc", "Cf", "Zl", "Zp"):
-            piece = chr(0x2400 + ord(character)) if ord(character) < 0x20 else "\N{REPLACEMENT CHARACTER}"
-        else:
-            piece = character
+        piece = " " * (_TAB - column % _TAB) if character == "\t" else escaped(character)
         pieces.append(piece)
         column += _width(piece)
     return "".join(pieces)

@@ -14,8 +14,8 @@ _HOST_FUNCTIONS = re.compile(
     r"|_?onnx_.*|.*_(?:cpu|np|numpy|host|to_pil|pil|ref|reference|onnx|init|collate|fn_init|export|checkpoint)|.*collate.*|.*(?:numpy|_from_list).*"
     r"|test_.*|.*bench(?:mark)?.*|upgrade_.*|.*caffe2.*|from_.*|get_parser|.*dataset.*|tokenize.*"
 )  # fmt: skip
-_HOST_CLASSES = re.compile(r".*(?:Dataset|BatchSampler|Collat\w*|Reader|Loader|Tokenizer|TestCase|Tests?|Config|DataModule)")
-_HOST_FOLDERS = re.compile(r"/(?:tests?|datasets?|preprocess\w*|benchmarks?|export)/")
+_HOST_CLASSES = re.compile(r".*(?:Dataset|BatchSampler|Collat\w{0,30}|Reader|Loader|Tokenizer|TestCase|Tests?|Config|DataModule)")
+_HOST_FOLDERS = re.compile(r"/(?:tests?|datasets?|preprocess\w{0,30}|benchmarks?|export)/")
 
 
 def is_host_code(function: FunctionModel | None) -> bool:

@@ -179,7 +179,7 @@ def _partial(call: Call, callee: Value) -> Value:
     return call_value(joined, inner)
 
 
-_LOSS = re.compile(r"(?i)(?:.*_)?(?:criterion\w*|criteria|loss|loss_?fn|loss_?func(?:tion)?|loss_?f|objective)\d*")
+_LOSS = re.compile(r"(?i)(?:.*_)?(?:criterion\w{0,30}|criteria|loss|loss_?fn|loss_?func(?:tion)?|loss_?f|objective)\d*")
 
 
 def _unknown(call: Call, callee: Value) -> Value:

@@ -58,7 +58,7 @@ class VisibleDevicesValue(Rule):
 
     code = "DEV602"
     name = "visible-devices-value"
-    trigger = r"[\"'](?i:(?:CUDA|HIP|ROCR|ASCEND|MUSA|MLU)[A-Z]*_?[A-Z_]*(?:DEV|GPU)[A-Z_ ]*)[\"']"
+    trigger = r"[\"'](?i:(?:CUDA|HIP|ROCR|ASCEND|MUSA|MLU)[A-Z_]{0,40}(?:DEV|GPU)[A-Z_ ]{0,40})[\"']"
     effect = Effect(raises="TypeError", words="str expected, not int")
     fix = "S"
 
@@ -208,7 +208,12 @@ def _is_int_option(name: str, facts: Facts) -> bool:
 
 
 _ITEM = r"(?:\d+|GPU-[\w-]+|MIG-[\w/-]+)"
-_READABLE = re.compile(rf"\s*(?:-1|{_ITEM}(?:\s*,\s*{_ITEM})*\s*,?(?:\s*,\s*-1)?)?\s*", re.IGNORECASE)
+_READABLE = re.compile(rf"\s*(?:-1\s*|{_ITEM}\s*(?:,\s*{_ITEM}\s*)*(?:,\s*)?(?:,\s*-1\s*)?)?", re.IGNORECASE)
+# Numbers, with whatever between them.
+_BETWEEN, _NAMED = r"[\s\[\](){};,|&]", r"(?:(?:cuda|gpu):?|:)\s*"
+_PLAIN = re.compile(
+    rf"{_BETWEEN}*(?:{_NAMED})?\d+(?:{_BETWEEN}+(?:{_NAMED})?\d+|{_NAMED}\d+)*{_BETWEEN}*", re.IGNORECASE
+)
 # What people set to hide every device: it does.
 _HIDES = frozenset({"none", "no", "void", "nodevfiles", "false", "cpu", "null"})
 
@@ -220,7 +225,7 @@ def _unreadable(value: ast.Constant, text: str, facts: Facts) -> _Fault | None:
     first = re.match(r"\s*\d+", text)
     read = f"only `{first[0].strip()}` is read" if first else "no device is read, and every GPU is hidden"
     numbers = re.findall(r"\d+", text)
-    plain = re.fullmatch(r"[\s\[\](){};,|&]*(?:(?:cuda|gpu)?:?\s*\d+[\s\[\](){};,|&]*)+", text, re.IGNORECASE)
+    plain = _PLAIN.fullmatch(text)
     edits = (facts.replaced(value, f'"{",".join(numbers)}"'),) if plain and numbers else ()
     return _Fault(
         f"`{text}` isn't a list of devices: {read}",

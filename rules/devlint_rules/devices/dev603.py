@@ -109,7 +109,8 @@ def _is_taken(found: ast.expr, facts: Facts) -> bool:
         if has_no_parameters(owner):
             return False
         return owner.kind in (Kind.TENSOR, Kind.PARAMETER, Kind.MODULE, Kind.WRAPPER, Kind.BATCH)
-    if any(isinstance(parent, ast.arguments) for parent in facts.model.ancestors(found)):
+    # A default is for callers to choose, and what is compared is asked about.
+    if any(isinstance(parent, (ast.arguments, ast.Compare)) for parent in facts.model.ancestors(found)):
         return False
     return any(t.name not in _ASKS_FOR_NOTHING and not _moves_nothing(t.call, facts) for t in takers(found, facts))
 

@@ -98,10 +98,10 @@ class LegacyCudaType(Rule):
         change = _made(parent, kind[1], facts) if called and isinstance(parent, ast.Call) else None
         if cast is not None:
             change = _moved(cast, kind[1], facts)
-        what = f"`{facts.name_of(node)}`"
+        without = "" if _is_guarded(found, facts) else ", and raises TypeError without one"
         yield Report(
             node,
-            f"{what} is a legacy type: it means the current GPU, whichever one the data is on, and raises TypeError without one",
+            f"`{facts.name_of(node)}` is a legacy type: it means the current GPU, whichever one the data is on{without}",
             hint=None if change else f"give `dtype=torch.{DTYPES[kind[1]]}` and the `device` that the data is on",
             change=change,
         )
@@ -124,6 +124,16 @@ class LegacyCudaType(Rule):
         )
 
 
+def _is_guarded(found: ast.expr, facts: Facts) -> bool:
+    """Whether a condition decides that the type is used: `torch.cuda.FloatTensor if use_cuda else torch.FloatTensor`."""
+    child: ast.AST = found
+    for parent in facts.model.ancestors(found):
+        if isinstance(parent, (ast.If, ast.IfExp)) and child is not parent.test:
+            return True
+        child = parent
+    return False
+
+
 def _is_annotation_or_check(found: ast.expr, facts: Facts) -> bool:
     child: ast.AST = found
     for parent in facts.model.ancestors(found):
@@ -133,6 +143,9 @@ def _is_annotation_or_check(found: ast.expr, facts: Facts) -> bool:
             case ast.FunctionDef(returns=returns) | ast.AsyncFunctionDef(returns=returns):
                 return child is returns
             case ast.Call(func=ast.Name(id="isinstance" | "issubclass")):
+                return True
+            case ast.Subscript() if child is parent.slice:
+                # `Union[torch.Tensor, torch.cuda.LongTensor]`, under a name of its own.
                 return True
             case ast.stmt():
                 return False

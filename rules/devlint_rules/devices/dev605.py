@@ -97,5 +97,5 @@ def _spelt(name: str) -> str:
     """What torch calls the device."""
     fault = diagnosed(name)
     if fault is None or fault.type is None:
-        return re.sub(r"(\d+)$", r":\1", name)
+        return re.sub(r"(?<!\d)(\d+)$", r":\1", name)
     return f"{fault.type}:{fault.index}" if fault.index else fault.type

@@ -64,7 +64,7 @@ class ModuleHasNoDevice(Rule):
     # By the names that modules go by, and `self`: asking everything that has a device would cost too much.
     trigger = (
         r"(?:self|model|net|module|coder|generator|discriminator|critic|actor|policy|head|backbone|layer|linear|fc|conv|norm"
-        r"|student|teacher|classifier|embedding)s?(?:_?\d+)?(?:\[[^\]\n]*\])?\.device\b(?!\s*=[^=])"
+        r"|student|teacher|classifier|embedding)s?(?:_?\d+)?(?:\[[^\]\n]{0,200}\])?\.device\b(?!\s*=[^=])"
     )
     needs = (r"\.device\b",)
     effect = Effect(raises="AttributeError", words="object has no attribute 'device'")

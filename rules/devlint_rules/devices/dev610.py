@@ -56,7 +56,7 @@ class InvalidDeviceString(Rule):
     code = "DEV610"
     name = "invalid-device-string"
     trigger = (
-        r"[\"']\s*(?:(?i:gpu|rocm|nvidia|amd|metal)|(?:CUDA|Cuda|CPU|Cpu|MPS|XPU|HPU|META))[\s:_.,/-]*(?:[\d,\s]*[\"']|[%{])"
+        r"[\"']\s*(?:(?i:gpu|rocm|nvidia|amd|metal)|(?:CUDA|Cuda|CPU|Cpu|MPS|XPU|HPU|META))[\s:_.,/-]{0,40}(?:[\d,\s]{0,200}[\"']|[%{])"
         r"|[\"']\s*(?:cuda|xpu|mps|cpu|hpu|meta)(?:\s|[_.,/-]?\d|:\s|:[\"']|:-|:\d+[\s,:]|:0\d)|[\"']\s+(?:cuda|xpu|mps|cpu)\b"
         r"|\b(?:device|to|cuda|xpu)\s*\(\s*[\"'][\d, ]+[\"']"
     )
@@ -107,8 +107,8 @@ class Fault:
 _NAMES = {"gpu": "cuda", "rocm": "cuda", "nvidia": "cuda", "amd": "cuda", "metal": "mps"}
 _TYPES = "cuda|xpu|mps|cpu|hpu|meta"
 _VALID = re.compile(rf"(?:{_TYPES})(?::(?:0|[1-9]\d*))?")
-_ONE = re.compile(rf"\s*({_TYPES}|{'|'.join(_NAMES)})?[\s:_.,/-]*?(-?\d+)?:?\s*", re.IGNORECASE)
-_SEVERAL = re.compile(rf"\s*(?:{_TYPES}|{'|'.join(_NAMES)})?:?\s*\d+(?:[,\s]+(?:(?:{_TYPES}):)?\d+)+\s*", re.IGNORECASE)
+_ONE = re.compile(rf"({_TYPES}|{'|'.join(_NAMES)})?[\s:_.,/-]*?(-?\d+)?:?", re.IGNORECASE)
+_SEVERAL = re.compile(rf"(?:{_TYPES}|{'|'.join(_NAMES)})?:?\s*\d+(?:[,\s]+(?:(?:{_TYPES}):)?\d+)+", re.IGNORECASE)
 
 
 def diagnosed(text: str) -> Fault | None:
@@ -119,9 +119,9 @@ def diagnosed(text: str) -> Fault | None:
     """
     if _VALID.fullmatch(text) or not text.strip():
         return None
-    if _SEVERAL.fullmatch(text):
+    if _SEVERAL.fullmatch(text.strip()):
         return Fault("a device has one index", hint="for several devices, wrap the model or start a process for each")
-    match = _ONE.fullmatch(text)
+    match = _ONE.fullmatch(text.strip())
     if match is None or not (match[1] or match[2]):
         return None
     name, index = (match[1] or "").lower(), match[2] or ""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from devlint.findings import Edit
 from devlint.lazy import cst, m
+from devlint.placement.trees import own_nodes
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.hot_loops import stalls
 
@@ -150,8 +151,8 @@ def _collected(node: cst.Call, tensor: cst.BaseExpression, hot: HotLoop, facts: 
     found, loop = facts.node(node), stalls.statement_loop(hot)
     if found is None or loop is None or not isinstance(node.func, (cst.Attribute, cst.Name)):
         return None
-    reading = _read_after(found, loop, facts)
-    if reading is None:
+    reading = _read_after(found, facts.statement, loop, facts)
+    if reading is None or _waits_anyway(found, loop, facts):
         return None
     return Change(
         stalls.ACCUMULATE_DETACHED,
@@ -161,9 +162,37 @@ def _collected(node: cst.Call, tensor: cst.BaseExpression, hot: HotLoop, facts: 
     )
 
 
-def _read_after(read: ast.expr, loop: ast.stmt, facts: Facts) -> Edit | None:
-    """The line after the loop that turns what was collected into numbers."""
-    match facts.statement:
+def _waits_anyway(read: ast.expr, loop: ast.stmt, facts: Facts) -> bool:
+    """Whether each step waits all the same, for another value that can't be collected: then there is nothing to gain."""
+    return any(
+        node is not read
+        and _reads_value(node, facts)
+        and facts.model.hot_loop(node) is not None
+        and _read_after(node, _statement_of(node, facts), loop, facts) is None
+        for node in own_nodes(loop)
+        if isinstance(node, ast.Call)
+    )
+
+
+def _reads_value(call: ast.Call, facts: Facts) -> bool:
+    """Whether a call makes the host wait for what is surely a tensor on an accelerator."""
+    match call:
+        case ast.Call(func=ast.Attribute(value=tensor, attr="item" | "tolist" | "cpu" | "numpy")):
+            pass
+        case ast.Call(func=ast.Name(id="float" | "int" | "bool" | "print"), args=[tensor, *_]):
+            pass
+        case _:
+            return False
+    return any(v.is_tensor and v.place.off_host for _, v in facts.model.value(tensor).alternatives())
+
+
+def _statement_of(node: ast.expr, facts: Facts) -> ast.AST:
+    return next(parent for parent in facts.model.ancestors(node) if isinstance(parent, ast.stmt))
+
+
+def _read_after(read: ast.expr, statement: ast.AST, loop: ast.stmt, facts: Facts) -> Edit | None:
+    """The line after the loop that turns into numbers what a statement in it collects."""
+    match statement:
         case ast.AugAssign(target=ast.Name(id=name), op=ast.Add()):
             start = stalls.initialised_before(loop, name, facts)
             if (

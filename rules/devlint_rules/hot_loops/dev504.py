@@ -86,10 +86,10 @@ class BranchOnTensorInHotLoop(Rule):
     trigger = (
         r"\b(?:if|elif|while|assert|and|or|not|in)\b|\b(?:bool|any|all|min|max|sorted|equal|allclose|is_nonzero)\s*\("
         r"|\b(?:nonzero|argwhere|where|masked_select|unique|unique_consecutive|bincount|one_hot|repeat_interleave)\s*\("
-        r"|\w\[[^\]\n]*?(?:~|[<>]|[!=]=|mask|valid|finite)"
+        r"|\w\[[^\]\n]{0,300}?(?:~|[<>]|[!=]=|mask|valid|finite)"
     )
     # Masks that have names of their own.
-    alias = r"(?m)^[ \t]*(\w+)[ \t]*=[ \t]*(?:~|[^=\n\"'][^\n\"']*?(?: [<>] | [!=<>]= |\bis\w+\())"
+    alias = r"(?m)^[ \t]*(\w+)[ \t]*=[ \t]*(?:~|[^=\s\"'][^\n\"']{0,300}?(?: [<>] | [!=<>]= |\bis\w+\())"
     needs = stalls.NEEDS
     only_hot = True
     effect = Effect(syncs=4, words="bool")

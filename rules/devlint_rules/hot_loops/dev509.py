@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -168,7 +169,7 @@ def _last_work(measured: Measured, facts: Facts) -> tuple[ast.Call, Value, bool]
         node
         for node in own_nodes(scope)
         if isinstance(node, (ast.Call, ast.FormattedValue))
-        and (measured.start.end_lineno or measured.start.lineno) < node.lineno < measured.end.lineno
+        and _end_of(measured.start) <= (node.lineno, node.col_offset) < (measured.end.lineno, measured.end.col_offset)
     ]
     # As they run: what is given to a call ends before it.
     between.sort(key=lambda node: (node.end_lineno or 0, node.end_col_offset or 0))
@@ -182,6 +183,10 @@ def _last_work(measured: Measured, facts: Facts) -> tuple[ast.Call, Value, bool]
     if work is None or not _leads_to(work[0], measured, between, facts):
         return None
     return work
+
+
+def _end_of(node: ast.stmt) -> tuple[int, int]:
+    return node.end_lineno or node.lineno, node.end_col_offset or 0
 
 
 def _works(call: ast.Call, facts: Facts) -> tuple[Value, bool] | None:
@@ -244,6 +249,29 @@ def _is_work(node: ast.AST, facts: Facts) -> bool:
     return isinstance(node, ast.Call) and _works(node, facts) is not None
 
 
+# Where one asks whether the backend is there, if not in its own module.
+_ASKED = {"mps": "torch.backends.mps"}
+
+
+def _runs_without(backend: str, facts: Facts) -> bool:
+    """Whether the program is meant for machines without the accelerator too: it asks for one somewhere."""
+    return (
+        re.search(rf"\bis_available\s*\(|\b(?:no|use)_(?:{backend}|gpu)\b|\bdevice_count\s*\(", facts.text.text)
+        is not None
+    )
+
+
+def _is_asked_around(measured: Measured, facts: Facts) -> bool:
+    """Whether both readings stand in a branch for machines with an accelerator."""
+    return any(
+        isinstance(parent, ast.If)
+        and reading in parent.body
+        and re.match(r"(?:torch\.)?\w+(?:\.\w+)*\.is_available\(\)$", ast.unparse(parent.test))
+        for reading in (measured.start, measured.end)
+        for parent in facts.model.ancestors(reading)
+    )
+
+
 def _synchronised(measured: Measured, value: Value, facts: Facts) -> Change | None:
     backend = value.place.name.split(":")[0]
     if value.place.sort is not Sort.ACCELERATOR or backend not in ("cuda", "xpu", "mps"):
@@ -251,6 +279,8 @@ def _synchronised(measured: Measured, value: Value, facts: Facts) -> Change | No
     if "torch" not in facts.model.source.bindings:
         return None
     call = f"torch.{backend}.synchronize()"
+    if _runs_without(backend, facts) and not _is_asked_around(measured, facts):
+        call = f"if {_ASKED.get(backend, f'torch.{backend}')}.is_available():\n    {call}"
     return Change(
         "synchronize before each reading of the clock",
         "unsafe",

@@ -19,7 +19,7 @@ _SPEAKS_OF_DEVICE = (
     r"[\"'](?:cuda|xpu|mps|hpu|npu)\b|\.\s*(?:cuda|xpu|mps|hpu|npu)\s*\(|\btorch\.device\(|accelerator|\bDEVICE\b"
     r"|\b(?:self|args|opts?|options|config|cfg|conf|hparams|params|FLAGS)\.\w*device\b"
 )
-NAMES_DEVICE = rf"{_SPEAKS_OF_DEVICE}|\bdef\s+\w+\([^)]*\bdevice\b"
+NAMES_DEVICE = rf"{_SPEAKS_OF_DEVICE}|\bdef\s+\w+\([^()]*\bdevice\b"
 # What may make a tensor, or take one from somewhere: without it there is nothing to be apart.
 MAKES_TENSORS = (
     r"[lL]oader|\.cpu\(|from_numpy|\.(?:to|cuda)\(|Tensor\(|device"
@@ -79,7 +79,8 @@ def dropped_move(operand: Operand, facts: Facts) -> bool:
 def device_of(operand: Operand, facts: Facts) -> str | None:
     """An expression for the device of the operand, where a short one can be written here."""
     place = operand.value.place
-    if place.sort is Sort.SAME and is_told(place):
+    # What another function calls its device is no name here.
+    if place.sort is Sort.SAME and is_told(place) and facts.model.is_bound_before(root_of(place.name), operand.node):
         return place.name
     if _is_plain(operand.node) and operand.value.is_tensor and not operand.foreign:
         return f"{facts.code_of(operand.node)}.device"
@@ -91,6 +92,11 @@ def moved(operand: Operand, device: str, facts: Facts) -> Edit | None:
     if operand.foreign or (not _is_plain(operand.node) and not isinstance(operand.node, ast.Call)):
         return None
     return facts.replaced(operand.node, f"{facts.code_of(operand.node)}.to({device})")
+
+
+def root_of(path: str) -> str:
+    """The name that an access begins with: `args` of `args.device`."""
+    return path.split(".", 1)[0].split("[", 1)[0]
 
 
 def _is_plain(node: ast.expr) -> bool:

@@ -120,5 +120,7 @@ def _device_moved_to(mixing: Mixing, facts: Facts) -> str | None:
                 if call.func.attr != "to":
                     return repr(MOVES[call.func.attr]).replace("'", '"') if not call.args else None
                 device = call.args[0] if call.args else call.keywords[0].value if call.keywords else None
+                if isinstance(device, ast.Name) and not facts.model.is_bound_before(device.id, mixing.host.node):
+                    return None
                 return ast.unparse(device).replace("'", '"') if isinstance(device, (ast.Name, ast.Constant)) else None
     return None

@@ -119,10 +119,19 @@ def _created_there(call: ast.Call, device: str, facts: Facts) -> Change:
 def _device(mixing: Mixing, function: ast.FunctionDef | ast.AsyncFunctionDef) -> str | None:
     """The device of what it meets, by a name that the function is given: those are bound before anything is created."""
     arguments = {a.arg for a in [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]}
+    match mixing.other.node:
+        case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=str() as key)):
+            # A part of a dictionary, which has no device itself.
+            return f'{name}["{key}"].device' if name in arguments and key.isprintable() and '"' not in key else None
     met = _root(mixing.other.node)
     if met in arguments - {"self"}:
         return f"{met}.device"
-    if met == "self" and met in arguments and isinstance(mixing.other.node, ast.Attribute) and mixing.other.value.is_tensor:
+    if (
+        met == "self"
+        and met in arguments
+        and isinstance(mixing.other.node, ast.Attribute)
+        and mixing.other.value.is_tensor
+    ):
         return f"{ast.unparse(mixing.other.node)}.device"
     name = mixing.other.value.place.name
     if (name in arguments and name != "self") or (name.startswith("self.") and "self" in arguments):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from devlint.placement.units import Unit
 
 # Some attribute of some object is set.
-TRIGGER = r"\bself\s*\.\s*\w+\s*(?::[^=\n]+)?=(?!=)"
+TRIGGER = r"\bself\s*\.\s*\w+\s*(?::[^=\n]{1,300})?=(?!=)"
 
 
 class Kept(NamedTuple):
@@ -95,9 +95,7 @@ def set_elsewhere(attribute: str, constructor: FunctionModel, facts: Facts) -> b
     return False
 
 
-def _is_of_another_class(
-    node: ast.Attribute, scope: ast.AST, constructor: FunctionModel, facts: Facts
-) -> bool:
+def _is_of_another_class(node: ast.Attribute, scope: ast.AST, constructor: FunctionModel, facts: Facts) -> bool:
     """Whether a method of another class sets an attribute of its own."""
     if not (isinstance(node.value, ast.Name) and node.value.id == "self") or not isinstance(scope, ast.FunctionDef):
         return False

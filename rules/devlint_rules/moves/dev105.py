@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from devlint.findings import Edit, Safety, Span
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.moves import factories
@@ -79,17 +80,12 @@ class CreatedThenMoved(Rule):
         move = factories.move(node, facts) if name is not None else None
         if name is None or move is None:
             return
-        safety = "safe" if factories.is_exact(name, made) else "unsafe"
         yield Report(
             node,
             f"`{facts.name_of(made)}` is made on the host and moved at once: two allocations and a copy, where `device=` needs one allocation",
             # Random numbers may be drawn on the host on purpose: the same ones on every machine.
             "likely" if name in factories.RANDOM else "certain",
-            change=Change(
-                "make it on the device",
-                "safe" if safety == "safe" else "unsafe",
-                ((node, _made_there(node, made, move)),),
-            ),
+            change=_made_there(node, made, name, move, facts),
         )
 
 
@@ -98,11 +94,29 @@ def _is_thrown_away(node: cst.Call, facts: Facts) -> bool:
     return isinstance(facts.statement, ast.Expr) and facts.statement.value is facts.node(node)
 
 
-def _made_there(node: cst.Call, made: cst.Call, move: factories.Move) -> cst.Call:
-    there = factories.made_there(made, move.device)
-    if not move.rest:
-        return there.with_changes(lpar=node.lpar, rpar=node.rpar)
-    # `.to(device, dtype)`: the type is still changed.
-    func = cst.ensure_type(node.func, cst.Attribute)
-    rest = [*move.rest[:-1], move.rest[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)]
-    return node.with_changes(func=func.with_changes(value=there), args=rest)
+def _made_there(node: cst.Call, made: cst.Call, name: str, move: factories.Move, facts: Facts) -> Change | None:
+    """The factory's call with `device=`, and with `dtype=` where the move changes the type too."""
+    moving, making = facts.node(node), facts.node(made)
+    assert isinstance(moving, ast.Call)
+    assert isinstance(making, ast.Call)
+    arguments = [f"device={factories.code_of(move.device)}"]
+    if move.rest and factories.takes_type(name, made, move, facts):
+        arguments.insert(0, f"dtype={factories.code_of(move.rest[0].value)}")
+    if move.rest and len(arguments) == 1:
+        edits = _without_device(moving, move, facts)
+    else:
+        edit = facts.without_method(moving)
+        edits = (edit,) if edit is not None else None
+    if edits is None:
+        return None
+    safety: Safety = "safe" if factories.is_exact(name, made) else "unsafe"
+    return Change("make it on the device", safety, edits=(facts.with_argument(making, *arguments), *edits))
+
+
+def _without_device(moving: ast.Call, move: factories.Move, facts: Facts) -> tuple[Edit, ...] | None:
+    """`.to(dtype)` of `.to(device, dtype)`."""
+    kept = [factories.code_of(a.with_changes(comma=cst.MaybeSentinel.DEFAULT)) for a in move.rest]
+    func, whole = facts.text.span_of(moving.func), facts.text.span_of(moving)
+    start = facts.text.text.index("(", facts.text.offset(func.end_line, func.end_column)) + 1
+    at = Span(*facts.text.position(start), whole.end_line, whole.end_column - 1)
+    return None if "#" in facts.text.slice(at) else (Edit(at, ", ".join(kept)),)

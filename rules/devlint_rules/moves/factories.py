@@ -115,6 +115,31 @@ def _is_device(node: cst.BaseExpression, facts: Facts) -> bool:
     return all(p is not None for p in places) and any(p is not None and p[0] != HOST for p in places)
 
 
+# They make the same of a type that they are told as of one that their result is changed to.
+_TYPED = frozenset(
+    {"torch.zeros", "torch.ones", "torch.eye", "torch.empty", "torch.empty_strided", "torch.empty_permuted"}
+)
+# So does `arange`, of types that it counts in without a loss.
+_COUNTED_IN = frozenset(
+    f"torch.{name}" for name in ("float", "float32", "double", "float64", "int", "int32", "long", "int64")
+)
+
+
+def takes_type(name: str, node: cst.Call, move: Move, facts: Facts) -> bool:
+    """Whether a factory makes the type itself that the move changes its result to: `dtype=` beside `device=`."""
+    if any(a.keyword is not None and a.keyword.value == "dtype" for a in node.args):
+        return False
+    match move.rest:
+        case (cst.Arg(keyword=None | cst.Name("dtype"), value=value),):
+            return name in _TYPED or (name == "torch.arange" and facts.qualified(value) in _COUNTED_IN)
+    return False
+
+
+def code_of(node: cst.CSTNode) -> str:
+    """A node's text, as it stands."""
+    return cst.Module([]).code_for_node(node)
+
+
 def made_there(node: cst.Call, device: cst.BaseExpression) -> cst.Call:
     """A factory's call with `device=`."""
     argument = cst.Arg(

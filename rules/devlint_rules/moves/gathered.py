@@ -32,6 +32,10 @@ OWN_WAYS = (
 )  # fmt: skip
 
 
+# A module that has gone through more names than this is no plain case.
+MAX_NAMES = 8
+
+
 class Gathering(NamedTuple):
     """What a constructor puts into a list or dict."""
 
@@ -209,15 +213,26 @@ class _Parts:
         return lines
 
 
-def _is_made_here(element: ast.expr, elements: list[ast.expr], constructor: FunctionModel, facts: Facts) -> bool:
-    """Whether an element is a module that is made in the constructor, for this list alone (or None)."""
+def _is_made_here(
+    element: ast.expr,
+    elements: list[ast.expr],
+    constructor: FunctionModel,
+    facts: Facts,
+    seen: frozenset[str] = frozenset(),
+) -> bool:
+    """Whether an element is a module that is made in the constructor, for this list alone (or None).
+
+    `seen` are the names that it was come to by: what is made from itself isn't made here.
+    """
     if isinstance(element, ast.Constant) and element.value is None:
         return True
     if isinstance(element, ast.Name):
         values = list(_assigned(element.id, constructor))
         return (
             bool(values)
-            and all(_is_made_here(v, elements, constructor, facts) for v in values)
+            and element.id not in seen
+            and len(seen) < MAX_NAMES
+            and all(_is_made_here(v, elements, constructor, facts, seen | {element.id}) for v in values)
             and not _is_used_elsewhere(element.id, elements, constructor, facts)
         )
     if not isinstance(element, ast.Call):
@@ -225,15 +240,28 @@ def _is_made_here(element: ast.expr, elements: list[ast.expr], constructor: Func
     made = [v for _, v in facts.model.value(element).alternatives()]
     if not all(v.kind is Kind.MODULE or v == NONE for v in made) or all(v == NONE for v in made):
         return False
-    return _makes(element, elements, constructor, facts)
+    return _makes(_first_of_chain(element, facts), elements, constructor, facts, seen)
 
 
-def _makes(call: ast.Call, elements: list[ast.expr], constructor: FunctionModel, facts: Facts) -> bool:
+def _first_of_chain(call: ast.Call, facts: Facts) -> ast.Call:
+    """`nn.Linear(2, 2)` of `nn.Linear(2, 2).to(device).half()`."""
+    while (
+        isinstance(call.func, ast.Attribute)
+        and isinstance(call.func.value, ast.Call)
+        and facts.model.value(call.func.value).kind is Kind.MODULE
+    ):
+        call = call.func.value
+    return call
+
+
+def _makes(
+    call: ast.Call, elements: list[ast.expr], constructor: FunctionModel, facts: Facts, seen: frozenset[str]
+) -> bool:
     """Whether a call whose value is a module makes it: a class, a function that returns a new one, a copy."""
     if isinstance(call.func, ast.Attribute) and facts.model.value(call.func.value).kind is Kind.MODULE:
         if access_path(call.func.value) != "self":
-            # `nn.Linear(2, 2).to(device)`
-            return _is_made_here(call.func.value, elements, constructor, facts)
+            # `layer.to(device)`
+            return _is_made_here(call.func.value, elements, constructor, facts, seen)
         own = facts.model.value(call.func.value).cls
         method = own.method(call.func.attr) if own is not None else None
         return method is not None and not any(
@@ -307,7 +335,7 @@ def _speaks_of(node: ast.expr, paths: set[str]) -> bool:
 def _is_tended(attribute: str, facts: Facts) -> bool:
     """Whether someone moves or trains the modules one by one."""
     tending = r"\s*\.\s*(?:to|cuda|parameters|named_parameters|state_dict|load_state_dict)\s*\("
-    if re.search(rf"\.{attribute}\s*\[[^\]\n]*\]{tending}", facts.text.text):
+    if re.search(rf"\.{attribute}\s*\[[^\]\n]{{0,200}}\]{tending}", facts.text.text):
         return True
     for node in ast.walk(facts.model.source.tree):
         loops = (

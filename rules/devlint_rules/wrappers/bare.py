@@ -73,7 +73,7 @@ def _is_rebound_elsewhere(node: ast.Name, name: str, facts: Facts) -> bool:
         if name in facts.model.source.function(scope).local_names:
             return False
     # A global: other functions may bind it anew, and so may other modules.
-    return re.search(rf"\b(?:global|nonlocal)\b[^\n]*\b{name}\b", facts.text.text) is not None
+    return re.search(rf"\b(?:global|nonlocal)\b[^\n]{{0,300}}\b{name}\b", facts.text.text) is not None
 
 
 def _has_known_callers(scope: FunctionNode, facts: Facts) -> bool:

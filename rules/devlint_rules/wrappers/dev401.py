@@ -86,7 +86,7 @@ class MissingModuleAttribute(Rule):
     code = "DEV401"
     name = "missing-module-attribute"
     # In code, not in prose: called, imported, or named in an annotation or a check.
-    trigger = r"DataParallel\s*[(),\]:|]|DataParallel\s+as\b|import\s[^\n]*DataParallel|accelerator\.prepare\("
+    trigger = r"DataParallel\s*[(),\]:|]|DataParallel\s+as\b|import\s[^\n]{0,300}DataParallel|accelerator\.prepare\("
     event = "missing-attribute"
     effect = Effect(raises="AttributeError", words="'DataParallel' object has no attribute 'freeze'")
     fix = "S"

@@ -1,0 +1,211 @@
+"""One cause, one finding: what a reader would mend at one go is told once, and the rest as notes.
+
+- A statement that waits for the accelerator several times has one finding of the rules about waits, and a value that was
+  read before, and is the same still, none.
+- Of two rules on one expression, the one whose remedy takes in the other's speaks.
+- Where a tensor that was left behind meets others, the finding stands where it was left behind.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from devlint.findings import Finding, Note, Span
+from devlint.textmap import TextMap
+
+# Rules about waits: what each of them flags makes the host wait.
+WAITS = frozenset({"DEV501", "DEV502", "DEV503", "DEV504"})
+# On one expression, the first speaks for the second: its remedy is the greater one.
+SPEAKS_FOR = {"DEV508": frozenset({"DEV105"})}
+# Rules that tell where a tensor stays behind, and those that tell where such a tensor meets others.
+LEFT_BEHIND = frozenset({"DEV103"})
+MEETINGS = frozenset({"DEV201", "DEV202", "DEV203", "DEV205"})
+# Methods and functions that give the value of a tensor, or the tensor without its graph.
+_READS = frozenset({"item", "tolist", "cpu", "numpy", "detach", "float", "int", "bool", "print", "str"})
+
+
+def merged(findings: Iterable[Finding], text: str) -> list[Finding]:
+    """The findings of a text, each cause once."""
+    found = list(findings)
+    for merge in (_at_meetings, _on_one_expression, _in_one_statement):
+        if len(found) > 1:
+            found = merge(found, text)
+    return found
+
+
+def _noting(finding: Finding, others: Iterable[Finding]) -> Finding:
+    """A finding with notes that name others of the same cause."""
+    notes = tuple(Note(f"{o.code}: {o.message}", o.path, o.span.line, o.span.column) for o in others)
+    return replace(finding, notes=(*finding.notes, *notes))
+
+
+def _at_meetings(findings: list[Finding], _text: str) -> list[Finding]:
+    causes = [f for f in findings if f.code in LEFT_BEHIND]
+    told: dict[Finding, list[Finding]] = defaultdict(list)
+    for finding in findings:
+        if finding.code in MEETINGS:
+            cause = next((c for c in causes if any(_stands_at(note, finding) for note in c.notes)), None)
+            if cause is not None:
+                told[cause].append(finding)
+    gone = {id(f) for others in told.values() for f in others}
+    return [_noting(f, told[f]) if f in told else f for f in findings if id(f) not in gone]
+
+
+def _stands_at(note: Note, finding: Finding) -> bool:
+    span = finding.span
+    return note.path == finding.path and (span.line, span.column) <= (note.line, note.column) < (
+        span.end_line,
+        span.end_column,
+    )
+
+
+def _on_one_expression(findings: list[Finding], _text: str) -> list[Finding]:
+    at: dict[Span, list[Finding]] = defaultdict(list)
+    for finding in findings:
+        at[finding.span].append(finding)
+    shown = []
+    for finding in findings:
+        here = at[finding.span]
+        if any(finding.code in SPEAKS_FOR.get(other.code, ()) for other in here):
+            continue
+        spoken_for = [other for other in here if other.code in SPEAKS_FOR.get(finding.code, ())]
+        shown.append(_noting(finding, spoken_for) if spoken_for else finding)
+    return shown
+
+
+def _in_one_statement(findings: list[Finding], text: str) -> list[Finding]:
+    waits = [f for f in findings if f.code in WAITS]
+    if len(waits) < 2:
+        return findings
+    try:
+        statements = _Statements(ast.parse(text), TextMap(text))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return findings
+    groups: dict[ast.AST, list[Finding]] = defaultdict(list)
+    for finding in waits:
+        groups[statements.around(finding.span)].append(finding)
+    told: dict[int, list[Finding]] = defaultdict(list)
+    read_before: list[tuple[str, Finding]] = []
+    for group in groups.values():
+        # What is certain is told before what is likely.
+        first = min(group, key=lambda f: (f.confidence != "certain", f.sort_key))
+        subjects = [statements.subject(f.span) for f in group]
+        known = [statements.read_before(subject, first, read_before) for subject in subjects]
+        speaker = known[0]
+        if speaker is not None and None not in known:
+            told[id(speaker)] += group
+            continue
+        read_before += [(subject, first) for subject in subjects if subject]
+        told[id(first)] += [f for f in group if f is not first]
+    gone = {id(f) for others in told.values() for f in others}
+    return [_noting(f, told[id(f)]) if told.get(id(f)) else f for f in findings if id(f) not in gone]
+
+
+class _Statements:
+    """The statements of a text, and the heads of those that hold others."""
+
+    def __init__(self, tree: ast.Module, lines: TextMap) -> None:
+        self._lines = lines
+        self._parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+        self._by_line: dict[int, list[ast.AST]] = defaultdict(list)
+        self._tree = tree
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.stmt, ast.expr)):
+                self._by_line[node.lineno].append(node)
+
+    def around(self, span: Span) -> ast.AST:
+        """The statement that a span stands in, or the header of one: the expression right below it."""
+        node = self._at(span)
+        while node in self._parents and not isinstance(node, ast.stmt):
+            parent = self._parents[node]
+            if isinstance(parent, ast.stmt) and hasattr(parent, "body"):
+                return node
+            node = parent
+        return node
+
+    def _at(self, span: Span) -> ast.AST:
+        """The smallest node that begins where a span does and reaches as far."""
+        found: ast.AST = self._tree
+        for node in self._by_line[span.line]:
+            assert isinstance(node, (ast.stmt, ast.expr))
+            here = self._lines.span_of(node)
+            if (here.line, here.column) == (span.line, span.column) and (here.end_line, here.end_column) >= (
+                span.end_line,
+                span.end_column,
+            ):
+                found = node
+        return found
+
+    def subject(self, span: Span) -> str:
+        """The name or attribute whose value is read at a span; "" for anything else."""
+        node = self._at(span)
+        while True:
+            match node:
+                case ast.Expr(value=inner):
+                    node = inner
+                case ast.Call(func=ast.Attribute(value=inner, attr=name)) if name in _READS:
+                    node = inner
+                case ast.Call(func=ast.Name(id=name), args=[inner]) if name in _READS:
+                    node = inner
+                case ast.Name() | ast.Attribute():
+                    return _path(node)
+                case _:
+                    return ""
+
+    def read_before(self, subject: str, finding: Finding, readings: list[tuple[str, Finding]]) -> Finding | None:
+        """The finding for an earlier reading of the same value, on the way to this one."""
+        same = (before for read, before in readings if read == subject and subject)
+        return next((before for before in same if self._is_same_still(subject, before.span, finding.span)), None)
+
+    def _is_same_still(self, subject: str, before: Span, after: Span) -> bool:
+        """Whether what was read at one place is read again on each way from there, and nothing was bound in between."""
+        first, second = self.around(before), self.around(after)
+        if before >= after or self._block_of(first) not in self._blocks_around(second):
+            return False
+        root = subject.split(".")[0]
+        between = (n for line in range(before.line, after.end_line + 1) for n in self._by_line[line])
+        return not any(root in _changes(node) for node in between)
+
+    def _block_of(self, node: ast.AST) -> tuple[int, str]:
+        """The block that a statement, or the statement of a header, stands in."""
+        while not isinstance(node, ast.stmt) and node in self._parents:
+            node = self._parents[node]
+        parent = self._parents.get(node, self._tree)
+        for field, value in ast.iter_fields(parent):
+            if isinstance(value, list) and node in value:
+                return id(parent), field
+        return id(parent), ""
+
+    def _blocks_around(self, node: ast.AST) -> Iterator[tuple[int, str]]:
+        while node in self._parents:
+            if isinstance(node, ast.stmt):
+                yield self._block_of(node)
+            node = self._parents[node]
+
+
+def _path(node: ast.AST) -> str:
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=value, attr=attr):
+            owner = _path(value)
+            return f"{owner}.{attr}" if owner else ""
+    return ""
+
+
+def _changes(node: ast.AST) -> set[str]:
+    """The names whose value a node binds anew, or may change in place."""
+    match node:
+        case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
+            return {name}
+        case ast.Attribute(ctx=ast.Store()) | ast.Subscript(ctx=ast.Store()):
+            inner: ast.AST = node
+            while isinstance(inner, (ast.Attribute, ast.Subscript)):
+                inner = inner.value
+            return {inner.id} if isinstance(inner, ast.Name) else set()
+        case ast.Call(func=ast.Attribute(value=owner, attr=name)) if name.endswith("_") or name in ("step", "update"):
+            return {_path(owner).split(".")[0]}
+    return set()

@@ -1,0 +1,167 @@
+"""Bytes in, bytes out: regular files alone are read, up to a size, and a file is replaced whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import signal
+import stat
+import tempfile
+from collections.abc import Iterator
+from io import FileIO
+from pathlib import Path
+
+# What is read of one file where nobody says otherwise.
+MAX_BYTES = 4_000_000
+
+# What a path can lead to that is no file, by the type in its mode.
+_NO_FILES = {
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFSOCK: "a socket",
+}
+
+
+class TooLargeError(OSError):
+    """A file that is larger than asked for."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(errno.EFBIG, f"it is larger than {spelt_size(limit)}")
+
+
+class ChangedError(OSError):
+    """A file that isn't as it was when it was read."""
+
+    def __init__(self) -> None:
+        super().__init__(errno.EBUSY, "it changed since it was read, and is left as it is now; run again")
+
+
+def spelt_size(count: int) -> str:
+    """A number of bytes for a reader: `4 MB`, `1.5 MB`, `700 kB`."""
+    for unit, factor in (("MB", 1_000_000), ("kB", 1_000)):
+        if count >= factor:
+            return f"{count / factor:.1f}".removesuffix(".0") + f" {unit}"
+    return f"{count} bytes"
+
+
+def read_bytes(path: Path, limit: int = MAX_BYTES) -> bytes:
+    """The bytes of a regular file, or of one that a link leads to.
+
+    Raises OSError, at once also for what would be read without an end (a pipe, a device), and TooLargeError.
+    """
+    _need_file(os.stat(path))  # noqa: PTH116 - without an open, which has effects on some devices
+    # It may have been exchanged since: without a writer, to open a pipe would wait for one.
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    with os.fdopen(handle, "rb") as file:
+        _need_file(os.fstat(handle))
+        # Some files, such as those of /proc, don't tell their size.
+        raw = file.read(limit + 1)
+    if len(raw) > limit:
+        raise TooLargeError(limit)
+    return raw
+
+
+def _need_file(found: os.stat_result) -> None:
+    kind = stat.S_IFMT(found.st_mode)
+    if kind == stat.S_IFDIR:
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if kind in _NO_FILES:
+        raise OSError(errno.EINVAL, f"it is {_NO_FILES[kind]}, not a file")
+
+
+def replace_bytes(path: str, data: bytes, expected: bytes) -> None:
+    """Puts `data` in a regular file's place, whole or not at all, where the file still holds `expected`.
+
+    What is known of the file beside its bytes (mode, owner, extended attributes) stays. Where the file has further
+    names (hard links), they keep showing the same file: it is then overwritten. Raises OSError, and ChangedError.
+    """
+    before = os.stat(path)  # noqa: PTH116
+    if not os.access(path, os.W_OK):
+        raise OSError(errno.EACCES, "it is read-only")
+    temporary: str | None = None
+    with _undisturbed():
+        try:
+            handle, temporary = tempfile.mkstemp(prefix=".devlint-", dir=os.path.dirname(path) or ".")  # noqa: PTH120
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            if _now(path, len(expected)) != expected:
+                raise ChangedError
+            if before.st_nlink > 1:
+                _overwrite(path, data, expected)
+                return
+            _dress_as(path, temporary, before)
+            os.replace(temporary, path)  # noqa: PTH105
+            temporary = None
+            _sync_folder(path)
+        finally:
+            if temporary is not None:
+                with contextlib.suppress(OSError):
+                    os.unlink(temporary)  # noqa: PTH108
+
+
+def _now(path: str, size: int) -> bytes | None:
+    """What a file holds; None where that is more than `size`."""
+    try:
+        return read_bytes(Path(path), size)
+    except TooLargeError:
+        return None
+
+
+def _overwrite(path: str, data: bytes, expected: bytes) -> None:
+    """Writes into a file itself; what it held comes back where the disk is too full for that."""
+    with open(path, "r+b", buffering=0) as file:  # noqa: PTH123
+        try:
+            _write_all(file, data)
+            file.truncate()
+        except OSError:
+            file.seek(0)
+            _write_all(file, expected)
+            file.truncate()
+            raise
+        os.fsync(file.fileno())
+
+
+def _write_all(file: FileIO, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[file.write(left) or 0 :]
+
+
+def _dress_as(path: str, temporary: str, before: os.stat_result) -> None:
+    """Gives a new file the owner, mode and extended attributes of another, as far as we may."""
+    with contextlib.suppress(OSError, AttributeError):
+        os.chown(temporary, before.st_uid, before.st_gid)
+    with contextlib.suppress(OSError):
+        shutil.copystat(path, temporary)
+    # copystat gives it the old file's times too.
+    os.utime(temporary)
+    os.chmod(temporary, stat.S_IMODE(before.st_mode))  # noqa: PTH101
+
+
+def _sync_folder(path: str) -> None:
+    """Has the disk know of a rename, where folders can be synchronised at all."""
+    with contextlib.suppress(OSError):
+        handle = os.open(os.path.dirname(path) or ".", os.O_RDONLY)  # noqa: PTH120
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """A stretch that signals which end the program wait for, so that it leaves nothing half done behind."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    ending = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ending)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
