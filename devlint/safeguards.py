@@ -36,6 +36,8 @@ def fault(
     """
     try:
         tree = ast.parse(after)
+        # What the parser takes, the compiler may refuse: a keyword given twice. Nothing is run.
+        compile(tree, "<fixed>", "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return "it isn't valid Python"
     lost = Counter(_comments(before)) - Counter(_comments(after))

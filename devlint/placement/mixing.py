@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -73,12 +74,13 @@ def mixings(reader: Reader, source: SourceModule) -> list[Mixing]:
 
 def _mixing(found: Contradiction) -> Mixing:
     foreign = bool(found.via) and found.function is None
+    other_text = ast.unparse(found.other.node)
     return Mixing(
         Sense(found.sense),
         found.node,
         found.name,
         Operand(found.host.node, _value(found.host.value), foreign),
-        Operand(found.other.node, _value(found.other.value), foreign),
+        Operand(found.other.node, _value(found.other.value, other_text), foreign),
         found.sometimes,
         found.certain,
         found.by_itself,
@@ -99,11 +101,11 @@ def _words(call: ast.Call) -> str:
 _KINDS = {new.TENSOR: old.Kind.TENSOR, new.BATCH: old.Kind.BATCH, new.MODULE: old.Kind.MODULE}
 
 
-def _value(value: new.Value) -> old.Value:
+def _value(value: new.Value, text: str = "") -> old.Value:
     steps = tuple(old.Step(s.message, s.path, s.line, s.column) for s in new.steps_to(value.step))
     return old.Value(
         _KINDS.get(value.kind, old.Kind.TENSOR),
-        _place(value.place),
+        _place(value.place, text),
         likely=value.likely or value.kind is new.UNKNOWN,
         ranked=value.rank == new.RANKED,
         trail=steps[-old.MAX_TRAIL :],
@@ -111,14 +113,16 @@ def _value(value: new.Value) -> old.Value:
     )
 
 
-def _place(place: new.Place) -> old.Place:
+def _place(place: new.Place, text: str) -> old.Place:
     match place.sort:
         case "host":
             return old.HOST
         case "accelerator":
             return old.accelerator(place.name)
         case "input" | "told":
-            return old.same_as(new.text_of(place.name))
+            # What an unknown call gave has no name but the one that stands here.
+            unnamed = str(place.name[0]).startswith("#")
+            return old.same_as(text if unnamed else new.text_of(place.name).replace("\N{PRIME}", ""))
     return old.NOWHERE
 
 
@@ -141,12 +145,12 @@ def is_input(place: old.Place) -> bool:
     return place.sort is old.Sort.SAME and not is_told(place)
 
 
-def unplaced(found: dict[ast.AST, Mixing], source: SourceModule) -> dict[ast.Call, Mixing]:
+def unplaced(found: Mapping[ast.expr | ast.AugAssign, Mixing], source: SourceModule) -> dict[ast.Call, Mixing]:
     """The factory calls that should have been told a device, each with where its result meets what a function is given."""
     result: dict[ast.Call, Mixing] = {}
     wanted = {
         (made.line, made.column): mixing
-        for mixing in reversed(found.values())
+        for mixing in reversed(list(found.values()))
         if mixing.sense in (Sense.OPERATION, Sense.CALL)
         and not mixing.kept
         and (made := next(iter(mixing.host.value.trail), None)) is not None

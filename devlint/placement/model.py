@@ -19,8 +19,6 @@ from devlint.placement.functions import default_nodes
 from devlint.placement.interpreter import Frame
 from devlint.placement.loops import HotLoop, Loops
 from devlint.placement.mixing import Mixing, mixings, unplaced
-from devlint.signatures.answers.shown import described
-from devlint.signatures.reading.reader import Reader
 from devlint.placement.names import is_unbound
 from devlint.placement.project import Project
 from devlint.placement.replicas import Pinned, pinned_calls
@@ -29,6 +27,8 @@ from devlint.placement.sources import FunctionModel, FunctionNode, SourceModule,
 from devlint.placement.trees import own_nodes, walk
 from devlint.placement.units import Unit, all_functions, units_at
 from devlint.placement.values import UNKNOWN, Happening, Kind, Step, Value
+from devlint.signatures.answers.shown import described
+from devlint.signatures.reading.reader import Reader
 
 if TYPE_CHECKING:
     from devlint.placement.classes import ClassModel
@@ -183,7 +183,7 @@ class PlacementModel:
         return [m for m in mixings(reader, self.source) if not self.is_for_the_host(m.node)]
 
     @cached_property
-    def mixings(self) -> dict[ast.AST, Mixing]:
+    def mixings(self) -> dict[ast.expr | ast.AugAssign, Mixing]:
         """The operations whose operands are at different places, by the node where each is told."""
         return {mixing.node: mixing for mixing in reversed(self._mixings)}
 
@@ -204,7 +204,7 @@ class PlacementModel:
     @cached_property
     def kept(self) -> dict[tuple[int, int], Mixing]:
         """Plain attributes of modules that meet what moves with the module, by the line and column of what is assigned."""
-        found = {}
+        found: dict[tuple[int, int], Mixing] = {}
         for mixing in self._mixings:
             step = mixing.kept
             if step is not None and step.path == self.source.path:

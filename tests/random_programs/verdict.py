@@ -134,7 +134,12 @@ def ran_through(first: Run, text: str, line: int) -> bool:
         # A function's head belongs to the code around it; a lambda or a comprehension stands on its line.
         and (code.co_firstlineno != line or code.co_name.startswith("<"))
     ]
-    return bool(here) and line not in first.raised and line not in first.crash and all((*code, line) in first.ran for code in here)
+    return (
+        bool(here)
+        and line not in first.raised
+        and line not in first.crash
+        and all((*code, line) in first.ran for code in here)
+    )
 
 
 def small_refutation(text: str, flags: frozenset[str], code: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from devlint.placement.sources import FunctionModel, SourceModule
-from devlint.signatures.answers.silence import is_host_code, is_host_file, is_measured, is_stand_in, speaks_of_devices
+from devlint.signatures.answers.silence import is_host_code, is_host_file, is_stand_in, speaks_of_devices
 from devlint.signatures.reading.classes import ClassInfo
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.frame import Frame, Need
@@ -151,9 +151,7 @@ def _pairs(
                             return
 
 
-def _whenever(
-    reader: Reader, placed: list[tuple[Condition, Value]], place: Place, condition: Condition
-) -> Condition:
+def _whenever(reader: Reader, placed: list[tuple[Condition, Value]], place: Place, condition: Condition) -> Condition:
     """When a value is at a place, whichever of its alternatives that is."""
     if len(placed) > 1:
         for other, option in placed:
@@ -279,7 +277,10 @@ def _is_nobodys(reader: Reader, frame: Frame, need: Need, node: ast.expr, host: 
         return True
     name = other.place.name
     cls = frame.reader.class_around(frame)
-    if any(need_.sense == "host" and any(o.place == other.place for _, v in need_.operands for _, o in v.options()) for need_ in frame.needs):
+    if any(
+        need_.sense == "host" and any(o.place == other.place for _, v in need_.operands for _, o in v.options())
+        for need_ in frame.needs
+    ):
         # What it meets is handed to NumPy as it is.
         return True
     if other.place.sort == "input" and len(name) > 1 and cls is not None:
@@ -309,6 +310,9 @@ def _on_the_host(reader: Reader, frame: Frame, need: Need) -> Iterator[Contradic
             if not joint or option.kind is MODULE or option.place == HOST or atoms.with_host(joint):
                 continue
             sure = atoms.implies(need.path, when)
+            if len(need.via) > 2:
+                # Too far from the call to be understood there.
+                continue
             if option.place.is_open and (need.via or not sure or not _may_be_off_host(frame, option)):
                 # A bare input may be on the host in all that calls it.
                 continue
@@ -329,10 +333,7 @@ def _may_be_off_host(frame: Frame, value: Value) -> bool:
     cls = reader_class(frame)
     if cls is not None and cls.is_module and value.place == Place("input", (frame.function.parameters[0].arg,)):
         return True
-    if speaks_of_devices(frame.function.text):
-        return True
-    known = value.kind is TENSOR or (value.path or value.data) in frame.tensors
-    return known and is_measured(frame.source.path, frame.source.text)
+    return speaks_of_devices(frame.function.text)
 
 
 def reader_class(frame: Frame) -> ClassInfo | None:

@@ -14,7 +14,9 @@ _HOST_FUNCTIONS = re.compile(
     r"|_?onnx_.*|.*_(?:cpu|np|numpy|host|to_pil|pil|ref|reference|onnx|init|collate|fn_init|export|checkpoint)|.*collate.*|.*(?:numpy|_from_list).*"
     r"|test_.*|.*bench(?:mark)?.*|upgrade_.*|.*caffe2.*|from_.*|get_parser|.*dataset.*|tokenize.*"
 )  # fmt: skip
-_HOST_CLASSES = re.compile(r".*(?:Dataset|BatchSampler|Collat\w{0,30}|Reader|Loader|Tokenizer|TestCase|Tests?|Config|DataModule)")
+_HOST_CLASSES = re.compile(
+    r".*(?:Dataset|BatchSampler|Collat\w{0,30}|Reader|Loader|Tokenizer|TestCase|Tests?|Config|DataModule)"
+)
 _HOST_FOLDERS = re.compile(r"/(?:tests?|datasets?|preprocess\w{0,30}|benchmarks?|export)/")
 
 
@@ -47,14 +49,6 @@ _DEVICES = re.compile(r"\.device\b|\bdevice=|\.new(?:_\w+)?\(|\.type_as\(|\.is_c
 def speaks_of_devices(text: str) -> bool:
     """Whether a function treats something as if it may be on an accelerator."""
     return _DEVICES.search(text) is not None
-
-
-_MEASURED = re.compile(r"/(?:metrics?|distributions?|losses)(?:/|\.py|_)|_(?:score|loss|losses|metrics?)\.py")
-
-
-def is_measured(path: str, text: str) -> bool:
-    """Whether a file is about what models give, and speaks of devices or of distributions."""
-    return _MEASURED.search(path) is not None and ("device" in text or "/distributions/" in path)
 
 
 _STAND_IN = re.compile(r"(?i).*(?:dummy|example|fake|tracing|warmup).*")

@@ -43,7 +43,9 @@ def device_from(frame: Frame, value: Value, node: ast.expr | None = None) -> Val
         if all(o is None for o in options):
             return None
         return mapped(
-            value, lambda option: device_from(frame, option, node) or Value(DEVICE, UNKNOWN_PLACE, likely=True), frame.atoms
+            value,
+            lambda option: device_from(frame, option, node) or Value(DEVICE, UNKNOWN_PLACE, likely=True),
+            frame.atoms,
         )
     match value.kind:
         case "constant":

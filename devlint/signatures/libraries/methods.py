@@ -84,7 +84,18 @@ def tensor_method(call: Call, owner: Value, name: str) -> Value:
         return _typed(call, owner)
     if name.startswith("new_"):
         return _new(call, owner)
-    if name in ("item", "tolist", "size", "dim", "numel", "stride", "element_size", "storage_offset", "data_ptr", "get_device"):
+    if name in (
+        "item",
+        "tolist",
+        "size",
+        "dim",
+        "numel",
+        "stride",
+        "element_size",
+        "storage_offset",
+        "data_ptr",
+        "get_device",
+    ):
         if name == "tolist":
             return containers.made(frame, LIST, Value(containers.EACH, parts=(A_NUMBER,)), call.node)
         return A_NUMBER
@@ -104,7 +115,9 @@ def tensor_method(call: Call, owner: Value, name: str) -> Value:
     return owner if facts.result == "first" else found
 
 
-_FORMING = frozenset({"view", "reshape", "flatten", "ravel", "unsqueeze", "repeat", "expand", "expand_as", "view_as", "tile"})
+_FORMING = frozenset(
+    {"view", "reshape", "flatten", "ravel", "unsqueeze", "repeat", "expand", "expand_as", "view_as", "tile"}
+)
 _KEEPING = ecosystem.KEEPING_DIMENSIONS | {"contiguous", "requires_grad_", "clone"}
 
 
@@ -141,9 +154,15 @@ def _typed(call: Call, owner: Value) -> Value:
 
 def _new(call: Call, owner: Value) -> Value:
     device = named_device(call)
-    rank = rank_made(call, f"torch.{call.node.func.attr.removeprefix('new_')}") if isinstance(call.node.func, ast.Attribute) else ""
+    rank = (
+        rank_made(call, f"torch.{call.node.func.attr.removeprefix('new_')}")
+        if isinstance(call.node.func, ast.Attribute)
+        else ""
+    )
     if device is not None:
-        return mapped(device, lambda d: Value(TENSOR, d.place, rank=rank, step=d.step, likely=d.likely), call.frame.atoms)
+        return mapped(
+            device, lambda d: Value(TENSOR, d.place, rank=rank, step=d.step, likely=d.likely), call.frame.atoms
+        )
     return Value(TENSOR, owner.place, rank=rank, likely=owner.likely, step=owner.step, tags=owner.tags)
 
 
@@ -151,7 +170,10 @@ def _of_batch(call: Call, owner: Value, name: str) -> Value:
     frame = call.frame
     if name == "items":
         return containers.made(
-            frame, LIST, Value(containers.EACH, parts=(Value(TUPLE, parts=(A_NUMBER, owner.but(data=None))),)), call.node
+            frame,
+            LIST,
+            Value(containers.EACH, parts=(Value(TUPLE, parts=(A_NUMBER, owner.but(data=None))),)),
+            call.node,
         )
     if name == "keys":
         return containers.made(frame, LIST, Value(containers.EACH, parts=(A_NUMBER,)), call.node)
@@ -181,7 +203,9 @@ def target_of(call: Call, name: str) -> Value | None:
             return None if found.kind is CONSTANT else found
         if value.kind is UNKNOWN or (value.kind is EITHER):
             named = str(value.path[-1]) if value.path else ""
-            text = named + (node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else "")
+            text = named + (
+                node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+            )
             if "dtype" in text or "type" in text:
                 return None
             return Value(DEVICE, UNKNOWN_PLACE, likely=True)
@@ -219,8 +243,15 @@ def _index_before_move(call: Call, owner: Value, target: Value) -> None:
         return
     frame = call.frame
     base = frame.reader.evaluate(frame, receiver.value)
-    index = frame.reader.evaluate(frame, receiver.slice) if isinstance(receiver.slice, (ast.Name, ast.Attribute)) else None
-    if index is None or index.kind is EITHER or index.place != target.place or base.place.sort not in ("input", "unknown"):
+    index = (
+        frame.reader.evaluate(frame, receiver.slice) if isinstance(receiver.slice, (ast.Name, ast.Attribute)) else None
+    )
+    if (
+        index is None
+        or index.kind is EITHER
+        or index.place != target.place
+        or base.place.sort not in ("input", "unknown")
+    ):
         return
     if base.kind in (UNKNOWN, TENSOR) and index.kind in (TENSOR, UNKNOWN, BATCH) and target.place.sort != "unknown":
         step = call.step("what is taken from it is moved here")
@@ -245,7 +276,18 @@ def _module_method(call: Call, owner: Value, name: str) -> Value:
             where = target.place.name if target.place.sort in ("host", "accelerator") else "a device"
             move(frame, owner, place, call.step(f"moved to {where} here"))
         return owner
-    if name in ("train", "eval", "half", "float", "double", "bfloat16", "type", "apply", "requires_grad_", "share_memory"):
+    if name in (
+        "train",
+        "eval",
+        "half",
+        "float",
+        "double",
+        "bfloat16",
+        "type",
+        "apply",
+        "requires_grad_",
+        "share_memory",
+    ):
         return owner
     if name in ("parameters", "buffers", "named_parameters", "named_buffers"):
         each = mapped(
@@ -268,8 +310,7 @@ def _module_method(call: Call, owner: Value, name: str) -> Value:
             frame.put(owner, f".{named.data}", given)
         return NONE
     if name in ("append", "extend", "insert"):
-        given = call.positional_values[-1:]
-        containers.added(frame, owner, given, spread=name == "extend")
+        containers.added(frame, owner, call.positional_values[-1:], spread=name == "extend")
         return owner
     if name in ("values", "items"):
         each = containers.element(frame, owner)
@@ -322,7 +363,13 @@ def _list_method(call: Call, owner: Value, name: str) -> Value:
         return NONE
     if name in ("pop", "popleft"):
         contents = containers.contents_of(frame, owner)
-        if contents is not None and contents.kind is TUPLE and owner.identity is not None and not call.node.args and contents.parts:
+        if (
+            contents is not None
+            and contents.kind is TUPLE
+            and owner.identity is not None
+            and not call.node.args
+            and contents.parts
+        ):
             frame.env[owner.identity, CONTENTS] = Value(TUPLE, parts=contents.parts[:-1])
             last: Value = contents.parts[-1]
             return last
@@ -344,7 +391,11 @@ def _dict_method(call: Call, owner: Value, name: str) -> Value:
     contents = containers.contents_of(frame, owner)
     match name:
         case "items":
-            if contents is not None and contents.kind is containers.ITEMS and len(contents.parts) <= containers.MAX_UNROLLED:
+            if (
+                contents is not None
+                and contents.kind is containers.ITEMS
+                and len(contents.parts) <= containers.MAX_UNROLLED
+            ):
                 pairs = tuple(
                     Value(TUPLE, parts=(constant(k), v)) for k, v in zip(contents.data, contents.parts, strict=True)
                 )
@@ -356,10 +407,18 @@ def _dict_method(call: Call, owner: Value, name: str) -> Value:
         case "values":
             if contents is not None and contents.kind is containers.ITEMS:
                 return containers.made(frame, LIST, Value(TUPLE, parts=contents.parts), call.node)
-            return containers.made(frame, LIST, Value(containers.EACH, parts=(containers.all_parts(contents, frame),)), call.node)
+            return containers.made(
+                frame, LIST, Value(containers.EACH, parts=(containers.all_parts(contents, frame),)), call.node
+            )
         case "keys":
-            if contents is not None and contents.kind is containers.ITEMS and len(contents.parts) <= containers.MAX_UNROLLED:
-                return containers.made(frame, LIST, Value(TUPLE, parts=tuple(constant(k) for k in contents.data)), call.node)
+            if (
+                contents is not None
+                and contents.kind is containers.ITEMS
+                and len(contents.parts) <= containers.MAX_UNROLLED
+            ):
+                return containers.made(
+                    frame, LIST, Value(TUPLE, parts=tuple(constant(k) for k in contents.data)), call.node
+                )
             return containers.made(frame, LIST, Value(containers.EACH, parts=(A_NUMBER,)), call.node)
         case "get" | "pop" | "setdefault":
             index = call.argument(0) or NOTHING
@@ -416,10 +475,14 @@ def _unknown_method(call: Call, owner: Value, name: str) -> Value:
         if name in ("chunk", "split", "unbind", "sort", "topk", "max", "min") and (call.node.args or call.keywords):
             return call.fresh(owner.place).but(tags=owner.tags)
         facts = operator(f"torch.Tensor.{name}")
-        keeps = facts is not None and facts.rank == "keeps" or name in _KEEPING
+        keeps = (facts is not None and facts.rank == "keeps") or name in _KEEPING
         return _as_input(owner, ranked_like(owner) if keeps else "")
     if name in ("items", "values", "keys"):
-        each = Value(TUPLE, parts=(A_NUMBER, containers.element(frame, owner))) if name == "items" else containers.element(frame, owner)
+        each = (
+            Value(TUPLE, parts=(A_NUMBER, containers.element(frame, owner)))
+            if name == "items"
+            else containers.element(frame, owner)
+        )
         if name == "keys":
             each = A_NUMBER
         return containers.made(frame, LIST, Value(containers.EACH, parts=(each,)), call.node)
@@ -451,7 +514,9 @@ def _unknown_move(call: Call, owner: Value, name: str) -> Value:
     frame = call.frame
     target = target_of(call, name)
     if target is None:
-        return Value(UNKNOWN, owner.place, data=owner.path or owner.data, likely=owner.likely, step=owner.step, tags=owner.tags)
+        return Value(
+            UNKNOWN, owner.place, data=owner.path or owner.data, likely=owner.likely, step=owner.step, tags=owner.tags
+        )
     _index_before_move(call, owner, target)
     where = target.place.name if target.place.sort in ("host", "accelerator") else "a device"
     step = call.step(f"moved to {where} here", owner.step)

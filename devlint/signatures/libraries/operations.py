@@ -74,7 +74,9 @@ def apply(call: Call, facts: Operator, operands: list[Named]) -> Value:
         joined = [v for _, _, v in operands[:1]]
     rank = _rank(call, facts, operands)
     if facts.result == "host":
-        return Value(TENSOR, HOST, rank=RANKED if facts.at_least_1 else "", step=call.step(f"given on cpu by `{call.text}`"))
+        return Value(
+            TENSOR, HOST, rank=RANKED if facts.at_least_1 else "", step=call.step(f"given on cpu by `{call.text}`")
+        )
     parts = [p for v in joined[:4] for p in _tensors(v)]
     whole = frame.reader.together(frame, call.node, *parts[:4]) if parts else Value(TENSOR, UNKNOWN_PLACE)
     made = mapped(whole, lambda v: _computed(v, rank), frame.atoms)
@@ -152,7 +154,13 @@ def _shaped(call: Call, facts: Operator, made: Value) -> Value:
     if facts.tuple_with and (told or placed):
         return Value(TUPLE, parts=(made, made))
     if facts.parts:
-        return Value(TUPLE, parts=tuple(made if p in ("tensor", "batch") else A_NUMBER if p != "tensors" else Value(TUPLE, parts=(made, made)) for p in facts.parts))
+        return Value(
+            TUPLE,
+            parts=tuple(
+                made if p in ("tensor", "batch") else A_NUMBER if p != "tensors" else Value(TUPLE, parts=(made, made))
+                for p in facts.parts
+            ),
+        )
     if kind == "tensors":
         count = len(facts.part_dtypes)
         if count > 1:

@@ -53,7 +53,9 @@ def meaning(name: str) -> Meaning | None:
 
 # Packages whose functions turn tensors into arrays.
 _HOST_PACKAGES = ("scipy.", "sklearn.", "cv2.", "matplotlib.", "pandas.", "seaborn.", "PIL.", "skimage.")
-_HARMLESS = frozenset({"numpy.prod", "numpy.isscalar", "numpy.ndim", "numpy.shape", "numpy.random.seed", "numpy.product"})
+_HARMLESS = frozenset(
+    {"numpy.prod", "numpy.isscalar", "numpy.ndim", "numpy.shape", "numpy.random.seed", "numpy.product"}
+)
 
 
 def _numpy(call: Call, name: str) -> Value:
@@ -132,7 +134,9 @@ def _dict(call: Call) -> Value:
     if table is None or call.open_ended:
         return containers.made(frame, DICT, Value(containers.EACH, parts=(NOTHING,)), call.node)
     table |= {name: value for name, (_, value) in call.keywords.items()}
-    return containers.made(frame, DICT, Value(containers.ITEMS, data=tuple(table), parts=tuple(table.values())), call.node)
+    return containers.made(
+        frame, DICT, Value(containers.ITEMS, data=tuple(table), parts=tuple(table.values())), call.node
+    )
 
 
 def _enumerate(call: Call) -> Value:
@@ -144,7 +148,10 @@ def _enumerate(call: Call) -> Value:
         return containers.made(frame, LIST, Value(TUPLE, parts=parts), call.node)
     each = containers.element(frame, given)
     return containers.made(
-        frame, LIST, Value(containers.EACH, parts=(Value(TUPLE, parts=(A_NUMBER, NOTHING if each is NEVER else each)),)), call.node
+        frame,
+        LIST,
+        Value(containers.EACH, parts=(Value(TUPLE, parts=(A_NUMBER, NOTHING if each is NEVER else each)),)),
+        call.node,
     )
 
 
@@ -158,7 +165,10 @@ def _zip(call: Call) -> Value:
             return containers.made(frame, LIST, Value(TUPLE, parts=parts), call.node)
     each = tuple(containers.element(frame, v) for _, v in call.given)
     return containers.made(
-        frame, LIST, Value(containers.EACH, parts=(Value(TUPLE, parts=tuple(NOTHING if e is NEVER else e for e in each)),)), call.node
+        frame,
+        LIST,
+        Value(containers.EACH, parts=(Value(TUPLE, parts=tuple(NOTHING if e is NEVER else e for e in each)),)),
+        call.node,
     )
 
 
@@ -204,7 +214,9 @@ def _partial(call: Call) -> Value:
         return NOTHING
     inner = call.given[0][1]
     return Value(
-        "partial", data=tuple(call.keywords), parts=(inner, *call.positional_values[1:], *(v for _, v in call.keywords.values()))
+        "partial",
+        data=tuple(call.keywords),
+        parts=(inner, *call.positional_values[1:], *(v for _, v in call.keywords.values())),
     )
 
 
@@ -246,7 +258,13 @@ def _sum(call: Call) -> Value:
     frame = call.frame
     given = call.given[0][1] if call.given else NOTHING
     each = containers.element(frame, given)
-    return mapped(each, lambda v: v.but(path=None, tags=frozenset()) if v.kind == "tensor" else A_NUMBER if v.kind is NUMBER else NOTHING, frame.atoms)
+    return mapped(
+        each,
+        lambda v: (
+            v.but(path=None, tags=frozenset()) if v.kind == "tensor" else A_NUMBER if v.kind is NUMBER else NOTHING
+        ),
+        frame.atoms,
+    )
 
 
 def _extreme(call: Call) -> Value:

@@ -95,7 +95,9 @@ def factory(call: Call, name: str) -> Value:
         return out[1]
     if name == "torch.normal" and any(v.kind in (TENSOR, UNKNOWN) for _, v in call.given[:2]):
         given = [v for _, v in call.given[:2] if v.kind in (TENSOR, UNKNOWN)]
-        return mapped(call.frame.reader.together(call.frame, call.node, *given), lambda v: _result(v, ""), call.frame.atoms)
+        return mapped(
+            call.frame.reader.together(call.frame, call.node, *given), lambda v: _result(v, ""), call.frame.atoms
+        )
     if device is None and (call.open_ended and (not call.node.args or _has_double_star(call))):
         return Value(TENSOR, UNKNOWN_PLACE, likely=True, rank=rank)
     if device is None and name in _TAKING_DATA:
@@ -132,7 +134,13 @@ def _from_data(call: Call, rank: str, name: str) -> Value:
             return Value(TENSOR, option.place, rank=option.rank, step=option.step, likely=option.likely)
         if option.kind is UNKNOWN:
             # Of a tensor it stays where that is; but what `torch.tensor` is given hardly is one.
-            return Value(UNKNOWN, option.place if name != "torch.tensor" else UNKNOWN_PLACE, data=option.path or option.data, likely=True, tags=option.tags)
+            return Value(
+                UNKNOWN,
+                option.place if name != "torch.tensor" else UNKNOWN_PLACE,
+                data=option.path or option.data,
+                likely=True,
+                tags=option.tags,
+            )
         found = rank
         if option.kind in (NUMBER, CONSTANT) and not isinstance(option.data, str):
             found = ZERO_DIM if option.kind is CONSTANT else ""
@@ -220,6 +228,11 @@ def _parameter(call: Call) -> Value:
         return Value(TENSOR, option.place, tags=frozenset({PARAMETER}), likely=True, step=option.step)
 
     return mapped(given, registered, call.frame.atoms)
+
+
+def _buffer(call: Call) -> Value:
+    given = call.argument(0, "data") or NOTHING
+    return mapped(given, lambda v: v.but(tags=v.tags | {REGISTERED, PARAMETER}), call.frame.atoms)
 
 
 # -- functions ---------------------------------------------------------------------------------------------------------
@@ -388,9 +401,11 @@ def _norm_of(call: Call) -> Value:
     each = containers.element(call.frame, given)
     return mapped(
         each,
-        lambda v: Value(TENSOR, v.place, rank=ZERO_DIM, likely=True, step=v.step, tags=COMPUTED)
-        if v.kind in (TENSOR, UNKNOWN)
-        else NOTHING,
+        lambda v: (
+            Value(TENSOR, v.place, rank=ZERO_DIM, likely=True, step=v.step, tags=COMPUTED)
+            if v.kind in (TENSOR, UNKNOWN)
+            else NOTHING
+        ),
         call.frame.atoms,
     )
 
@@ -491,9 +506,7 @@ SPECIAL: dict[str, Meaning] = {
     "torch.is_tensor": _is_tensor,
     "torch.autograd.Variable": _variable,
     "torch.nn.Parameter": _parameter,
-    "torch.nn.Buffer": lambda call: mapped(
-        call.argument(0, "data") or NOTHING, lambda v: v.but(tags=v.tags | {REGISTERED, PARAMETER}), call.frame.atoms
-    ),
+    "torch.nn.Buffer": lambda call: _buffer(call),
     "torch.utils.data.DataLoader": _loader,
     "torch.utils.data.default_collate": lambda call: Value(BATCH, HOST, rank=RANKED, data="item", likely=True),
     "torch.utils.data.TensorDataset": lambda call: _dataset(call),

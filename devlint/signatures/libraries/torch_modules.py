@@ -68,7 +68,9 @@ def new_module(call: Call, name: str) -> Value:
         weight = call.argument(0 if name in _WEIGHTED_FIRST else -1, "weight")
         for slot, given in ((".weight", weight), (".pos_weight", call.argument(-1, "pos_weight"))):
             if given is not None and given.kind not in (CONSTANT,):
-                frame.env[cell, slot] = mapped(given, lambda v: v.but(tags=v.tags | {REGISTERED, PARAMETER}), frame.atoms)
+                frame.env[cell, slot] = mapped(
+                    given, lambda v: v.but(tags=v.tags | {REGISTERED, PARAMETER}), frame.atoms
+                )
     frame.env[cell, PLACE] = place
     return value
 
@@ -127,7 +129,9 @@ def call_module(call: Call, module: Value) -> Value:
     if is_loss(name):
         weights = [frame.slot(module, s) for s in (".weight", ".pos_weight")]
         facts = module_facts(name)
-        compared = [(n, v) for k, n, v in operands_of(call, facts) if k in facts.together] if facts is not None else pairs
+        compared = (
+            [(n, v) for k, n, v in operands_of(call, facts) if k in facts.together] if facts is not None else pairs
+        )
         frame.need("operation", call.node, ast.unparse(call.node.func), *compared)
         for weight in (w for w in weights if w is not None):
             at = mapped(weight, lambda w: Value(MODULE, w.place, data=name, step=w.step, likely=w.likely), frame.atoms)
@@ -143,13 +147,17 @@ def call_module(call: Call, module: Value) -> Value:
         place = place_of(frame, module)
         meeting = mapped(place, lambda p: Value(MODULE, p.place, data=name, step=p.step, likely=p.likely), frame.atoms)
         facts = module_facts(name)
-        given = [(n, v) for k, n, v in operands_of(call, facts) if k in facts.together] if facts is not None else pairs[:1]
+        given = (
+            [(n, v) for k, n, v in operands_of(call, facts) if k in facts.together] if facts is not None else pairs[:1]
+        )
         for pair in given:
             frame.need("call", call.node, ast.unparse(call.node.func), pair, (call.node.func, meeting))
         step = f"computed there by `{call.text}`"
         made = mapped(
             place,
-            lambda p: Value(TENSOR, p.place, rank=RANKED, step=call.step(step, p.step) if p.step else None, likely=p.likely),
+            lambda p: Value(
+                TENSOR, p.place, rank=RANKED, step=call.step(step, p.step) if p.step else None, likely=p.likely
+            ),
             frame.atoms,
         )
         return _results(frame, name, made)
@@ -161,9 +169,11 @@ def call_module(call: Call, module: Value) -> Value:
         return mapped(result, lambda v: Value(UNKNOWN, v.place, likely=True, step=v.step, tags=COMPUTED), frame.atoms)
     return mapped(
         result,
-        lambda v: Value(TENSOR, v.place, rank=v.rank, likely=v.likely, step=v.step)
-        if v.kind in (TENSOR, UNKNOWN, "batch")
-        else NOTHING,
+        lambda v: (
+            Value(TENSOR, v.place, rank=v.rank, likely=v.likely, step=v.step)
+            if v.kind in (TENSOR, UNKNOWN, "batch")
+            else NOTHING
+        ),
         frame.atoms,
     )
 
@@ -178,7 +188,9 @@ def _results(frame: Frame, name: str, given: Value) -> Value:
         # A library's model may give anything that holds tensors.
         return mapped(
             given,
-            lambda v: Value(UNKNOWN, v.place, path=(f"#{frame.reader.turn()}",), likely=True, step=v.step, tags=COMPUTED),
+            lambda v: Value(
+                UNKNOWN, v.place, path=(f"#{frame.reader.turn()}",), likely=True, step=v.step, tags=COMPUTED
+            ),
             frame.atoms,
         )
     return given
@@ -204,7 +216,10 @@ def wrapped(call: Call, name: str) -> Value:
         if option.kind is WRAPPER:
             return option
         return Value(
-            WRAPPER, data=name, parts=(option,), cell=Cell((call.frame.source.path, call.node.lineno, call.node.col_offset))
+            WRAPPER,
+            data=name,
+            parts=(option,),
+            cell=Cell((call.frame.source.path, call.node.lineno, call.node.col_offset)),
         )
 
     return mapped(inner, wrap, call.frame.atoms)
@@ -217,7 +232,11 @@ def call_wrapper(call: Call, wrapper: Value) -> Value:
     return mapped(
         place,
         lambda p: Value(
-            UNKNOWN, CUDA if p.place == HOST else p.place, path=(f"#{call.frame.reader.turn()}",), likely=True, step=p.step,
+            UNKNOWN,
+            CUDA if p.place == HOST else p.place,
+            path=(f"#{call.frame.reader.turn()}",),
+            likely=True,
+            step=p.step,
             tags=COMPUTED,
         ),
         call.frame.atoms,

@@ -206,7 +206,9 @@ def _unknown(call: Call, callee: Value) -> Value:
 
 
 # Names that people give to what computes: what comes of calling it is where its parameters are.
-_MODEL = re.compile(r"(?i)(?:.*_)?(?:model|net|network|encoder|decoder|generator|discriminator|critic|actor|policy|backbone|classifier|unet|vae|transformer)\d*")
+_MODEL = re.compile(
+    r"(?i)(?:.*_)?(?:model|net|network|encoder|decoder|generator|discriminator|critic|actor|policy|backbone|classifier|unet|vae|transformer)\d*"
+)
 
 
 def _named_like_model(callee: Value) -> bool:
@@ -219,7 +221,28 @@ def _is_part_of_module(frame: Frame, callee: Value) -> bool:
 
 
 # Calls whose names say that what they give is on the host, or somewhere else than what they are given.
-_PLACING_NAMES = ("cpu", "numpy", "np", "host", "load", "read", "open", "loader", "dataset", "prepare", "move", "device", "cuda", "gpu", "list", "scatter", "gather", "token", "process", "encode_plus")
+_PLACING_NAMES = (
+    "cpu",
+    "numpy",
+    "np",
+    "host",
+    "load",
+    "read",
+    "open",
+    "loader",
+    "dataset",
+    "prepare",
+    "move",
+    "device",
+    "cuda",
+    "gpu",
+    "list",
+    "scatter",
+    "gather",
+    "token",
+    "process",
+    "encode_plus",
+)
 
 
 def unknown_call(call: Call, name: str = "", *, displaces: bool = True) -> Value:
@@ -442,14 +465,18 @@ def call_module(call: Call, module: Value) -> Value:
     meeting = _meeting_inputs(frame, signature.needs, forward)
     if meeting:
         place = mapped(
-            place_of(frame, module), lambda p: Value(MODULE, p.place, data=cls, step=p.step, likely=p.likely), frame.atoms
+            place_of(frame, module),
+            lambda p: Value(MODULE, p.place, data=cls, step=p.step, likely=p.likely),
+            frame.atoms,
         )
         given = bind_arguments(call, forward, module) or {}
         pairs = {id(v): n for n, v in call.everything()}
         for name in meeting:
             value = given.get(name)
             if value is not None and id(value) in pairs:
-                frame.need("call", call.node, ast.unparse(call.node.func), (pairs[id(value)], value), (call.node.func, place))
+                frame.need(
+                    "call", call.node, ast.unparse(call.node.func), (pairs[id(value)], value), (call.node.func, place)
+                )
     # What is told at the call isn't told again inside.
     return call_function(call, forward, bound=module, told=frozenset(meeting))
 
@@ -476,4 +503,17 @@ def _meeting_inputs(frame: Frame, needs: Sequence[Need], forward: FunctionModel)
 
 EXPRESSIONS[ast.Call] = _call
 
-__all__ = ["CLASS", "CONSTANT", "DEVICE", "FALSE", "FUNCTION", "METHOD", "NONE", "NUMBER", "REFERENCE", "WRAPPER", "attribute", "call_value"]
+__all__ = [
+    "CLASS",
+    "CONSTANT",
+    "DEVICE",
+    "FALSE",
+    "FUNCTION",
+    "METHOD",
+    "NONE",
+    "NUMBER",
+    "REFERENCE",
+    "WRAPPER",
+    "attribute",
+    "call_value",
+]

@@ -138,9 +138,7 @@ def _slice(frame: Frame, node: ast.Slice) -> Value:
 
 
 def _binary(frame: Frame, node: ast.BinOp) -> Value:
-    return operate(
-        frame, node, node.left, evaluate(frame, node.left), node.op, node.right, evaluate(frame, node.right)
-    )
+    return operate(frame, node, node.left, evaluate(frame, node.left), node.op, node.right, evaluate(frame, node.right))
 
 
 def operate(
@@ -279,7 +277,7 @@ def _formatted(frame: Frame, node: ast.JoinedStr) -> Value:
     parts = [v.value for v in node.values if isinstance(v, ast.FormattedValue)]
     for part in parts:
         evaluate(frame, part)
-    text = "".join(v.value if isinstance(v, ast.Constant) else "{}" for v in node.values)
+    text = "".join(str(v.value) if isinstance(v, ast.Constant) else "{}" for v in node.values)
     backend, _, rest = text.partition(":")
     if backend in ("cuda", "xpu") and rest == "{}":
         return Value("device", Place("accelerator", backend), likely=False)
@@ -341,7 +339,9 @@ def _dict_comprehension(frame: Frame, node: ast.DictComp) -> Value:
         found = {}
         for key, part in keys:
             frame.reader.bind(
-                frame, node.generators[0].target, Value(TUPLE, parts=(constant(key), part)) if part is not None else constant(key)
+                frame,
+                node.generators[0].target,
+                Value(TUPLE, parts=(constant(key), part)) if part is not None else constant(key),
             )
             found[key] = evaluate(frame, node.value)
         contents = Value(containers.ITEMS, data=tuple(found), parts=tuple(found.values()))

@@ -284,7 +284,7 @@ class Instance:
                         told = tests.same_place(frame, first.place, second.place)
                         result = frame.atoms.either(result, frame.atoms.both(joint, told))
                 return result
-            case ("isinstance", token, types):
+            case ("isinstance", token, tuple() as types):
                 named = [self._token(t) for t in types]
                 return tests.instance_of(frame, self._token(token), tuple(named))
             case (str() as kind, a, b) if kind in tests.COMPARISONS:
@@ -310,7 +310,9 @@ def _placed(value: Value, place: Value) -> Value:
 
 def _joined(value: Value, place: Value) -> object:
     """The steps of what was given, with the function's own behind them."""
-    return value.step._replace(before=place.step) if value.step is not None and value.step.before is None else place.step
+    return (
+        value.step._replace(before=place.step) if value.step is not None and value.step.before is None else place.step
+    )
 
 
 def _told(device: Value) -> Value:

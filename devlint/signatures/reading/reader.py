@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -151,10 +152,8 @@ class Reader:
             self._running.add(source)
             frame = self._active[source] = Frame(self, source)
             self.frames.setdefault(source, []).append(frame)
-            try:
+            with suppress(RecursionError):
                 statements.execute(frame, source.tree.body)
-            except RecursionError:
-                pass
             self._modules[source] = known = frame
             _leave_behind(frame)
             self._running.discard(source)
@@ -279,7 +278,11 @@ class Reader:
         first, *rest = text.split(".")
         value = self.global_value(source, first)
         for name in rest:
-            value = self.resolved(f"{value.data}.{name}", source) if value.kind == "reference" else self._static_member(value, name)
+            value = (
+                self.resolved(f"{value.data}.{name}", source)
+                if value.kind == "reference"
+                else self._static_member(value, name)
+            )
         return value
 
     # -- classes ---------------------------------------------------------------------------------------------------
@@ -423,7 +426,12 @@ class Reader:
 
     def told_by_call(self, need: Need, operands: Sequence[tuple[ast.expr, Value]]) -> None:
         """Remembers what a call brought for an operation that a function by itself leaves open."""
-        sorts = {o.place.sort for _, v in operands for _, o in leaves(v, self.atoms) if o.kind in (TENSOR, UNKNOWN, MODULE, BATCH)}
+        sorts = {
+            o.place.sort
+            for _, v in operands
+            for _, o in leaves(v, self.atoms)
+            if o.kind in (TENSOR, UNKNOWN, MODULE, BATCH)
+        }
         if "host" in sorts and sorts <= {"host", "unknown"}:
             verdict = "together" if sorts == {"host"} else "open"
         elif "host" in sorts and "accelerator" in sorts:
@@ -601,9 +609,9 @@ class Reader:
             return not placed and not any(word in cls.text for word in ("cuda", "device", ".to("))
         contents = containers.contents_of(frame, dataset)
         if contents is not None:
-            held = containers.all_parts(contents, frame)
-            return all(leaf.place.sort in ("host", "unknown") for _, leaf in leaves(held, self.atoms))
-        return dataset.place.sort != "input" or True
+            parts = containers.all_parts(contents, frame)
+            return all(leaf.place.sort in ("host", "unknown") for _, leaf in leaves(parts, self.atoms))
+        return True
 
     # -- small things ----------------------------------------------------------------------------------------------
 
@@ -702,10 +710,16 @@ def _passes_through(decorator: FunctionModel) -> bool:
 
 def _is_passing(value: ast.expr | None, wrapped: str, inner: ast.FunctionDef) -> bool:
     match value:
-        case ast.Call(func=ast.Name(id=name), args=[ast.Starred(value=ast.Name(id=rest))], keywords=[ast.keyword(arg=None)]):
+        case ast.Call(
+            func=ast.Name(id=name), args=[ast.Starred(value=ast.Name(id=rest))], keywords=[ast.keyword(arg=None)]
+        ):
             return name == wrapped and inner.args.vararg is not None and inner.args.vararg.arg == rest
         case ast.Name(id=name):
-            assigned = [n.value for n in inner.body if isinstance(n, ast.Assign) and isinstance(n.targets[0], ast.Name) and n.targets[0].id == name]
+            assigned = [
+                n.value
+                for n in inner.body
+                if isinstance(n, ast.Assign) and isinstance(n.targets[0], ast.Name) and n.targets[0].id == name
+            ]
             return len(assigned) == 1 and _is_passing(assigned[0], wrapped, inner)
     return False
 
@@ -728,14 +742,20 @@ def _leave_behind(frame: Frame) -> None:
 
 def _outcome_of(frame: Frame, entry: dict[Key, Value]) -> tuple[tuple[Effect, ...], dict[Cell, dict[str, Value]]]:
     """What a scope's end leaves changed of its inputs, and of what it made."""
-    effects, cells = [], {}
+    effects: list[Effect] = []
+    cells: dict[Cell, dict[str, Value]] = {}
     for key, value in frame.env.items():
         if not isinstance(key, tuple) or len(key) != 2:
             continue
         identity, slot = key
         if isinstance(identity, Cell):
             cells.setdefault(identity, {})[slot] = value
-        elif isinstance(identity, tuple) and entry.get(key) is not value and identity[:1] != ("class",) and not str(identity[0]).startswith("#"):
+        elif (
+            isinstance(identity, tuple)
+            and entry.get(key) is not value
+            and identity[:1] != ("class",)
+            and not str(identity[0]).startswith("#")
+        ):
             effects.append(Effect(identity, slot, value))
     # The place of the whole before the places of its parts.
     effects.sort(key=lambda e: (e.slot != ANYTHING, len(e.path), e.slot == PLACE))

@@ -72,7 +72,9 @@ def _bind_data(frame: Frame, owner: ast.expr, value: Value) -> None:
     if isinstance(owner, (ast.Name, ast.Attribute)):
         new = mapped(
             value,
-            lambda v: v.but(tags=held.tags, path=None) if v.kind is TENSOR else Value(TENSOR, likely=True, tags=held.tags),
+            lambda v: (
+                v.but(tags=held.tags, path=None) if v.kind is TENSOR else Value(TENSOR, likely=True, tags=held.tags)
+            ),
             frame.atoms,
         )
         bind(frame, owner, new)

@@ -40,7 +40,9 @@ from devlint.signatures.values.values import (
 )
 
 # Names of flags, and the outcome under which the program runs on the host.
-_HOST_FLAG = re.compile(r"(?i)(?:^|[._])(?:no_?cuda|no_?gpu|use_cpu|cpu_only|is_cpu|on_cpu|force_cpu|cpu|disable_cuda)$")
+_HOST_FLAG = re.compile(
+    r"(?i)(?:^|[._])(?:no_?cuda|no_?gpu|use_cpu|cpu_only|is_cpu|on_cpu|force_cpu|cpu|disable_cuda)$"
+)
 # Tests for runs that nobody computes with: there is nothing to say on their side.
 _ASIDE = re.compile(r"(?i)is_?(?:\w{0,40}(?:tracing|scripting|compiling|proxy)|(?:\w{0,40}export|in_onnx|fx)\w{0,40})$")
 _DEVICE_FLAG = re.compile(r"(?i)cuda|gpu|accelerator|is_available|on_device")
@@ -269,7 +271,7 @@ def parse_place(text: str) -> Place | None:
 def _at(frame: Frame, device: Value, asked: Place) -> Condition:
     """Whether a device is the one that is asked for, by its backend."""
     place = device.place
-    if asked.is_open or place.is_open and place == asked:
+    if asked.is_open or (place.is_open and place == asked):
         return same_place(frame, place, asked)
     if place.sort == "unknown":
         return frame.atoms.literal(("at", _token(device), asked), asked == HOST)
@@ -519,7 +521,9 @@ def _bool(frame: Frame, node: ast.BoolOp) -> Value:
         if not left:
             break
     frame.path = before
-    if options and all(v.kind in (OUTCOME, CONSTANT) and (v.kind is OUTCOME or isinstance(v.data, bool)) for _, v in options):
+    if options and all(
+        v.kind in (OUTCOME, CONSTANT) and (v.kind is OUTCOME or isinstance(v.data, bool)) for _, v in options
+    ):
         return _outcome(frame, truth(frame, either(options, frame.atoms)))
     return either(options, frame.atoms) if options else constant(None)
 
@@ -534,7 +538,13 @@ def _known_truth(value: Value) -> bool | None:
 
 
 def _is_test(node: ast.Call) -> bool:
-    name = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id if isinstance(node.func, ast.Name) else ""
+    name = (
+        node.func.attr
+        if isinstance(node.func, ast.Attribute)
+        else node.func.id
+        if isinstance(node.func, ast.Name)
+        else ""
+    )
     return name in ("isinstance", "hasattr", "is_available", "callable", "is_tensor", "bool", "startswith", "exists")
 
 
@@ -547,10 +557,12 @@ def _compare(frame: Frame, node: ast.Compare) -> Value:
             return Value(NUMBER)
         return _outcome(frame, _compared(frame, node, values[0], node.ops[0], values[1]))
     tensors = any(o.kind in (TENSOR, "batch", UNKNOWN, ARRAY) for v in values for _, o in v.options())
-    if not tensors or any(o.kind is CONSTANT and o.data is None or isinstance(o.data, str) for o in values):
+    if not tensors or any((o.kind is CONSTANT and o.data is None) or isinstance(o.data, str) for o in values):
         return _outcome(frame, _compared(frame, node, values[0], node.ops[0], values[1]))
     frame.need("operation", node, "", *zip(nodes, values, strict=True))
-    if all(o.kind is not TENSOR for v in values for _, o in v.options()) and isinstance(node.ops[0], (ast.Eq, ast.NotEq)):
+    if all(o.kind is not TENSOR for v in values for _, o in v.options()) and isinstance(
+        node.ops[0], (ast.Eq, ast.NotEq)
+    ):
         asked = together(frame, node, *values)
         told = _compared(frame, node, values[0], node.ops[0], values[1])
         return asked if asked.place.sort != "unknown" else _outcome(frame, told)

@@ -59,7 +59,8 @@ class View:
                 return Value(UNKNOWN, Place("input", (*path, slot)), path=(*path, slot))
             return NOTHING
         cls = class_of(me)
-        assert cls is not None and me.path is not None
+        assert cls is not None
+        assert me.path is not None
         if slot == PLACE:
             return Value(TENSOR, Place("input", me.path)) if len(path) == 1 else NOTHING
         if slot.startswith(".") and len(path) == 1:
@@ -131,7 +132,11 @@ class View:
         if held.kind is EITHER:
             return unknown
         if held.kind is TENSOR and held.place.sort == "input":
-            return unknown.but(kind=TENSOR, likely=True) if held.place.name[0] != setter.parameters[0].arg else held.but(path=None)
+            return (
+                unknown.but(kind=TENSOR, likely=True)
+                if held.place.name[0] != setter.parameters[0].arg
+                else held.but(path=None)
+            )
         return self._seen(held, path, me, cls, signature)
 
     def _seen(self, value: Value, path: Path, me: Path, cls: ClassInfo, signature: Signature) -> Value:
@@ -213,7 +218,9 @@ class View:
 
         def seen(found: Value) -> Value:
             parts = tuple(
-                (self._plain_part if held.kind in (LIST, DICT) else self._seen)(p, (*path, f"[{i}]"), me, cls, signature)
+                (self._plain_part if held.kind in (LIST, DICT) else self._seen)(
+                    p, (*path, f"[{i}]"), me, cls, signature
+                )
                 for i, p in enumerate(found.parts)
                 if isinstance(p, Value)
             )

@@ -156,7 +156,7 @@ def _part(frame: Frame, owner: Value, contents: Value, index: Value, node: ast.e
         if isinstance(node, ast.Slice):
             bounds = [_literal(b) for b in (node.lower, node.upper, node.step)]
             if all(b is not Ellipsis for b in bounds):
-                kept = Value(TUPLE, parts=parts[slice(*bounds)])
+                kept = Value(TUPLE, parts=parts[slice(*bounds)])  # type: ignore[arg-type]
                 return kept if owner.kind is TUPLE else made(frame, LIST, kept, node)
             return made(frame, LIST, each_of(parts, frame), node)
         return any_of(parts, frame)
@@ -247,9 +247,7 @@ def _unpacked_plain(frame: Frame, value: Value, count: int, starred: int | None)
             return [*parts[:starred], rest, *parts[end:]]
     if value.kind is UNKNOWN and value.path is not None:
         return [
-            extended(value, f"[{i}]")
-            if i != starred
-            else Value(UNKNOWN, value.place, likely=True, data=value.path)
+            extended(value, f"[{i}]") if i != starred else Value(UNKNOWN, value.place, likely=True, data=value.path)
             for i in range(count)
         ]
     if value.kind is BATCH:
@@ -380,7 +378,11 @@ def _stored(
     if contents.kind is EITHER:
         return mapped(contents, lambda c: _stored(frame, owner, c, index, node, value), frame.atoms)
     if contents.kind is TUPLE and owner.kind is LIST:
-        if index.kind is CONSTANT and isinstance(index.data, int) and -len(contents.parts) <= index.data < len(contents.parts):
+        if (
+            index.kind is CONSTANT
+            and isinstance(index.data, int)
+            and -len(contents.parts) <= index.data < len(contents.parts)
+        ):
             parts = list(contents.parts)
             parts[index.data] = value
             return Value(TUPLE, parts=tuple(parts))

@@ -197,9 +197,7 @@ class Frame:
             result[key] = self._one_of(key, a[key], when_a, None, when_b)
         return result
 
-    def _one_of(
-        self, key: Key, a: Value | None, when_a: Condition, b: Value | None, when_b: Condition
-    ) -> Value:
+    def _one_of(self, key: Key, a: Value | None, when_a: Condition, b: Value | None, when_b: Condition) -> Value:
         if a is None:
             a = self.untold(key)
         if b is None:
@@ -230,8 +228,17 @@ class Frame:
         """Notes what an operation asks of its operands, unless they can't be apart."""
         if sense == "host" or _may_be_apart(operands):
             self.needs.append(
-                Need(sense, node, self.source, name, operands, self.path, function=self.function, guarded=self.supposing > 0,
-                     any_rank=any_rank or sense == "call")
+                Need(
+                    sense,
+                    node,
+                    self.source,
+                    name,
+                    operands,
+                    self.path,
+                    function=self.function,
+                    guarded=self.supposing > 0,
+                    any_rank=any_rank or sense == "call",
+                )
             )
 
     def is_tensor(self, value: Value) -> None:

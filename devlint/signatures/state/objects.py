@@ -249,7 +249,8 @@ def _bound(frame: Frame, value: Value, name: str) -> Value:
 
 def _of_loader(frame: Frame, value: Value, name: str) -> Value:
     if name == "dataset" and value.parts:
-        return value.parts[0]
+        dataset: Value = value.parts[0]
+        return dataset
     return Value(METHOD, data=name, parts=(value,))
 
 
@@ -286,10 +287,13 @@ def store_attribute(frame: Frame, owner: Value, name: str, value: Value, node: a
     """`owner.name = value`."""
     for _, option in owner.options():
         if option.kind in (MODULE, OBJECT, WRAPPER, UNKNOWN, BATCH) and option.identity is not None:
-            kept = mapped(value, lambda v: _as_attribute(frame, option, name, v, node), frame.atoms)
-            frame.put(option, f".{name}", kept)
+            frame.put(option, f".{name}", _attribute_of(frame, option, name, value, node))
         elif option.kind is CLASS and class_of(option) is not None:
             frame.env[("class", id(option.data)), f".{name}"] = value
+
+
+def _attribute_of(frame: Frame, owner: Value, name: str, value: Value, node: ast.AST | None) -> Value:
+    return mapped(value, lambda v: _as_attribute(frame, owner, name, v, node), frame.atoms)
 
 
 def _as_attribute(frame: Frame, owner: Value, name: str, value: Value, node: ast.AST | None) -> Value:

@@ -92,6 +92,8 @@ class FactoryWithoutDevice(Rule):
         other = text_of(mixing.other, facts)
         place = mixing.other.value.place
         where = f"wherever `{place.name}` is" if is_input(place) else place_text(place)
+        if place.name == other:
+            where = "wherever the caller has it"
         device = _device(mixing, function)
         yield Report(
             node,
@@ -108,8 +110,11 @@ _BEFORE_MOVES = ("__init__", "reset_parameters", "init_weights")
 
 
 def _takes_device(node: cst.Call, facts: Facts) -> bool:
-    name = node.func.attr.value if isinstance(node.func, cst.Attribute) else getattr(node.func, "value", "")
-    return name not in ("from_numpy", "frombuffer") and not str(name).endswith("Tensor")
+    """Whether a call is a factory that could be told a device, and isn't."""
+    if any(a.star or (a.keyword is not None and a.keyword.value in ("device", "out")) for a in node.args):
+        return False
+    name = str(node.func.attr.value if isinstance(node.func, cst.Attribute) else getattr(node.func, "value", ""))
+    return name not in ("from_numpy", "frombuffer", "normal", "shape_as_tensor") and not name[:1].isupper()
 
 
 def _created_there(call: ast.Call, device: str, facts: Facts) -> Change:
@@ -119,6 +124,7 @@ def _created_there(call: ast.Call, device: str, facts: Facts) -> Change:
 def _device(mixing: Mixing, function: ast.FunctionDef | ast.AsyncFunctionDef) -> str | None:
     """The device of what it meets, by a name that the function is given: those are bound before anything is created."""
     arguments = {a.arg for a in [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]}
+    arguments -= _may_be_none(function)
     match mixing.other.node:
         case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=str() as key)):
             # A part of a dictionary, which has no device itself.
@@ -137,6 +143,14 @@ def _device(mixing: Mixing, function: ast.FunctionDef | ast.AsyncFunctionDef) ->
     if (name in arguments and name != "self") or (name.startswith("self.") and "self" in arguments):
         return f"{name}.device"
     return None
+
+
+def _may_be_none(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
+    """The parameters that are None where nothing is given for them."""
+    placed = [*function.args.posonlyargs, *function.args.args]
+    pairs = [*zip(reversed(placed), reversed(function.args.defaults), strict=False)]
+    pairs += [(a, d) for a, d in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True) if d is not None]
+    return {a.arg for a, default in pairs if isinstance(default, ast.Constant) and default.value is None}
 
 
 def _root(node: ast.expr) -> str:

@@ -79,7 +79,10 @@ class NumpyFromAccelerator(Rule):
             f"`{text_of(operand, facts)}` is {place_text(operand.value.place)}, and `{facts.name_of(node.func)}` takes tensors "
             "on cpu only: TypeError",
             "likely" if is_likely(mixing) else "certain",
-            notes=(*(Note(s.message, s.path, s.line, s.column + 1) for s in mixing.calls), *facts.notes(operand.value.trail[-3:])),
+            notes=(
+                *(Note(s.message, s.path, s.line, s.column + 1) for s in mixing.calls),
+                *facts.notes(operand.value.trail[-3:]),
+            ),
             change=_copied(tensor, operand.value) if tensor is not None else None,
         )
 

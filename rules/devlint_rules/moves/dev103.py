@@ -124,7 +124,10 @@ class UnregisteredTensor(Rule):
             node.targets[0].target if isinstance(node, cst.Assign) else node.target,
             f"`self.{found.name}` is a plain tensor, which `{cls.name}.to(device)` leaves on the host; it meets moved ones in `{where}`",
             "likely" if is_guess(met) else "certain",
-            notes=(*facts.notes(met.host.value.trail[:-1]), facts.note(f"meets moved tensors here, in `{where}`", met.node)),
+            notes=(
+                *facts.notes(met.host.value.trail[:-1]),
+                facts.note(f"meets moved tensors here, in `{where}`", met.node),
+            ),
             hint=None if change else "make it a buffer (`register_buffer`), or a parameter where it is trained",
             change=change,
         )
