@@ -1,0 +1,75 @@
+"""The signatures: what they say of a function in words, and that their rooms import one way."""
+
+from __future__ import annotations
+
+import ast
+import json
+from pathlib import Path
+
+from click.testing import CliRunner
+
+import devlint
+from devlint.cli import cli
+
+ROOMS = ("values", "state", "libraries", "reading", "answers")
+HOME = Path(devlint.__file__).parent / "signatures"
+
+SOURCE = """\
+import torch
+from torch import nn
+
+
+class Masked(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.fc = nn.Linear(width, width)
+
+    def forward(self, x, device):
+        steps = torch.arange(4, device=device)
+        return self.fc(x) * steps, steps.cpu().numpy()
+
+
+def place(model, batch, device):
+    model.to(device)
+    return batch.numpy()
+"""
+
+
+def said(tmp_path: Path, line: int, *options: str) -> str:
+    path = tmp_path / "program.py"
+    path.write_text(SOURCE, encoding="utf-8")
+    result = CliRunner().invoke(cli, ["where", f"{path}:{line}", "--isolated", *options])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_a_def_line_shows_what_a_function_needs_and_gives(tmp_path: Path) -> None:
+    lines = said(tmp_path, 10).splitlines()
+    assert lines[0] == "forward(self, x, device)"
+    assert "    needs `x` (where `x` is) and `self.fc` (where `self` is) together: `self.fc`, line 12" in lines
+    assert any(line.startswith("    gives (a tensor") and line.endswith("an array)") for line in lines)
+
+
+def test_a_def_line_shows_what_a_function_moves_and_wants_on_the_host(tmp_path: Path) -> None:
+    output = said(tmp_path, 15)
+    assert "moves `model`: on `device` afterwards" in output
+    assert "needs `batch` (where `batch` is) on the host: `.numpy()`, line 17" in output
+
+
+def test_a_signature_as_json(tmp_path: Path) -> None:
+    told = json.loads(said(tmp_path, 15, "--output-format", "json"))
+    assert told["signature"][0] == "place(model, batch, device)"
+
+
+def test_the_rooms_import_one_way() -> None:
+    """What runs: imports for types alone stand under TYPE_CHECKING."""
+    wrong = []
+    for place, room in enumerate(ROOMS):
+        for file in (HOME / room).glob("*.py"):
+            for node in ast.parse(file.read_text(encoding="utf-8")).body:
+                module = node.module or "" if isinstance(node, ast.ImportFrom) else ""
+                if module.startswith("devlint.signatures."):
+                    target = module.split(".")[2]
+                    if ROOMS.index(target) > place:
+                        wrong.append(f"{room}/{file.name} imports {target}")
+    assert not wrong
