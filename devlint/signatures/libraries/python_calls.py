@@ -257,6 +257,10 @@ def _sum(call: Call) -> Value:
     """`sum(tensors)`."""
     frame = call.frame
     given = call.given[0][1] if call.given else NOTHING
+    contents = containers.contents_of(frame, given)
+    if contents is not None and contents.kind is TUPLE and 0 < len(contents.parts) <= 8:
+        frame.need("operation", call.node, "sum", *((call.given[0][0], part) for part in contents.parts))
+        return frame.reader.together(frame, call.node, *contents.parts[:4])
     each = containers.element(frame, given)
     return mapped(
         each,

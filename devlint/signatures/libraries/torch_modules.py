@@ -132,7 +132,8 @@ def call_module(call: Call, module: Value) -> Value:
         compared = (
             [(n, v) for k, n, v in operands_of(call, facts) if k in facts.together] if facts is not None else pairs
         )
-        frame.need("operation", call.node, ast.unparse(call.node.func), *compared)
+        any_rank = facts is not None and not facts.zero_dim_ok
+        frame.need("operation", call.node, ast.unparse(call.node.func), *compared, any_rank=any_rank)
         for weight in (w for w in weights if w is not None):
             at = mapped(weight, lambda w: Value(MODULE, w.place, data=name, step=w.step, likely=w.likely), frame.atoms)
             for pair in pairs[:1]:

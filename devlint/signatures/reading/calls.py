@@ -288,6 +288,9 @@ def call_function(
     reader = frame.reader
     reader.was_called(frame, function)
     given = bind_arguments(call, function, bound)
+    if reader.is_reading(function):
+        # What a recursive call gives is what the other ways through the function give.
+        return NEVER
     signature = reader.signature(function, closure)
     if signature is None or given is None:
         return unknown_call(call)

@@ -67,8 +67,10 @@ def _bind_data(frame: Frame, owner: ast.expr, value: Value) -> None:
         return
     for _, option in held.options():
         if isinstance(option.data, Value):
-            # One of the parameters of a module: the others may follow, or not.
-            objects.scatter(frame, option.data)
+            # One of the parameters of a module: in a loop the others follow, likely.
+            follows = bool(frame.breaks) and value.kind is TENSOR and value.place.sort != "unknown"
+            place = Value(TENSOR, value.place, likely=True, step=value.step) if follows else Value(TENSOR)
+            objects.move(frame, option.data, place, value.step)
     if isinstance(owner, (ast.Name, ast.Attribute)):
         new = mapped(
             value,
