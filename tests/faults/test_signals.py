@@ -102,7 +102,7 @@ def test_a_parent_that_is_killed_takes_its_processes_along(project):
 def test_what_is_ignored_stays_ignored(project):
     """As `nohup` has it."""
     write("bad.py")
-    script = f"import signal, os; signal.signal(signal.SIGHUP, signal.SIG_IGN); os.execv({sys.executable!r}, ['python', '-c', {BUSY.format(how='time.sleep(1)')!r}])"
+    script = f"import signal, os; signal.signal(signal.SIGHUP, signal.SIG_IGN); os.execv({sys.executable!r}, [{sys.executable!r}, '-c', {BUSY.format(how='time.sleep(1)')!r}])"
     started = subprocess.Popen(
         [sys.executable, "-c", script], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
