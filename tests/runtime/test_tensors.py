@@ -419,3 +419,8 @@ def test_decorator_and_nesting():
         assert torch.cuda.device_count() == 2
     with pytest.raises(ValueError, match="count must be at least 1"):
         virtual_cuda(0)
+
+
+def test_a_view_of_a_parameter_stays_there_without_gradients(gpus):
+    with torch.no_grad(), pytest.raises(TypeError, match="can't convert cuda:0 device type tensor to numpy"):
+        nn.Parameter(torch.ones(2, 2, device="cuda")).t().numpy()

@@ -226,8 +226,8 @@ def _numpy(func: Any, args: Args, kwargs: Kwargs) -> Any:
     tensor = args[0]
     place = tensor._devlint_place
     if place is not None and not kwargs.get("force"):
-        if tensor.requires_grad:
-            return func(tensor)  # PyTorch looks at requires_grad first
+        if tensor.requires_grad and torch.is_grad_enabled():
+            return func(tensor)  # PyTorch looks at requires_grad first, where gradients are on
         raise not_numpy(place)
     if place is not None:
         return func(tensor.detach().clone(), *args[1:], **kwargs)  # a copy on the host
