@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from devlint.knowledge.operators import ModuleFacts, Operator, operator
+from devlint.knowledge.operators import ModuleFacts, Operator
 from devlint.signatures.state import containers
 from devlint.signatures.state.call import Call
 from devlint.signatures.values.values import (
@@ -171,6 +171,3 @@ def _shaped(call: Call, facts: Operator, made: Value) -> Value:
             return containers.made(call.frame, LIST, Value(containers.EACH, parts=(made,)), call.node)
         return made
     return made if kind == "tensor" else A_NUMBER
-
-
-__all__ = ["apply", "note", "operands_of", "operator"]

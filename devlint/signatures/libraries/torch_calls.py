@@ -9,9 +9,10 @@ from functools import lru_cache, partial
 
 from devlint.knowledge import canonical, ecosystem, torch_knowledge
 from devlint.knowledge.metrics import is_metric
+from devlint.knowledge.operators import operator
 from devlint.signatures.libraries.devices import CUDA, device_from, named_device
 from devlint.signatures.libraries.metrics import new_metric
-from devlint.signatures.libraries.operations import apply, operands_of, operator
+from devlint.signatures.libraries.operations import apply, operands_of
 from devlint.signatures.libraries.torch_modules import new_module, wrapped
 from devlint.signatures.state import containers
 from devlint.signatures.state.call import Call
@@ -412,10 +413,6 @@ def _norm_of(call: Call) -> Value:
 
 def _from_numpy(call: Call) -> Value:
     return Value(TENSOR, HOST, rank=RANKED, step=call.step(f"created on cpu by `{call.text}`"))
-
-
-def _moved_tree(call: Call) -> Value:
-    return NOTHING
 
 
 def _first(call: Call) -> Value:

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING
 
 from devlint.knowledge import canonical, ecosystem, torch_knowledge
 from devlint.placement.devices import is_device_name
-from devlint.signatures.state import containers
 from devlint.signatures.state.frame import Frame
 from devlint.signatures.values.values import (
     ARRAY,
     CLASS,
     DEVICE,
     HOST,
-    LIST,
     LOADER,
     MODULE,
     NUMBER,
@@ -23,7 +21,6 @@ from devlint.signatures.values.values import (
     TENSOR,
     TUPLE,
     UNKNOWN,
-    UNKNOWN_PLACE,
     Path,
     Place,
     Value,
@@ -159,6 +156,3 @@ def _default_of(frame: Frame, argument: ast.arg) -> ast.expr | None:
         if a is argument:
             return kd
     return None
-
-
-__all__ = ["LIST", "UNKNOWN_PLACE", "Annotations", "containers"]

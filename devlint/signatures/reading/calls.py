@@ -14,31 +14,23 @@ from devlint.signatures.state import containers
 from devlint.signatures.state.call import Call
 from devlint.signatures.state.frame import ANYTHING, IF_MODULE, PLACE, Frame, Need
 from devlint.signatures.state.objects import COMPUTED, attribute, class_of, move, place_of
-from devlint.signatures.values.conditions import FALSE, TRUE
+from devlint.signatures.values.conditions import TRUE
 from devlint.signatures.values.values import (
     BATCH,
-    CLASS,
-    CONSTANT,
-    DEVICE,
     DICT,
     EITHER,
-    FUNCTION,
     HOST,
     LIST,
     METHOD,
     MODULE,
     MODULES,
     NEVER,
-    NONE,
     NOTHING,
-    NUMBER,
     OBJECT,
-    REFERENCE,
     TENSOR,
     TUPLE,
     UNKNOWN,
     UNKNOWN_PLACE,
-    WRAPPER,
     Cell,
     Place,
     Value,
@@ -505,18 +497,3 @@ def _meeting_inputs(frame: Frame, needs: Sequence[Need], forward: FunctionModel)
 
 
 EXPRESSIONS[ast.Call] = _call
-
-__all__ = [
-    "CLASS",
-    "CONSTANT",
-    "DEVICE",
-    "FALSE",
-    "FUNCTION",
-    "METHOD",
-    "NONE",
-    "NUMBER",
-    "REFERENCE",
-    "WRAPPER",
-    "attribute",
-    "call_value",
-]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from devlint.knowledge import canonical, ecosystem, torch_knowledge
+from devlint.knowledge import canonical, torch_knowledge
 from devlint.placement.sources import FunctionModel, SourceModule, bound_names, flat_statements
 from devlint.signatures.values.values import CLASS, REFERENCE, Value
 
@@ -75,11 +75,6 @@ class ClassInfo:
         """Whether it is a torch.nn.Module as far as can be seen."""
         known = torch_knowledge().modules
         return any(name in known for name in self.outside_bases)
-
-    @cached_property
-    def is_plain(self) -> bool:
-        """Whether nothing but torch.nn.Module and classes in sight decides what its objects do."""
-        return all(name in ecosystem.PLAIN_BASES or name == "torch.nn.Module" for name in self.outside_bases)
 
     def method(self, name: str) -> FunctionModel | None:
         """A method by its name, the nearest one."""

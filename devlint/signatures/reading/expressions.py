@@ -30,11 +30,9 @@ from devlint.signatures.values.values import (
     UNKNOWN_PLACE,
     ZERO_DIM,
     Place,
-    Step,
     Value,
     constant,
     either,
-    leaves,
     mapped,
 )
 
@@ -424,5 +422,3 @@ EXPRESSIONS: dict[type[ast.expr], Callable[[Frame, Any], Value]] = {
     ast.Yield: _yield,
     ast.YieldFrom: _yield_from,
 }
-
-__all__ = ["EXPRESSIONS", "Step", "evaluate", "leaves", "operate", "together"]

@@ -8,8 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from devlint.knowledge import canonical, ecosystem, torch_knowledge
-from devlint.knowledge.ecosystem import LIGHTNING_MODULES
+from devlint.knowledge import ecosystem
 from devlint.placement.devices import MOVES, is_device_name
 from devlint.placement.project import Project
 from devlint.placement.sources import FunctionModel, SourceModule, dotted
@@ -46,7 +45,6 @@ from devlint.signatures.values.values import (
     OBJECT,
     OUTCOME,
     TENSOR,
-    TUPLE,
     UNKNOWN,
     UNKNOWN_PLACE,
     Cell,
@@ -774,6 +772,3 @@ def _open_needs(frame: Frame) -> tuple[Need, ...]:
         if key not in found:
             found[key] = need
     return tuple(found.values())[:MAX_KEPT_NEEDS]
-
-
-__all__ = ["CONTENTS", "LIGHTNING_MODULES", "TUPLE", "Reader", "Signature", "canonical", "torch_knowledge"]

@@ -6,16 +6,14 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from devlint.placement.sources import flat_statements, target_names
 from devlint.signatures.reading.expressions import evaluate, operate
 from devlint.signatures.reading.tests import assume, condition_of
 from devlint.signatures.state import containers, objects
-from devlint.signatures.state.frame import CONTENTS, Frame, Key
+from devlint.signatures.state.frame import Frame, Key
 from devlint.signatures.values.conditions import FALSE, TRUE, Condition
 from devlint.signatures.values.values import (
     CLASS,
     FUNCTION,
-    MUTABLE,
     NEVER,
     NOTHING,
     TENSOR,
@@ -438,19 +436,6 @@ def _expr(frame: Frame, node: ast.Expr) -> None:
         frame.path = FALSE
 
 
-def names_bound_in(body: Sequence[ast.stmt]) -> set[str]:
-    """The plain names that loops and assignments in a block bind."""
-    found: set[str] = set()
-    for statement in flat_statements(body):
-        match statement:
-            case ast.Assign(targets=targets):
-                for target in targets:
-                    found.update(target_names(target))
-            case ast.For(target=target) | ast.AugAssign(target=target) | ast.AnnAssign(target=target):
-                found.update(target_names(target))
-    return found
-
-
 _STATEMENTS: dict[type[ast.stmt], Callable[[Frame, Any], None]] = {
     ast.Expr: _expr,
     ast.Assign: _assign,
@@ -477,5 +462,3 @@ _STATEMENTS: dict[type[ast.stmt], Callable[[Frame, Any], None]] = {
     ast.AsyncFunctionDef: _function,
     ast.ClassDef: _class,
 }
-
-__all__ = ["CONTENTS", "MUTABLE", "bind", "execute", "mapped"]

@@ -7,7 +7,7 @@ import re
 from collections.abc import Hashable
 
 from devlint.knowledge.ecosystem import TENSOR_TYPES
-from devlint.placement.devices import is_device_name, parse_device
+from devlint.placement.devices import parse_device
 from devlint.signatures.reading.expressions import EXPRESSIONS, evaluate, together
 from devlint.signatures.state.frame import Frame
 from devlint.signatures.values.conditions import FALSE, TRUE, Condition
@@ -36,7 +36,6 @@ from devlint.signatures.values.values import (
     constant,
     either,
     mapped,
-    text_of,
 )
 
 # Names of flags, and the outcome under which the program runs on the host.
@@ -460,9 +459,6 @@ def _become(frame: Frame, name: str, kind: str) -> None:
         return option.but(kind=kind, data=None)
 
     frame.env[name] = mapped(known, change, frame.atoms)
-
-
-__all__ = ["assume", "condition_of", "either", "is_device_name", "on_accelerator", "parse_place", "text_of", "truth"]
 
 
 # -- tests as expressions ----------------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ from devlint.signatures.reading.classes import ClassInfo
 from devlint.signatures.state.frame import CONTENTS, PLACE, Frame
 from devlint.signatures.state.objects import KEPT, REGISTERED, class_of
 from devlint.signatures.values.values import (
-    CLASS,
     CONSTANT,
     DEVICE,
     DICT,
@@ -22,7 +21,6 @@ from devlint.signatures.values.values import (
     NOTHING,
     NUMBER,
     OBJECT,
-    REFERENCE,
     TENSOR,
     TUPLE,
     UNKNOWN,
@@ -250,6 +248,3 @@ def _held(signature: Signature, function: FunctionModel, slot: str) -> Value | N
 def _is_helper_of(constructor: FunctionModel | None, method: FunctionModel) -> bool:
     """Whether a method seems to be called from the constructor: what it sets is there then."""
     return constructor is not None and f"self.{method.name}(" in constructor.text
-
-
-__all__ = ["CLASS", "REFERENCE"]

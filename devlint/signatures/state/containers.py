@@ -7,16 +7,14 @@ from collections.abc import Iterable, Sequence
 
 from devlint.knowledge.ecosystem import MOVING_FRAMEWORKS
 from devlint.signatures.state.frame import CONTENTS, Frame
-from devlint.signatures.state.objects import class_of, extended, place_of
+from devlint.signatures.state.objects import extended, place_of
 from devlint.signatures.values.conditions import TRUE
 from devlint.signatures.values.values import (
     A_NUMBER,
-    ARRAY,
     BATCH,
     CONSTANT,
     DICT,
     EITHER,
-    HOST,
     LIST,
     LOADER,
     MAX_PARTS,
@@ -24,7 +22,6 @@ from devlint.signatures.values.values import (
     MODULES,
     NEVER,
     NOTHING,
-    NUMBER,
     OBJECT,
     RANKED,
     TENSOR,
@@ -459,6 +456,3 @@ def _longer(frame: Frame, contents: Value | None, given: Sequence[Value]) -> Val
         return sequence([*contents.parts, *given], frame)
     old = [p for p in contents.parts if isinstance(p, Value) and p is not NEVER]
     return Value(EACH, parts=(any_of([*old, *given], frame),))
-
-
-__all__ = ["ARRAY", "HOST", "NUMBER", "UNKNOWN_PLACE", "class_of"]

@@ -116,10 +116,6 @@ class Frame:
 
     # -- state -----------------------------------------------------------------------------------------------------
 
-    @property
-    def alive(self) -> bool:
-        return bool(self.path)
-
     def get(self, key: Key) -> Value | None:
         """What a name or a slot holds, without the alternatives that the path rules out."""
         value = self.env.get(key)

@@ -45,7 +45,6 @@ from devlint.signatures.values.values import (
     Value,
     either,
     mapped,
-    reference,
 )
 
 if TYPE_CHECKING:
@@ -384,11 +383,3 @@ def _moved_part(frame: Frame, value: Value, place: Value, step: Step | None) -> 
     if REGISTERED not in value.tags:
         return value
     return mapped(place, lambda p: value.but(place=p.place, step=step), frame.atoms)
-
-
-def is_tensor_name(name: str) -> bool:
-    """Whether a method's name is one that tensors have and that nothing else is likely to have."""
-    return name in torch_knowledge().tensor_methods
-
-
-__all__ = ["HOST", "KEPT", "PARAMETER", "REGISTERED", "attribute", "extended", "move", "place_of", "reference"]

@@ -14,12 +14,6 @@ from devlint.placement.values import Place, Sort
 if TYPE_CHECKING:
     from devlint.facts import Facts
 
-# Where a file names an accelerator, or is told a device: without it, nothing in there is surely off the host.
-_SPEAKS_OF_DEVICE = (
-    r"[\"'](?:cuda|xpu|mps|hpu|npu)\b|\.\s*(?:cuda|xpu|mps|hpu|npu)\s*\(|\btorch\.device\(|accelerator|\bDEVICE\b"
-    r"|\b(?:self|args|opts?|options|config|cfg|conf|hparams|params|FLAGS)\.\w*device\b"
-)
-NAMES_DEVICE = rf"{_SPEAKS_OF_DEVICE}|\bdef\s+\w+\([^()]*\bdevice\b"
 # What may make a tensor, or take one from somewhere: without it there is nothing to be apart.
 MAKES_TENSORS = (
     r"[lL]oader|\.cpu\(|from_numpy|\.(?:to|cuda)\(|Tensor\(|device"
