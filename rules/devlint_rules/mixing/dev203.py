@@ -19,9 +19,11 @@ class FactoryWithoutDevice(Rule):
     """A tensor created on the host that meets an input, wherever that is.
 
     ## What it does
-    Flags `torch.zeros`, `torch.arange` and the like without `device=` in `forward`, or in a function that it calls,
-    where the result meets an input, a parameter or a buffer. Left alone are results that are moved before, that have no
-    dimension in element-wise arithmetic, and that serve as plain host data.
+    Flags `torch.zeros`, `torch.arange`, `torch.FloatTensor` and the like without `device=` where the result meets an input
+    of the function, a parameter, a buffer, or what a module computed: the function breaks for any caller with tensors on
+    an accelerator. Left alone are results that are moved before, that have no dimension in element-wise arithmetic, and
+    that serve as plain host data; and functions that are meant for the host by their name or class (data sets, collate
+    functions, loading, saving, plots, export, tests), or that hand what they meet to NumPy as it is.
 
     ## Why is this bad
     It works as long as everything is on the host, and so it passes tests on CI; on a GPU it raises

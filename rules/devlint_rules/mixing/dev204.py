@@ -25,8 +25,10 @@ class NumpyFromAccelerator(Rule):
     """NumPy, or a library built on it, asked for a tensor on an accelerator.
 
     ## What it does
-    Flags `.numpy()` on a tensor that is on an accelerator, and `np.asarray(t)`, `plt.plot(t)` and the like. After
-    `.cpu()`, and where the place isn't known, nothing is said.
+    Flags `.numpy()` on a tensor that is on an accelerator, and `np.asarray(t)`, `plt.plot(t)`, the lengths of
+    `pack_padded_sequence` and the like. After `.cpu()`, and where the place isn't known, nothing is said; an input of a
+    function counts (likely) where a module computed it there, or where the function treats its inputs as if they may be
+    on an accelerator.
 
     ## Why is this bad
     `TypeError: can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory
