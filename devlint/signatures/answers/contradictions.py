@@ -244,9 +244,7 @@ def _is_denied(reader: Reader, frame: Frame, need: Need, when: Condition, other:
     That an input is None which is a tensor here; that none of several tests came out true, and nothing is said for that;
     that a condition grew too long to be kept, or is another function's.
     """
-    paths = frame.tensors | frame.supposed | {p for p in (other.path, other.data) if isinstance(p, tuple)}
-    if other.place.sort == "input":
-        paths = paths | {other.place.name}
+    paths = {p for p in (other.path, other.data, other.place.name) if isinstance(p, tuple)}
     for clause in when:
         denied = sum(1 for x in clause if x < 0) > 1 and all(x < 0 for x in clause)
         absent = False

@@ -372,8 +372,6 @@ def _loader(call: Call) -> Value:
             place = UNKNOWN_PLACE
     if not frame.reader.stays_on_host(frame, dataset):
         place, each = UNKNOWN_PLACE, None
-    if call.open_ended and collate is None:
-        place = UNKNOWN_PLACE if _has_double_star(call) else place
     if each is not None:
         return Value(LOADER, place, data="collated", parts=(dataset, each), step=step)
     return Value(LOADER, place, parts=(dataset,), step=step)
