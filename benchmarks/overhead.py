@@ -75,7 +75,7 @@ def transformer(device: str) -> Callable[[], None]:
     layer = nn.TransformerEncoderLayer(128, 4, 512, batch_first=True)
     model = nn.TransformerEncoder(layer, 3, enable_nested_tensor=False).to(device)
     optimizer = torch.optim.AdamW(model.parameters())
-    batch = torch.randn(16, 64, 128).to(device)
+    batch = torch.randn(16, 64, 128, device=device)
 
     def step() -> None:
         optimizer.zero_grad()
@@ -89,7 +89,7 @@ def mlp(device: str) -> Callable[[], None]:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 10)).to(device)
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    batch, labels = torch.randn(64, 64).to(device), torch.randint(10, (64,)).to(device)
+    batch, labels = torch.randn(64, 64, device=device), torch.randint(10, (64,), device=device)
 
     def steps() -> None:
         for _ in range(20):
