@@ -7,7 +7,7 @@ import re
 from collections.abc import Hashable
 
 from devlint.knowledge.ecosystem import TENSOR_TYPES
-from devlint.placement.devices import parse_device
+from devlint.signatures.libraries.devices import parse_place
 from devlint.signatures.reading.expressions import EXPRESSIONS, evaluate, together
 from devlint.signatures.state.frame import Frame
 from devlint.signatures.values.conditions import FALSE, TRUE, Condition
@@ -257,14 +257,6 @@ def _asked(value: Value) -> Place | None:
     if value.kind is CONSTANT and isinstance(value.data, str):
         return parse_place(value.data)
     return None
-
-
-def parse_place(text: str) -> Place | None:
-    """The place of a device string, or None."""
-    found = parse_device(text)
-    if found is None:
-        return None
-    return HOST if found.name == "cpu" else Place("accelerator", found.name)
 
 
 def _at(frame: Frame, device: Value, asked: Place) -> Condition:
