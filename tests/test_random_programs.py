@@ -24,8 +24,9 @@ from tests.random_programs.shrinking import shrink
 from tests.random_programs.truth import run
 from tests.random_programs.verdict import FILE, Verdict, judge, measured, ran_through, small_refutation
 
-# The share of the programs that crash in which a finding has to name the crash.
-FOUND = 0.85
+# The share of the programs that crash in which a finding has to name the crash: it is about 0.89 over thousands, and varies
+# by some hundredths over the 170 crashes of a short run.
+FOUND = {500: 0.80, 20_000: 0.85}
 
 # Hypothesis chooses the seeds; what it finds is made small by cutting statements, which does better than its choices here.
 programs = st.randoms(use_true_random=True).map(draw)
@@ -63,7 +64,7 @@ def test_no_certain_finding_is_refuted_and_most_crashes_are_found(count: int) ->
     # The programs are worth running: enough of them crash, and for no other reason than places.
     assert outcomes["crashed"] > count / 5
     assert outcomes["broken"] < count / 20
-    assert outcomes["missed"] <= (1 - FOUND) * outcomes["crashed"], outcomes
+    assert outcomes["missed"] <= (1 - FOUND[count]) * outcomes["crashed"], outcomes
 
 
 def _told(verdict: Verdict) -> str:

@@ -180,7 +180,9 @@ class PlacementModel:
     def _mixings(self) -> list[Mixing]:
         reader = _reader(self._analysis.project, self._hints)
         reader.whole(self.source)
-        return [m for m in mixings(reader, self.source) if not self.is_for_the_host(m.node)]
+        found = [m for m in mixings(reader, self.source) if not self.is_for_the_host(m.node)]
+        reader.finished(self.source)
+        return found
 
     @cached_property
     def mixings(self) -> dict[ast.expr | ast.AugAssign, Mixing]:

@@ -116,6 +116,10 @@ class Reader:
         self._turns += 1
         return self._turns
 
+    def finished(self, source: SourceModule) -> None:
+        """Lets go of how a file was read, once it has been asked for all that it holds; its signatures stay."""
+        self.frames.pop(source, None)
+
     def whole(self, source: SourceModule) -> None:
         """Reads all that a file holds."""
         self.module(source)
@@ -495,6 +499,8 @@ class Reader:
         for nested, was_called in frame.nested.items():
             if not was_called:
                 self.signature(nested, frame)
+        # What led out of it is one state now.
+        frame.exits.clear()
         gives = self._given(frame, function)
         effects, cells = _outcome_of(frame, entry)
         free = {}
