@@ -360,8 +360,4 @@ def _plain(value: Value) -> Value:
 
 def default_nodes(function: FunctionModel) -> dict[str, ast.expr]:
     """Parameter name -> its default."""
-    arguments = function.node.args
-    positional = [*arguments.posonlyargs, *arguments.args]
-    found = {a.arg: d for a, d in zip(reversed(positional), reversed(arguments.defaults), strict=False)}
-    found |= {a.arg: d for a, d in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if d is not None}
-    return found
+    return function.defaults

@@ -48,6 +48,15 @@ class FunctionModel:
         return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
 
     @cached_property
+    def defaults(self) -> dict[str, ast.expr]:
+        """Parameter name -> its default."""
+        arguments = self.node.args
+        positional = [*arguments.posonlyargs, *arguments.args]
+        found = {a.arg: d for a, d in zip(reversed(positional), reversed(arguments.defaults), strict=False)}
+        pairs = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+        return found | {a.arg: d for a, d in pairs if d is not None}
+
+    @cached_property
     def decorators(self) -> list[str]:
         """The dotted names of the decorators, calls by what they call."""
         targets = (d.func if isinstance(d, ast.Call) else d for d in self.node.decorator_list)

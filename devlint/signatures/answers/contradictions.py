@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from devlint.placement.sources import FunctionModel, SourceModule
 from devlint.signatures.answers.silence import is_host_code, is_host_file, is_stand_in, speaks_of_devices
@@ -98,9 +98,7 @@ def _told_here(one: Contradiction, source: SourceModule) -> Contradiction | None
 
 
 def _at_call(one: Contradiction, call: ast.Call) -> Contradiction:
-    return Contradiction(
-        one.sense, call, one.name, one.host, one.other, one.sometimes, one.certain, None, False, one.via
-    )  # fmt: skip
+    return replace(one, node=call, function=None, by_itself=False)
 
 
 def _judged(reader: Reader, frame: Frame, need: Need) -> Iterator[Contradiction]:

@@ -57,7 +57,7 @@ class Annotations:
             return told.but(place=place, path=path)
         if is_device_name(ast.Name(name)):
             return Value(DEVICE, Place("told", path), path=path)
-        default = _default_of(frame, argument)
+        default = frame.function.defaults.get(name) if frame.function is not None else None
         if isinstance(default, ast.Constant) and isinstance(default.value, (bool, int, float, str)):
             return Value(NUMBER, path=path)
         return Value(UNKNOWN, place, path=path)
@@ -142,17 +142,3 @@ class Annotations:
         if name in torch_knowledge().loaders:
             return Value(LOADER, HOST)
         return None
-
-
-def _default_of(frame: Frame, argument: ast.arg) -> ast.expr | None:
-    if frame.function is None:
-        return None
-    arguments = frame.function.node.args
-    positional = [*arguments.posonlyargs, *arguments.args]
-    for a, d in zip(reversed(positional), reversed(arguments.defaults), strict=False):
-        if a is argument:
-            return d
-    for a, kd in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
-        if a is argument:
-            return kd
-    return None

@@ -446,13 +446,9 @@ class Reader:
         """What parameters are that a call gives nothing for."""
         known = self._defaults.get(function)
         if known is None:
-            arguments = function.node.args
-            positional = [*arguments.posonlyargs, *arguments.args]
-            pairs = list(zip(reversed(positional), reversed(arguments.defaults), strict=False))
-            pairs += [(a, d) for a, d in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if d is not None]
             frame = Frame(self, function.source)
             prefix = self.root_prefix(function)
-            known = {f"{a.arg}{prefix}": evaluate(frame, d) for a, d in pairs}
+            known = {f"{name}{prefix}": evaluate(frame, d) for name, d in function.defaults.items()}
             _leave_behind(frame)
             self._defaults[function] = known
         return known
