@@ -68,7 +68,7 @@ class Functions:
         """The parameters' values where a function is looked at by itself: call sites, annotations, defaults, names."""
         values = {}
         sites = self.call_log.get(function, [])
-        defaults = default_nodes(function)
+        defaults = function.defaults
         is_forward = function.name == "forward" and function.cls is not None
         model: ClassModel | None = None
         for position, argument in enumerate(function.parameters):
@@ -196,7 +196,7 @@ class Functions:
         frame = Frame(
             self._analysis, function.source, function, closure=self._analysis.closures.get(function), depth=depth
         )
-        defaults = default_nodes(function)
+        defaults = function.defaults
         for argument in function.parameters:
             value = bound.get(argument.arg)
             if value is None:
@@ -356,8 +356,3 @@ def _plain(value: Value) -> Value:
         ):
             return SCALAR
     return value
-
-
-def default_nodes(function: FunctionModel) -> dict[str, ast.expr]:
-    """Parameter name -> its default."""
-    return function.defaults

@@ -15,7 +15,6 @@ from devlint.knowledge import canonical, ecosystem
 from devlint.placement.analysis import Analysis, Missing, OutOfBudgetError
 from devlint.placement.conditions import is_for_the_host
 from devlint.placement.frameworks import step_methods
-from devlint.placement.functions import default_nodes
 from devlint.placement.interpreter import Frame
 from devlint.placement.loops import HotLoop, Loops
 from devlint.placement.mixing import Mixing, mixings, unplaced
@@ -112,7 +111,7 @@ class PlacementModel:
     def declared(self, function: FunctionModel) -> dict[str, Value]:
         """A function's parameters by their annotations, defaults, names and use, whoever calls it."""
         frame = Frame(self._analysis, function.source, function)
-        functions, defaults = self._analysis.functions, default_nodes(function)
+        functions, defaults = self._analysis.functions, function.defaults
         return {
             a.arg: self._analysis.by_evidence(frame, a.arg, functions.declared(frame, a, defaults.get(a.arg)))
             for a in function.parameters

@@ -96,7 +96,7 @@ class FactoryWithoutDevice(Rule):
         where = f"wherever `{place.name}` is" if is_input(place) else place_text(place)
         if place.name == other:
             where = "wherever the caller has it"
-        device = _device(mixing, function)
+        device = _device(mixing, function, facts)
         yield Report(
             node,
             f"`{facts.name_of(node.func)}` creates on the cpu what meets `{other}`, which is {where}: "
@@ -123,10 +123,12 @@ def _created_there(call: ast.Call, device: str, facts: Facts) -> Change:
     return Change(f"create it there: `device={device}`", "safe", edits=(facts.with_argument(call, f"device={device}"),))
 
 
-def _device(mixing: Mixing, function: ast.FunctionDef | ast.AsyncFunctionDef) -> str | None:
+def _device(mixing: Mixing, function: ast.FunctionDef | ast.AsyncFunctionDef, facts: Facts) -> str | None:
     """The device of what it meets, by a name that the function is given: those are bound before anything is created."""
     arguments = {a.arg for a in [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]}
-    arguments -= _may_be_none(function)
+    # A parameter that is None where nothing is given for it has no device.
+    defaults = facts.model.source.function(function).defaults
+    arguments -= {name for name, d in defaults.items() if isinstance(d, ast.Constant) and d.value is None}
     match mixing.other.node:
         case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=str() as key)):
             # A part of a dictionary, which has no device itself.
@@ -145,14 +147,6 @@ def _device(mixing: Mixing, function: ast.FunctionDef | ast.AsyncFunctionDef) ->
     if (name in arguments and name != "self") or (name.startswith("self.") and "self" in arguments):
         return f"{name}.device"
     return None
-
-
-def _may_be_none(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
-    """The parameters that are None where nothing is given for them."""
-    placed = [*function.args.posonlyargs, *function.args.args]
-    pairs = [*zip(reversed(placed), reversed(function.args.defaults), strict=False)]
-    pairs += [(a, d) for a, d in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True) if d is not None]
-    return {a.arg for a, default in pairs if isinstance(default, ast.Constant) and default.value is None}
 
 
 def _root(node: ast.expr) -> str:
