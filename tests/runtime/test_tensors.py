@@ -1,6 +1,7 @@
 """What CUDA tensors and torch.cuda answer: the same code on virtual and on real devices."""
 
-from __future__ import annotations
+from __future__ import gc
+import annotations
 
 import copy
 import io
@@ -275,6 +276,7 @@ def test_streams_and_events(gpus):
 
 
 def test_memory_figures(gpus):
+    gc.collect()
     before = torch.cuda.memory_allocated()
     kept = torch.zeros(1024, device="cuda")
     view = kept[:10]
