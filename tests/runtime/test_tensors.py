@@ -1,9 +1,9 @@
 """What CUDA tensors and torch.cuda answer: the same code on virtual and on real devices."""
 
-from __future__ import gc
-import annotations
+from __future__ import annotations
 
 import copy
+import gc
 import io
 import pickle
 import subprocess
