@@ -8,7 +8,7 @@ from devlint.knowledge import torch_knowledge
 from devlint.knowledge.metrics import is_metric
 from devlint.knowledge.operators import module as module_facts
 from devlint.signatures.libraries import metrics
-from devlint.signatures.libraries.devices import CUDA, device_from, named_device
+from devlint.signatures.libraries.devices import device_from, named_device
 from devlint.signatures.libraries.operations import note, operands_of
 from devlint.signatures.state import containers
 from devlint.signatures.state.call import Call
@@ -234,7 +234,7 @@ def call_wrapper(call: Call, wrapper: Value) -> Value:
         place,
         lambda p: Value(
             UNKNOWN,
-            CUDA if p.place == HOST else p.place,
+            UNKNOWN_PLACE if p.place == HOST else p.place,
             path=(f"#{call.frame.reader.turn()}",),
             likely=True,
             step=p.step,
