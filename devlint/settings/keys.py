@@ -9,12 +9,14 @@ from typing import get_args
 from devlint.findings import Confidence, OutputFormat, Severity
 from devlint.settings.shapes import (
     Codes,
+    CodesByComment,
     CodesByGlob,
     File,
     Folders,
     Globs,
     KnownNames,
     OneOf,
+    PortableTable,
     Release,
     Shape,
     Size,
@@ -146,6 +148,23 @@ _ALL = (
         "",
         '"2.6"',
         "The oldest PyTorch that the code must run with: hints name nothing newer.",
+    ),
+    Key(
+        "extra-suppressions",
+        CodesByComment(),
+        "{}",
+        '{ "#ignore-cuda" = ["DEV7"] }',
+        "Comments of other checks, each with the rules that it switches off on its line.",
+    ),
+    Key(
+        "portable",
+        PortableTable(),
+        "{}",
+        '{ replace = { "torch.cuda" = "mypkg.platform.current" }, cuda-only = ["kernels/**"], accept = ["rocm"] }',
+        "What code that is meant for any accelerator may say of CUDA, for DEV7. `replace` names the project's own layer: "
+        "what stands for `torch.cuda`, a name in it, `torch.Tensor.cuda`, `torch.Tensor.is_cuda` or `cuda`. `cuda-only` "
+        "are patterns of files that are about CUDA (the comment `# devlint: cuda-only` says it of one function or "
+        "class). `accept` takes code under a test for ROCm, which answers to `torch.cuda` too.",
     ),
     Key(
         "max-file-size",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +11,7 @@ from devlint.disk import MAX_BYTES
 from devlint.findings import Confidence, OutputFormat, Severity
 from devlint.hints import Hints
 from devlint.patterns import verdict
+from devlint.portable import Portable
 from devlint.settings.selection import NO_CHOICE, Selection, specificity
 
 if TYPE_CHECKING:
@@ -48,16 +49,20 @@ class Settings:
     behaves_like: tuple[tuple[str, str], ...] = ()
     # The oldest release of torch that the code is meant for, as (major, minor); None where it isn't said.
     torch_version: tuple[int, int] | None = None
+    # (the text of a comment, the codes that it switches off on its line)
+    extra_suppressions: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    # What code that is meant for any accelerator may say of CUDA all the same.
+    portable: Portable = field(default_factory=Portable)
     # Larger files are passed over, in bytes.
     max_file_size: int = MAX_BYTES
     # What the command line selects on top of the above.
     overrides: Selection = NO_CHOICE
 
-    def selects(self, rule: type[Rule]) -> bool:
-        """Whether `rule` runs, on files that no per-file ignore speaks of."""
+    def selects(self, rule: type[Rule], registry: Registry) -> bool:
+        """Whether `rule` of `registry` runs, on files that no per-file ignore speaks of."""
         chosen = rule.default
         for layer in (*self.inherited, Selection(self.select, self.ignore, self.extend_select), self.overrides):
-            chosen = layer.decide(rule, chosen)
+            chosen = layer.decide(rule, registry, chosen)
         return chosen
 
     def codes_for(self, path: Path, registry: Registry) -> frozenset[str]:
@@ -91,4 +96,4 @@ class Settings:
 
 @lru_cache(maxsize=64)
 def _selected(settings: Settings, registry: Registry) -> frozenset[str]:
-    return frozenset(rule.code for rule in registry.rules() if settings.selects(rule))
+    return frozenset(rule.code for rule in registry.rules() if settings.selects(rule, registry))

@@ -30,17 +30,18 @@ class Selection:
     """One layer of choices: rules taken and left, by code, prefix of a code, name, or `ALL`.
 
     `select` starts anew, whatever the layer below says; the others change what that one chose. The more specific
-    selector wins, and `ignore` wins a tie. A prefix takes the rules that are on by default; a rule that is opt-in
-    needs its code or name, or `ALL`.
+    selector wins, and `ignore` wins a tie. A prefix takes the rules that are on by default, or all where none of them
+    is; else a rule that is opt-in needs its code or name, or `ALL`.
     """
 
     select: tuple[str, ...] | None = None
     ignore: tuple[str, ...] = ()
     extend_select: tuple[str, ...] = ()
 
-    def decide(self, rule: type[Rule], before: bool) -> bool:
+    def decide(self, rule: type[Rule], registry: Registry, before: bool) -> bool:
         """Whether `rule` runs after this layer, given what the layer below said."""
-        chosen = specificity((*(self.select or ()), *self.extend_select), rule, opt_in=False)
+        selectors = (*(self.select or ()), *self.extend_select)
+        chosen = max((_rank(s, rule, opt_in=s in registry.opt_in_prefixes) for s in selectors), default=-1)
         ignored = specificity(self.ignore, rule)
         if chosen < 0 and ignored < 0:
             return before and (self.select is None or rule.code in ALWAYS_REPORTED)
@@ -50,15 +51,13 @@ class Selection:
 NO_CHOICE = Selection()
 
 
-def specificity(selectors: Iterable[str], rule: type[Rule], *, opt_in: bool = True) -> int:
-    """How specifically the best of some selectors names a rule; -1 where none does.
-
-    `opt_in`: a prefix speaks of opt-in rules too.
-    """
-    return max((_rank(selector, rule, opt_in) for selector in selectors), default=-1)
+def specificity(selectors: Iterable[str], rule: type[Rule]) -> int:
+    """How specifically the best of some selectors names a rule, opt-in ones too; -1 where none does."""
+    return max((_rank(selector, rule, opt_in=True) for selector in selectors), default=-1)
 
 
-def _rank(selector: str, rule: type[Rule], opt_in: bool) -> int:
+def _rank(selector: str, rule: type[Rule], *, opt_in: bool) -> int:
+    """How specifically a selector names a rule; -1 when it doesn't. `opt_in`: a prefix speaks of opt-in rules too."""
     if selector == "ALL":
         return 0
     if selector in (rule.code, rule.name):

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from devlint.patterns import is_valid
-from devlint.settings.selection import SettingsError, check_selectors, nearest
+from devlint.portable import ACCEPTED, Layer, Portable, layer_of, unknown_subject
+from devlint.settings.selection import SettingsError, check_selectors, nearest, specificity
 
 if TYPE_CHECKING:
     from devlint.rule import Registry
@@ -230,3 +231,79 @@ class Versions:
 
     def schema(self) -> dict[str, Any]:
         return {"type": "string", "minLength": 1}
+
+
+class CodesByComment:
+    """Rules by the text of a comment."""
+
+    def read(self, value: object, at: At) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        if not isinstance(value, dict):
+            raise at.wrong('must be a table such as { "#ignore-cuda" = ["DEV7"] }')
+        found = []
+        for comment, given in value.items():
+            if not comment.startswith("#") or not comment.lstrip("# "):
+                raise at.part(comment).wrong("must be a comment, '#' before its text")
+            selectors = Codes().read(given, at.part(comment))
+            codes = (rule.code for rule in at.registry.rules() if specificity(selectors, rule) >= 0)
+            found.append((comment, tuple(codes)))
+        return tuple(found)
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "object", "additionalProperties": Codes().schema()}
+
+
+class PortableTable:
+    """The table `portable`."""
+
+    def read(self, value: object, at: At) -> Portable:
+        parts: Mapping[str, Shape] = {"replace": _Layers(), "cuda-only": Globs(), "accept": _SomeOf(ACCEPTED)}
+        if not isinstance(value, dict):
+            raise at.wrong(f"must be a table with the keys {', '.join(parts)}")
+        for key in value:
+            if key not in parts:
+                raise at.wrong(f"unknown key '{key}'{nearest(key, parts)}")
+        read: dict[str, Any] = {
+            key.replace("-", "_"): parts[key].read(item, At(f"{at.where}.{key}", at.folder, at.registry))
+            for key, item in value.items()
+        }
+        return Portable(**read)
+
+    def schema(self) -> dict[str, Any]:
+        parts = {"replace": _Layers().schema(), "cuda-only": _TEXTS, "accept": _SomeOf(ACCEPTED).schema()}
+        return {"type": "object", "additionalProperties": False, "properties": parts}
+
+
+class _Layers:
+    """The project's own layer, by the name of what it replaces."""
+
+    def read(self, value: object, at: At) -> tuple[tuple[str, Layer], ...]:
+        if not isinstance(value, dict):
+            raise at.wrong('must be a table such as { "torch.cuda" = "mypkg.platform.current" }')
+        layers = []
+        for subject, layer in value.items():
+            if why := unknown_subject(subject):
+                raise at.part(subject).wrong(why)
+            if not isinstance(layer, str) or (made := layer_of(layer)) is None:
+                raise at.part(subject).wrong(f'must be a dotted name such as "mypkg.platform.current()", not {layer!r}')
+            layers.append((subject, made))
+        return tuple(layers)
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "object", "additionalProperties": {"type": "string"}}
+
+
+@dataclass(frozen=True)
+class _SomeOf:
+    """A list of some of a few words."""
+
+    words: tuple[str, ...]
+
+    def read(self, value: object, at: At) -> tuple[str, ...]:
+        given = _strings(value, at)
+        for word in given:
+            if word not in self.words:
+                raise at.wrong(f"'{word}' isn't one of {', '.join(self.words)}{nearest(word, self.words)}")
+        return given
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "array", "items": {"enum": list(self.words)}}
