@@ -279,7 +279,7 @@ class Session:
         if self.evidence is not None:
             results, unexplained = self._beside_evidence(results, self.evidence)
         if options.diff:
-            changed = self._show_diff(results)
+            changed = self._show_diff(results, failed)
             return FAILED if failed else FOUND if changed and not options.exit_zero else CLEAN
         if options.quiet and not findings and self.output_format != "json":
             text = ""
@@ -317,7 +317,7 @@ class Session:
         ordered += [replace(r, findings=(), source=None) for r in results if r.fixed or r.diff]
         return ordered, describe(left)
 
-    def _show_diff(self, results: Sequence[FileResult]) -> bool:
+    def _show_diff(self, results: Sequence[FileResult], failed: bool) -> bool:
         """Writes the diffs, and what went wrong on the standard error; returns whether there are any."""
         from devlint.reports import by_severity
 
@@ -330,7 +330,8 @@ class Session:
                 self.warn("error", f"{finding.path}:{finding.span.line}: {finding.message}")
         fixes = [finding for result in results for finding in result.fixed]
         if not self.options.quiet:
-            emit(f"Would fix {by_severity(fixes)}\n" if fixes else "No fixes to show\n", err=True)
+            said = f"Would fix {by_severity(fixes)}\n" if fixes else "" if failed else "No fixes to show\n"
+            emit(said, err=True)
         return any(result.diff for result in results)
 
     def _write(self, text: str, *, to_stderr: bool = False, styled: bool = True) -> None:

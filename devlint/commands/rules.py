@@ -60,8 +60,10 @@ def _run_page(found: type[Rule]) -> int:
 @click.command(context_settings=HELP)
 def rules() -> None:
     """List the rules in a table."""
-    header = ("code", "name", "default", "fix", "what it finds")
-    rows = [(r.code, r.name, "on" if r.default else "opt-in", r.fix, r.summary()) for r in load_rules().rules()]
+    header = ("code", "name", "severity", "default", "fix", "what it finds")
+    rows = [
+        (r.code, r.name, r.severity, "on" if r.default else "opt-in", r.fix, r.summary()) for r in load_rules().rules()
+    ]
     if not wants_color(sys.stdout):
         widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
         for row in (header, *rows):

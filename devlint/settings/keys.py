@@ -153,7 +153,7 @@ _ALL = (
         "extra-suppressions",
         CodesByComment(),
         "{}",
-        '{ "#ignore-cuda" = ["DEV7"] }',
+        '{ "#ignore-cuda" = ["DEV603"] }',
         "Comments of other checks, each with the rules that it switches off on its line.",
     ),
     Key(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -107,7 +108,7 @@ class File:
     def read(self, value: object, at: At) -> Path:
         if not isinstance(value, str) or not value:
             raise at.wrong(f'must be the path of a file, such as {at.key} = "..."')
-        return at.folder / Path(value).expanduser()
+        return Path(os.path.normpath(at.folder / Path(value).expanduser()))
 
     def schema(self) -> dict[str, Any]:
         return {"type": "string", "minLength": 1}
