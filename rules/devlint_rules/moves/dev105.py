@@ -60,6 +60,7 @@ class CreatedThenMoved(Rule):
 
     code = "DEV105"
     name = "created-then-moved"
+    severity = "warning"
     trigger = r"\)\s*\.\s*(?:to|cuda|xpu|hpu|npu)\s*\("
     effect = Effect(syncs=1, counts="transfer")
     seen_as = ("transfer",)
