@@ -464,6 +464,7 @@ def call_module(call: Call, module: Value) -> Value:
     if signature is None:
         return unknown_call(call)
     meeting = _meeting_inputs(frame, signature.needs, forward)
+    given: dict[str, Value] = {}
     if meeting:
         place = mapped(
             place_of(frame, module),
@@ -479,7 +480,10 @@ def call_module(call: Call, module: Value) -> Value:
                     "call", call.node, ast.unparse(call.node.func), (pairs[id(value)], value), (call.node.func, place)
                 )
     # What is told at the call isn't told again inside.
-    return call_function(call, forward, bound=module, told=frozenset(meeting))
+    result = call_function(call, forward, bound=module, told=frozenset(meeting))
+    if not meeting or own_call is not None:
+        return result
+    return torch_modules.unless_apart(frame, [given[n] for n in meeting if n in given], place_of(frame, module), result)
 
 
 def _meeting_inputs(frame: Frame, needs: Sequence[Need], forward: FunctionModel) -> list[str]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from devlint.findings import Edit, Safety, Span
 from devlint.lazy import cst, m
+from devlint.placement.importers import is_test
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.moves import factories
 
@@ -26,7 +28,7 @@ class CreatedThenMoved(Rule):
     Flags `torch.zeros(n).to(device)`, `torch.randn(2, 3).cuda()` and their like: a move right on the call of a factory
     that takes `device=`. Left alone are the factories that read the host's data and copy it anyway (`torch.tensor`,
     `torch.as_tensor`, `torch.from_numpy`), pinned memory, a generator, and arguments that may be another tensor or a
-    dtype.
+    dtype; and tests (`test_*.py`, `*_test.py`), which nobody waits for.
 
     ## Why is this bad
     The tensor is allocated and filled on the host, allocated again on the device, and copied over. The host waits for
@@ -74,7 +76,7 @@ class CreatedThenMoved(Rule):
         return m.Call(func=m.Attribute(value=m.Call(), attr=m.OneOf(*(m.Name(n) for n in MOVES))))
 
     def judge(self, node: cst.Call, facts: Facts) -> Iterator[Report]:
-        if _is_thrown_away(node, facts):
+        if is_test(Path(facts.path)) or _is_thrown_away(node, facts):
             return
         made = cst.ensure_type(cst.ensure_type(node.func, cst.Attribute).value, cst.Call)
         name = factories.factory(made, facts)
