@@ -64,6 +64,7 @@ class CreatedThenMoved(Rule):
 
     code = "DEV105"
     name = "created-then-moved"
+    severity = "warning"
     trigger = r"\)\s*\.\s*(?:to|cuda|xpu|hpu|npu)\s*\("
     effect = Effect(syncs=3, counts="transfer")
     seen_as = ("transfer",)
