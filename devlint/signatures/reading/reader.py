@@ -562,7 +562,7 @@ class Reader:
 
     def collated(self, frame: Frame, collate: Value) -> Value | None:
         """What a loader's collate function gives, where it may be elsewhere than on the host; None where that isn't known."""
-        if collate.kind is not FUNCTION:
+        if collate.kind is not FUNCTION or collate.data is None:
             return None
         function, closure, _ = collate.data
         signature = self.signature(function, closure)

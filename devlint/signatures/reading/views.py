@@ -187,7 +187,9 @@ class View:
                 return Value(NUMBER, path=path) if isinstance(value.data, (int, float, str)) and not isinstance(
                     value.data, bool) else Value(UNKNOWN, own, path=path)  # fmt: skip
             case "function" | "class" | "reference":
-                return value if value.kind != FUNCTION or value.data[1] is None else Value(UNKNOWN, own, path=path)
+                # One of many functions, or one that sees the constructor's names.
+                hidden = value.kind is FUNCTION and (value.data is None or value.data[1] is not None)
+                return Value(UNKNOWN, own, path=path) if hidden else value
             case "loader":
                 return Value(LOADER, value.place, likely=True, data=value.data, parts=value.parts, step=value.step)
             case "tuple":
