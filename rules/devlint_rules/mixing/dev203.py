@@ -89,7 +89,7 @@ class FactoryWithoutDevice(Rule):
         if mixing is None or not isinstance(call, ast.Call):
             return
         function = facts.model.enclosing_scope(call)
-        if isinstance(function, ast.Module) or function.name in _BEFORE_MOVES:
+        if isinstance(function, ast.Module):
             return
         other = text_of(mixing.other, facts)
         place = mixing.other.value.place
@@ -105,10 +105,6 @@ class FactoryWithoutDevice(Rule):
             notes=(facts.note(f"`{other}` meets it here", mixing.node),),
             change=_created_there(call, device, facts) if device and _takes_device(node, facts) else None,
         )
-
-
-# What they create moves with the module.
-_BEFORE_MOVES = ("__init__", "reset_parameters", "init_weights")
 
 
 def _takes_device(node: cst.Call, facts: Facts) -> bool:

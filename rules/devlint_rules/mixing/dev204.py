@@ -76,9 +76,11 @@ class NumpyFromAccelerator(Rule):
             return
         operand = mixing.other
         tensor = next((t for t in _converted(node, facts) if facts.node(t) is operand.node), None)
+        text, place = text_of(operand, facts), operand.value.place
+        where = "wherever the caller has it" if place.name == text else place_text(place)
         yield Report(
             node,
-            f"`{text_of(operand, facts)}` is {place_text(operand.value.place)}, and `{facts.name_of(node.func)}` takes tensors "
+            f"`{text}` is {where}, and `{facts.name_of(node.func)}` takes tensors "
             "on cpu only: TypeError",
             "likely" if is_likely(mixing) else "certain",
             notes=(
