@@ -217,7 +217,7 @@ def _apart(
     if atoms.with_host(joint):
         return None
     sure = atoms.implies(need.path, a_when) and atoms.implies(need.path, b_when)
-    if not sure and need.via and need.told_inside and not atoms.implies(need.path, a_when):
+    if not sure and need.via and not atoms.implies(need.path, a_when) and not _is_made_in(frame, a):
         # What a function does on some of its paths is told where it stands.
         return None
     if not sure:
@@ -249,6 +249,15 @@ def _apart(
         frame.function,
         need.via,
     )
+
+
+def _is_made_in(frame: Frame, value: Value) -> bool:
+    """Whether a value was made in the function at hand itself."""
+    first = next(iter(steps_to(value.step)), None)
+    if first is None or frame.function is None or first.path != frame.source.path:
+        return False
+    node = frame.function.node
+    return node.lineno <= first.line <= (node.end_lineno or node.lineno)
 
 
 def is_kept_elsewhere(function: FunctionModel | None, value: Value) -> bool:

@@ -6,6 +6,7 @@ import ast
 from dataclasses import dataclass
 
 from devlint.placement.sources import SourceModule
+from devlint.signatures.libraries.torch_calls import MADE_OF_DATA
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.frame import Frame
 from devlint.signatures.values.conditions import Condition
@@ -60,4 +61,6 @@ def _is_tensor(frame: Frame, call: ast.Call, owner: Value) -> bool:
         # The batch itself may be such an object; a part of it hardly is.
         return owner.data != "item" or (isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Subscript))
     path = owner.path or (owner.data if isinstance(owner.data, tuple) else None)
+    if owner.kind is UNKNOWN and MADE_OF_DATA in owner.tags:
+        return True
     return owner.kind is UNKNOWN and path is not None and (path in frame.tensors or path in frame.supposed)

@@ -47,6 +47,8 @@ from devlint.signatures.values.values import (
 )
 
 Meaning = Callable[[Call], Value]
+# What says that something is a tensor for sure, though of what isn't known.
+MADE_OF_DATA = "made of data"
 # Parts of it are at several places.
 SCATTERED = Place("unknown", "several")
 
@@ -140,7 +142,7 @@ def _from_data(call: Call, rank: str, name: str) -> Value:
                 option.place if name != "torch.tensor" else UNKNOWN_PLACE,
                 data=option.path or option.data,
                 likely=True,
-                tags=option.tags,
+                tags=option.tags | {MADE_OF_DATA},
             )
         found = rank
         if option.kind in (NUMBER, CONSTANT) and not isinstance(option.data, str):

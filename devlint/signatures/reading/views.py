@@ -45,6 +45,10 @@ _NUMBERS = re.compile(
 )
 
 
+# What may register a module without an assignment.
+_REGISTERING = re.compile(r"\b(?:add_module|register_module|setattr|ModuleList|ModuleDict|Sequential)\(")
+
+
 class View:
     """What methods find in the attributes of their object."""
 
@@ -244,6 +248,9 @@ class View:
     def _plain_part(self, value: Value, path: Path, me: Path, cls: ClassInfo, signature: Signature) -> Value:
         """A part of a plain list: what stands in there doesn't move with the object."""
         seen = self._seen(value, path, me, cls, signature)
+        if value.kind in MODULES and _REGISTERING.search(cls.text):
+            # They may be registered beside the list.
+            return NOTHING
         if value.kind in MODULES:
             held = signature.cells.get(value.cell, {}).get(PLACE) if value.cell is not None else None
             return mapped(held, lambda p: seen.but(place=p.place, step=p.step), self._reader.atoms) if held else NOTHING
