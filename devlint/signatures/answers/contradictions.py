@@ -368,7 +368,11 @@ def _may_be_off_host(frame: Frame, value: Value) -> bool:
     """Whether the code around gives evidence that an input comes from an accelerator."""
     if frame.function is None or is_host_code(frame.function) or is_host_file(frame.source.path):
         return False
-    if "computed" in value.tags or _is_with_a_module(frame, value) or (value.place.sort == "input" and value.kind is TENSOR and "of module" in value.tags):
+    if (
+        "computed" in value.tags
+        or _is_with_a_module(frame, value)
+        or (value.place.sort == "input" and value.kind is TENSOR and "of module" in value.tags)
+    ):
         return True
     cls = reader_class(frame)
     if cls is not None and cls.is_module and value.place == Place("input", (frame.function.parameters[0].arg,)):

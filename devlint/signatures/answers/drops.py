@@ -59,7 +59,9 @@ def _is_tensor(frame: Frame, call: ast.Call, owner: Value) -> bool:
         return True
     if owner.kind is BATCH:
         # The batch itself may be such an object; a part of it hardly is.
-        return owner.data != "item" or (isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Subscript))
+        return owner.data != "item" or (
+            isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Subscript)
+        )
     path = owner.path or (owner.data if isinstance(owner.data, tuple) else None)
     if owner.kind is UNKNOWN and MADE_OF_DATA in owner.tags:
         return True
