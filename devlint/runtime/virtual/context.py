@@ -30,6 +30,7 @@ from devlint.runtime.virtual import (
     parallel,
     random,
     rules,
+    shortcuts,
     storages,
     subclasses,
 )
@@ -84,7 +85,7 @@ def _install() -> None:
     _stack.callback(torch.get_device_module.cache_clear)
     transparency.install(patches)
     modes.install(patches)
-    for part in (driver, random, storages, autograd, parallel, compilers, subclasses):
+    for part in (driver, random, storages, autograd, parallel, compilers, subclasses, shortcuts):
         part.install(patches)
     if accelerator.kind == "cuda":
         collectives.install(patches)
