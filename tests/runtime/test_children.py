@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -167,6 +169,35 @@ def two_ranks(tmp_path, wrap, move="target = target.cuda()"):
     script = tmp_path / "train.py"
     script.write_text(RANKS.replace("WRAP", wrap).replace("MOVE", move))
     return devlint_run(script)
+
+
+WAITS = """
+import sys, torch, torch.multiprocessing as mp
+
+def wait(rank):
+    for _ in range(3 + rank):
+        torch.ones(1, device=rank).item()
+
+if __name__ == "__main__":
+    if sys.argv[1] == "spawn":
+        mp.spawn(wait, nprocs=2)
+    elif sys.argv[1] == "rank":
+        wait(int(__import__("os").environ["RANK"]))
+"""
+
+
+@pytest.mark.parametrize("way", ["spawn", "torchrun"])
+def test_counts_of_children_are_in_the_summary(tmp_path, way):
+    script, written = tmp_path / "train.py", tmp_path / "report.json"
+    script.write_text(WAITS)
+    torchrun = ("-m", "torch.distributed.run", "--nproc-per-node", "2")
+    before = ("--report", str(written), *(torchrun if way == "torchrun" else ()))
+    code, _, err = devlint_run(script, "spawn" if way == "spawn" else "rank", before=before)
+    assert code == 0, err
+    assert "of this process and 2 that it started" in err
+    waits = [event for event in json.loads(written.read_text())["events"] if event["kind"] == "sync"]
+    assert [(event["operation"], event["line"], event["count"]) for event in waits] == [("item", 6, 7)]
+    assert not list(Path(tempfile.gettempdir()).glob("devlint-*/*.part"))
 
 
 @pytest.mark.parametrize("wrap", [DDP, FSDP], ids=["ddp", "fsdp"])

@@ -21,6 +21,7 @@ from devlint.runtime.virtual import (
     children,
     collectives,
     compilers,
+    determinism,
     driver,
     engine,
     handlers,
@@ -183,4 +184,14 @@ def is_virtual() -> bool:
     return machine.count > 0 and accelerator.kind == "cuda"
 
 
-__all__ = ["autocast", "batch_norm", "handlers", "is_virtual", "kernels", "rules", "virtual_cuda", "virtual_device"]
+__all__ = [
+    "autocast",
+    "batch_norm",
+    "determinism",
+    "handlers",
+    "is_virtual",
+    "kernels",
+    "rules",
+    "virtual_cuda",
+    "virtual_device",
+]
