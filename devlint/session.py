@@ -21,7 +21,7 @@ from devlint.escapes import printable, printable_lines
 from devlint.output import CLEAN, FAILED, FOUND, Failure, Output
 
 if TYPE_CHECKING:
-    from devlint.adoption.baseline import Baselines
+    from devlint.adoption.baseline import Baseline, Baselines
     from devlint.adoption.git import Repository
     from devlint.adoption.since import Changed
     from devlint.batch import Plan
@@ -135,7 +135,7 @@ class Session:
         if self.options.show_settings:
             return self._show_settings()
         if self.options.show_files:
-            emit("".join(f"{printable(target.display)}\n" for target in self._targets()))
+            emit("".join(f"{printable(target.display)}\n" for target in self.targets()))
             return FAILED if self.failed else CLEAN
         return self._run_stdin() if "-" in self.options.paths else self._run_files()
 
@@ -156,7 +156,7 @@ class Session:
     def _run_files(self) -> int:
         """Lints the paths; returns the exit code."""
         if self.options.since is None and not self.options.staged:
-            targets = self._targets()
+            targets = self.targets()
             return self._finish(self._reported(self._lint(targets), targets))
         from devlint.adoption.git import GitError, Repository
 
@@ -164,7 +164,7 @@ class Session:
             repository = Repository(Path.cwd())
             with self._tree_of(repository) as top:
                 changed = self._changed(repository, top)
-                targets = changed.concerned(self._targets())
+                targets = changed.concerned(self.targets())
                 self.output.say(f"{len(changed.files)} files changed since {changed.revision}")
                 return self._finish(self._reported(self._lint(targets), targets, changed))
         except GitError as error:
@@ -232,7 +232,39 @@ class Session:
         if changed is not None:
             kept &= changed.brought(results, targets, lambda before: self._lint(before, Plan()))
         kept -= {id(finding) for finding in self._old(results, {t.display: (t.path, t.settings) for t in targets})}
-        return [replace(r, findings=tuple(f for f in r.findings if id(f) in kept)) for r in results]
+        reported = [replace(r, findings=tuple(f for f in r.findings if id(f) in kept)) for r in results]
+        return reported if self.options.add_noqa is None else self._admitted(reported, targets, self.options.add_noqa)
+
+    def _admitted(self, results: Sequence[FileResult], targets: Sequence[Target], reason: str) -> list[FileResult]:
+        """The results without the findings that got a `# noqa` comment."""
+        from devlint.adoption.noqa import with_noqa
+        from devlint.batch import Worker
+        from devlint.files import FileError
+        from devlint.reports import counted
+
+        worker = Worker(self.plan, self.registry)
+        by_display = {target.display: target for target in targets}
+        left, comments, files = [], 0, 0
+        for result in results:
+            target = by_display[result.display]
+            if result.source is None or not result.findings:
+                left.append(result)
+                continue
+            linter = worker.linter(target.settings)
+            changed, admitted = with_noqa(result.source, result.findings, reason, linter.every_finding)
+            if admitted:
+                try:
+                    worker.put(target, result.source, changed)
+                except FileError as error:
+                    left.append(worker.failed(result.display, str(error)))
+                    continue
+                comments += len(admitted)
+                files += 1
+            ids = {id(finding) for finding in admitted}
+            rest = tuple(f for f in result.findings if id(f) not in ids)
+            left.append(replace(result, findings=rest, source=changed))
+        self.told.append(f"Added: {counted(comments, 'code')} in `# noqa` comments, in {counted(files, 'file')}")
+        return left
 
     def _old(self, results: Sequence[FileResult], files: dict[str, tuple[Path, Settings]]) -> list[Finding]:
         """The findings that stand in a baseline; what there is to say of it goes to `self.told`."""
@@ -274,31 +306,40 @@ class Session:
         baselines.look_at(results)
         return baselines
 
+    def renewed_baselines(self) -> list[Baseline]:
+        """The baselines with all that is found; those that would hold nothing, and aren't there, are left out."""
+        return [renewed for _, renewed in self._renewed() if renewed.marks]
+
     def write_baselines(self) -> int:
         """Puts all that is found into the baselines, for `devlint baseline`; returns the exit code."""
         from devlint.adoption.baseline import BaselineError
         from devlint.reports import counted
 
-        targets = self._targets()
+        for baseline, renewed in self._renewed():
+            try:
+                renewed.write()
+            except BaselineError as error:
+                raise Failure(str(error)) from None
+            told = f"{len(baseline.sifted.new)} new, {len(baseline.gone)} gone"
+            emit(f"{printable(str(baseline.file))}: {counted(len(renewed.marks), 'finding')} ({told})\n")
+        return FAILED if self.failed else CLEAN
+
+    def _renewed(self) -> list[tuple[Baseline, Baseline]]:
+        """Each baseline that there is something for, as it is, and with all that is found now."""
+        from devlint.adoption.baseline import BaselineError
+
+        targets = self.targets()
         results = self._lint(targets)
+        for finding in (f for result in results for f in result.findings if f.code == "DEV000"):
+            self.failed = True
+            self.output.warn("error", f"{finding.path}:{finding.span.line}: {finding.message}")
         try:
-            baselines = self.baselines(results, {t.display: (t.path, t.settings) for t in targets})
-            for baseline in baselines.by_file.values():
-                renewed = baseline.renewed()
-                if renewed.marks or baseline.marks:
-                    renewed.write()
-                new, gone = len(baseline.sifted.new), len(baseline.gone)
-                emit(
-                    f"{printable(str(baseline.file))}: {counted(len(renewed.marks), 'finding')} ({new} new, {gone} gone)\n"
-                )
+            found = self.baselines(results, {t.display: (t.path, t.settings) for t in targets}).by_file.values()
+            return [(b, renewed) for b in found if (renewed := b.renewed()).marks or b.marks]
         except BaselineError as error:
             raise Failure(str(error)) from None
-        unread = [f for result in results for f in result.findings if f.code == "DEV000"]
-        for finding in unread:
-            self.output.warn("error", f"{finding.path}:{finding.span.line}: {finding.message}")
-        return FAILED if self.failed or unread else CLEAN
 
-    def _targets(self) -> list[Target]:
+    def targets(self) -> list[Target]:
         """The files to lint, in the order of the report; paths that aren't there are reported and counted."""
         from devlint.files import Missing, discover
 

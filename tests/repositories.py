@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -41,6 +42,23 @@ def commit(folder: Path, files: dict[str, str] | None = None, message: str = "mo
     git(folder, "add", "-A")
     git(folder, "commit", "-q", "--no-verify", "--allow-empty", "-m", message)
     return git(folder, "rev-parse", "HEAD").strip()
+
+
+_ROOT = Path(__file__).parents[1]
+_PACKAGED = ("pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", ".pre-commit-hooks.yaml", "devlint", "rules")
+
+
+def packaged(folder: Path) -> Path:
+    """A git repository of the package as it stands in the working tree."""
+    folder.mkdir()
+    for name in _PACKAGED:
+        source = _ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, folder / name)
+    commit(folder)
+    return folder
 
 
 def devlint(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
