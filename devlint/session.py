@@ -312,7 +312,7 @@ class Session:
 
     def write_baselines(self) -> int:
         """Puts all that is found into the baselines, for `devlint baseline`; returns the exit code."""
-        from devlint.adoption.baseline import BaselineError
+        from devlint.adoption.baseline import BaselineError, shown_name
         from devlint.reports import counted
 
         for baseline, renewed in self._renewed():
@@ -321,7 +321,7 @@ class Session:
             except BaselineError as error:
                 raise Failure(str(error)) from None
             told = f"{len(baseline.sifted.new)} new, {len(baseline.gone)} gone"
-            emit(f"{printable(str(baseline.file))}: {counted(len(renewed.marks), 'finding')} ({told})\n")
+            emit(f"{printable(shown_name(baseline.file))}: {counted(len(renewed.marks), 'finding')} ({told})\n")
         return FAILED if self.failed else CLEAN
 
     def _renewed(self) -> list[tuple[Baseline, Baseline]]:

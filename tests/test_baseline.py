@@ -33,13 +33,13 @@ def project(tmp_path):
     )
     done = devlint(tmp_path, "baseline")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == f"{tmp_path / NAME}: 3 findings (3 new, 0 gone)\n"
+    assert done.stdout == f"{NAME}: 3 findings (3 new, 0 gone)\n"
     return tmp_path
 
 
 def test_what_was_there_is_left_out(project):
     done = devlint(project)
-    assert (done.returncode, done.stdout) == (0, f"All checks passed!\nLeft out: 3 old, in {NAME}\n")
+    assert (done.returncode, done.stdout) == (0, f"All checks passed!\nLeft out: 3 old findings, in {NAME}\n")
     assert told(project, "--no-baseline") == ["a.py:4 DEV101", "a.py:7 DEV101", "b.py:3 DEV301"]
     assert told(project, "--isolated") == told(project, "--no-baseline")
     assert [(e["path"], e["code"], e["count"], e["text"]) for e in entries(project)] == [
@@ -82,7 +82,9 @@ def test_one_more_of_a_kind_is_new_and_it_is_the_one_with_other_neighbours(proje
     assert told(project) == ["a.py:5 DEV101"]
     done = devlint(project)
     assert done.returncode == 1
-    assert done.stdout.endswith(f"Found 1 error in 1 file (1 fixable with --fix)\nLeft out: 3 old, in {NAME}\n")
+    assert done.stdout.endswith(
+        f"Found 1 error in 1 file (1 fixable with --fix)\nLeft out: 3 old findings, in {NAME}\n"
+    )
 
 
 def test_a_file_with_another_name(project):
@@ -101,8 +103,8 @@ def test_what_is_gone_is_told_and_dropped_when_asked(project):
     write(project, {"a.py": HEAD + MOVE.replace("x.to", "x = x.to") + "print(x)\n" + MOVE})
     done = devlint(project)
     assert done.stdout.splitlines()[1:] == [
-        f"Left out: 2 old, in {NAME}",
-        f"Gone: 1 old; --update-baseline drops it from {NAME}",
+        f"Left out: 2 old findings, in {NAME}",
+        f"Gone: 1 old finding; --update-baseline drops it from {NAME}",
     ]
     assert len(entries(project)) == 2
     # Only what was looked for is gone.
@@ -197,7 +199,7 @@ def test_two_branches_that_change_it_can_be_merged(tmp_path):
     save("another is gone")
     git(tmp_path, "merge", "-q", "-m", "both", "other")
     assert [e["path"] for e in entries(tmp_path)] == [f"m{n}.py" for n in range(9) if n not in (1, 7)]
-    assert devlint(tmp_path).stdout == f"All checks passed!\nLeft out: 7 old, in {NAME}\n"
+    assert devlint(tmp_path).stdout == f"All checks passed!\nLeft out: 7 old findings, in {NAME}\n"
 
 
 def test_what_goes_together(project):

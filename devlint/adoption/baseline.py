@@ -17,7 +17,7 @@ from typing import Any
 from devlint.adoption.marks import NEVER_OLD, Mark, Sifted, mark_of, sift
 from devlint.disk import read_bytes, replace_bytes
 from devlint.findings import Finding
-from devlint.reports import FileResult
+from devlint.reports import FileResult, counted
 
 FORM = 1
 MAX_BYTES = 64_000_000
@@ -160,14 +160,17 @@ class Baselines:
         """What the report says of each: how many findings were left out, and (of a `whole` run) how many are gone."""
         lines = []
         for baseline in self.by_file.values():
-            name = _shown(baseline.file)
+            name = shown_name(baseline.file)
             old, gone = len(baseline.old), len(baseline.gone) if whole else 0
             if old:
-                lines.append(f"Left out: {old} old, in {name}")
+                lines.append(f"Left out: {counted(old, 'old finding')}, in {name}")
             if gone:
-                lines.append(f"Gone: {gone} old; --update-baseline drops {'it' if gone == 1 else 'them'} from {name}")
+                lines.append(
+                    f"Gone: {counted(gone, 'old finding')}; --update-baseline drops {'it' if gone == 1 else 'them'} from {name}"
+                )
         return lines
 
 
-def _shown(file: Path) -> str:
+def shown_name(file: Path) -> str:
+    """A baseline's name as the user would write it."""
     return file.relative_to(Path.cwd()).as_posix() if file.is_relative_to(Path.cwd()) else str(file)
