@@ -71,6 +71,8 @@ class Session:
                 load_settings(
                     Path(), config=self.config, isolated=options.isolated, registry=self.registry, inline=self.inline
                 )
+                # Wherever the run goes.
+                self.config = self.config and self.config.absolute()
         except SettingsError as error:
             raise Failure(str(error)) from None
         for pattern in options.exclude:

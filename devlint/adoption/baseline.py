@@ -85,11 +85,14 @@ class Baseline:
     def write(self) -> None:
         """Puts it into its file, whole or not at all. Raises BaselineError."""
         data = _text_of(self.marks).encode()
+        is_new = not self.file.exists()
         try:
-            if not self.file.exists():
+            if is_new:
                 self.file.write_bytes(b"")
             replace_bytes(os.path.realpath(self.file), data, read_bytes(self.file, MAX_BYTES))
         except OSError as error:
+            if is_new:
+                self.file.unlink(missing_ok=True)
             raise BaselineError(f"{self.file}: can't be written: {error.strerror or error}") from None
 
 

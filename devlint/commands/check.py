@@ -73,7 +73,7 @@ from devlint.signals import ended_by_signals
 def check(**options: Any) -> None:
     """Lint files and folders, the current folder if none is given; `-` is the standard input.
 
-    Exits with 0 if nothing was found, 1 if findings remain, 2 if the call was wrong or a file could not be read or
+    Exits with 0 if nothing was found, 1 if findings remain (of the severity of --fail-on), 2 if the call was wrong or a file could not be read or
     parsed.
     """
     need_folder()
