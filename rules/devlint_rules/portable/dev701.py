@@ -98,7 +98,7 @@ class CudaOnlyApi(Rule):
             # What it was imported as is told at the import.
             return
         layer, known = _stand_ins(name, facts)
-        if (layer is None and known is None) or not _speaks(found, layer, facts):
+        if (layer is None and known is None) or not _speaks(found, name, facts) or guards.is_in_chain(found, facts):
             return
         if layer is not None:
             yield Report(node, _told(name, layer.code), change=_by_layer(found, layer, facts))
@@ -141,9 +141,10 @@ def _stand_ins(name: str, facts: Facts) -> tuple[Layer | None, Counterpart | Non
     return layer, known if layer is None else None
 
 
-def _speaks(found: ast.AST, layer: Layer | None, facts: Facts) -> bool:
-    # A layer speaks of all of CUDA's, also of what only CUDA has.
-    return not (guards.is_meant(found, facts) if layer is not None else guards.is_about_cuda(found, facts))
+def _speaks(found: ast.AST, name: str, facts: Facts) -> bool:
+    # A project that names a layer means all of CUDA's, also where what only CUDA has is used.
+    has_layer = facts.portable.layer(name) is not None
+    return not (guards.is_meant(found, facts) if has_layer else guards.is_about_cuda(found, facts))
 
 
 # Imports
@@ -159,7 +160,7 @@ def _imported(node: cst.ImportFrom | cst.Import, facts: Facts) -> Iterator[Repor
             if not re.match(r"torch\.cuda(?:\.|$)", name):
                 continue
             layer, known = _stand_ins(name, facts)
-            if (layer is None and known is None) or not _speaks(statement, layer, facts):
+            if (layer is None and known is None) or not _speaks(statement, name, facts):
                 continue
             other = layer.code if layer is not None else known.name if known is not None else ""
             yield Report(node, _told(name, other), change=_of_import(statement, known, facts))
@@ -167,7 +168,7 @@ def _imported(node: cst.ImportFrom | cst.Import, facts: Facts) -> Iterator[Repor
         for alias in statement.names:
             layer = facts.portable.layer("torch.cuda")
             # What is used of it tells the rest.
-            if alias.name.startswith("torch.cuda") and layer is not None and _speaks(statement, layer, facts):
+            if alias.name.startswith("torch.cuda") and layer is not None and _speaks(statement, alias.name, facts):
                 yield Report(node, _told(alias.name, layer.code))
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # What a string that names CUDA as a device looks like; the index behind it may be computed.
 _LITERAL = re.compile(r"cuda(?::(\d+)?)?")
 # What is called like a device, or like the type of one.
-_DEVICE = re.compile(r"(?:^|_)(?:device|dev|map_location|accelerator)$|^device_map$|^_?DEVICE", re.IGNORECASE)
+_DEVICE = re.compile(r"(?:^|_)(?:device|dev|map_location|accelerator)$|^device_map$", re.IGNORECASE)
 _TYPE = re.compile(r"(?:device|accel|accelerator)_type$|^device\.type$", re.IGNORECASE)
 # Functions whose first argument is the type of a device.
 _TYPE_FIRST = frozenset({"torch.autocast", "torch.amp.autocast", "torch.amp.GradScaler", "torch.get_autocast_dtype"})
@@ -98,6 +98,9 @@ class CudaLiteral(Rule):
         told = _told(found, facts)
         if told is None or guards.is_about_cuda(found, facts) or guards.maps_backends(found, facts):
             return
+        if any(d.name == "cuda" for d in guards.definitions_around(found, facts)):
+            # What a class has for CUDA itself.
+            return
         confidence, message = told
         layer = _layer(found, facts)
         change = _by_layer(found, layer, facts) if layer is not None else _by_device(found, facts)
@@ -126,8 +129,7 @@ def _told(found: ast.expr, facts: Facts) -> tuple[Confidence, str] | None:
 
 def _move(owner: ast.expr, call: ast.Call, facts: Facts) -> tuple[Confidence, str] | None:
     value = facts.model.resolved(owner)
-    scope = facts.model.enclosing_scope(call)
-    if value.kind in (Kind.REFERENCE, Kind.FUNCTION) or (isinstance(scope, ast.FunctionDef) and scope.name == "cuda"):
+    if value.kind in (Kind.REFERENCE, Kind.FUNCTION):
         return None
     if value.cls is not None and value.cls.method("cuda") is not None:
         return None
@@ -140,8 +142,8 @@ def _literal(found: ast.Constant | ast.JoinedStr, facts: Facts) -> tuple[Confide
     compared = _compared(found, facts)
     if compared is not None:
         return ("certain", "asks for CUDA, not for any accelerator") if _is_portable_test(compared, facts) else None
-    if _is_choice(found, facts):
-        # `"cuda" if torch.cuda.is_available() else "cpu"` is told, and mended, at its test.
+    # `"cuda" if torch.cuda.is_available() else "cpu"` is told, and mended, at its test.
+    if _is_choice(found, facts) or _is_last_resort(found, facts) or _is_label(found, facts):
         return None
     if next(takers(found, facts), None) is not None:
         return "certain", message
@@ -193,6 +195,22 @@ def _is_choice(found: ast.expr, facts: Facts) -> bool:
         and parent.test is not found
         and re.search(r"torch\.cuda\.|\bcuda\.", ast.unparse(parent.test)) is not None
     )
+
+
+def _is_last_resort(found: ast.expr, facts: Facts) -> bool:
+    """`given or "cuda"`: what is meant where nothing else was found."""
+    parent = next(facts.model.ancestors(found), None)
+    return isinstance(parent, ast.BoolOp) and parent.values[0] is not found
+
+
+def _is_label(found: ast.expr, facts: Facts) -> bool:
+    """Whether a test that runs anywhere makes a `torch.device` and puts nothing there: what it tests are names."""
+    whole = _whole(found, facts)
+    around = guards.definitions_around(found, facts)
+    if whole is found or not guards.is_in_test(found, facts) or any(d.decorator_list for d in around):
+        return False
+    test = next(d for d in around if d.name.startswith("test"))
+    return not re.search(r"\bdevice=|\.to\(|\.cuda\(|with torch\.device", guards.text_of(test, facts))
 
 
 def _is_called_device(found: ast.expr, facts: Facts) -> bool:

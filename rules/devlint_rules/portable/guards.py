@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from devlint.placement.trees import kept_on_node
 from devlint.portable import marks_cuda_only
 
 if TYPE_CHECKING:
@@ -26,15 +27,14 @@ _OTHERS = re.compile(
 )
 # What only CUDA (and what answers to its name) has.
 OWN = re.compile(
-    r"CUDAGraph|cuda\.graph|graph_pool_handle|make_graphed|capture_begin|nccl|NCCL|cudnn|cublas|cutlass|CUTLASS|backends\.cuda|nvtx|nvml"
+    r"CUDAGraph|cuda\.graph|graph_pool_handle|make_graphed|capture_begin|cudnn|cublas|cutlass|CUTLASS|backends\.cuda|nvtx|nvml"
     r"|get_device_capability|compute_capability|\bsm_?\d\d|SM\d\d|cudart|version\.cuda|cpp_extension|load_inline"
     r"|[tT]riton|\btl\.|flash_attn|FlashAttention|[hH]elion|cuda_kernel|symm_mem|[sS]ymmetric memory|[sS]ymmetricMemory"
     r"|nvshmem|cuda_ipc|_share_cuda_|CUDAPluggable|MemPool|is_current_stream_capturing|jiterator|[dD]eep_?[eE][pP]\b|CUDA-only|CUDA only"
 )
-# Imports that a file has for CUDA's own kernels.
-_KERNELS = re.compile(
-    r"^\s*(?:import|from)\s+(?:triton|helion|cutlass|flash_attn|cuda|pynvml|cupy|numba\.cuda)\b", re.MULTILINE
-)
+# Files that are about kernels, by their names and by what they import.
+_KERNEL = r"triton|helion|cutlass|kernels?\b|_kernel|flash_attn|deep_?ep\b|hybrid_?ep|cupy|pynvml|evoformer|nvshmem|symm_mem|fused_"
+_KERNELS = re.compile(rf"^[ \t]*(?:import|from)[ \t]+[^\n]*(?:{_KERNEL})", re.MULTILINE | re.IGNORECASE)
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
@@ -46,9 +46,15 @@ def is_meant(found: ast.AST, facts: Facts) -> bool:
 
 def is_about_cuda(found: ast.AST, facts: Facts) -> bool:
     """The same, or the function around uses what only CUDA has."""
-    return is_meant(found, facts) or any(
-        is_own(d, facts) for d in definitions_around(found, facts) if not isinstance(d, ast.ClassDef)
-    )
+    if is_meant(found, facts) or is_of_kernels(facts):
+        return True
+    child = found
+    for parent in facts.model.ancestors(found):
+        # The mark of a class of tests.
+        if isinstance(parent, ast.ClassDef) and child in parent.decorator_list and is_own(parent):
+            return True
+        child = parent
+    return any(is_own(d) for d in definitions_around(found, facts) if not isinstance(d, ast.ClassDef))
 
 
 def definitions_around(found: ast.AST, facts: Facts) -> list[Definition]:
@@ -56,9 +62,19 @@ def definitions_around(found: ast.AST, facts: Facts) -> list[Definition]:
     return [n for n in (found, *facts.model.ancestors(found)) if isinstance(n, Definition)]
 
 
-def is_own(definition: ast.AST, facts: Facts) -> bool:
-    """Whether a definition uses what only CUDA has."""
-    return OWN.search(text_of(definition, facts)) is not None
+def is_own(definition: ast.AST) -> bool:
+    """Whether the code of a definition uses what only CUDA has."""
+    return OWN.search(_code_of(definition)) is not None
+
+
+@kept_on_node
+def _code_of(definition: ast.AST) -> str:
+    """A definition without its comments and documentation."""
+    if not isinstance(definition, Definition):
+        return ast.unparse(definition)
+    documentation = ast.get_docstring(definition, clean=False)
+    text = ast.unparse(definition)
+    return text if documentation is None else text.replace(ast.unparse(definition.body[0]), "", 1)
 
 
 def text_of(node: ast.AST, facts: Facts) -> str:
@@ -70,8 +86,22 @@ def text_of(node: ast.AST, facts: Facts) -> str:
 
 
 def is_of_kernels(facts: Facts) -> bool:
-    """Whether a file imports what kernels for CUDA are written with."""
-    return _KERNELS.search(facts.text.text) is not None
+    """Whether a file is about kernels for CUDA: by its name, or by what it imports."""
+    return re.search(_KERNEL, facts.path, re.IGNORECASE) is not None or _KERNELS.search(facts.text.text) is not None
+
+
+def is_in_chain(found: ast.AST, facts: Facts) -> bool:
+    """Whether it is one of several tests, each for another backend."""
+    for parent in facts.model.ancestors(found):
+        if isinstance(parent, (ast.If, ast.IfExp, ast.BoolOp)) and _OTHERS.search(ast.unparse(parent)):
+            return True
+        if isinstance(parent, ast.stmt):
+            # An `elif` stands in the one before.
+            above = next(facts.model.ancestors(parent), None)
+            return (
+                isinstance(above, ast.If) and parent in above.orelse and _OTHERS.search(ast.unparse(above)) is not None
+            )
+    return False
 
 
 def maps_backends(found: ast.AST, facts: Facts) -> bool:
