@@ -104,7 +104,7 @@ class CudaLiteral(Rule):
         confidence, message = told
         layer = _layer(found, facts)
         change = _by_layer(found, layer, facts) if layer is not None else _by_device(found, facts)
-        hint = None if change else _hint(found, layer)
+        hint = None if change else _hint(found, layer, facts)
         yield Report(node, f"`{facts.name_of(node)}` {message}", confidence, hint=hint, change=change)
 
 
@@ -258,8 +258,8 @@ def _parameter(arguments: ast.arguments, default: ast.AST) -> str | None:
 # What to write instead
 
 
-def _hint(found: ast.expr, layer: Layer | None) -> str:
-    if isinstance(found, ast.Attribute):
+def _hint(found: ast.expr, layer: Layer | None, facts: Facts) -> str:
+    if isinstance(found, ast.Attribute) or _compared(found, facts) is not None:
         return 'ask for the host instead: `.device.type != "cpu"`'
     if layer is not None:
         return f"use `{layer.code}`"
@@ -297,10 +297,12 @@ def _by_layer(found: ast.expr, layer: Layer, facts: Facts) -> Change | None:
 def _by_device(found: ast.expr, facts: Facts) -> Change | None:
     if isinstance(found, ast.Attribute) or _is_default(found, facts) or "torch" not in facts.model.source.bindings:
         return None
+    if _compared(found, facts) is not None and not guards.is_in_test(found, facts):
+        return None
     device = at_hand(found, facts)
     if device is not None:
         code = _with(device, found, facts)
-        return code and Change(f"use `{device.device}`", "unsafe", edits=(facts.replaced(*code),)) if code else None
+        return Change(f"use `{device.device}`", "unsafe", edits=(facts.replaced(*code),)) if code else None
     # The value of a variable is asked for where it is set.
     named = _sets_device(found, facts)
     if named:

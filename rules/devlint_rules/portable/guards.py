@@ -72,9 +72,8 @@ def _code_of(definition: ast.AST) -> str:
     """A definition without its comments and documentation."""
     if not isinstance(definition, Definition):
         return ast.unparse(definition)
-    documentation = ast.get_docstring(definition, clean=False)
-    text = ast.unparse(definition)
-    return text if documentation is None else text.replace(ast.unparse(definition.body[0]), "", 1)
+    body = definition.body[1:] if ast.get_docstring(definition) is not None else definition.body
+    return "\n".join(ast.unparse(node) for node in (*definition.decorator_list, *body))
 
 
 def text_of(node: ast.AST, facts: Facts) -> str:
