@@ -26,11 +26,13 @@ from devlint.placement.sources import FunctionModel, FunctionNode, SourceModule,
 from devlint.placement.trees import own_nodes, walk
 from devlint.placement.units import Unit, all_functions, units_at
 from devlint.placement.values import UNKNOWN, Happening, Kind, Step, Value
+from devlint.signatures.answers.callees import Callee, callee
 from devlint.signatures.answers.shown import described
 from devlint.signatures.reading.reader import Reader
 
 if TYPE_CHECKING:
     from devlint.placement.classes import ClassModel
+    from devlint.signatures.reading.classes import ClassInfo
 
 # Callers are looked at this many deep before a function itself.
 MAX_CALLER_CHAIN = 4
@@ -327,6 +329,25 @@ class PlacementModel:
         """The function or method of this file that a call in a scope that was run calls."""
         function = self._analysis.functions.called.get(call)
         return function.node if function is not None and function.source is self.source else None
+
+    def callee(self, call: ast.Call) -> Callee | None:
+        """The function, method or constructor of the project that a call calls, going by names alone."""
+        cls = next((p for p in self.ancestors(call) if isinstance(p, ast.ClassDef)), None)
+        return callee(_reader(self._analysis.project, self._hints), self.source, cls, call)
+
+    def class_info(self, node: ast.ClassDef) -> ClassInfo:
+        """A class of this file, as the signatures know it."""
+        return _reader(self._analysis.project, self._hints).class_info(self.source, node)
+
+    def classes(self) -> list[ClassInfo]:
+        """The classes at the top level of this file, as the signatures know them."""
+        return [self.class_info(s) for s in self.source.tree.body if isinstance(s, ast.ClassDef)]
+
+    def tensor_inputs(self, function: FunctionModel) -> frozenset[str]:
+        """The parameters of a function, of whichever file, to which something is done that only tensors take."""
+        signature = _reader(self._analysis.project, self._hints).signature(function, None)
+        paths = signature.tensors if signature is not None else frozenset()
+        return frozenset(str(path[0]) for path in paths if len(path) == 1)
 
     def _calls_of(self, scope: FunctionModel) -> Iterator[tuple[FunctionModel, ast.Call]]:
         """The calls of a function that were seen in the scopes that were run, by the name that it has here."""

@@ -74,6 +74,7 @@ class CudaOnlyApi(Rule):
     name = "cuda-only-api"
     trigger = r"\bcuda\s*\.\s*\w|torch\.cuda\b|\btorch\s+import\b.*\bcuda\b"
     alias = r"import\s+torch\.cuda\s+as\s+(\w+)"
+    severity = "warning"
     default = False
     for_any_accelerator = True
     effect = Effect(holds="device.type == 'cpu'")

@@ -82,6 +82,7 @@ class CudaLiteral(Rule):
     code = "DEV702"
     name = "cuda-literal"
     trigger = r"\.\s*cuda\s*\(|\bis_cuda\b|[\"']cuda\b"
+    severity = "warning"
     default = False
     effect = Effect(raises="RuntimeError", words="Expected all tensors to be on the same device")
     fix = "U"
