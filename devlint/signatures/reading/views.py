@@ -182,7 +182,9 @@ class View:
                 return Value(NUMBER, path=path) if isinstance(value.data, (int, float, str)) and not isinstance(
                     value.data, bool) else Value(UNKNOWN, own, path=path)  # fmt: skip
             case "function" | "class" | "reference":
-                return value if value.kind != FUNCTION or value.data[1] is None else Value(UNKNOWN, own, path=path)
+                # A function of another scope is the constructor's own; one that nothing is known of has no data.
+                known = value.kind != FUNCTION or (value.data is not None and value.data[1] is None)
+                return value if known else Value(UNKNOWN, own, path=path)
             case "loader":
                 return Value(LOADER, value.place, likely=True, data=value.data, parts=value.parts, step=value.step)
             case "tuple":
