@@ -168,8 +168,7 @@ def test_what_another_remedy_takes_in_waits_for_it():
         "    y = model(x.cuda()) + torch.zeros(4).cuda()\n",
         "    low = torch.zeros(4).cuda()\n    high = torch.ones(4).cuda()\n    y = model(x.cuda()) + low + high\n",
     )
-    after = HOST.replace("for x in", "low = torch.zeros(4).cuda()\nhigh = torch.ones(4).cuda()\nfor x in").replace(
-        "torch.zeros(4).cuda()\n", "low + high\n"
-    )
+    hoisted = "low = torch.zeros(4).cuda()\nhigh = torch.ones(4).cuda()\nfor x in"
+    after = HOST.replace("torch.zeros(4).cuda()\n", "low + high\n").replace("for x in", hoisted)
     outcome = fix(source_from_bytes(before.encode(), None, "x.py"), linter(), unsafe=True)
     assert outcome.source.text == after
