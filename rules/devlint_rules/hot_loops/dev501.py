@@ -12,6 +12,7 @@ from devlint.placement.trees import own_nodes
 from devlint.placement.values import Kind
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.hot_loops import stalls
+from devlint_rules.hot_loops.needed import is_needed
 from devlint_rules.hot_loops.sized import sized_by_values
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ class ItemInHotLoop(Rule):
         if isinstance(node.func, cst.Name) and not value.is_tensor:
             return
         read = facts.node(node)
-        if read is None or stalls.decides_to_leave(read, hot, facts):
+        if read is None or is_needed(read, hot, facts):
             return
         change = _collected(node, tensor, hot, facts)
         yield Report(
