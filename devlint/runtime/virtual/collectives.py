@@ -216,7 +216,7 @@ def install(patches: Patches) -> None:
             for module in (dist, c10d):
                 if hasattr(module, name):
                     patches.set(module, name, wrapped)
-    bucket: Any = dist.GradBucket
+    bucket: Any = dist.GradBucket  # type: ignore[attr-defined]
     for name in ("buffer", "gradients"):
         patches.set(bucket, name, _in_place(getattr(bucket, name)))
     verify = dist._verify_params_across_processes  # type: ignore[attr-defined]
