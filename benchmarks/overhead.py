@@ -28,7 +28,7 @@ LIMITS = {
     "ResNet-18 step": 1.15,
     "MLP step": 1.6,
     "small operators": 1.7,
-    "small functions": 2.6,
+    "small functions": 2.8,
 }
 
 
