@@ -104,6 +104,13 @@ _ALL = (
         "are as specific.",
     ),
     Key(
+        "baseline",
+        File(),
+        '".devlint-baseline.json"',
+        '"ci/devlint-baseline.json"',
+        "The file with the findings that were there before, which `devlint baseline` writes and runs leave out.",
+    ),
+    Key(
         "exclude",
         Globs(),
         "[]",
@@ -153,7 +160,7 @@ _ALL = (
         "extra-suppressions",
         CodesByComment(),
         "{}",
-        '{ "#ignore-cuda" = ["DEV603"] }',
+        '{ "#ignore-cuda" = ["DEV7"] }',
         "Comments of other checks, each with the rules that it switches off on its line.",
     ),
     Key(
