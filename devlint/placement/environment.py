@@ -28,6 +28,7 @@ from devlint.placement.values import (
     either,
     join,
     replace,
+    wrappers_among,
 )
 
 
@@ -153,6 +154,14 @@ def _moved(value: Value, site: str, place: Place, step: Step | None, likely: boo
     return value
 
 
+def _one_of(path: str, a: Value, b: Value, when_a: Guards, when_b: Guards) -> Value:
+    """What a path holds where two paths meet; an attribute that may be many things is remembered as a wrapper all the same."""
+    joined = join(a, b, when_a, when_b)
+    if joined is UNKNOWN and path.startswith("self."):
+        return wrappers_among((when_a, a), (when_b, b))
+    return joined
+
+
 def merge(a: Environment, b: Environment) -> Environment:
     """The state where two paths meet."""
     if a.dead:
@@ -167,7 +176,7 @@ def merge(a: Environment, b: Environment) -> Environment:
             # Bound on one path only. A plain name must have been bound to be used; a part falls back to unknown.
             values[path] = value if "." not in path and "[" not in path else join(UNKNOWN, value, when_a, when_b)
         elif mine is not value:
-            values[path] = join(mine, value, when_a, when_b)
+            values[path] = _one_of(path, mine, value, when_a, when_b)
     if len(values) > len(b.values):
         for path in a.values.keys() - b.values.keys():
             if "." in path or "[" in path:

@@ -68,6 +68,10 @@ class Frame:
     _breaks: list[list[Environment]] = field(default_factory=list)
     _continues: list[list[Environment]] = field(default_factory=list)
 
+    def beside(self, function: FunctionModel) -> Frame:
+        """A run over another function that hasn't begun: for what names mean there."""
+        return Frame(self.analysis, function.source, function)
+
     @property
     def tells(self) -> bool:
         """Whether what is seen here is remembered for others: calls, and attributes that are missing."""

@@ -59,6 +59,8 @@ def _narrow(frame: Frame, env: Environment, test: ast.expr, outcome: bool) -> No
         case ast.Call(func=ast.Name(id="hasattr"), args=[subject, ast.Constant(value=str() as name)]):
             _fetch(frame, env, subject)
             _keep(env, subject, lambda v: _has(v, name), outcome)
+        case ast.Call(func=func, args=[subject]) if (names := _asked_types(frame, func)) is not None:
+            _keep(env, subject, lambda v: _is_instance(v, names), outcome)
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=[subject, *_]) if outcome and _asks(name):
             # A predicate of the project's own: under it, the value is what the predicate says, and not a bare wrapper.
             _keep(env, subject, lambda v: False if v.kind is Kind.WRAPPER else None, True)
@@ -66,7 +68,7 @@ def _narrow(frame: Frame, env: Environment, test: ast.expr, outcome: bool) -> No
             _keep(env, left, _is_none, outcome == isinstance(op, ast.Is))
         case ast.Compare(
             left=ast.Call(func=ast.Name(id="type"), args=[subject]),
-            ops=[ast.Is() | ast.Eq() as op],
+            ops=[ast.Is() | ast.Eq() | ast.In()],
             comparators=[types],
         ):
             names = _type_names(frame, types)
@@ -74,6 +76,31 @@ def _narrow(frame: Frame, env: Environment, test: ast.expr, outcome: bool) -> No
                 _keep(env, subject, lambda v: _is_instance(v, names), outcome)
         case ast.Name() | ast.Attribute():
             _keep(env, test, lambda v: False if _is_none(v) else None, outcome)
+
+
+def _asked_types(frame: Frame, func: ast.expr) -> set[str] | None:
+    """The types that a predicate of the project asks for: `def is_parallel(m): return type(m) in (A, B)`."""
+    function = frame.value_of(func).function if isinstance(func, (ast.Name, ast.Attribute)) else None
+    if function is None or len(function.parameters) != 1:
+        return None
+    subject = function.parameters[0].arg
+    body = [s for s in function.node.body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]
+    match body:
+        case [ast.Return(value=ast.Call(func=ast.Name(id="isinstance"), args=[ast.Name(id=name), types]))]:
+            pass
+        case [
+            ast.Return(
+                value=ast.Compare(
+                    left=ast.Call(func=ast.Name(id="type"), args=[ast.Name(id=name)]),
+                    ops=[ast.Is() | ast.Eq() | ast.In()],
+                    comparators=[types],
+                )
+            )
+        ]:
+            pass
+        case _:
+            return None
+    return _type_names(frame.beside(function), types) if name == subject else None
 
 
 def _fetch(frame: Frame, env: Environment, subject: ast.expr) -> None:

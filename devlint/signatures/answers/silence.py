@@ -64,7 +64,7 @@ def _is_imported(source: SourceModule, name: str) -> bool:
     return any(isinstance(b, (ast.Import, ast.ImportFrom)) for b in source.bindings.get(name, ()))
 
 
-_OF_A_NAME = re.compile(r"(?:\bdevice=)?\b(\w+)(?:\.\w+)*\.device\b")
+_OF_A_NAME = re.compile(r"(?:\bdevice=)?\b(\w{1,60})(?:\.\w{1,60}){0,3}\.device\b")
 
 
 def is_handed_over_with_a_device(function: FunctionModel) -> bool:

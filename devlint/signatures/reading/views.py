@@ -40,10 +40,14 @@ if TYPE_CHECKING:
     from devlint.signatures.reading.reader import Reader, Signature
 
 
-# Attributes that hold plain numbers, as everybody calls them: sizes, and the like.
-_NUMBERS = re.compile(
-    r"\.(?:pad(?:ding)?_idx|\w+_size|(?:\w+_)?dim|num_\w+|n_\w+|(?:\w+_)?eps(?:ilon)?|\w+_rate|max_\w*len\w*|dropout)"
-)
+# How the names of attributes begin, end or read that hold plain numbers, as everybody calls them: sizes, and the like.
+_NUMBERS = frozenset({"pad_idx", "padding_idx", "dim", "eps", "epsilon", "dropout"})
+_NUMBERS_BEGIN = ("num_", "n_", "max_len", "max_seq_len")
+_NUMBERS_END = ("_size", "_dim", "_eps", "_epsilon", "_rate")
+
+
+def _is_number(name: str) -> bool:
+    return name in _NUMBERS or name.startswith(_NUMBERS_BEGIN) or name.endswith(_NUMBERS_END)
 
 
 # What may register a module without an assignment.

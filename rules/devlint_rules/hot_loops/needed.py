@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # What makes processes agree on a value; a loop in one of them mustn't go on alone.
 _COLLECTIVES = frozenset({"all_reduce", "broadcast", "all_gather", "reduce", "all_gather_into_tensor"})
-_FLAG = re.compile(r"(?:\w*_)?(?:stop|stopped|stopping|done|finished|abort|exit)(?:_\w*)?", re.IGNORECASE)
+_FLAGS = frozenset({"stop", "stopped", "stopping", "done", "finished", "abort", "exit"})
 # Reads one image, or one recording, from a disk.
 _READERS = frozenset(
     {"imread", "read_image", "load_image", "decode_image", "decode_jpeg", "read_video", "imdecode", "open_image"}
@@ -51,7 +51,7 @@ def _is_agreed_on(read: ast.expr, hot: HotLoop, facts: Facts) -> bool:
     ):
         return False
     names = {n.id for n in walk(read) if isinstance(n, ast.Name)} | {last_name(n) for n in walk(read)}
-    if any(_FLAG.fullmatch(name) for name in names):
+    if any(not _FLAGS.isdisjoint(name.lower().split("_")) for name in names):
         return True
     given = {
         argument.id

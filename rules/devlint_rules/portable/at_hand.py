@@ -49,7 +49,7 @@ def _typed(name: str, found: ast.expr, facts: Facts) -> str:
                     return f"torch.device({name}).type"
             case ast.Assign(targets=[ast.Name(id=target)], value=value) if target == name:
                 text = ast.unparse(value)
-                if not re.search(r"torch\.device|current_accelerator\([^)]*\)(?!\.type)|\.device\b", text):
+                if not re.search(r"torch\.device|current_accelerator\([^)\n]{0,80}\)(?!\.type)|\.device\b", text):
                     return f"torch.device({name}).type"
     return f"{name}.type"
 

@@ -90,9 +90,7 @@ class CudaOnlyTest(Rule):
 
     code = "DEV703"
     name = "cuda-only-test"
-    trigger = (
-        r"torch\.cuda\.(?:is_available|device_count)|(?i:@.*(?:cuda|gpu))|(?i:\b(?:has|test)_cuda\b|cuda_available)"
-    )
+    trigger = r"torch\.cuda\.(?:is_available|device_count)|(?i:@[^\n]{0,200}(?:cuda|gpu))|(?i:\b(?:has|test)_cuda\b|cuda_available)"
     severity = "warning"
     default = False
     effect = Effect(holds="getattr(TestNorm, '__unittest_skip__', False)")

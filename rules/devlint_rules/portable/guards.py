@@ -34,7 +34,7 @@ OWN = re.compile(
 )
 # Files that are about kernels, by their names and by what they import.
 _KERNEL = r"triton|helion|cutlass|kernels?\b|_kernel|flash_attn|deep_?ep\b|hybrid_?ep|cupy|pynvml|evoformer|nvshmem|symm_mem|fused_"
-_KERNELS = re.compile(rf"^[ \t]*(?:import|from)[ \t]+[^\n]*(?:{_KERNEL})", re.MULTILINE | re.IGNORECASE)
+_KERNELS = re.compile(rf"^[ \t]{{0,20}}(?:import|from)[ \t][^\n]{{0,200}}(?:{_KERNEL})", re.MULTILINE | re.IGNORECASE)
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
