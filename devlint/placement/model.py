@@ -175,6 +175,11 @@ class PlacementModel:
         """Attributes read from wrappers that haven't got them, in the scopes that were run."""
         return self._analysis.missing
 
+    @property
+    def reader(self) -> Reader:
+        """The reader of the file's project."""
+        return _reader(self._analysis.project, self._hints)
+
     @cached_property
     def _mixings(self) -> list[Mixing]:
         reader = _reader(self._analysis.project, self._hints)
