@@ -49,7 +49,7 @@ class Linter:
         """The same, but for causes: those that another finding speaks for are among them."""
         path = source.path or self.settings.root / source.display
         enabled = self.settings.codes_for(path, self.registry)
-        suppressions = read_suppressions(source.text)
+        suppressions = read_suppressions(source.text, self.settings.extra_suppressions)
         if suppressions.skip_file:
             return []
         rules = [rule for rule in self.registry.rules() if rule.code in enabled]

@@ -14,7 +14,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from importlib import import_module, metadata
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -234,6 +234,12 @@ class Registry:
 
     def rules(self) -> list[type[Rule]]:
         return list(self._rules.values())
+
+    @cached_property
+    def opt_in_prefixes(self) -> frozenset[str]:
+        """The beginnings of codes that no rule has which is on by default."""
+        taken = {rule.code[:end] for rule in self.rules() if rule.default for end in range(1, len(rule.code) + 1)}
+        return frozenset(r.code[:end] for r in self.rules() for end in range(1, len(r.code) + 1)) - taken
 
     def find(self, code_or_name: str) -> type[Rule] | None:
         """A rule by its code (any case) or its name."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -15,6 +15,7 @@ from devlint.escapes import printable
 from devlint.findings import Confidence
 from devlint.hints import Hints
 from devlint.patterns import is_valid, verdict
+from devlint.portable import ACCEPTED, Portable, layer_of, unknown_subject
 
 if TYPE_CHECKING:
     from devlint.rule import Registry, Rule
@@ -37,17 +38,18 @@ class Selection:
     """One layer of choices: rules taken and left, by code, prefix of a code, name, or `ALL`.
 
     `select` starts anew, whatever the layer below says; the others change what that one chose. The more specific
-    selector wins, and `ignore` wins a tie. A prefix takes the rules that are on by default; a rule that is opt-in
-    needs its code or name, or `ALL`.
+    selector wins, and `ignore` wins a tie. A prefix takes the rules that are on by default, or all where none of them
+    is; else a rule that is opt-in needs its code or name, or `ALL`.
     """
 
     select: tuple[str, ...] | None = None
     ignore: tuple[str, ...] = ()
     extend_select: tuple[str, ...] = ()
 
-    def decide(self, rule: type[Rule], before: bool) -> bool:
+    def decide(self, rule: type[Rule], registry: Registry, before: bool) -> bool:
         """Whether `rule` runs after this layer, given what the layer below said."""
-        chosen = max((_rank(s, rule, opt_in=False) for s in (*(self.select or ()), *self.extend_select)), default=-1)
+        selectors = (*(self.select or ()), *self.extend_select)
+        chosen = max((_rank(s, rule, opt_in=s in registry.opt_in_prefixes) for s in selectors), default=-1)
         ignored = max((_rank(s, rule, opt_in=True) for s in self.ignore), default=-1)
         if chosen < 0 and ignored < 0:
             return before and (self.select is None or rule.code in ALWAYS_REPORTED)
@@ -87,15 +89,19 @@ class Settings:
     behaves_like: tuple[tuple[str, str], ...] = ()
     # The oldest release of torch that the code is meant for, as (major, minor); None where it isn't said.
     torch_version: tuple[int, int] | None = None
+    # (the text of a comment, the codes that it switches off on its line)
+    extra_suppressions: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    # What code that is meant for any accelerator may say of CUDA all the same.
+    portable: Portable = field(default_factory=Portable)
     # Larger files are passed over, in bytes.
     max_file_size: int = MAX_BYTES
     # What the command line selects on top of the above.
     overrides: Selection = Selection()
 
-    def selects(self, rule: type[Rule]) -> bool:
-        """Whether `rule` runs, on files that no per-file ignore speaks of."""
-        chosen = Selection(self.select, self.ignore, self.extend_select).decide(rule, rule.default)
-        return self.overrides.decide(rule, chosen)
+    def selects(self, rule: type[Rule], registry: Registry) -> bool:
+        """Whether `rule` of `registry` runs, on files that no per-file ignore speaks of."""
+        chosen = Selection(self.select, self.ignore, self.extend_select).decide(rule, registry, rule.default)
+        return self.overrides.decide(rule, registry, chosen)
 
     def codes_for(self, path: Path, registry: Registry) -> frozenset[str]:
         """The codes that are reported for the file at `path`."""
@@ -118,7 +124,7 @@ class Settings:
 
 @lru_cache(maxsize=64)
 def _selected(settings: Settings, registry: Registry) -> frozenset[str]:
-    return frozenset(rule.code for rule in registry.rules() if settings.selects(rule))
+    return frozenset(rule.code for rule in registry.rules() if settings.selects(rule, registry))
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
@@ -212,7 +218,17 @@ def _table_of(file: Path) -> dict[str, Any] | None:
 
 
 _Shape = Literal[
-    "strings", "codes", "globs", "confidence", "codes by glob", "folders", "release", "names by name", "size"
+    "strings",
+    "codes",
+    "globs",
+    "confidence",
+    "codes by glob",
+    "codes by comment",
+    "folders",
+    "release",
+    "names by name",
+    "size",
+    "portable",
 ]
 
 # Each key of the table: the shape of its value. The field of Settings has the same name with underscores.
@@ -228,6 +244,8 @@ _KEYS: Mapping[str, _Shape] = {
     "hot-functions": "strings",
     "behaves-like": "names by name",
     "torch-version": "release",
+    "extra-suppressions": "codes by comment",
+    "portable": "portable",
     "max-file-size": "size",
 }
 
@@ -266,6 +284,10 @@ def _read_value(value: object, shape: _Shape, where: str, root: Path, registry: 
             (pattern, check_selectors(_strings(codes, f"{where}.'{pattern}'"), registry, f"{where}.'{pattern}'"))
             for pattern, codes in value.items()
         )
+    if shape == "codes by comment":
+        return _comments(value, where, registry)
+    if shape == "portable":
+        return _portable(value, where)
     if shape == "names by name":
         return _known_names(value, where)
     strings = _strings(value, where)
@@ -307,6 +329,49 @@ def _known_names(value: object, where: str) -> tuple[tuple[str, str], ...]:
         if alike not in known:
             raise SettingsError(f"{where}.'{name}': nothing is known of '{alike}'{nearest(alike, known)}")
     return tuple(value.items())
+
+
+def _comments(value: object, where: str, registry: Registry) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Pairs of a comment's text and the codes of all rules that it speaks of."""
+    if not isinstance(value, dict):
+        raise SettingsError(f'{where}: must be a table such as {{ "#ignore-cuda" = ["DEV7"] }}')
+    found = []
+    for comment, given in value.items():
+        at = f"{where}.'{comment}'"
+        if not comment.startswith("#") or not comment.lstrip("# "):
+            raise SettingsError(f"{at}: must be a comment, '#' before its text")
+        selectors = check_selectors(_strings(given, at), registry, at)
+        codes = (r.code for r in registry.rules() if any(_rank(s, r, opt_in=True) >= 0 for s in selectors))
+        found.append((comment, tuple(codes)))
+    return tuple(found)
+
+
+_PORTABLE_KEYS = ("replace", "cuda-only", "accept")
+
+
+def _portable(value: object, where: str) -> Portable:
+    """The table `portable`."""
+    if not isinstance(value, dict):
+        raise SettingsError(f"{where}: must be a table with the keys {', '.join(_PORTABLE_KEYS)}")
+    for key in value:
+        if key not in _PORTABLE_KEYS:
+            raise SettingsError(f"{where}: unknown key '{key}'{nearest(key, _PORTABLE_KEYS)}")
+    replace, accept = value.get("replace", {}), _strings(value.get("accept", []), f"{where}.accept")
+    if not isinstance(replace, dict):
+        raise SettingsError(f'{where}.replace: must be a table such as {{ "torch.cuda" = "mypkg.platform.current" }}')
+    layers = []
+    for subject, layer in replace.items():
+        at = f"{where}.replace.'{subject}'"
+        if why := unknown_subject(subject):
+            raise SettingsError(f"{at}: {why}")
+        if not isinstance(layer, str) or (made := layer_of(layer)) is None:
+            raise SettingsError(f'{at}: must be a dotted name such as "mypkg.platform.current()", not {layer!r}')
+        layers.append((subject, made))
+    for word in accept:
+        if word not in ACCEPTED:
+            raise SettingsError(f"{where}.accept: '{word}' isn't one of {', '.join(ACCEPTED)}{nearest(word, ACCEPTED)}")
+    cuda_only = _globs(_strings(value.get("cuda-only", []), f"{where}.cuda-only"), f"{where}.cuda-only")
+    return Portable(tuple(layers), cuda_only, accept)
 
 
 def _globs(patterns: tuple[str, ...], where: str) -> tuple[str, ...]:

@@ -32,7 +32,8 @@ _ABOUT_MARKERS = frozenset({"DEV001", "DEV002"})
 class _Marker:
     """One suppression comment."""
 
-    kind: Literal["noqa", "ignore"]
+    # An `extra` one is another check's comment, which the settings name.
+    kind: Literal["noqa", "ignore", "extra"]
     # None takes all codes.
     codes: tuple[str, ...] | None
     # The lines whose findings it takes.
@@ -76,6 +77,8 @@ class Suppressions:
             marker.used.clear()
         kept = [finding for finding in findings if not self._suppress(finding)]
         for marker in self._markers:
+            if marker.kind == "extra":
+                continue
             about = [*_unknown(marker, path, registry), *_unused(marker, path, enabled, registry)]
             kept += [f for f in about if f.code in enabled and not (marker.codes and f.code in marker.codes)]
         return kept
@@ -91,14 +94,19 @@ class Suppressions:
         return bool(takers)
 
 
-def read_suppressions(source_text: str) -> Suppressions:
-    """The suppression comments of a Python text; those before the first token that can't be read, if there is one."""
-    if not _HINT.search(source_text):
+def read_suppressions(source_text: str, extra: Sequence[tuple[str, tuple[str, ...]]] = ()) -> Suppressions:
+    """The suppression comments of a Python text; those before the first token that can't be read, if there is one.
+
+    `extra` holds the comments of other checks that count as well, each with its codes.
+    """
+    others = [(_pattern_of(comment), codes) for comment, codes in extra]
+    if not _HINT.search(source_text) and not any(pattern.search(source_text) for pattern, _ in others):
         return Suppressions((), {}, skip_file=False)
     comments, statements, code_lines = _tokens_of(source_text)
     statement_ends = {line: last for first, last in statements for line in range(first, last + 1)}
     skip_file = any(_SKIP_FILE.search(comment.text) for comment in comments)
     markers = [marker for comment in comments for marker in _markers_in(comment, statement_ends, code_lines)]
+    markers += [marker for comment in comments for marker in _extra_in(comment, others)]
     return Suppressions(markers, statement_ends, skip_file=skip_file)
 
 
@@ -159,6 +167,18 @@ def _markers_in(comment: _Comment, ends: dict[int, int], code_lines: list[int]) 
             text = match["codes"]
             codes = None if text is None else tuple(_canonical(code) for code in re.split(r"[,\s]+", text) if code)
             yield _Marker(kind, codes, lines, *_spans(comment, match), text or "")
+
+
+def _extra_in(comment: _Comment, others: Iterable[tuple[re.Pattern[str], tuple[str, ...]]]) -> Iterable[_Marker]:
+    for pattern, codes in others:
+        if match := pattern.search(comment.text):
+            span, removal, _ = _spans(comment, match)
+            yield _Marker("extra", codes, range(comment.line, comment.line + 1), span, removal, None, "")
+
+
+def _pattern_of(comment: str) -> re.Pattern[str]:
+    """Where another check's comment stands, with or without blanks behind its `#`, and not as part of a longer word."""
+    return re.compile(rf"#\s*(?P<codes>){re.escape(comment.lstrip('# '))}(?![\w-])", re.IGNORECASE)
 
 
 def _canonical(code: str) -> str:

@@ -25,13 +25,15 @@ REGISTRY = Registry(
         _rule("DEV102", "moved-parameter"),
         _rule("DEV501", "item-in-hot-loop"),
         _rule("DEV507", "blocking-copy", default=False),
+        _rule("DEV701", "cuda-only-api", default=False),
+        _rule("DEV702", "cuda-literal", default=False),
     ]
 )
 
 
 def selected(**choices: object) -> set[str]:
     settings = Settings(Path("/p"), **choices)
-    return {rule.code for rule in REGISTRY.rules() if settings.selects(rule)}
+    return {rule.code for rule in REGISTRY.rules() if settings.selects(rule, REGISTRY)}
 
 
 @pytest.mark.parametrize(
@@ -40,8 +42,11 @@ def selected(**choices: object) -> set[str]:
         ({}, {"DEV000", "DEV001", "DEV101", "DEV102", "DEV501"}),
         ({"select": ("DEV5",)}, {"DEV000", "DEV501"}),
         ({"select": ("DEV507",)}, {"DEV000", "DEV507"}),
+        ({"select": ("DEV7",)}, {"DEV000", "DEV701", "DEV702"}),
+        ({"select": ("DEV70",), "ignore": ("DEV702",)}, {"DEV000", "DEV701"}),
+        ({"select": ("DEV",)}, {"DEV000", "DEV001", "DEV101", "DEV102", "DEV501"}),
         ({"select": ("blocking-copy",)}, {"DEV000", "DEV507"}),
-        ({"select": ("ALL",)}, {"DEV000", "DEV001", "DEV101", "DEV102", "DEV501", "DEV507"}),
+        ({"select": ("ALL",)}, {"DEV000", "DEV001", "DEV101", "DEV102", "DEV501", "DEV507", "DEV701", "DEV702"}),
         ({"select": ()}, {"DEV000"}),
         ({"select": ("DEV1",), "ignore": ("DEV102",)}, {"DEV000", "DEV101"}),
         ({"select": ("DEV102",), "ignore": ("DEV1",)}, {"DEV000", "DEV102"}),

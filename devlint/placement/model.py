@@ -26,6 +26,7 @@ from devlint.placement.sources import FunctionModel, FunctionNode, SourceModule,
 from devlint.placement.trees import own_nodes, walk
 from devlint.placement.units import Unit, all_functions, units_at
 from devlint.placement.values import UNKNOWN, Happening, Kind, Step, Value
+from devlint.signatures.answers.callees import Callee, callee
 from devlint.signatures.answers.shown import described
 from devlint.signatures.reading.reader import Reader
 
@@ -332,6 +333,17 @@ class PlacementModel:
         """The function or method of this file that a call in a scope that was run calls."""
         function = self._analysis.functions.called.get(call)
         return function.node if function is not None and function.source is self.source else None
+
+    def callee(self, call: ast.Call) -> Callee | None:
+        """The function, method or constructor of the project that a call calls, going by names alone."""
+        cls = next((p for p in self.ancestors(call) if isinstance(p, ast.ClassDef)), None)
+        return callee(_reader(self._analysis.project, self._hints), self.source, cls, call)
+
+    def tensor_inputs(self, function: FunctionModel) -> frozenset[str]:
+        """The parameters of a function, of whichever file, to which something is done that only tensors take."""
+        signature = _reader(self._analysis.project, self._hints).signature(function, None)
+        paths = signature.tensors if signature is not None else frozenset()
+        return frozenset(str(path[0]) for path in paths if len(path) == 1)
 
     def _calls_of(self, scope: FunctionModel) -> Iterator[tuple[FunctionModel, ast.Call]]:
         """The calls of a function that were seen in the scopes that were run, by the name that it has here."""
