@@ -74,6 +74,7 @@ def _list_option(name: str, metavar: str, text: str) -> Callable[[Callable[..., 
 @click.option("--output-format", type=click.Choice(["text", "concise", "json"]), default="text", show_default=True)
 @click.option("-o", "--output-file", type=click.Path(dir_okay=False, path_type=Path), help="Write the report there.")
 @click.option("--confidence", type=click.Choice(["certain", "likely"]), help="The least confidence that is reported.")
+@click.option("--preview", is_flag=True, help="Tell what is new and not yet judged on enough code as well.")
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 even if something was found.")
 @click.option("--statistics", is_flag=True, help="Show how often each rule was broken, not where.")
 @click.option("-j", "--jobs", type=click.IntRange(min=1), help="Processes to use [default: as many as pay].")

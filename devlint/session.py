@@ -81,6 +81,7 @@ class Options:
     verbose: bool
     color: Literal["auto", "always", "never"]
     follow_links: bool
+    preview: bool
 
 
 class Session:
@@ -139,6 +140,7 @@ class Session:
                 found,
                 overrides=self.overrides,
                 confidence=options.confidence or found.confidence,
+                preview=options.preview or found.preview,
                 exclude=(*found.exclude, *(_from_root(pattern, found.root) for pattern in options.exclude)),
             )
             self.say(f"settings for {folder}: {found.origin or 'the defaults'}")

@@ -93,6 +93,8 @@ class Settings:
     extra_suppressions: tuple[tuple[str, tuple[str, ...]], ...] = ()
     # What code that is meant for any accelerator may say of CUDA all the same.
     portable: Portable = field(default_factory=Portable)
+    # Whether what is new and not yet judged on enough code is told as well.
+    preview: bool = False
     # Larger files are passed over, in bytes.
     max_file_size: int = MAX_BYTES
     # What the command line selects on top of the above.
@@ -111,6 +113,12 @@ class Settings:
                 dropped = {r.code for r in registry.rules() if any(_rank(s, r, opt_in=True) >= 0 for s in selectors)}
                 codes -= dropped
         return codes
+
+    @property
+    def previews(self) -> bool:
+        """Whether findings in preview are told: they are asked for, or everything is."""
+        chosen = self.overrides.select if self.overrides.select is not None else self.select
+        return self.preview or "ALL" in (*(chosen or ()), *self.extend_select, *self.overrides.extend_select)
 
     @property
     def hints(self) -> Hints:
@@ -229,6 +237,7 @@ _Shape = Literal[
     "names by name",
     "size",
     "portable",
+    "flag",
 ]
 
 # Each key of the table: the shape of its value. The field of Settings has the same name with underscores.
@@ -246,6 +255,7 @@ _KEYS: Mapping[str, _Shape] = {
     "torch-version": "release",
     "extra-suppressions": "codes by comment",
     "portable": "portable",
+    "preview": "flag",
     "max-file-size": "size",
 }
 
@@ -274,6 +284,10 @@ def _read_value(value: object, shape: _Shape, where: str, root: Path, registry: 
         if release is None:
             raise SettingsError(f'{where}: must be a release of torch such as "2.6", not {value!r}')
         return int(release[1]), int(release[2])
+    if shape == "flag":
+        if not isinstance(value, bool):
+            raise SettingsError(f"{where}: must be true or false, not {value!r}")
+        return value
     if shape == "size":
         return _size(value, where)
     if shape == "codes by glob":

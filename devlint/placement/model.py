@@ -26,6 +26,7 @@ from devlint.placement.sources import FunctionModel, FunctionNode, SourceModule,
 from devlint.placement.trees import own_nodes, walk
 from devlint.placement.units import Unit, all_functions, units_at
 from devlint.placement.values import UNKNOWN, Happening, Kind, Step, Value
+from devlint.placement.waiting import HotStall, stalls_of
 from devlint.signatures.answers.callees import Callee, callee
 from devlint.signatures.answers.shown import described
 from devlint.signatures.reading.reader import Reader
@@ -58,6 +59,8 @@ class PlacementModel:
 
     def close(self) -> None:
         """Ends the model's life; what it knows is forgotten."""
+        if "reader" in vars(self):
+            self.reader.finished(self.source)
         self._frames.clear()
         self._record.clear()
         self._assigned.clear()
@@ -176,18 +179,21 @@ class PlacementModel:
         """Attributes read from wrappers that haven't got them, in the scopes that were run."""
         return self._analysis.missing
 
-    @property
+    @cached_property
     def reader(self) -> Reader:
-        """The reader of the file's project."""
-        return _reader(self._analysis.project, self._hints)
+        """The reader of the file's project, which has read all of the file."""
+        reader = _reader(self._analysis.project, self._hints)
+        reader.whole(self.source)
+        return reader
 
     @cached_property
     def _mixings(self) -> list[Mixing]:
-        reader = _reader(self._analysis.project, self._hints)
-        reader.whole(self.source)
-        found = [m for m in mixings(reader, self.source) if not self.is_for_the_host(m.node)]
-        reader.finished(self.source)
-        return found
+        return [m for m in mixings(self.reader, self.source) if not self.is_for_the_host(m.node)]
+
+    @cached_property
+    def stalls(self) -> list[HotStall]:
+        """Where the host waits in code that is hot by its role, or by a loop around it."""
+        return [s for s in stalls_of(self, self._hints.hot_functions) if not self.is_for_the_host(s.node)]
 
     @cached_property
     def mixings(self) -> dict[ast.expr | ast.AugAssign, Mixing]:

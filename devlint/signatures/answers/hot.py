@@ -55,9 +55,7 @@ ROLES: tuple[Role, ...] = (
     Role("", r"train_on_\w+|_?train_(?:ppo|dpo|grpo|batch|step|epoch)\w*|_?compute_(?:reward|advantage|logp|log_prob|kl)\w*|get_per_token\w*|\w*logps?\w*"),
     Role("", r"(?:apply_)?(?:augment|transform)(?:ation)?s?(?:_\w+)?|apply_transform\w*|compute_transformation"),
 )  # fmt: skip
-_ROLES = [
-    (re.compile(role.cls) if role.cls else None, re.compile(role.name), role.module) for role in ROLES
-]
+_ROLES = [(re.compile(role.cls) if role.cls else None, re.compile(role.name), role.module) for role in ROLES]
 
 # Functions that run once, or now and then, whoever calls them.
 _COLD = re.compile(
@@ -71,7 +69,9 @@ _NOT_BY_ITSELF = re.compile(
     r"__\w+__|_?(?:re)?init(?:ialize)?(?:_\w+)?|_*reset\w*|_*(?:convert|setup|set|create|make|configure|from|quantize|pack|shard|offload|onload|wake|sleep|merge|upgrade|validate|check|finalize|compile|tie)(?:_\w+)?"
     r"|\w*(?:_cpu|_np|_numpy|_host|_ref|_reference|_naive|_config)|collate\w*|extra_\w*|(?:get|num|compute)_(?:num|size|shape)\w*"
 )  # fmt: skip
-_NOT_COLD = re.compile(r"log_?probs?\w*|logps?\w*|\w*loss\w*|set_?timesteps_never|to_kernel\w*|(?:make|create)_(?:\w+_)?mask\w*|pack_(?:seq|inputs?|tokens?)\w*|\w*attention_mask\w*|from_unscaled\w*")
+_NOT_COLD = re.compile(
+    r"log_?probs?\w*|logps?\w*|\w*loss\w*|set_?timesteps_never|to_kernel\w*|(?:make|create)_(?:\w+_)?mask\w*|pack_(?:seq|inputs?|tokens?)\w*|\w*attention_mask\w*|from_unscaled\w*"
+)
 _COLD_CLASSES = re.compile(
     r"(?i).*(?:Dataset|Collat\w*|Tokenizer|TestCase|Tests?|Reader|Loader|Config|DataModule|Checkpoint\w*|Exporter|Converter|Profiler|Processor|ImageProcessor|FeatureExtractor)"
 )
@@ -147,7 +147,9 @@ class HotCode:
         if self._is_named_hot(function):
             return True
         if is_cold_function(function) or (
-            _NOT_BY_ITSELF.fullmatch(function.name) and function.name != "__call__" and not _NOT_COLD.fullmatch(function.name)
+            _NOT_BY_ITSELF.fullmatch(function.name)
+            and function.name != "__call__"
+            and not _NOT_COLD.fullmatch(function.name)
         ):
             return False
         info = self._class_of(function)
@@ -243,7 +245,9 @@ def _is_module(info: ClassInfo) -> bool:
     return any(
         name.rsplit(".", 1)[-1].endswith(("Module", "Model", "Layer", "Mixin", "PreTrainedModel", "Block", "Loss"))
         for name in names
-    ) or any(name in info.node.name for name in ("Model", "Layer", "Attention", "MLP", "Encoder", "Decoder", "Embedding"))
+    ) or any(
+        name in info.node.name for name in ("Model", "Layer", "Attention", "MLP", "Encoder", "Decoder", "Embedding")
+    )
 
 
 def _class_names(info: ClassInfo) -> list[str]:
@@ -259,7 +263,10 @@ def is_cold_function(function: FunctionModel) -> bool:
             return True
         if scope.cls is not None and _COLD_CLASSES.fullmatch(scope.cls.name):
             return True
-        if any(d.rsplit(".", 1)[-1] in ("lru_cache", "cache", "cached_property", "functools.cache") for d in scope.decorators):
+        if any(
+            d.rsplit(".", 1)[-1] in ("lru_cache", "cache", "cached_property", "functools.cache")
+            for d in scope.decorators
+        ):
             return True
         scope = scope.parent
     return False

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-from devlint.placement.sources import FunctionModel, SourceModule, assigned_in, dotted
+from devlint.placement.sources import FunctionModel, SourceModule, assigned_in
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.frame import Frame
 from devlint.signatures.state.objects import KEPT
@@ -27,7 +26,6 @@ from devlint.signatures.values.values import (
     leaves,
     steps_to,
 )
-from devlint.signatures.libraries import waits as libraries  # noqa: F401
 
 
 @dataclass(frozen=True)
@@ -42,6 +40,8 @@ class Stall:
     value: Value
     function: FunctionModel
     certain: bool
+    # Of a copy that races: where it is read.
+    use: ast.expr | None = None
 
     @property
     def trail(self) -> tuple[Step, ...]:
@@ -76,7 +76,10 @@ def _judged(reader: Reader, frame: Frame, wait: Wait) -> Stall | None:
         return None
     value, certain = told
     certain = certain and not wait.supposed and not value.likely
-    return Stall(wait.sense, wait.node, wait.name, wait.asked, value, frame.function, certain)
+    use = _read_before_waiting(frame.function.node, wait.node) if wait.sense == RACE else None
+    if wait.sense == RACE and use is None:
+        return None
+    return Stall(wait.sense, wait.node, wait.name, wait.asked, value, frame.function, certain, use)
 
 
 # -- where something is ------------------------------------------------------------------------------------------------
@@ -116,7 +119,9 @@ _TENSOR_WORDS = re.compile(
 )
 
 
-def on_accelerator(frame: Frame, node: ast.expr, value: Value, *, surely_tensor: bool = False) -> tuple[Value, bool] | None:
+def on_accelerator(
+    frame: Frame, node: ast.expr, value: Value, *, surely_tensor: bool = False
+) -> tuple[Value, bool] | None:
     """(the alternative, certain) where a value may well be a tensor on an accelerator; None where it isn't known to be."""
     if says_host(node):
         return None
@@ -165,8 +170,43 @@ def _is_computed(frame: Frame, node: ast.expr) -> bool:
 
 
 def _read(reader: Reader, frame: Frame, wait: Wait) -> tuple[Value, bool] | None:
-    sure = wait.name == "item" or (wait.name == "tolist" and _looks_like_tensor(frame, wait.asked))
+    sure = wait.name == "item" or (
+        _looks_like_tensor(frame, wait.asked) if wait.name == "tolist" else _is_reduced(frame, wait.asked)
+    )
     return on_accelerator(frame, wait.asked, wait.value, surely_tensor=sure)
+
+
+# Methods of tensors and of arrays, and of nothing else.
+_REDUCTIONS = frozenset(
+    {"max", "min", "sum", "mean", "norm", "argmax", "argmin", "amax", "amin", "prod", "any", "all", "nonzero"}
+)
+
+
+def _is_reduced(frame: Frame, node: ast.expr, back: int = 2) -> bool:
+    """Whether an expression is computed by a method that only tensors and arrays have, and nothing says array."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=owner, attr=name)):
+            if name in ("cumsum", "squeeze", "long", "to", "detach", "float", "int"):
+                return _is_reduced(frame, owner, back)
+            return name in _REDUCTIONS and not _says_array(frame, owner)
+        case ast.Name(id=name) if back and frame.function is not None:
+            given = assigned_in(frame.function.node).get(name, ())
+            return bool(given) and all(_is_reduced(frame, v, back - 1) for v in given)
+    return False
+
+
+def _says_array(frame: Frame, node: ast.expr, back: int = 2) -> bool:
+    """Whether something is NumPy's, or a module's own function: `np.max(x)`, `df.max()`."""
+    text = ast.unparse(node)
+    if says_host(node) or re.search(r"\b(?:np|numpy|pd|df|math|random|jnp|cp)\b|_np\b|numpy\(", text):
+        return True
+    root = node
+    while isinstance(root, (ast.Attribute, ast.Subscript, ast.Call)):
+        root = root.func if isinstance(root, ast.Call) else root.value
+    if isinstance(root, ast.Name) and back and frame.function is not None:
+        given = assigned_in(frame.function.node).get(root.id, ())
+        return any(_says_array(frame, v, back - 1) for v in given if v is not node)
+    return False
 
 
 def _looks_like_tensor(frame: Frame, node: ast.expr, back: int = 2) -> bool:
@@ -174,7 +214,9 @@ def _looks_like_tensor(frame: Frame, node: ast.expr, back: int = 2) -> bool:
     text = ast.unparse(node)
     if "np." in text or "numpy" in text:
         return False
-    if "torch." in text or re.search(r"\.(?:detach|argmax|topk|cumsum|softmax|masked_select|index_select|cuda)\b", text):
+    if "torch." in text or re.search(
+        r"\.(?:detach|argmax|topk|cumsum|softmax|masked_select|index_select|cuda)\b", text
+    ):
         return True
     if isinstance(node, ast.Name) and back and frame.function is not None:
         given = assigned_in(frame.function.node).get(node.id, ())
@@ -191,7 +233,9 @@ def _text(reader: Reader, frame: Frame, wait: Wait) -> tuple[Value, bool] | None
 
 
 # What answers with a tensor, asked of tensors and of arrays alone.
-_ANSWERS = frozenset({"any", "all", "isnan", "isinf", "isfinite", "eq", "ne", "gt", "ge", "lt", "le", "logical_and", "logical_or"})
+_ANSWERS = frozenset(
+    {"any", "all", "isnan", "isinf", "isfinite", "eq", "ne", "gt", "ge", "lt", "le", "logical_and", "logical_or"}
+)
 
 
 def _answers(frame: Frame, node: ast.expr) -> bool:
@@ -270,7 +314,12 @@ def _made(reader: Reader, frame: Frame, wait: Wait) -> tuple[Value, bool] | None
         return (target, False) if any(o.kind is TENSOR for _, o in target.options()) else None
     for _, option in leaves(wait.value, frame.atoms, 0):
         if wait.name in ("to", "cuda", "copy_", "npu", "xpu", "hpu"):
-            if option.kind is TENSOR and option.place == HOST and _is_made_here(frame, option) and not _is_pinned(frame, wait.asked):
+            if (
+                option.kind is TENSOR
+                and option.place == HOST
+                and _is_made_here(frame, option)
+                and not _is_pinned(frame, wait.asked)
+            ):
                 return option, False
         elif option.kind in (NUMBER, CONSTANT, LIST, TUPLE, ARRAY, "count", "range"):
             return option, False
@@ -312,11 +361,19 @@ def _is_pinned(frame: Frame, node: ast.expr, back: int = 2) -> bool:
 
 def _staged(reader: Reader, frame: Frame, wait: Wait) -> tuple[Value, bool] | None:
     """`non_blocking=True` from memory that surely isn't pinned."""
-    if _is_pinned(frame, wait.asked) or (wait.name != "copy_ to the host" and says_pinned(wait.asked)):
+    if _is_pinned(frame, wait.asked):
         return None
+    if wait.name == "copy_ to the host":
+        held = [o for _, o in wait.target.options()] if wait.target is not None else []
+        receiver = (
+            wait.node.func.value
+            if isinstance(wait.node, ast.Call) and isinstance(wait.node.func, ast.Attribute)
+            else None
+        )
+        if receiver is None or _is_pinned(frame, receiver) or not all(_is_made_here(frame, o) for o in held):
+            return None
+        return on_accelerator(frame, wait.asked, wait.value, surely_tensor=True)
     for _, option in leaves(wait.value, frame.atoms):
-        if wait.name == "copy_ to the host":
-            continue
         if option.kind is TENSOR and option.place == HOST and _is_made_here(frame, option):
             target = wait.target
             if target is not None and any(o.place.off_host or o.place.is_open for _, o in target.options()):
@@ -324,8 +381,53 @@ def _staged(reader: Reader, frame: Frame, wait: Wait) -> tuple[Value, bool] | No
     return None
 
 
-def says_pinned(node: ast.expr) -> bool:
-    return "pin" in (dotted(node) or "")
+# Calls after which a copy that was begun is there, or that somebody waits for by.
+_WAITING = re.compile(r"(?i)\w*(?:sync|wait|query|join|result|barrier)\w*")
+_READING = frozenset({"numpy", "tolist", "item", "__array__"})
+_READERS = frozenset(
+    {"int", "float", "bool", "list", "print", "len_never", "str", "any", "all", "min", "max", "sum", "asarray", "array"}
+)
+
+
+def _race(reader: Reader, frame: Frame, wait: Wait) -> tuple[Value, bool] | None:
+    told = on_accelerator(frame, wait.asked, wait.value, surely_tensor=True)
+    return told if told is not None else None
+
+
+def _read_before_waiting(function: ast.AST, copy: ast.AST) -> ast.expr | None:
+    """The first reading on the host of a copy that was begun, where nothing waits for it in between."""
+    name = ""
+    for node in ast.walk(function):
+        match node:
+            case ast.Attribute(value=value, attr=attr) if value is copy and attr in _READING:
+                return node
+            case ast.Call(func=ast.Name(id=reading) | ast.Attribute(attr=reading), args=[first, *_]) if (
+                first is copy and reading in _READERS
+            ):
+                return node
+            case ast.Assign(targets=[ast.Name(id=bound)], value=value) if value is copy:
+                name = bound
+            case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=bound), attr="copy_")) as call) if (
+                call is copy
+            ):
+                name = bound
+    if not name:
+        return None
+    end = (getattr(copy, "end_lineno", 0), getattr(copy, "end_col_offset", 0))
+    later = [n for n in ast.walk(function) if isinstance(n, (ast.expr, ast.stmt)) and (n.lineno, n.col_offset) >= end]
+    for node in sorted(later, key=lambda n: (n.lineno, n.col_offset)):
+        match node:
+            case ast.Call(func=ast.Attribute(attr=called) | ast.Name(id=called)) if _WAITING.fullmatch(called):
+                return None
+            case ast.Name(id=other, ctx=ast.Store()) if other == name:
+                return None
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=read), attr=attr)) if read == name and attr in _READING:
+                return node
+            case ast.Call(func=ast.Name(id=reading) | ast.Attribute(attr=reading), args=[ast.Name(id=read), *_]) if (
+                read == name and reading in _READERS
+            ):
+                return node
+    return None
 
 
 def _flush(reader: Reader, frame: Frame, wait: Wait) -> tuple[Value, bool] | None:
@@ -341,12 +443,5 @@ _JUDGES = {
     MADE: _made,
     STAGED: _staged,
     FLUSH: _flush,
+    RACE: _race,
 }
-
-
-def in_order(found: list[Stall]) -> Iterator[Stall]:
-    """Stalls in the order in which they stand."""
-    yield from sorted(found, key=lambda s: (s.node.lineno, s.node.col_offset))
-
-
-_ = RACE

@@ -11,6 +11,7 @@ import re
 from devlint.knowledge import canonical, ecosystem
 from devlint.knowledge.operators import Operator, operator
 from devlint.placement.devices import MOVES
+from devlint.signatures.libraries.devices import CUDA, device_from
 from devlint.signatures.libraries.methods import target_of
 from devlint.signatures.state import containers
 from devlint.signatures.state.call import Call
@@ -40,7 +41,8 @@ _BUILTIN_DECISIONS = frozenset({"bool", "any", "all", "min", "max", "sorted"})
 # Functions of torch that make tensors: of a list or a number, and of a size that may be a tensor.
 _TAKING_DATA = frozenset({"torch.tensor", "torch.as_tensor", "torch.asarray", "torch.scalar_tensor"})
 _TAKING_SIZES = frozenset(
-    f"torch.{name}" for name in ("arange", "range", "linspace", "zeros", "ones", "empty", "full", "eye", "rand", "randn")
+    f"torch.{name}"
+    for name in ("arange", "range", "linspace", "zeros", "ones", "empty", "full", "eye", "rand", "randn")
 )
 _LEGACY = re.compile(r"torch\.(?:cuda\.)?(?:Float|Double|Half|Long|Int|Short|Byte|Bool|BFloat16)?Tensor")
 # Calls that wait for all that was queued.
@@ -95,7 +97,7 @@ def _method(call: Call, owner: Value, name: str) -> None:
         _moved(call, owner, name)
     elif name == "copy_" and call.given:
         _copied(call, owner)
-    elif name in ("new_tensor", "new") and call.given and name == "new_tensor":
+    elif name == "new_tensor" and call.given:
         note(frame, MADE, node, name, call.given[0][0], call.given[0][1], owner)
     elif (facts := operator(f"torch.Tensor.{name}")) is not None:
         _operator(call, facts, name, [(asked, owner), *call.given])
@@ -125,6 +127,8 @@ def _copied(call: Call, owner: Value) -> None:
     waits = flag is None or (flag.kind is CONSTANT and not flag.data)
     if any(o.place == HOST and o.kind is TENSOR for _, o in owner.options()):
         note(call.frame, COPY if waits else STAGED, call.node, "copy_ to the host", node, given, owner)
+        if not waits:
+            note(call.frame, RACE, call.node, "copy_", node, given, owner)
     else:
         note(call.frame, MADE if waits else STAGED, call.node, "copy_", node, given, owner)
 
@@ -138,7 +142,13 @@ def _function(call: Call, name: str) -> None:
     if name.startswith("builtins."):
         given = [pair for pair in call.given if _may_be_tensor(pair[1])]
         sense = (
-            READ if plain in _BUILTIN_READS else DECIDE if plain in _BUILTIN_DECISIONS else TEXT if plain in _TEXT else ""
+            READ
+            if plain in _BUILTIN_READS
+            else DECIDE
+            if plain in _BUILTIN_DECISIONS
+            else TEXT
+            if plain in _TEXT
+            else ""
         )
         if sense is DECIDE and plain in ("any", "all", "min", "max", "sorted"):
             given = [*given, *((n, part) for n, v in call.given if (part := _elements(frame, v)) is not None)]
@@ -151,7 +161,7 @@ def _function(call: Call, name: str) -> None:
         _made_of_data(call, name)
     elif _LEGACY.fullmatch(name):
         if ".cuda." in name and call.given and call.given[0][1].kind in (LIST, TUPLE):
-            note(frame, MADE, node, name, call.given[0][0], call.given[0][1], Value(TENSOR, ecosystem_place()))
+            note(frame, MADE, node, name, call.given[0][0], call.given[0][1], Value(TENSOR, CUDA))
     elif name in _TAKING_SIZES:
         sizes = call.given[:1] if name == "torch.full" else call.given
         for asked, value in [(n, v) for n, v in sizes if _is_tensor(v)][:1]:
@@ -160,13 +170,6 @@ def _function(call: Call, name: str) -> None:
         note(frame, FLUSH, node, name, node.func, Value(UNKNOWN))
     elif name.startswith("torch.") and (facts := operator(name)) is not None:
         _operator(call, facts, name, call.given)
-
-
-def ecosystem_place() -> object:
-    """The place of what `torch.cuda.*Tensor` makes."""
-    from devlint.signatures.libraries.devices import CUDA
-
-    return CUDA
 
 
 def _elements(frame: Frame, value: Value) -> Value | None:
@@ -181,8 +184,6 @@ def _made_of_data(call: Call, name: str) -> None:
     device = call.keywords.get("device")
     asked, data = call.given[0]
     if device is not None:
-        from devlint.signatures.libraries.devices import device_from
-
         target = device_from(call.frame, device[1], device[0])
         if target is not None:
             note(call.frame, MADE, call.node, name, asked, data, target)
@@ -223,9 +224,7 @@ def indexed(frame: Frame, node: ast.Subscript, base: Value, operands: list[tuple
     for part in node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]:
         if isinstance(part, ast.Slice):
             for bound in (part.lower, part.upper, part.step):
-                if bound is not None and not isinstance(bound, (ast.Constant, ast.Name)) | (bound is None):
-                    _bound(frame, node, bound)
-                elif isinstance(bound, ast.Name):
+                if bound is not None and not isinstance(bound, ast.Constant):
                     _bound(frame, node, bound)
     for asked, value in operands:
         for _, option in value.options():
