@@ -120,7 +120,7 @@ class Worker:
         outcome = fix(source, linter, unsafe=self.plan.unsafe_fixes)
         findings, fixed = tuple(outcome.remaining), outcome.source if outcome.applied else source
         diff = unified_diff(source, fixed) if self.plan.diff and fixed is not source else ""
-        return FileResult(source.display, findings, fixed if findings else None, len(outcome.applied), diff), fixed
+        return FileResult(source.display, findings, fixed if findings else None, tuple(outcome.applied), diff), fixed
 
     def failed(self, display: str, reason: str) -> FileResult:
         """The result of a file that couldn't be linted."""

@@ -39,6 +39,7 @@ class Linter:
         self.registry = registry
         self._project: Project | None = None
         self._screens: dict[Path, Screen] = {}
+        self._words = {r.code: (settings.severity_of(r), settings.fixes(r)) for r in registry.rules()}
 
     def check(self, source: Source) -> list[Finding]:
         """The findings of a source after selection, suppressions and confidence, each cause once, in reading order.
@@ -62,7 +63,12 @@ class Linter:
         found = suppressions.apply(found, path=source.display, enabled=enabled, registry=self.registry)
         if self.settings.confidence == "certain":
             found = [f for f in found if f.confidence == "certain"]
-        return sorted(found, key=lambda f: f.sort_key)
+        return sorted(map(self.as_set, found), key=lambda f: f.sort_key)
+
+    def as_set(self, finding: Finding) -> Finding:
+        """A finding with what the settings say of its rule: its severity, and whether it may be fixed."""
+        severity, fixed = self._words[finding.code]
+        return replace(finding, severity=severity, fix=finding.fix if fixed else None)
 
     def project(self) -> Project:
         """The project that imports are followed in."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from devlint.disk import MAX_BYTES, TooLargeError, read_bytes, replace_bytes, spelt_size
 from devlint.patterns import is_valid, verdict, without_those_on
-from devlint.settings import Settings, SettingsError
+from devlint.settings import FILE_NAMES, Settings, SettingsError
 
 if TYPE_CHECKING:
     from devlint.notebooks import Notebook
@@ -314,7 +314,7 @@ def _of_folder(folder: _Folder, settings_for: Callable[[Path], Settings]) -> Ite
         with os.scandir(path) as listing:
             entries = sorted(listing, key=lambda entry: entry.name)
         names = {entry.name for entry in entries}
-        if not names.isdisjoint(("devlint.toml", "pyproject.toml")):
+        if not names.isdisjoint(FILE_NAMES):
             settings = settings_for(path)
     except OSError as error:
         yield Missing(prefix.rstrip("/") or ".", f"can't be read: {error.strerror or error}")

@@ -11,6 +11,11 @@ from typing import Literal
 
 Confidence = Literal["certain", "likely"]
 Safety = Literal["safe", "unsafe"]
+# `error`: the program fails, or computes something else than it says; `warning`: it waits, costs more than it need, or
+# runs on some machines only.
+Severity = Literal["error", "warning"]
+# The forms of a report.
+OutputFormat = Literal["text", "concise", "json"]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -109,13 +114,14 @@ class Finding:
     # Set where a report of the runtime companion was given.
     seen: Seen | None = None
     cost: Cost = field(default=Cost(), compare=False)
+    severity: Severity = "error"
 
     @property
     def rank(self) -> tuple[int, ...]:
         """What sorts findings by cost: what was seen to happen first, then errors, then what the most loops run."""
         if self.seen is not None:
             return (0, not self.seen.failed, -self.seen.bytes, -self.seen.count)
-        return (1, self.cost.effect != "error", -self.cost.loops, self.cost.effect != "slow")
+        return (1, self.severity != "error", -self.cost.loops, self.cost.effect != "slow")
 
     @property
     def sort_key(self) -> tuple[str, int, int, str]:

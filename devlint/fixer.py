@@ -165,7 +165,8 @@ def _with_withheld(
         shown.append(replace(finding, fix=None))
         if WithheldFix.code in enabled:
             message = f"the fix for {finding.code} was withheld, since {reasons[key]}; mend this one by hand"
-            shown.append(Finding(WithheldFix.code, WithheldFix.name, message, finding.path, finding.span))
+            told = Finding(WithheldFix.code, WithheldFix.name, message, finding.path, finding.span)
+            shown.append(linter.as_set(told))
     return merged(sorted(shown, key=lambda f: f.sort_key), source.text)
 
 

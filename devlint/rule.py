@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import import_module, metadata
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
-from devlint.findings import Confidence, Edit, Note, Safety
+from devlint.findings import Confidence, Edit, Note, Safety, Severity
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -103,6 +103,8 @@ class Rule:
     # What waits that it tells of in code that is hot by its role: "read", "copy", "text", "decide", "size", "made", "staged",
     # "race", "flush". A rule that finds other things too tells of them in preview only.
     senses: ClassVar[frozenset[str]] = frozenset()
+    # What a finding is unless the settings say otherwise; `warning` where code waits, costs or isn't portable.
+    severity: ClassVar[Severity] = "error"
     # On unless the user says otherwise; opt-in rules are selected by code, by name or by ALL.
     default: ClassVar[bool] = True
     # What running the bad example shows; None where it can't be shown, and the page says why.
@@ -146,12 +148,10 @@ class Rule:
 
     @classmethod
     def costs(cls) -> Literal["error", "slow", "other"]:
-        """What running code with such a finding comes to: an error or a wrong result, or time and memory."""
-        if cls.effect is None:
-            return "other"
-        if cls.only_hot or cls.senses or (cls.effect.syncs and cls.effect.counts != "early reading"):
-            return "slow"
-        return "error" if cls.effect.raises or cls.effect.holds else "other"
+        """What running code with such a finding comes to: an error or a wrong result, time and memory, or neither."""
+        if cls.severity == "error":
+            return "error"
+        return "slow" if cls.only_hot or cls.senses or (cls.effect is not None and cls.effect.syncs) else "other"
 
     @classmethod
     def summary(cls) -> str:
@@ -161,7 +161,7 @@ class Rule:
     @classmethod
     def page(cls) -> str:
         """The documentation as Markdown."""
-        return f"# {cls.name} ({cls.code})\n\n{inspect.cleandoc(cls.__doc__ or '')}\n"
+        return f"# {cls.name} ({cls.code})\n\nSeverity: {cls.severity}.\n\n{inspect.cleandoc(cls.__doc__ or '')}\n"
 
 
 class MetaRule(Rule):
@@ -201,6 +201,7 @@ class UnusedSuppression(MetaRule):
 
     code = "DEV001"
     name = "unused-suppression"
+    severity = "warning"
     fix = "S"
 
 
@@ -216,6 +217,7 @@ class UnknownCode(MetaRule):
 
     code = "DEV002"
     name = "unknown-code"
+    severity = "warning"
 
 
 class WithheldFix(MetaRule):
@@ -232,6 +234,7 @@ class WithheldFix(MetaRule):
 
     code = "DEV003"
     name = "withheld-fix"
+    severity = "warning"
 
 
 META_RULES: tuple[type[Rule], ...] = (UnreadableFile, UnusedSuppression, UnknownCode, WithheldFix)
@@ -335,6 +338,8 @@ def _faults(rule: type[Rule]) -> Iterator[str]:
     for section in _SECTIONS if sys.flags.optimize < 2 else ():
         if f"\n    {section}\n" not in (rule.__doc__ or "") and f"\n{section}\n" not in (rule.__doc__ or ""):
             yield f"its docstring has no section '{section}'"
+    if rule.severity not in get_args(Severity):
+        yield f"severity {rule.severity!r} isn't one of {', '.join(get_args(Severity))}"
     if rule.fix not in _FIXES:
         yield f"fix {rule.fix!r} isn't one of {', '.join(_FIXES)}"
     if rule.event not in _EVENTS:

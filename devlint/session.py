@@ -8,8 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal
@@ -23,16 +22,13 @@ if TYPE_CHECKING:
     from devlint.batch import Plan
     from devlint.evidence import Evidence
     from devlint.files import Missing, Target
-    from devlint.findings import Confidence
-    from devlint.reports import FileResult, OutputFormat
+    from devlint.findings import Confidence, OutputFormat, Severity
+    from devlint.reports import FileResult
     from devlint.rule import Registry
     from devlint.settings import Settings
 
 # Exit codes.
 CLEAN, FOUND, FAILED, INTERRUPTED = 0, 1, 2, 130
-
-# A run that takes longer than this many seconds shows its progress on a terminal.
-_SILENT_FOR = 1.0
 
 
 class Failure(click.ClickException):
@@ -65,14 +61,17 @@ class Options:
     select: tuple[str, ...]
     ignore: tuple[str, ...]
     extend_select: tuple[str, ...]
-    output_format: OutputFormat
+    output_format: OutputFormat | None
     output_file: Path | None
     confidence: Confidence | None
+    fail_on: Severity | None
     exit_zero: bool
     statistics: bool
     jobs: int | None
-    config: Path | None
+    config: tuple[str, ...]
     isolated: bool
+    show_settings: bool
+    show_files: bool
     stdin_filename: str | None
     exclude: tuple[str, ...]
     force_exclude: bool
@@ -89,7 +88,7 @@ class Session:
 
     def __init__(self, options: Options) -> None:
         from devlint.patterns import is_valid
-        from devlint.settings import Selection, SettingsError, check_selectors, load_settings
+        from devlint.settings import Selection, SettingsError, check_selectors, load_settings, split_config
 
         self.options = options
         self.started = time.monotonic()
@@ -97,17 +96,35 @@ class Session:
         self.failed = False
         self._settings: dict[Path, Settings] = {}
         try:
-            for name in ("select", "ignore", "extend_select"):
+            select, ignore, extend_select = (
                 check_selectors(getattr(options, name), self.registry, f"--{name.replace('_', '-')}")
-            if options.config is not None:
-                load_settings(Path(), config=options.config, isolated=False, registry=self.registry)
+                for name in ("select", "ignore", "extend_select")
+            )
+            self.config, self.inline = split_config(options.config)
+            if options.config:
+                load_settings(
+                    Path(), config=self.config, isolated=options.isolated, registry=self.registry, inline=self.inline
+                )
         except SettingsError as error:
             raise Failure(str(error)) from None
         for pattern in options.exclude:
             if not is_valid((pattern,)):
                 raise Failure(f"--exclude: '{pattern}' is no path pattern; write it as in a .gitignore file")
         self.evidence = self._read_evidence()
-        self.overrides = Selection(options.select or None, options.ignore, options.extend_select)
+        self.overrides = Selection(select or None, ignore, extend_select)
+        here = self._settings_here()
+        self.output_format = options.output_format or here.output_format
+        self.fail_on = options.fail_on or here.fail_on
+
+    def _settings_here(self) -> Settings:
+        """The settings of the current folder, which hold for the run itself; the defaults where they can't be used."""
+        from devlint.settings import Settings, SettingsError
+
+        try:
+            return self.settings_for(Path.cwd())
+        except SettingsError:
+            # Whoever meets a file of theirs is told.
+            return Settings(Path.cwd())
 
     def _read_evidence(self) -> Evidence | None:
         if self.options.evidence is None:
@@ -135,7 +152,9 @@ class Session:
 
         if folder not in self._settings:
             options = self.options
-            found = load_settings(folder, config=options.config, isolated=options.isolated, registry=self.registry)
+            found = load_settings(
+                folder, config=self.config, isolated=options.isolated, registry=self.registry, inline=self.inline
+            )
             self._settings[folder] = dataclasses.replace(
                 found,
                 overrides=self.overrides,
@@ -163,17 +182,41 @@ class Session:
             return self.options.color == "always"
         return wants_color(stream)
 
-    def run_files(self) -> int:
+    def run(self) -> int:
+        """Does what the options ask for; returns the exit code."""
+        if self.options.show_settings:
+            return self._show_settings()
+        if self.options.show_files:
+            emit("".join(f"{printable(target.display)}\n" for target in self._targets()))
+            return FAILED if self.failed else CLEAN
+        return self._run_stdin() if "-" in self.options.paths else self._run_files()
+
+    def _show_settings(self) -> int:
+        from devlint.settings import SettingsError, layers_for
+        from devlint.settings.published import shown
+
+        options = self.options
+        path = Path(options.paths[0] if options.paths else ".")
+        try:
+            layers = layers_for(path, self.config, options.isolated, self.inline, self.registry)
+            settings = self.settings_for(path if path.is_dir() else path.parent)
+        except SettingsError as error:
+            raise Failure(str(error)) from None
+        emit(printable_lines(shown(path, layers, settings, self.registry)))
+        return CLEAN
+
+    def _run_files(self) -> int:
         """Lints the paths; returns the exit code."""
         from devlint.batch import run_all
+        from devlint.progress import progress
         from devlint.reports import counted
 
         targets = self._targets()
         if not targets and not self.failed:
             self.warn("warning", f"no Python files found under {', '.join(self.options.paths or ('.',))}")
         self.say(counted(len(targets), "file"))
-        with _progress(len(targets), enabled=is_terminal(sys.stderr) and not self.options.quiet) as progress:
-            results = list(run_all(targets, self.plan, self.registry, jobs=self.options.jobs, progress=progress))
+        with progress(len(targets), enabled=is_terminal(sys.stderr) and not self.options.quiet) as step:
+            results = list(run_all(targets, self.plan, self.registry, jobs=self.options.jobs, progress=step))
         self.say(f"took {time.monotonic() - self.started:.2f} s")
         return self._finish(results)
 
@@ -191,7 +234,7 @@ class Session:
                 self.warn("error", str(item))
         return sorted((item for item in found if not isinstance(item, Missing)), key=lambda target: target.display)
 
-    def run_stdin(self) -> int:
+    def _run_stdin(self) -> int:
         """Lints the standard input; with --fix the fixed text goes to the standard output, the report beside it."""
         from devlint.batch import Worker
         from devlint.files import FileError, TooLargeFileError, is_excluded, source_from_bytes
@@ -238,16 +281,29 @@ class Session:
         if self.evidence is not None:
             results, unexplained = self._beside_evidence(results, self.evidence)
         if options.diff:
-            changed = self._show_diff(results)
+            changed = self._show_diff(results, failed)
             return FAILED if failed else FOUND if changed and not options.exit_zero else CLEAN
-        if options.quiet and not findings and options.output_format != "json":
+        if options.quiet and not findings and self.output_format != "json":
             text = ""
         elif options.statistics:
-            text = _statistics(results, options.output_format)
+            from devlint.reports import statistics
+
+            text = statistics.render(results, self.output_format, unsafe_fixes=options.unsafe_fixes)
         else:
-            text = _render(results, options, failed) + (unexplained if options.output_format != "json" else "")
+            text = self._render(results, failed) + (unexplained if self.output_format != "json" else "")
         self._write(text, to_stderr=to_stderr)
-        return FAILED if failed else FOUND if findings and not options.exit_zero else CLEAN
+        fatal = [finding for finding in findings if self.fail_on == "warning" or finding.severity == "error"]
+        return FAILED if failed else FOUND if fatal and not options.exit_zero else CLEAN
+
+    def _render(self, results: Sequence[FileResult], failed: bool) -> str:
+        if self.output_format == "json":
+            from devlint.reports import json
+
+            return json.render(results)
+        from devlint.reports import concise, text
+
+        render = concise.render if self.output_format == "concise" else text.render
+        return render(results, unsafe_fixes=self.options.unsafe_fixes, quiet=self.options.quiet, failed=failed)
 
     def _beside_evidence(self, results: Sequence[FileResult], evidence: Evidence) -> tuple[Sequence[FileResult], str]:
         """The results in the order of what they were seen to cost, and what was seen without a finding."""
@@ -263,9 +319,9 @@ class Session:
         ordered += [replace(r, findings=(), source=None) for r in results if r.fixed or r.diff]
         return ordered, describe(left)
 
-    def _show_diff(self, results: Sequence[FileResult]) -> bool:
+    def _show_diff(self, results: Sequence[FileResult], failed: bool) -> bool:
         """Writes the diffs, and what went wrong on the standard error; returns whether there are any."""
-        from devlint.reports import counted
+        from devlint.reports import by_severity
 
         diff = "".join(result.diff for result in results)
         # Elsewhere it is for `patch`, which wants each byte as it is.
@@ -274,9 +330,10 @@ class Session:
         for finding in (finding for result in results for finding in result.findings):
             if finding.code == "DEV000":
                 self.warn("error", f"{finding.path}:{finding.span.line}: {finding.message}")
-        fixes = sum(result.fixed for result in results)
+        fixes = [finding for result in results for finding in result.fixed]
         if not self.options.quiet:
-            emit(f"Would fix {counted(fixes, 'error')}\n" if fixes else "No fixes to show\n", err=True)
+            said = f"Would fix {by_severity(fixes)}\n" if fixes else "" if failed else "No fixes to show\n"
+            emit(said, err=True)
         return any(result.diff for result in results)
 
     def _write(self, text: str, *, to_stderr: bool = False, styled: bool = True) -> None:
@@ -309,64 +366,3 @@ def wants_color(stream: IO[str] | None) -> bool:
     if os.environ.get("FORCE_COLOR"):
         return True
     return is_terminal(stream) and os.environ.get("TERM") != "dumb"
-
-
-def _render(results: Sequence[FileResult], options: Options, failed: bool) -> str:
-    if options.output_format == "json":
-        from devlint.reports import json
-
-        return json.render(results)
-    from devlint.reports import concise, text
-
-    render = concise.render if options.output_format == "concise" else text.render
-    return render(results, unsafe_fixes=options.unsafe_fixes, quiet=options.quiet, failed=failed)
-
-
-def _statistics(results: Sequence[FileResult], output_format: OutputFormat) -> str:
-    """How often each rule was broken, the most frequent first."""
-    rows: dict[tuple[str, str], list[int]] = {}
-    for finding in (finding for result in results for finding in result.findings):
-        row = rows.setdefault((finding.code, finding.name), [0, 0])
-        row[0] += 1
-        row[1] += finding.fix is not None
-    ordered = sorted(rows.items(), key=lambda item: (-item[1][0], item[0]))
-    if output_format == "json":
-        import json
-
-        counts = [{"code": c, "name": n, "count": total, "fixable": fix} for (c, n), (total, fix) in ordered]
-        return json.dumps(counts, indent=2) + "\n"
-    width = max((len(str(total)) for _, (total, _) in ordered), default=0)
-    return "".join(
-        f"{total:>{width}}  {code}  {'[*]' if fix else '   '} {name}\n" for (code, name), (total, fix) in ordered
-    )
-
-
-@contextmanager
-def _progress(total: int, *, enabled: bool) -> Iterator[Callable[[], None]]:
-    """Something to call after each file: it draws a bar on the standard error once the run has lasted a while."""
-    started = drawn = time.monotonic()
-    done = 0
-    bar: Any = None
-
-    def step() -> None:
-        nonlocal done, drawn, bar
-        done += 1
-        now = time.monotonic()
-        if not enabled or now - started < _SILENT_FOR or now - drawn < 0.1:
-            return
-        if bar is None:
-            from rich.console import Console
-            from rich.progress import Progress
-
-            # Without a refresh thread, which a forked process must not inherit.
-            bar = Progress(console=Console(stderr=True), auto_refresh=False, transient=True)
-            bar.add_task("devlint", total=total)
-            bar.start()
-        drawn = now
-        bar.update(0, completed=done, refresh=True)
-
-    try:
-        yield step
-    finally:
-        if bar is not None:
-            bar.stop()

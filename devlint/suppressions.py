@@ -24,6 +24,8 @@ _OUR_CODE = re.compile(r"DEV\d+")
 
 # Findings that no comment switches off: the file couldn't be linted, or a fix failed.
 _NOT_SUPPRESSED = frozenset({"DEV000", "DEV003"})
+# Codes that are switched off with others: what was one rule once.
+_WITH = {"DEV107": frozenset({"DEV105", "created-then-moved"})}
 # What is reported about markers themselves.
 _ABOUT_MARKERS = frozenset({"DEV001", "DEV002"})
 
@@ -48,11 +50,15 @@ class _Marker:
 
     def takes(self, finding: Finding, last_line: int) -> bool:
         """Whether it switches the finding off. `last_line`: where the statement of the finding ends."""
-        if self.codes is not None and finding.code not in self.codes and finding.name not in self.codes:
+        if self.codes is not None and not self._named(finding):
             return False
         return last_line in self.lines or (
             self.lines.start <= finding.span.end_line and finding.span.line <= self.lines.stop - 1
         )
+
+    def _named(self, finding: Finding) -> set[str]:
+        """The codes and names in it that stand for a finding."""
+        return {finding.code, finding.name, *_WITH.get(finding.code, ())}.intersection(self.codes or ())
 
 
 class Suppressions:
@@ -90,7 +96,7 @@ class Suppressions:
         last_line = self._statement_ends.get(finding.span.line, finding.span.end_line)
         takers = [marker for marker in self._markers if marker.takes(finding, last_line)]
         for marker in takers:
-            marker.used |= {finding.code, finding.name}
+            marker.used |= {finding.code, finding.name, *_WITH.get(finding.code, ())}
         return bool(takers)
 
 

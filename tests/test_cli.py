@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -151,6 +152,58 @@ def test_settings_and_the_command_line_over_them():
     assert done.stderr.endswith("pyproject.toml: unknown key 'slect'; did you mean 'select'?\n")
 
 
+def test_settings_can_be_shown():
+    write(
+        "pyproject.toml", '[tool.devlint]\nextend = "base.toml"\nignore = ["dev502"]\nseverity = { DEV5 = "error" }\n'
+    )
+    write("base.toml", 'exclude = ["gen"]\nignore = ["DEV501"]\n')
+    write("src/bad.py", BAD)
+    done = devlint("--show-settings", "src/bad.py", "--config", "hot-functions = ['go']", "--select", "dev5")
+    assert (done.returncode, done.stderr) == (0, "")
+    said = {line.split(" = ")[0]: line for line in done.stdout.splitlines()}
+    folder = Path.cwd()
+    assert said["exclude"] == f'exclude = ["gen"]  # {folder}/base.toml'
+    assert said["severity"] == f'severity = {{ "DEV5" = "error" }}  # {folder}/pyproject.toml'
+    assert said["hot-functions"] == 'hot-functions = ["go"]  # --config'
+    assert said["confidence"] == 'confidence = "likely"  # the default'
+    assert said["# on top: select"] == '# on top: select = ["DEV5"]  # the command line'
+    (codes,) = (line for line in said if "rules are on" in line)
+    assert "DEV503" in codes
+    assert "DEV101" not in codes
+    # It is TOML, and no file was linted.
+    assert tomllib.loads(done.stdout)["ignore"] == ["dev502"]
+    done = devlint("--show-files", "--exclude", "other.py")
+    assert (done.returncode, done.stdout) == (0, "src/bad.py\n")
+    assert devlint("--show-files", "gone.py").returncode == 2
+
+
+def test_settings_of_the_run_itself():
+    write("bad.py", BAD)
+    write("devlint.toml", 'output-format = "concise"\nfail-on = "error"\nseverity = { DEV101 = "warning" }\n')
+    done = devlint()
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[-1] == "Found 1 warning in 1 file (1 fixable with --fix)"
+    assert devlint("--fail-on", "warning").returncode == 1
+    assert devlint("--config", 'severity = { DEV1 = "error" }').returncode == 1
+    assert json.loads(devlint("--output-format", "json").stdout)[0]["severity"] == "warning"
+    assert devlint("--config", "unfixable = ['DEV101']", "--fix").returncode == 0
+    assert Path("bad.py").read_text() == BAD
+    assert "[*]" not in devlint("--config", "unfixable = ['DEV101']").stdout
+    assert found("--select", "dev101", "--isolated") == [("bad.py", "DEV101")]
+
+
+def test_nothing_passes_after_an_error():
+    write("clean.py", CLEAN)
+    for arguments in (["clean.py", "gone.py"], ["clean.py", "gone.py", "--output-format", "concise"]):
+        done = devlint(*arguments)
+        assert (done.returncode, done.stdout) == (2, "")
+    write("broken.py", BROKEN)
+    assert "passed" not in devlint().stdout
+    done = devlint("--diff")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "No fixes" not in done.stderr
+
+
 def test_exclude_counts_from_the_current_folder(project, monkeypatch):
     write("pyproject.toml", "[tool.devlint]\n")
     write("a/b/x.py", BAD)
@@ -269,9 +322,16 @@ def test_output_file_and_statistics():
     done = devlint("--output-file", "no/such/folder.txt")
     assert done.returncode == 2
     assert done.stderr == "error: --output-file no/such/folder.txt: can't be written: No such file or directory\n"
-    assert devlint("--statistics").stdout == "1  DEV101  [*] discarded-move\n"
+    assert devlint("--statistics").stdout == "1  DEV101  error    [*] discarded-move\n"
     (entry,) = json.loads(devlint("--statistics", "--output-format", "json").stdout)
-    assert entry == {"code": "DEV101", "name": "discarded-move", "count": 1, "fixable": 1}
+    assert entry == {
+        "code": "DEV101",
+        "name": "discarded-move",
+        "severity": "error",
+        "count": 1,
+        "fixable": 1,
+        "fixable_unsafely": 0,
+    }
 
 
 def test_quiet_and_verbose():
@@ -297,8 +357,10 @@ def test_color():
 
 def test_rules_and_pages():
     table = devlint("rules").stdout.splitlines()
-    assert table[0].split() == ["code", "name", "default", "fix", "what", "it", "finds"]
-    assert [line.split()[:3] for line in table if line.startswith("DEV101")] == [["DEV101", "discarded-move", "on"]]
+    assert table[0].split() == ["code", "name", "severity", "default", "fix", "what", "it", "finds"]
+    assert [line.split()[:4] for line in table if line.startswith("DEV101")] == [
+        ["DEV101", "discarded-move", "error", "on"]
+    ]
     page = devlint("rule", "DEV101").stdout
     assert page == devlint("rule", "discarded-move").stdout
     assert "## What it does" in page
@@ -438,7 +500,7 @@ def test_the_loops_that_run_a_finding_are_counted_and_ranked():
     ranked = devlint("deep.py", "--isolated").stdout.split("Costliest first:\n")[1].splitlines()
     assert [line.split("DEV")[0].split() for line in ranked[:4]] == [
         ["error", "1"],
-        ["each", "step,", "2", "loops", "deep", "2"],
-        ["each", "step", "2"],
-        ["other", "1"],
+        ["warning,", "each", "step,", "2", "loops", "deep", "2"],
+        ["warning,", "each", "step", "2"],
+        ["warning", "1"],
     ]

@@ -18,7 +18,8 @@ from devlint.evidence import EvidenceError, read_evidence
 from devlint.files import FileError, source_from_bytes
 from devlint.notebooks import read_notebook
 from devlint.rule import load_registry
-from devlint.settings import Selection, Settings, SettingsError, _table_of, load_settings
+from devlint.settings import Selection, Settings, SettingsError, load_settings
+from devlint.settings.loading import _table_of
 from devlint.suppressions import read_suppressions
 
 HERE = Path(__file__).parent

@@ -21,7 +21,7 @@ ANCHORED = {"match", "fullmatch"}
 
 # What the form tells of these isn't so.
 SOUND = {
-    "devlint.cli:_split_place": "reads an argument of the command line",
+    "devlint.commands.where:_split_place": "reads an argument of the command line",
     "devlint.notebooks._LEXEME": "a string that isn't closed matches too",
     "devlint.words._TOKEN": "reads expressions, not texts",
     "devlint.signatures.answers.silence._HOST_FUNCTIONS": "each of its loops reads to the end of a name, which is the end of the text",

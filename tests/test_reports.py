@@ -11,7 +11,7 @@ import pytest
 
 from devlint.files import Source, read_source
 from devlint.findings import Cost, Edit, Finding, Fix, Note, Seen, Span
-from devlint.reports import FileResult, concise, json, summary, text
+from devlint.reports import FileResult, concise, json, statistics, summary, text
 
 
 def finding(span: Span, *, path: str = "f.py", safety: str | None = "safe", **more: object) -> Finding:
@@ -107,7 +107,7 @@ def test_json():
     results = [FileResult("f.py", (costly, finding(Span(3, 1, 3, 2), safety=None)))]
     first, second = standard_json.loads(json.render(results))
     places = ["path", "line", "column", "end_line", "end_column"]
-    assert list(first) == ["code", "name", "message", *places, "confidence", "cost", "notes", "fix"]
+    assert list(first) == ["code", "name", "message", *places, "severity", "confidence", "cost", "notes", "fix"]
     assert first == {
         "code": "DEV101",
         "name": "discarded-move",
@@ -117,6 +117,7 @@ def test_json():
         "column": 3,
         "end_line": 2,
         "end_column": 4,
+        "severity": "error",
         "confidence": "certain",
         "cost": {"effect": "slow", "loops": 2},
         "notes": [{"message": "made here", "path": "g.py", "line": 1, "column": 5}],
@@ -160,7 +161,34 @@ def test_notebook_places(tmp_path):
 )  # fmt: skip
 def test_summary(safeties, fixed, unsafe_fixes, line):
     findings = tuple(finding(Span(1, 1, 1, 2), safety=safety) for safety in safeties)
-    assert summary([FileResult("f.py", findings, fixed=fixed)], unsafe_fixes=unsafe_fixes) == line
+    gone = (finding(Span(1, 1, 1, 2)),) * fixed
+    assert summary([FileResult("f.py", findings, fixed=gone)], unsafe_fixes=unsafe_fixes) == line
+
+
+def test_warnings_are_no_errors():
+    stall = dataclasses.replace(finding(Span(1, 1, 1, 2), safety=None), severity="warning", confidence="likely")
+    crash = finding(Span(2, 1, 2, 2), safety=None)
+    results = [FileResult("f.py", (stall, stall, crash), fixed=(stall,))]
+    assert summary(results, unsafe_fixes=False) == "Found 1 error and 3 warnings in 1 file (1 fixed, 3 remaining)"
+    assert summary([FileResult("f.py", (stall,))], unsafe_fixes=False) == "Found 1 warning in 1 file"
+    lines = click.unstyle(concise.render(results, unsafe_fixes=False)).splitlines()
+    assert [line.endswith(" (likely)") for line in lines] == [True, True, False, False]
+    assert statistics.render(results, "text", unsafe_fixes=False) == "3  DEV101  warning      discarded-move\n"
+
+
+def test_statistics_promise_only_what_fix_does():
+    results = [FileResult("f.py", tuple(finding(Span(1, 1, 1, 2), safety=s) for s in ("safe", "unsafe", None)))]
+    assert statistics.render(results, "text", unsafe_fixes=False) == "3  DEV101  error    [*] discarded-move\n"
+
+    def fixable(unsafe_fixes):
+        (row,) = standard_json.loads(statistics.render(results, "json", unsafe_fixes=unsafe_fixes))
+        return row["count"], row["fixable"], row["fixable_unsafely"]
+
+    assert fixable(False) == (3, 1, 1)
+    assert fixable(True) == (3, 2, 0)
+    unsafe = [FileResult("f.py", (finding(Span(1, 1, 1, 2), safety="unsafe"),))]
+    assert "[*]" not in statistics.render(unsafe, "text", unsafe_fixes=False)
+    assert "[*]" in statistics.render(unsafe, "text", unsafe_fixes=True)
 
 
 STALL = ("DEV501", "item-in-hot-loop")
@@ -171,7 +199,12 @@ WASTE = ("DEV105", "created-then-moved")
 def costing(*rows: tuple[tuple[str, str], Cost, int]) -> list[FileResult]:
     """Findings of a file, one below the other: so many of each rule and cost."""
     rules = [(rule, cost) for rule, cost, count in rows for _ in range(count)]
-    found = [Finding(*rule, "!", "f.py", Span(i, 1, i, 2), cost=cost) for i, (rule, cost) in enumerate(rules, 1)]
+    found = [
+        Finding(
+            *rule, "!", "f.py", Span(i, 1, i, 2), cost=cost, severity="error" if cost.effect == "error" else "warning"
+        )
+        for i, (rule, cost) in enumerate(rules, 1)
+    ]
     return [FileResult("f.py", tuple(found))]
 
 
@@ -180,19 +213,19 @@ def test_the_summary_ranks_errors_then_stalls_by_their_loops():
         (WASTE, Cost("slow"), 4),
         (STALL, Cost("slow", 1), 11),
         (STALL, Cost("slow", 2), 1),
-        (("DEV509", "unsynchronised-timing"), Cost("other"), 1),
+        (("DEV604", "legacy-cuda-type"), Cost("other"), 1),
         (CRASH, Cost("error"), 2),
     )
     report = click.unstyle(text.render(results, unsafe_fixes=False)).split("\n\n")
     assert report[-2] == (
         "Costliest first:\n"
-        "  error                     2  DEV201 cross-device-op        f.py:18:1 and 1 more\n"
-        "  each step, 2 loops deep   1  DEV501 item-in-hot-loop       f.py:16:1\n"
-        "  each step                11  DEV501 item-in-hot-loop       f.py:5:1 and 10 more\n"
-        "  other                     4  DEV105 created-then-moved     f.py:1:1 and 3 more\n"
-        "  other                     1  DEV509 unsynchronised-timing  f.py:17:1"
+        "  error                              2  DEV201 cross-device-op     f.py:18:1 and 1 more\n"
+        "  warning, each step, 2 loops deep   1  DEV501 item-in-hot-loop    f.py:16:1\n"
+        "  warning, each step                11  DEV501 item-in-hot-loop    f.py:5:1 and 10 more\n"
+        "  warning                            4  DEV105 created-then-moved  f.py:1:1 and 3 more\n"
+        "  warning                            1  DEV604 legacy-cuda-type    f.py:17:1"
     )
-    assert report[-1] == "Found 19 errors in 1 file\n"
+    assert report[-1] == "Found 2 errors and 17 warnings in 1 file\n"
     assert "Costliest" not in text.render(results, unsafe_fixes=False, quiet=True)
 
 
@@ -206,7 +239,7 @@ def test_few_findings_and_findings_of_one_kind_are_not_ranked():
 def test_the_ranking_stays_short():
     results = costing(*((STALL, Cost("slow", loops), 2) for loops in range(1, 13)))
     lines = click.unstyle(text.render(results, unsafe_fixes=False)).split("\n\n")[-2].splitlines()
-    assert lines[1].split()[:5] == ["each", "step,", "12", "loops", "deep"]
+    assert lines[1].split()[:6] == ["warning,", "each", "step,", "12", "loops", "deep"]
     assert lines[9:] == ["  ... and 8 more of 4 kinds"]
 
 

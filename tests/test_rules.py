@@ -24,6 +24,14 @@ def test_a_page_has_every_section_in_order(rule):
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+def test_what_waits_or_costs_is_a_warning(rule):
+    waits = rule.only_hot or (rule.effect is not None and rule.effect.syncs and rule.effect.counts != "early reading")
+    if waits:
+        assert rule.severity == "warning", 'what stalls or costs says `severity = "warning"`'
+    assert f"Severity: {rule.severity}." in rule.page()
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
 def test_each_rule_has_cases(rule):
     assert (ROOT / "tests" / "cases" / f"{rule.code.lower()}.md").is_file()
 

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import textwrap
+import tomllib
 from pathlib import Path
 
+import jsonschema
 import pytest
 
+from devlint import __version__
 from devlint.engine import Linter
 from devlint.files import read_source
 from devlint.rule import Registry, Rule, load_registry
-from devlint.settings import Selection, Settings, SettingsError, check_selectors, load_settings, nearest
+from devlint.settings import Selection, Settings, SettingsError, check_selectors, load_settings, nearest, split_config
+from devlint.settings.keys import KEYS
+from devlint.settings.loading import _table_of
+from devlint.settings.published import schema
 
 
 def _rule(code: str, name: str, default: bool = True) -> type[Rule]:
@@ -88,6 +96,8 @@ def write(file: Path, text: str) -> Path:
 
 
 def load(start: Path, config: Path | None = None, isolated: bool = False) -> Settings:
+    # Tests write a file anew.
+    _table_of.cache_clear()
     return load_settings(start, config=config, isolated=isolated, registry=REGISTRY)
 
 
@@ -251,3 +261,139 @@ def test_what_behaves_like_something_known_is_taken_for_it(tmp_path, name, alike
 
     assert codes() == []
     assert codes(behaves_like=((name, alike),)) == [code]
+
+
+def test_codes_in_any_case(tmp_path):
+    write(tmp_path / "devlint.toml", 'select = ["dev1", "Blocking-Copy"]\nignore = ["Dev102"]\nextend-select = []')
+    settings = load(tmp_path)
+    assert (settings.select, settings.ignore) == (("DEV1", "blocking-copy"), ("DEV102",))
+    assert check_selectors(["all", "dev101", "ITEM-IN-HOT-LOOP"], REGISTRY, "") == ("ALL", "DEV101", "item-in-hot-loop")
+
+
+def test_of_files_in_one_folder_the_hidden_one_holds(tmp_path):
+    for name in ("pyproject.toml", "devlint.toml", ".devlint.toml"):
+        table = "[tool.devlint]\n" if name == "pyproject.toml" else ""
+        write(tmp_path / name, f'{table}hot-functions = ["{name}"]')
+        assert load(tmp_path).hot_functions == (name,)
+
+
+def codes_of(settings: Settings) -> set[str]:
+    return {rule.code for rule in REGISTRY.rules() if settings.selects(rule, REGISTRY)}
+
+
+def test_extend_lays_a_file_over_another(tmp_path):
+    write(
+        tmp_path / "pyproject.toml",
+        '[tool.devlint]\nignore = ["DEV102"]\nextend-select = ["DEV507"]\nsrc = ["lib"]\nconfidence = "certain"\n'
+        'exclude = ["gen"]\nper-file-ignores = { "a/**" = ["DEV5"] }',
+    )
+    write(tmp_path / "base.toml", 'extend = "pyproject.toml"\nexclude = ["made"]')
+    write(tmp_path / "sub" / "devlint.toml", 'extend = "../base.toml"\nignore = ["DEV501"]\nconfidence = "likely"')
+    settings = load(tmp_path / "sub")
+    assert (settings.root, settings.origin) == (tmp_path / "sub", tmp_path / "sub" / "devlint.toml")
+    assert (settings.confidence, settings.exclude, settings.src) == ("likely", ("made",), (tmp_path / "lib",))
+    assert settings.per_file_ignores == (("a/**", ("DEV5",)),)
+    assert codes_of(settings) == {"DEV000", "DEV001", "DEV101", "DEV507"}
+    # `select` starts anew.
+    write(tmp_path / "anew" / "devlint.toml", 'extend = "../base.toml"\nselect = ["DEV102"]')
+    assert codes_of(load(tmp_path / "anew")) == {"DEV000", "DEV102"}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('extend = "gone.toml"', "extend: {0}/gone.toml: there is no such file"),
+        ('extend = "other/pyproject.toml"', "extend: {0}/other/pyproject.toml: has no [tool.devlint] table"),
+        ('extend = "devlint.toml"', "extend: {0}/devlint.toml extends this file in turn; leave one of them out"),
+        ("extend = 3", 'extend: must be the path of a file, such as extend = "..."'),
+        ('required-version = ">=99"', "required-version: this is devlint {1}, and the project asks for >=99; install that"),
+        ('required-version = "99.1"', "required-version: this is devlint {1}, and the project asks for 99.1; install that"),
+        ('required-version = "new"', "required-version: must be a version or a range such as \">=0.1,<0.3\", not 'new'"),
+        ('severity = { DEV5 = "warn" }', "severity.'DEV5': must be one of 'error', 'warning', not 'warn'; did you mean"),
+        ('severity = { DEV9 = "error" }', "severity: no rule is called 'DEV9'"),
+        ("severity = []", "severity: must be a table from a code to a word"),
+        ('fail-on = "info"', "fail-on: must be one of 'error', 'warning', not 'info'"),
+    ],
+)  # fmt: skip
+def test_what_is_amiss_with_the_files_themselves(tmp_path, text, message):
+    write(tmp_path / "other" / "pyproject.toml", "[project]\n")
+    origin = write(tmp_path / "devlint.toml", text)
+    with pytest.raises(SettingsError) as caught:
+        load(tmp_path)
+    assert str(caught.value).startswith(f"{origin}: {message.format(tmp_path, __version__)}")
+
+
+def test_the_required_version_is_looked_at_before_all_else(tmp_path):
+    write(tmp_path / "devlint.toml", 'of-a-later-version = 1\nrequired-version = ">=99"')
+    with pytest.raises(SettingsError, match="required-version"):
+        load(tmp_path)
+    write(tmp_path / "devlint.toml", f'required-version = "{__version__}"\nextend = "base.toml"')
+    write(tmp_path / "base.toml", f'required-version = ">={__version__}"')
+    assert load(tmp_path).origin == tmp_path / "devlint.toml"
+
+
+def test_severities(tmp_path):
+    write(tmp_path / "devlint.toml", 'severity = { DEV1 = "warning", discarded-move = "error", dev5 = "error" }')
+    settings = load(tmp_path)
+    said = {rule.code: settings.severity_of(rule) for rule in REGISTRY.rules()}
+    assert (said["DEV101"], said["DEV102"], said["DEV501"], said["DEV701"]) == ("error", "warning", "error", "error")
+
+
+@pytest.mark.parametrize(
+    ("choices", "fixed"),
+    [
+        ({}, {"DEV101", "DEV102", "DEV507"}),
+        ({"unfixable": ("DEV1",)}, {"DEV507"}),
+        ({"fixable": ("DEV5", "discarded-move")}, {"DEV101", "DEV507"}),
+        ({"fixable": ("DEV1",), "unfixable": ("DEV101",)}, {"DEV102"}),
+        ({"fixable": ("DEV1",), "unfixable": ("DEV1",)}, set()),
+    ],
+)
+def test_what_may_be_fixed(choices, fixed):
+    settings = Settings(Path("/p"), **choices)
+    assert {c for c in ("DEV101", "DEV102", "DEV507") if settings.fixes(REGISTRY.find(c))} == fixed
+
+
+def test_config_may_be_a_value(tmp_path):
+    write(tmp_path / "devlint.toml", 'select = ["DEV1"]\nsrc = ["lib"]')
+    file, inline = split_config([str(tmp_path / "devlint.toml"), "confidence = 'certain'", 'extend-select = ["DEV5"]'])
+    settings = load_settings(tmp_path, config=file, isolated=False, registry=REGISTRY, inline=inline)
+    assert (settings.confidence, settings.src) == ("certain", (tmp_path / "lib",))
+    assert codes_of(settings) == {"DEV000", "DEV101", "DEV102", "DEV501"}
+    for values, message in (
+        (["a.toml", "b.toml"], "--config: names 2 files"),
+        (["selct = []"], "--config: unknown key 'selct'; did you mean 'select'?"),
+        (["select = DEV1"], "--config 'select = DEV1': is neither a settings file nor a `key = value` of TOML"),
+        (["extend = 'a.toml'"], "--config 'extend = 'a.toml'': extend stands in a file"),
+    ):
+        with pytest.raises(SettingsError) as caught:
+            load_settings(tmp_path, config=None, isolated=True, registry=REGISTRY, inline=split_config(values)[1])
+        assert str(caught.value).startswith(message)
+
+
+def test_the_reference_and_the_schema_are_current():
+    tool = Path(__file__).parents[1] / "tools" / "generate_settings.py"
+    done = subprocess.run([sys.executable, tool, "--check"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("key", KEYS.values(), ids=lambda key: key.name)
+def test_the_schema_takes_what_settings_take(key, tmp_path):
+    values = [tomllib.loads(f"value = {text}")["value"] for text in (key.example, key.default) if text]
+    made = schema()
+    for value in values:
+        jsonschema.validate({key.name: value}, made)
+    write(tmp_path.parent / "devlint.toml", "")
+    write(tmp_path / "devlint.toml", f"{key.name} = {key.example}\n")
+    load_settings(tmp_path, config=None, isolated=False, registry=load_registry())
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({key.name: 3.5}, made)
+    with pytest.raises(SettingsError):
+        load_settings(tmp_path, config=None, isolated=True, registry=load_registry(), inline=(f"{key.name} = 3.5",))
+
+
+def test_the_schema_refuses_what_settings_refuse():
+    jsonschema.Draft7Validator.check_schema(schema())
+    for wrong in ({"selct": []}, {"confidence": "sure"}, {"severity": {"DEV5": "info"}}, {"max-file-size": "4"}):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(wrong, schema())

@@ -12,10 +12,10 @@ FIXES = {"S": "safe", "U": "unsafe", "S/U": "safe or unsafe", "-": ""}
 
 
 def table() -> str:
-    rows = ["| code | name | finds | fix |", "| --- | --- | --- | --- |"]
+    rows = ["| code | name | severity | finds | fix |", "| --- | --- | --- | --- | --- |"]
     for rule in load_registry().rules():
         name = rule.name if rule.default else f"{rule.name} (opt-in)"
-        rows.append(f"| {rule.code} | {name} | {rule.summary()} | {FIXES[rule.fix]} |")
+        rows.append(f"| {rule.code} | {name} | {rule.severity} | {rule.summary()} | {FIXES[rule.fix]} |")
     return "\n".join(rows)
 
 

@@ -33,6 +33,7 @@ from devlint.signatures.reading.reader import Reader
 
 if TYPE_CHECKING:
     from devlint.placement.classes import ClassModel
+    from devlint.signatures.reading.classes import ClassInfo
 
 # Callers are looked at this many deep before a function itself.
 MAX_CALLER_CHAIN = 4
@@ -344,6 +345,14 @@ class PlacementModel:
         """The function, method or constructor of the project that a call calls, going by names alone."""
         cls = next((p for p in self.ancestors(call) if isinstance(p, ast.ClassDef)), None)
         return callee(_reader(self._analysis.project, self._hints), self.source, cls, call)
+
+    def class_info(self, node: ast.ClassDef) -> ClassInfo:
+        """A class of this file, as the signatures know it."""
+        return _reader(self._analysis.project, self._hints).class_info(self.source, node)
+
+    def classes(self) -> list[ClassInfo]:
+        """The classes at the top level of this file, as the signatures know them."""
+        return [self.class_info(s) for s in self.source.tree.body if isinstance(s, ast.ClassDef)]
 
     def tensor_inputs(self, function: FunctionModel) -> frozenset[str]:
         """The parameters of a function, of whichever file, to which something is done that only tensors take."""

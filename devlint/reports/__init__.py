@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from devlint.escapes import printable
 from devlint.files import Source
-from devlint.findings import Finding
+from devlint.findings import Finding, Severity
 
-OutputFormat = Literal["text", "concise", "json"]
+# How each severity is shown.
+COLORS: Mapping[Severity, str] = {"error": "red", "warning": "yellow"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +23,8 @@ class FileResult:
     display: str
     findings: tuple[Finding, ...] = ()
     source: Source | None = None
-    # How many findings were fixed, or would be with --diff.
-    fixed: int = 0
+    # The findings that were fixed, or would be with --diff.
+    fixed: tuple[Finding, ...] = ()
     diff: str = ""
     # What else the user should know, a line each, that is no finding.
     warnings: tuple[str, ...] = ()
@@ -58,14 +58,20 @@ def counted(number: int, thing: str) -> str:
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
+def by_severity(findings: Sequence[Finding]) -> str:
+    """`2 errors and 1 warning`."""
+    numbers = [(sum(f.severity == severity for f in findings), severity) for severity in COLORS]
+    return " and ".join(counted(number, severity) for number, severity in numbers if number)
+
+
 def summary(results: Sequence[FileResult], *, unsafe_fixes: bool, failed: bool = False) -> str:
     """The closing line: how much was found, and what mends it; "" where nothing was, but not all was looked at."""
     findings = [finding for result in results for finding in result.findings]
-    fixed = sum(result.fixed for result in results)
+    fixed = [finding for result in results for finding in result.fixed]
     if not findings and not fixed:
         return "" if failed else "All checks passed!"
     files = len({result.display for result in results if result.findings or result.fixed})
-    found = f"Found {counted(len(findings) + fixed, 'error')} in {counted(files, 'file')}"
+    found = f"Found {by_severity([*findings, *fixed])} in {counted(files, 'file')}"
     safe = sum(1 for f in findings if f.fix and (unsafe_fixes or f.fix.safety == "safe"))
     unsafe = sum(1 for f in findings if f.fix) - safe
     parts = []
@@ -74,5 +80,5 @@ def summary(results: Sequence[FileResult], *, unsafe_fixes: bool, failed: bool =
     if unsafe:
         parts.append(f"{unsafe} {'more ' if safe else 'fixable '}with --unsafe-fixes")
     if fixed:
-        parts.insert(0, f"{fixed} fixed, {len(findings)} remaining")
+        parts.insert(0, f"{len(fixed)} fixed, {len(findings)} remaining")
     return found + (f" ({', '.join(parts)})" if parts else "")

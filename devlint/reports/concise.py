@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from devlint.escapes import printable
-from devlint.reports import FileResult, place_of, spell_place, summary
+from devlint.reports import COLORS, FileResult, place_of, spell_place, summary
 
 
 def render(results: Sequence[FileResult], *, unsafe_fixes: bool, quiet: bool = False, failed: bool = False) -> str:
@@ -19,7 +19,9 @@ def render(results: Sequence[FileResult], *, unsafe_fixes: bool, quiet: bool = F
             where = click.style(spell_place(finding.path, place), bold=True)
             fixable = finding.fix is not None and (unsafe_fixes or finding.fix.safety == "safe")
             lines.append(
-                f"{where}: {click.style(finding.code, fg='red', bold=True)} {'[*] ' * fixable}{printable(finding.message)}"
+                f"{where}: {click.style(finding.code, fg=COLORS[finding.severity], bold=True)} "
+                f"{'[*] ' * fixable}{printable(finding.message)}"
+                + " (likely)" * (finding.confidence == "likely")
                 + (f" ({finding.seen})" if finding.seen else "")
             )
     if not quiet and (closing := summary(results, unsafe_fixes=unsafe_fixes, failed=failed)):

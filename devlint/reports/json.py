@@ -33,6 +33,7 @@ def _finding(finding: Finding, source: Source | None) -> dict[str, Any]:
         "message": finding.message,
         "path": finding.path,
         **_span(finding.span, source),
+        "severity": finding.severity,
         "confidence": finding.confidence,
         "cost": {"effect": finding.cost.effect, "loops": finding.cost.loops},
         "notes": [_note(note, finding, source) for note in finding.notes],

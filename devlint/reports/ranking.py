@@ -1,4 +1,4 @@
-"""What a run's findings cost, in a few lines: errors first, then stalls by the loops that repeat them, then the rest."""
+"""What a run's findings cost, in a few lines: errors first, then warnings, those that the most loops repeat at the top."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _kind(finding: Finding) -> tuple[str, str, int]:
     """What is told in one line: findings of one rule that cost the same, or were seen to happen."""
     if finding.seen is not None:
         return finding.code, "seen", 0
-    return finding.code, finding.cost.effect, finding.cost.loops
+    return finding.code, finding.severity, finding.cost.loops
 
 
 def _rank(found: Sequence[tuple[Finding, str]]) -> tuple[tuple[int, ...], int, str]:
@@ -57,10 +57,10 @@ def _expected(found: Sequence[Finding]) -> str:
     seen = [f.seen for f in found if f.seen is not None]
     if seen:
         return str(Seen(sum(s.count for s in seen), sum(s.bytes for s in seen)))
-    cost = found[0].cost
-    if cost.effect == "slow" and cost.loops:
-        return "each step" if cost.loops == 1 else f"each step, {cost.loops} loops deep"
-    return "error" if cost.effect == "error" else "other"
+    severity, cost = found[0].severity, found[0].cost
+    if severity == "error" or not cost.loops:
+        return severity
+    return f"{severity}, each step" + (f", {cost.loops} loops deep" if cost.loops > 1 else "")
 
 
 def _where(places: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ import click
 from devlint.escapes import escaped, printable
 from devlint.files import FileError, Source, read_source
 from devlint.findings import Finding, Note, Span
-from devlint.reports import FileResult, place_of, spell_place, summary
+from devlint.reports import COLORS, FileResult, place_of, spell_place, summary
 from devlint.reports.ranking import ranking
 
 _TAB = 4
@@ -54,11 +54,12 @@ class _Sources:
 def _finding(finding: Finding, sources: _Sources, unsafe_fixes: bool) -> Iterator[str]:
     source = sources.get(finding.path) if finding.code != "DEV000" or finding.span != Span(1, 1, 1, 1) else None
     where = spell_place(finding.path, place_of(source, finding.span.line, finding.span.column))
-    code = click.style(finding.code, fg="red", bold=True)
+    color = COLORS[finding.severity]
+    code = click.style(finding.code, fg=color, bold=True)
     likely = " (likely)" if finding.confidence == "likely" else ""
     yield f"{click.style(where, bold=True)}: {code} [{finding.name}] {printable(finding.message)}{likely}"
     gutter = _gutter_width(finding, sources)
-    yield from _excerpt(source, finding.span, gutter, mark=click.style("^", fg="red", bold=True))
+    yield from _excerpt(source, finding.span, gutter, mark=click.style("^", fg=color, bold=True))
     for note in finding.notes:
         yield from _note(note, sources, gutter)
     if finding.seen is not None:

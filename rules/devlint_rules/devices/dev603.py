@@ -59,6 +59,7 @@ class HardCodedDevice(Rule):
 
     code = "DEV603"
     name = "hard-coded-device"
+    severity = "warning"
     trigger = r"\.\s*(?:cuda|xpu)\s*\(|[\"'](?:cuda|xpu|mps)(?::\d+)?[\"']"
     default = False
     # A wheel without CUDA, one without a driver to speak to, and one without a device differ in what they say.

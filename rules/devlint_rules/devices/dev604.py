@@ -70,6 +70,7 @@ class LegacyCudaType(Rule):
 
     code = "DEV604"
     name = "legacy-cuda-type"
+    severity = "warning"
     trigger = r"set_default_tensor_type|cuda\.(?:Float|Double|Half|BFloat16|Long|Int|Short|Char|Byte|Bool)Tensor"
     effect = Effect(warns="set_default_tensor_type() is deprecated")
     fix = "S"

@@ -86,6 +86,7 @@ class ItemInHotLoop(Rule):
 
     code = "DEV501"
     name = "item-in-hot-loop"
+    severity = "warning"
     trigger = r"\.\s*(?:item|tolist)\s*\(|\b(?:float|int)\s*\("
     only_hot = True
     effect = Effect(syncs=4, words="item")

@@ -80,6 +80,7 @@ class HostCopyInHotLoop(Rule):
 
     code = "DEV502"
     name = "host-copy-in-hot-loop"
+    severity = "warning"
     trigger = r"\.\s*(?:cpu|numpy|to)\s*\("
     only_hot = True
     effect = Effect(syncs=4, words="cpu")

@@ -79,6 +79,7 @@ class PrintInHotLoop(Rule):
 
     code = "DEV503"
     name = "print-in-hot-loop"
+    severity = "warning"
     trigger = (
         r"\b(?:print|str|repr|format|write)\s*\(|\b[fF][rR]?[\"']|\b[rR][fF][\"']|[\"']\s*%\s*[(\w]|\.\s*(?:set_\w+|info|warn\w*|error|critical|exception|add_\w+)\s*\("
         r"|\b(?:wandb(?:\.run)?|mlflow|\w*run)\.log(?:_metrics?)?\s*\("

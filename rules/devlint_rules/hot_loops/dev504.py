@@ -84,6 +84,7 @@ class BranchOnTensorInHotLoop(Rule):
 
     code = "DEV504"
     name = "branch-on-tensor-in-hot-loop"
+    severity = "warning"
     trigger = (
         r"\b(?:if|elif|while|assert|and|or|not|in)\b|\b(?:bool|any|all|min|max|sorted|equal|allclose|is_nonzero)\s*\("
         r"|\b(?:nonzero|argwhere|where|masked_select|unique|unique_consecutive|bincount|one_hot|repeat_interleave)\s*\("

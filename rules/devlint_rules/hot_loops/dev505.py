@@ -90,6 +90,7 @@ class GraphKeptAlive(Rule):
 
     code = "DEV505"
     name = "graph-kept-alive"
+    severity = "warning"
     trigger = r"\+=(?!\s*(?:[\d.]+|len\(.*|.*\.(?:item|detach)\(\).*|.*\bfloat\(.*)\s*(?:#|$|\n))|=\s*\w+\s*\+\s|\.\s*(?:append|update|add|push)\s*\("
     needs = (r"\bbackward\b|\bcriterion\b|[lL]oss",)
     only_hot = True

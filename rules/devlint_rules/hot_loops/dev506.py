@@ -80,6 +80,7 @@ class CacheFlushInHotLoop(Rule):
 
     code = "DEV506"
     name = "cache-flush-in-hot-loop"
+    severity = "warning"
     trigger = r"\b(?:empty_cache|synchronize|ipc_collect|collect)\s*\("
     alias = r"\b(?:empty_cache|synchronize|collect)\s+as\s+(\w+)"
     only_hot = True

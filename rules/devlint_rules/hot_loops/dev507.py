@@ -65,6 +65,7 @@ class BlockingCopy(Rule):
 
     code = "DEV507"
     name = "blocking-copy"
+    severity = "warning"
     trigger = r"\.\s*(?:cuda|to|xpu)\s*\("
     needs = (r"[lL]oader",)
     default = False

@@ -72,6 +72,7 @@ class HostTensorInHotLoop(Rule):
 
     code = "DEV508"
     name = "host-tensor-in-hot-loop"
+    severity = "warning"
     trigger = r"\.\s*(?:cuda|to|xpu|mps)\s*\(|\b(?:tensor|as_tensor|asarray)\s*\("
     needs = stalls.NEEDS
     only_hot = True

@@ -94,6 +94,7 @@ class MetricInHotLoop(Rule):
 
     code = "DEV510"
     name = "metric-in-hot-loop"
+    severity = "warning"
     trigger = r"\w\s*\("
     needs = (r"\b(?:torchmetrics|torcheval|ignite|monai)\b", *stalls.NEEDS)
     only_hot = True

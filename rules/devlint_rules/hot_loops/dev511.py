@@ -81,6 +81,7 @@ class HostMadeInHotCode(Rule):
     code = "DEV511"
     name = "host-made-in-hot-code"
     trigger = r"\b(?:tensor|as_tensor|asarray|scalar_tensor|new_tensor|from_numpy|to|cuda|npu|xpu|hpu|copy_)\s*\(|\w\[[^\]\n]{0,200}(?:\[|list|ids|ind)"
+    severity = "warning"
     default = False
     effect = Effect(syncs=4, words="tensor")
     seen_as = ("sync", "transfer")

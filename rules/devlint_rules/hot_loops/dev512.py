@@ -59,6 +59,7 @@ class UnpinnedAsyncCopy(Rule):
     code = "DEV512"
     name = "unpinned-async-copy"
     trigger = r"\bnon_blocking\b|\bcopy_\s*\("
+    severity = "warning"
     default = False
     seen_as = ("transfer",)
     senses = frozenset({"staged"})

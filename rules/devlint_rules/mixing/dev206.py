@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from devlint.lazy import cst, m
+from devlint.placement.devices import is_device_name
 from devlint.placement.values import HOST, Sort, Value
 from devlint.rule import Effect, Report, Rule
 from devlint_rules.mixing.apart import place_text
@@ -58,6 +60,15 @@ class GeneratorDevice(Rule):
         given = next((a.value for a in node.args if a.keyword is not None and a.keyword.value == "generator"), None)
         wanted = _wanted(node, facts) if given is not None else None
         generator = _generator(given, facts) if given is not None else None
+        if given is not None and generator is None and _is_moved_at_once(node, given, facts):
+            yield Report(
+                node,
+                f"`{facts.name_of(node.func)}` draws on the host, and its result is moved: a caller's `{facts.name_of(given)}` can't be "
+                "one of the accelerator",
+                "likely",
+                hint="draw where the generator is: `device=generator.device`",
+            )
+            return
         if given is None or wanted is None or generator is None or not _differ(generator, wanted):
             return
         yield Report(
@@ -81,6 +92,26 @@ _HOST_SAMPLERS = frozenset(
     }
 )
 _RANDOM = frozenset({"torch.rand", "torch.randn", "torch.randint", "torch.randperm", "torch.normal"})
+
+
+def _is_moved_at_once(node: cst.Call, given: cst.BaseExpression, facts: Facts) -> bool:
+    """Whether random numbers are made without a device, with a generator of a caller's choice, and moved elsewhere."""
+    call, generator, scope = facts.node(node), facts.node(given), facts.scope
+    if not isinstance(call, ast.Call) or not isinstance(generator, ast.Name) or scope is None:
+        return False
+    if facts.qualified(node.func) not in _RANDOM or any(k.arg in ("device", "out", None) for k in call.keywords):
+        return False
+    if generator.id not in {a.arg for a in scope.parameters} or f"{generator.id}.device" in scope.text:
+        return False
+    if any(isinstance(n, ast.Name) and n.id == generator.id and isinstance(n.ctx, ast.Store) for n in scope.nodes):
+        return False
+    move = next((p for p in facts.model.ancestors(call) if isinstance(p, ast.Call)), None)
+    if move is None or not isinstance(move.func, ast.Attribute) or move.func.value is not call or len(move.args) > 1:
+        return False
+    if move.func.attr == "cuda":
+        return True
+    device = next((a for a in [*move.args, *(k.value for k in move.keywords if k.arg == "device")]), None)
+    return move.func.attr == "to" and device is not None and is_device_name(device)
 
 
 def _wanted(node: cst.Call, facts: Facts) -> Value | None:

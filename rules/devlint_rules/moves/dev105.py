@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from devlint.findings import Edit, Safety, Span
 from devlint.lazy import cst, m
@@ -23,10 +23,10 @@ class CreatedThenMoved(Rule):
     """A tensor that is made on the host and moved at once, where `device=` makes it in its place.
 
     ## What it does
-    Flags `torch.zeros(n).to(device)`, `torch.randn(2, 3).cuda()` and their like: a move right on the call of a factory
-    that takes `device=`. Left alone are the factories that read the host's data and copy it anyway (`torch.tensor`,
-    `torch.as_tensor`, `torch.from_numpy`), pinned memory, a generator, and arguments that may be another tensor or a
-    dtype.
+    Flags `torch.zeros(n).to(device)`, `torch.randn(2, 3).cuda()` and their like, in what runs at each step: in `forward`, in
+    steps and in hot loops. It is a move on the call of a factory that takes `device=`, with no more between than a change of
+    shape or type. Left alone are factories that may share the host's data (`torch.as_tensor`, `torch.from_numpy`), pinned
+    memory, a generator, and arguments that may be something else than a device. What is made once is told by DEV107.
 
     ## Why is this bad
     The tensor is allocated and filled on the host, allocated again on the device, and copied over. The host waits for
@@ -36,16 +36,20 @@ class CreatedThenMoved(Rule):
     ```python
     import torch
 
-    device = torch.device("cuda")
-    mask = torch.ones(8, 8).to(device)
+    net = torch.nn.Linear(4, 4).to("cuda")
+    for step in range(3):
+        x = torch.ones(8, 4).to("cuda")
+        net(x).sum().backward()
     ```
 
     ## Use instead
     ```python
     import torch
 
-    device = torch.device("cuda")
-    mask = torch.ones(8, 8, device=device)
+    net = torch.nn.Linear(4, 4).to("cuda")
+    for step in range(3):
+        x = torch.ones(8, 4, device="cuda")
+        net(x).sum().backward()
     ```
 
     ## Fix safety
@@ -60,10 +64,14 @@ class CreatedThenMoved(Rule):
 
     code = "DEV105"
     name = "created-then-moved"
+    severity = "warning"
     trigger = r"\)\s*\.\s*(?:to|cuda|xpu|hpu|npu)\s*\("
-    effect = Effect(syncs=1, counts="transfer")
+    effect = Effect(syncs=3, counts="transfer")
     seen_as = ("transfer",)
     fix = "S/U"
+
+    # What runs at each step is told by this rule, the rest by DEV107.
+    of_each_step: ClassVar[bool] = True
 
     def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
         model.ensure(unit.scope)
@@ -75,18 +83,34 @@ class CreatedThenMoved(Rule):
     def judge(self, node: cst.Call, facts: Facts) -> Iterator[Report]:
         if _is_thrown_away(node, facts):
             return
-        made = cst.ensure_type(cst.ensure_type(node.func, cst.Attribute).value, cst.Call)
+        chain = factories.root_of(cst.ensure_type(cst.ensure_type(node.func, cst.Attribute).value, cst.Call))
+        if chain is None:
+            return
+        made, between = chain
         name = factories.factory(made, facts)
         move = factories.move(node, facts) if name is not None else None
-        if name is None or move is None:
+        if name is None or move is None or _runs_each_step(node, facts) is not self.of_each_step:
             return
+        at_random = name in factories.RANDOM or bool(between & factories.FILLING)
+        why = "where `device=` makes it there" if name in factories.OF_DATA else "where `device=` needs one allocation"
+        # Random numbers may be drawn on the host on purpose: the same ones on every machine.
+        likely = at_random or not factories.names_device(node, facts)
         yield Report(
             node,
-            f"`{facts.name_of(made)}` is made on the host and moved at once: two allocations and a copy, where `device=` needs one allocation",
-            # Random numbers may be drawn on the host on purpose: the same ones on every machine.
-            "likely" if name in factories.RANDOM else "certain",
-            change=_made_there(node, made, name, move, facts),
+            f"`{facts.name_of(made)}` is made on the host and moved at once: two allocations and a copy, {why}",
+            "likely" if likely else "certain",
+            change=_made_there(node, made, name, between, move, facts),
         )
+
+
+def _runs_each_step(node: cst.Call, facts: Facts) -> bool:
+    """Whether it is made at each step: in `forward`, in a step that a framework calls, or in a hot loop."""
+    scope = facts.scope
+    while scope is not None:
+        if scope.cls is not None and (scope.name == "forward" or facts.model.is_step_method(scope.node)):
+            return True
+        scope = scope.parent
+    return facts.hot_loop(node) is not None
 
 
 def _is_thrown_away(node: cst.Call, facts: Facts) -> bool:
@@ -94,13 +118,15 @@ def _is_thrown_away(node: cst.Call, facts: Facts) -> bool:
     return isinstance(facts.statement, ast.Expr) and facts.statement.value is facts.node(node)
 
 
-def _made_there(node: cst.Call, made: cst.Call, name: str, move: factories.Move, facts: Facts) -> Change | None:
+def _made_there(
+    node: cst.Call, made: cst.Call, name: str, between: frozenset[str], move: factories.Move, facts: Facts
+) -> Change | None:
     """The factory's call with `device=`, and with `dtype=` where the move changes the type too."""
     moving, making = facts.node(node), facts.node(made)
     assert isinstance(moving, ast.Call)
     assert isinstance(making, ast.Call)
     arguments = [f"device={factories.code_of(move.device)}"]
-    if move.rest and factories.takes_type(name, made, move, facts):
+    if move.rest and not between and factories.takes_type(name, made, move, facts):
         arguments.insert(0, f"dtype={factories.code_of(move.rest[0].value)}")
     if move.rest and len(arguments) == 1:
         edits = _without_device(moving, move, facts)
@@ -109,7 +135,8 @@ def _made_there(node: cst.Call, made: cst.Call, name: str, move: factories.Move,
         edits = (edit,) if edit is not None else None
     if edits is None:
         return None
-    safety: Safety = "safe" if factories.is_exact(name, made) else "unsafe"
+    same = factories.is_exact(name, made) and not between & (factories.FILLING | {"requires_grad_"})
+    safety: Safety = "safe" if same else "unsafe"
     return Change("make it on the device", safety, edits=(facts.with_argument(making, *arguments), *edits))
 
 

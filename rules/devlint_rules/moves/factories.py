@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,8 +16,7 @@ if TYPE_CHECKING:
     from devlint.facts import Facts
 
 # Each of these makes its result on the device itself: with `device="meta"` it dispatches one operation, and none on
-# the host. Left out: torch.tensor, as_tensor and asarray, which read Python's data on the host and copy it in either
-# spelling; from_numpy, frombuffer and the legacy constructors, which take no device; the sparse ones, which go by their
+# the host. Left out: as_tensor and asarray, which may share the data; from_numpy, frombuffer and the legacy constructors, which take no device; the sparse ones, which go by their
 # parts. The numbers are the same everywhere.
 EXACT = frozenset(
     {"torch.zeros", "torch.ones", "torch.full", "torch.empty", "torch.empty_strided", "torch.empty_permuted", "torch.eye",
@@ -29,7 +29,15 @@ ROUNDED = frozenset(
     {"torch.linspace", "torch.logspace", "torch.hann_window", "torch.hamming_window", "torch.bartlett_window",
      "torch.blackman_window", "torch.kaiser_window"}
 )  # fmt: skip
-ALL = EXACT | RANDOM | ROUNDED
+# It reads Python's data on the host in either spelling: `device=` saves an allocation and a call.
+OF_DATA = frozenset({"torch.tensor"})
+ALL = EXACT | RANDOM | ROUNDED | OF_DATA
+# Methods that may stand between a factory and a move and do the same on the device; those that fill at random.
+BETWEEN = frozenset(
+    {"view", "reshape", "unsqueeze", "squeeze", "flatten", "expand", "repeat", "t", "transpose", "permute", "contiguous",
+     "long", "float", "int", "half", "double", "bool", "byte", "bfloat16", "fill_", "zero_", "requires_grad_"}
+)  # fmt: skip
+FILLING = frozenset({"normal_", "uniform_", "bernoulli_", "random_", "exponential_"})
 # With one of these the tensor has to be where it is: pinned memory, a generator or a result of the host.
 ON_HOST = frozenset({"device", "pin_memory", "generator", "out", "layout"})
 
@@ -47,7 +55,18 @@ def moved_at_once(node: ast.AST) -> Iterator[ast.Call]:
     for call in walk(node):
         match call:
             case ast.Call(func=ast.Attribute(value=ast.Call() as made, attr=name)) if name in MOVES:
+                while isinstance(made.func, ast.Attribute) and isinstance(made.func.value, ast.Call):
+                    made = made.func.value
                 yield made
+
+
+def root_of(node: cst.Call) -> tuple[cst.Call, frozenset[str]] | None:
+    """The first call of a chain of methods, and the methods between; None where one of them isn't known to be the same anywhere."""
+    between: set[str] = set()
+    while isinstance(node.func, cst.Attribute) and isinstance(node.func.value, cst.Call):
+        between.add(node.func.attr.value)
+        node = node.func.value
+    return (node, frozenset(between)) if between <= BETWEEN | FILLING else None
 
 
 def factory(node: cst.BaseExpression, facts: Facts) -> str | None:
@@ -81,7 +100,7 @@ def is_exact(name: str, node: cst.Call) -> bool:
         return False
     wants_grad = any(a.keyword is not None and a.keyword.value == "requires_grad" for a in node.args)
     # A leaf when it is made in its place, and a copy of one when it is moved there.
-    return name in EXACT and not wants_grad
+    return name in EXACT | OF_DATA and not wants_grad
 
 
 def move(node: cst.Call, facts: Facts) -> Move | None:
@@ -101,7 +120,35 @@ def move(node: cst.Call, facts: Facts) -> Move | None:
         if given is None:
             return None if rest else Move(cst.SimpleString(f'"{MOVES[func.attr.value]}"'), ())
         return Move(given.value, ()) if not rest and _is_device(given.value, facts) else None
-    return Move(given.value, rest) if given is not None and _is_device(given.value, facts) else None
+    if given is None:
+        return None
+    if not rest and given.keyword is None and _is_tensor(given.value, facts):
+        # It says of what type the result is, too.
+        like = [cst.Attribute(given.value, cst.Name(name)) for name in ("device", "dtype")]
+        tight = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
+        return Move(like[0], (cst.Arg(like[1], keyword=cst.Name("dtype"), equal=tight),))
+    return Move(given.value, rest) if _is_device(given.value, facts) else None
+
+
+def names_device(node: cst.Call, facts: Facts) -> bool:
+    """Whether a move is told a device, rather than a tensor of which no more is known than that it is one."""
+    given = next((a.value for a in node.args if a.keyword is None or a.keyword.value == "device"), None)
+    return given is None or _is_device(given, facts) or all(v.is_tensor for _, v in facts.value(given).alternatives())
+
+
+def _is_tensor(node: cst.BaseExpression, facts: Facts) -> bool:
+    """Whether an argument is a tensor: known to be one, or an input of `forward` that isn't called a device or a type."""
+    found = facts.node(node)
+    if found is None:
+        return False
+    options = [v for _, v in facts.value(node).alternatives()]
+    if all(v.is_tensor for v in options):
+        return True
+    root = found.value if isinstance(found, ast.Subscript) else found
+    scope = facts.scope
+    if scope is None or scope.name != "forward" or not isinstance(root, ast.Name):
+        return False
+    return root.id in [a.arg for a in scope.parameters[1:]] and not re.search(r"dev|type|dtype", root.id)
 
 
 def _is_device(node: cst.BaseExpression, facts: Facts) -> bool:

@@ -1,0 +1,65 @@
+"""`devlint check`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, get_args
+
+import click
+
+from devlint.commands.options import HELP, list_option, need_folder, settings_options
+from devlint.findings import Confidence, OutputFormat, Severity
+from devlint.session import Options, Session
+from devlint.signals import ended_by_signals
+
+
+@click.command(context_settings=HELP)
+@click.argument("paths", nargs=-1, metavar="[PATH]...")
+@click.option("--fix", is_flag=True, help="Apply safe fixes.")
+@click.option("--unsafe-fixes", is_flag=True, help="Let --fix and --diff apply unsafe fixes too.")
+@click.option("--diff", is_flag=True, help="Show what --fix would change, and write nothing.")
+@click.option(
+    "--follow-links",
+    is_flag=True,
+    help="Let --fix write through links that lead out of the paths, and files with several names (hard links).",
+)
+@list_option("--select", "CODES", "Run these rules only: codes, prefixes such as DEV5, names, or ALL.")
+@list_option("--ignore", "CODES", "Leave these rules out.")
+@list_option("--extend-select", "CODES", "Run these rules as well.")
+@click.option(
+    "--output-format", type=click.Choice(get_args(OutputFormat)), help="The form of the report [default: text]."
+)
+@click.option("-o", "--output-file", type=click.Path(dir_okay=False, path_type=Path), help="Write the report there.")
+@click.option("--confidence", type=click.Choice(get_args(Confidence)), help="The least confidence that is reported.")
+@click.option("--preview", is_flag=True, help="Tell what is new and not yet judged on enough code as well.")
+@click.option(
+    "--fail-on", type=click.Choice(get_args(Severity)), help="The least severity that exits with 1 [default: warning]."
+)
+@click.option("--exit-zero", is_flag=True, help="Exit with 0 even if something was found.")
+@click.option("--statistics", is_flag=True, help="Show how often each rule was broken, not where.")
+@click.option("-j", "--jobs", type=click.IntRange(min=1), help="Processes to use [default: as many as pay].")
+@settings_options
+@click.option("--show-settings", is_flag=True, help="Show the settings for the first path, and lint nothing.")
+@click.option("--show-files", is_flag=True, help="Show which files would be linted, and lint nothing.")
+@click.option("--stdin-filename", metavar="PATH", help="The name of what `-` reads from the standard input.")
+@list_option("--exclude", "PATTERNS", "Leave out more files, by patterns as in .gitignore.")
+@click.option("--force-exclude", is_flag=True, help="Leave out excluded files even when they are named.")
+@click.option(
+    "--evidence",
+    type=click.Path(path_type=Path),
+    help="A report of `devlint run` or `pytest --devlint-report`: say what was seen to happen, the costliest first.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="Print findings and errors only.")
+@click.option("-v", "--verbose", is_flag=True, help="Say which settings and how many files were used.")
+@click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True)
+def check(**options: Any) -> None:
+    """Lint files and folders, the current folder if none is given; `-` is the standard input.
+
+    Exits with 0 if nothing was found, 1 if findings remain, 2 if the call was wrong or a file could not be read or
+    parsed.
+    """
+    need_folder()
+    with ended_by_signals():
+        run = Session(Options(**options))
+        code = run.run()
+    click.get_current_context().exit(code)

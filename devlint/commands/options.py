@@ -1,0 +1,53 @@
+"""What the options of several commands have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from devlint.session import Failure
+
+HELP = {"help_option_names": ["-h", "--help"]}
+
+_Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def listed(_ctx: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    """`--select A,B --select C` as A, B, C."""
+    return tuple(part.strip() for value in values for part in value.split(",") if part.strip())
+
+
+def list_option(name: str, metavar: str, text: str) -> _Decorator:
+    """An option that takes several values, with commas between or by being given again."""
+    return click.option(name, multiple=True, callback=listed, metavar=metavar, help=text)
+
+
+def settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that say where settings come from."""
+    isolated = click.option("--isolated", is_flag=True, help="Read no settings file.")
+    config = click.option(
+        "--config",
+        multiple=True,
+        metavar="FILE|KEY=VALUE",
+        help="Take the settings from this TOML file; or lay this over them, say 'select = [\"DEV1\"]' (may be repeated).",
+    )
+    return config(isolated(command))
+
+
+def need_folder() -> None:
+    """Says so where the current folder is gone: no path could be told from it."""
+    try:
+        Path.cwd()
+    except OSError as error:
+        raise Failure(f"the current folder can't be used: {error.strerror or error}; change to another") from None
+
+
+def need_torch(what: str) -> None:
+    """Says so where PyTorch isn't installed."""
+    from importlib.util import find_spec
+
+    if find_spec("torch") is None:
+        raise Failure(f"`devlint {what}` needs PyTorch, which isn't installed here: pip install 'devlint[runtime]'")

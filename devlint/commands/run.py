@@ -1,0 +1,33 @@
+"""`devlint run`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from devlint.commands.options import HELP, need_torch
+from devlint.session import Failure
+
+
+@click.command(context_settings={**HELP, "ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option("-m", "--module", is_flag=True, help="Run a module, as `python -m` does.")
+@click.option("--virtual-cuda", type=click.IntRange(min=0), default=0, metavar="N", help="Run with N virtual GPUs.")
+@click.option("--report", type=click.Path(dir_okay=False, path_type=Path), help="Write what was seen there, as JSON.")
+@click.argument("program", metavar="SCRIPT|MODULE")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def run(module: bool, virtual_cuda: int, report: Path | None, program: str, arguments: tuple[str, ...]) -> None:
+    """Run a program and say where it mixed devices, waited for one, or copied between them.
+
+    The exit code is the program's own. Needs PyTorch: `pip install devlint[runtime]`.
+    """
+    need_torch("run")
+    from devlint.runtime import run_program
+
+    try:
+        code = run_program([program, *arguments], module=module, virtual_cuda=virtual_cuda, report=report)
+    except (FileNotFoundError, ValueError) as error:
+        raise Failure(str(error).removeprefix("devlint run: ")) from None
+    except OSError as error:
+        raise Failure(f"--report {report}: can't be written: {error.strerror or error}") from None
+    click.get_current_context().exit(code)

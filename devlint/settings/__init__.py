@@ -1,0 +1,23 @@
+"""What the user wants: `[tool.devlint]` of pyproject.toml or devlint.toml, with the command line laid over it.
+
+`keys.py` is the table of all keys; `shapes.py` says how their values are read; `loading.py` finds the files;
+`model.py` holds the outcome; `selection.py` chooses rules; `published.py` makes the reference and the JSON schema.
+"""
+
+from devlint.settings.loading import FILE_NAMES, layers_for, load_settings, settings_of, split_config
+from devlint.settings.model import Settings
+from devlint.settings.selection import ALWAYS_REPORTED, Selection, SettingsError, check_selectors, nearest
+
+__all__ = [
+    "ALWAYS_REPORTED",
+    "FILE_NAMES",
+    "Selection",
+    "Settings",
+    "SettingsError",
+    "check_selectors",
+    "layers_for",
+    "load_settings",
+    "nearest",
+    "settings_of",
+    "split_config",
+]

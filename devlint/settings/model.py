@@ -1,0 +1,107 @@
+"""The settings of the files under one root."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from devlint.disk import MAX_BYTES
+from devlint.findings import Confidence, OutputFormat, Severity
+from devlint.hints import Hints
+from devlint.patterns import verdict
+from devlint.portable import Portable
+from devlint.settings.selection import NO_CHOICE, Selection, specificity
+
+if TYPE_CHECKING:
+    from devlint.rule import Registry, Rule
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All settings of the files under one root. Paths are absolute."""
+
+    root: Path
+    # The file that they stand in; None for the defaults.
+    origin: Path | None = None
+    # What the files that this one extends choose, the farthest first.
+    inherited: tuple[Selection, ...] = ()
+    select: tuple[str, ...] | None = None
+    ignore: tuple[str, ...] = ()
+    extend_select: tuple[str, ...] = ()
+    per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    severity: tuple[tuple[str, Severity], ...] = ()
+    # The least severity that makes a run fail.
+    fail_on: Severity = "warning"
+    fixable: tuple[str, ...] | None = None
+    unfixable: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    # Folders that absolute imports start from.
+    src: tuple[Path, ...] = ()
+    # The least confidence that is reported.
+    confidence: Confidence = "likely"
+    output_format: OutputFormat = "text"
+    # fnmatch patterns, added to the built-in hints: names of loaders, and of functions that run once per batch.
+    loader_names: tuple[str, ...] = ()
+    hot_functions: tuple[str, ...] = ()
+    # (qualified name, the known name of what it behaves like)
+    behaves_like: tuple[tuple[str, str], ...] = ()
+    # The oldest release of torch that the code is meant for, as (major, minor); None where it isn't said.
+    torch_version: tuple[int, int] | None = None
+    # (the text of a comment, the codes that it switches off on its line)
+    extra_suppressions: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    # What code that is meant for any accelerator may say of CUDA all the same.
+    portable: Portable = field(default_factory=Portable)
+    # Whether what is new and not yet judged on enough code is told as well.
+    preview: bool = False
+    # Larger files are passed over, in bytes.
+    max_file_size: int = MAX_BYTES
+    # What the command line selects on top of the above.
+    overrides: Selection = NO_CHOICE
+
+    def selects(self, rule: type[Rule], registry: Registry) -> bool:
+        """Whether `rule` of `registry` runs, on files that no per-file ignore speaks of."""
+        chosen = rule.default
+        for layer in (*self.inherited, Selection(self.select, self.ignore, self.extend_select), self.overrides):
+            chosen = layer.decide(rule, registry, chosen)
+        return chosen
+
+    def codes_for(self, path: Path, registry: Registry) -> frozenset[str]:
+        """The codes that are reported for the file at `path`."""
+        codes = _selected(self, registry)
+        for pattern, selectors in self.per_file_ignores:
+            if verdict((pattern,), self.root, path):
+                codes -= {rule.code for rule in registry.rules() if specificity(selectors, rule) >= 0}
+        return codes
+
+    def severity_of(self, rule: type[Rule]) -> Severity:
+        """The rule's own severity, or what the most specific selector of `severity` says."""
+        said = max(self.severity, key=lambda item: specificity((item[0],), rule), default=None)
+        return said[1] if said is not None and specificity((said[0],), rule) >= 0 else rule.severity
+
+    def fixes(self, rule: type[Rule]) -> bool:
+        """Whether findings of `rule` may be fixed: `fixable` speaks of it, and more specifically than `unfixable`."""
+        allowed = 0 if self.fixable is None else specificity(self.fixable, rule)
+        denied = specificity(self.unfixable, rule)
+        return allowed > denied
+
+    @property
+    def previews(self) -> bool:
+        """Whether findings in preview are told: they are asked for, or all rules are."""
+        layers = (*self.inherited, Selection(self.select, self.ignore, self.extend_select), self.overrides)
+        return self.preview or any("ALL" in (*(layer.select or ()), *layer.extend_select) for layer in layers)
+
+    @property
+    def hints(self) -> Hints:
+        """What they add to the model's knowledge."""
+        return Hints(self.loader_names, self.hot_functions, dict(self.behaves_like))
+
+    def excludes(self, path: str | Path, *, folder: bool = False) -> bool:
+        """Whether the `exclude` patterns speak of `path` itself (not of a folder above it)."""
+        return bool(verdict(self.exclude, self.root, path, folder=folder))
+
+
+@lru_cache(maxsize=64)
+def _selected(settings: Settings, registry: Registry) -> frozenset[str]:
+    return frozenset(rule.code for rule in registry.rules() if settings.selects(rule, registry))
