@@ -13,7 +13,7 @@ from devlint.placement.sources import FunctionModel
 from devlint.placement.values import Step
 from devlint.signatures.answers.hot import Hot, HotCode
 from devlint.signatures.answers.waits import Stall, stalls
-from devlint.signatures.state.waits import RACE
+from devlint.signatures.state.waits import COPY, RACE, READ
 
 if TYPE_CHECKING:
     from devlint.placement.loops import HotLoop
@@ -52,11 +52,37 @@ def stalls_of(model: PlacementModel, patterns: tuple[str, ...] = ()) -> list[Hot
         if stall.sense == RACE:
             found.append(_told(stall, "", (), 0))
         elif (role := hot.of(stall.function)) is not None:
-            if not guards.is_cold(stall.node):
+            if not guards.is_cold(stall.node) and not _is_handed_out(model, stall, role):
                 found.append(_told(stall, _often(model, stall, role), tuple(_way(role)), 1 + _loops(model, stall)))
         elif (loop := model.hot_loop(stall.node)) is not None:
             found.append(_told(stall, "at each step", (_loop(loop), *loop.path), model.loops_to(stall.node)))
     return found
+
+
+# Functions that answer a request: what they return is what somebody on the host asked for.
+_ANSWERING = re.compile(
+    r"__call__|_?(?:async_)?(?:generate|decode|sample|predict|infer|inference|detect|transcribe|synthesi[sz]e|translate|embed|extract|process|postprocess|post_process)\w*"
+)
+
+
+def _is_handed_out(model: PlacementModel, stall: Stall, hot: Hot) -> bool:
+    """Whether a copy to the host is what a request gets for an answer: made at its end, and returned."""
+    function = stall.function
+    if stall.sense not in (COPY, READ) or hot.calls or not _ANSWERING.fullmatch(function.name):
+        return False
+    names: set[str] = set()
+    for parent in model.ancestors(stall.node):
+        match parent:
+            case ast.Return() | ast.Yield():
+                return True
+            case ast.For() | ast.While() | ast.AsyncFor():
+                return False
+            case ast.Assign(targets=[ast.Name(id=name)]):
+                names.add(name)
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                break
+    returned = [n.value for n in function.nodes if isinstance(n, ast.Return) and n.value is not None]
+    return any(isinstance(n, ast.Name) and n.id in names for value in returned for n in ast.walk(value))
 
 
 def _told(stall: Stall, often: str, hot: tuple[Step, ...], loops: int) -> HotStall:

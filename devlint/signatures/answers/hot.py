@@ -110,9 +110,12 @@ class HotCode:
         self._is_cold = is_cold
         self._functions = list(all_functions(source))
         self._methods: dict[str, list[FunctionModel]] = {}
+        self._nested: dict[FunctionModel, dict[str, FunctionModel]] = {}
         for function in self._functions:
             if function.cls is not None:
                 self._methods.setdefault(function.name, []).append(function)
+            if function.parent is not None:
+                self._nested.setdefault(function.parent, {})[function.name] = function
         self._found = self._search()
 
     def of(self, function: FunctionModel | None) -> Hot | None:
@@ -183,7 +186,8 @@ class HotCode:
 
     def _called_by(self, function: FunctionModel) -> Iterator[tuple[FunctionModel, ast.expr]]:
         """The functions of this file that a function calls, or hands to something that will."""
-        nested = {f.name: f for f in self._functions if f.parent is function}
+        nested = self._nested.get(function.parent, {}) if function.parent is not None else {}
+        nested = nested | self._nested.get(function, {})
         info = self._class_of(function)
         for node in function.nodes:
             if isinstance(node, ast.Call):
@@ -209,10 +213,6 @@ class HotCode:
             case ast.Name(id=name):
                 if name in nested:
                     return nested[name]
-                if function.parent is not None:
-                    for other in self._functions:
-                        if other.parent is function.parent and other.name == name:
-                            return other
                 return self._top_level(name) if is_call or name not in function.local_names else None
             case ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name) if info is not None:
                 method = info.method(name)

@@ -6,7 +6,8 @@ import ast
 import re
 from dataclasses import dataclass
 
-from devlint.placement.sources import FunctionModel, SourceModule, assigned_in
+from devlint.placement.devices import is_device_name
+from devlint.placement.sources import FunctionModel, SourceModule
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.frame import Frame
 from devlint.signatures.state.objects import KEPT
@@ -190,7 +191,7 @@ def _is_reduced(frame: Frame, node: ast.expr, back: int = 2) -> bool:
                 return _is_reduced(frame, owner, back)
             return name in _REDUCTIONS and not _says_array(frame, owner)
         case ast.Name(id=name) if back and frame.function is not None:
-            given = assigned_in(frame.function.node).get(name, ())
+            given = frame.function.assigned.get(name, ())
             return bool(given) and all(_is_reduced(frame, v, back - 1) for v in given)
     return False
 
@@ -204,7 +205,7 @@ def _says_array(frame: Frame, node: ast.expr, back: int = 2) -> bool:
     while isinstance(root, (ast.Attribute, ast.Subscript, ast.Call)):
         root = root.func if isinstance(root, ast.Call) else root.value
     if isinstance(root, ast.Name) and back and frame.function is not None:
-        given = assigned_in(frame.function.node).get(root.id, ())
+        given = frame.function.assigned.get(root.id, ())
         return any(_says_array(frame, v, back - 1) for v in given if v is not node)
     return False
 
@@ -219,7 +220,7 @@ def _looks_like_tensor(frame: Frame, node: ast.expr, back: int = 2) -> bool:
     ):
         return True
     if isinstance(node, ast.Name) and back and frame.function is not None:
-        given = assigned_in(frame.function.node).get(node.id, ())
+        given = frame.function.assigned.get(node.id, ())
         return any(_looks_like_tensor(frame, v, back - 1) for v in given)
     return False
 
@@ -300,7 +301,7 @@ def _is_mask(frame: Frame, node: ast.expr, back: int = 0) -> bool:
         case ast.Name(id=name) | ast.Attribute(attr=name) if _MASK_NAME.fullmatch(name):
             return True
         case ast.Name(id=name) if frame.function is not None and back < 3:
-            given = assigned_in(frame.function.node).get(name, ())
+            given = frame.function.assigned.get(name, ())
             return bool(given) and all(_is_mask(frame, value, back + 1) for value in given)
     return False
 
@@ -308,7 +309,7 @@ def _is_mask(frame: Frame, node: ast.expr, back: int = 0) -> bool:
 def _made(reader: Reader, frame: Frame, wait: Wait) -> tuple[Value, bool] | None:
     """What is uploaded comes from the host, and where it goes is an accelerator."""
     target = wait.target
-    if target is None or not any(_may_be_off_host(o) for _, o in target.options()):
+    if target is None or not any(_may_be_off_host(wait, o) for _, o in target.options()):
         return None
     if wait.name == "index":
         return (target, False) if any(o.kind is TENSOR for _, o in target.options()) else None
@@ -331,9 +332,15 @@ def _made(reader: Reader, frame: Frame, wait: Wait) -> tuple[Value, bool] | None
     return None
 
 
-def _may_be_off_host(option: Value) -> bool:
+def _may_be_off_host(wait: Wait, option: Value) -> bool:
     """Whether a device, or where a tensor is, may well be an accelerator."""
-    return option.place.off_host or option.place.is_open or (option.kind == "device" and option.place != HOST)
+    if option.place.off_host or option.place.is_open:
+        return True
+    if option.kind != "device" or option.place == HOST or not isinstance(wait.node, ast.Call):
+        return False
+    # Nobody knows which device; but it is called one.
+    given = [*wait.node.args[:1], *(k.value for k in wait.node.keywords if k.arg in ("device", "other"))]
+    return any(is_device_name(node) for node in given)
 
 
 def _is_made_here(frame: Frame, value: Value) -> bool:
@@ -355,7 +362,7 @@ def _is_pinned(frame: Frame, node: ast.expr, back: int = 2) -> bool:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         return _is_pinned(frame, node.func.value, back)
     if isinstance(node, ast.Name) and back and frame.function is not None:
-        return any(_is_pinned(frame, v, back - 1) for v in assigned_in(frame.function.node).get(node.id, ()))
+        return any(_is_pinned(frame, v, back - 1) for v in frame.function.assigned.get(node.id, ()))
     return False
 
 
