@@ -62,7 +62,7 @@ _COLD = re.compile(
     r"__init__|__new__|__post_init__|__setstate__|__getstate__|__repr__|__str__|__del__|__reduce__|extra_repr"
     r"|_*(?:load|save|export|dump|read|write|parse|plot|show|visuali[sz]e|print|log|debug|profile|benchmark|register|download|to_onnx|onnx|warm_?up|capture|dummy|test|refit|broadcast_params?|add_argument\w*|get_args|main|cleanup|close|destroy|shutdown|restore|resume)(?:_\w+)?"
     r"|\w*(?:state_dict|checkpoint|ckpt|warmup|warm_up|dummy_run|profile_run|capture_model|capture_graph|post_init|pretrained|load_weights?|weight_loader|_debug|_repr|onnx)\w*"
-    r"|_?init_?weights?|_*reset_parameters|process_weights\w*|post_load\w*|create_weights|worker_init\w*|_?get_dummy\w*|\w*_for_export"
+    r"|_?init_?weights?|_*reset_parameters|process_weights\w*|post_load\w*|create_weights|worker_init\w*|_?get_dummy\w*|naive_\w+|ref_\w+|\w+_(?:naive|ref|reference)|\w*_for_export"
 )  # fmt: skip
 # Functions that are hot only where something hot calls them.
 _NOT_BY_ITSELF = re.compile(
@@ -76,7 +76,7 @@ _COLD_CLASSES = re.compile(
     r"(?i).*(?:Dataset|Collat\w*|Tokenizer|TestCase|Tests?|Reader|Loader|Config|DataModule|Checkpoint\w*|Exporter|Converter|Profiler|Processor|ImageProcessor|FeatureExtractor)"
 )
 _COLD_FILES = re.compile(
-    r"(?:^|/)(?:tests?|testing|datasets?|preprocess\w*|benchmarks?|export|docs?|tools|scripts|configs?|checkpoint\w*|conversion|convert\w*)/|(?:^|/)(?:test_|conftest|setup\.|benchmark|convert_|export_|preprocess)[^/]*$|(?:_test|_tests|_benchmark|_bench)\.py$"
+    r"(?:^|/)(?:tests?|testing|datasets?|preprocess\w*|benchmarks?|export|docs?|tools|scripts|configs?|checkpoint\w*|conversion|convert\w*)/|(?:^|/)(?:test_|conftest|setup\.|benchmark|convert_|export_|preprocess|naive|reference)[^/]*$|(?:_test|_tests|_benchmark|_bench)\.py$"
 )
 # Names that so many things have that a call of one says nothing of who is called.
 _COMMON = frozenset(
@@ -263,10 +263,7 @@ def is_cold_function(function: FunctionModel) -> bool:
             return True
         if scope.cls is not None and _COLD_CLASSES.fullmatch(scope.cls.name):
             return True
-        if any(
-            d.rsplit(".", 1)[-1] in ("lru_cache", "cache", "cached_property", "functools.cache")
-            for d in scope.decorators
-        ):
+        if any("cache" in d.rsplit(".", 1)[-1] for d in scope.decorators):
             return True
         scope = scope.parent
     return False

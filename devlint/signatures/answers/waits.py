@@ -92,6 +92,13 @@ _HOST_NAME = re.compile(
 _HOST_PARTS = ("numpy", "np.", ".cpu", "_cpu", "cpu_", "_np", ".shape", ".size(", "_list", "host", "config", "json")
 
 
+# Methods of tensors that ask for nothing on the device, or have asked already.
+_HOST_ANSWERS = frozenset(
+    {"numpy", "cpu", "tolist", "item", "size", "numel", "dim", "stride", "nelement", "element_size", "data_ptr", "ndimension",
+     "storage_offset", "get_device", "is_contiguous", "is_floating_point", "is_complex", "type", "get", "keys", "index"}
+)  # fmt: skip
+
+
 def says_host(node: ast.expr) -> bool:
     """Whether an expression is called what people call what the host has."""
     match node:
@@ -102,7 +109,7 @@ def says_host(node: ast.expr) -> bool:
         case ast.Subscript(value=inner) | ast.Starred(value=inner):
             return says_host(inner)
         case ast.Call(func=ast.Attribute(value=inner, attr=name)):
-            return name in ("numpy", "cpu", "tolist", "item", "size", "numel", "dim") or says_host(inner)
+            return name in _HOST_ANSWERS or says_host(inner)
         case ast.Call(func=ast.Name(id=name)):
             return name in ("len", "list", "int", "float", "str") or _HOST_NAME.fullmatch(name) is not None
         case ast.BinOp(left=left, right=right):
@@ -255,7 +262,7 @@ def _decide(reader: Reader, frame: Frame, wait: Wait) -> tuple[Value, bool] | No
     told = on_accelerator(frame, wait.asked, wait.value, surely_tensor=_answers(frame, wait.asked))
     if told is None:
         return None
-    if isinstance(wait.asked, (ast.Name, ast.Attribute)) and told[0].kind is not TENSOR:
+    if told[0].kind is not TENSOR and not _answers(frame, wait.asked):
         return None
     return told
 
@@ -271,7 +278,8 @@ def _size(reader: Reader, frame: Frame, wait: Wait) -> tuple[Value, bool] | None
             if told is not None:
                 return told
         return None
-    return on_accelerator(frame, wait.asked, wait.value, surely_tensor=True)
+    # What is repeated may be told by a number.
+    return on_accelerator(frame, wait.asked, wait.value, surely_tensor=wait.name != "repeat_interleave")
 
 
 _MASK_NAME = re.compile(r"\w*masks?|(?:.*_)?(?:valid|finite|is_nan)")
