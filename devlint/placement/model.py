@@ -28,6 +28,7 @@ from devlint.placement.units import Unit, all_functions, units_at
 from devlint.placement.values import UNKNOWN, Happening, Kind, Step, Value
 from devlint.placement.waiting import HotStall, stalls_of
 from devlint.signatures.answers.callees import Callee, callee
+from devlint.signatures.answers.drops import Drop, drops
 from devlint.signatures.answers.shown import described
 from devlint.signatures.reading.reader import Reader
 
@@ -195,6 +196,11 @@ class PlacementModel:
     def stalls(self) -> list[HotStall]:
         """Where the host waits in code that is hot by its role, or by a loop around it."""
         return [s for s in stalls_of(self, self._hints.hot_functions) if not self.is_for_the_host(s.node)]
+
+    @cached_property
+    def drops(self) -> dict[ast.Call, Drop]:
+        """The moves of tensors that stand as statements of their own, so that nothing comes of them."""
+        return drops(self.reader, self.source)
 
     @cached_property
     def mixings(self) -> dict[ast.expr | ast.AugAssign, Mixing]:
