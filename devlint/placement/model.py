@@ -52,6 +52,7 @@ class PlacementModel:
         self.source = source
         # Whether the callers in other files are asked as well; theirs aren't.
         self._looks_around = looks_around
+        self.allow_sync = hints.allow_sync
         self.loader_names = (*ecosystem.LOADER_NAMES, *hints.loader_names)
         self._analysis = Analysis(source, project, hints)
         self._record: dict[ast.expr, Value] = {}

@@ -142,6 +142,14 @@ _ALL = (
         "Functions, and methods with their class, that run once per batch; `*` is anything.",
     ),
     Key(
+        "allow-sync",
+        Strings(),
+        "[]",
+        '["mypkg.debug.gpu_sync_allowed"]',
+        "Contexts and decorators of the project's own in which waiting for the accelerator is meant, as in "
+        "`devlint.runtime.sync_allowed`.",
+    ),
+    Key(
         "preview",
         Flag(),
         "false",

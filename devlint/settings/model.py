@@ -45,6 +45,8 @@ class Settings:
     # fnmatch patterns, added to the built-in hints: names of loaders, and of functions that run once per batch.
     loader_names: tuple[str, ...] = ()
     hot_functions: tuple[str, ...] = ()
+    # Contexts and decorators of the project's own in which waiting is meant.
+    allow_sync: tuple[str, ...] = ()
     # (qualified name, the known name of what it behaves like)
     behaves_like: tuple[tuple[str, str], ...] = ()
     # The oldest release of torch that the code is meant for, as (major, minor); None where it isn't said.
@@ -95,7 +97,7 @@ class Settings:
     @property
     def hints(self) -> Hints:
         """What they add to the model's knowledge."""
-        return Hints(self.loader_names, self.hot_functions, dict(self.behaves_like))
+        return Hints(self.loader_names, self.hot_functions, self.allow_sync, dict(self.behaves_like))
 
     def excludes(self, path: str | Path, *, folder: bool = False) -> bool:
         """Whether the `exclude` patterns speak of `path` itself (not of a folder above it)."""
