@@ -12,7 +12,7 @@ from devlint.placement.cold import ColdCode
 from devlint.placement.sources import FunctionModel
 from devlint.placement.values import Step
 from devlint.signatures.answers.hot import Hot, HotCode
-from devlint.signatures.answers.waits import Stall, stalls
+from devlint.signatures.answers.waits import Stall, in_words, stalls
 from devlint.signatures.state.waits import COPY, RACE, READ
 
 if TYPE_CHECKING:
@@ -52,11 +52,19 @@ def stalls_of(model: PlacementModel, patterns: tuple[str, ...] = ()) -> list[Hot
         if stall.sense == RACE:
             found.append(_told(stall, "", (), 0))
         elif (role := hot.of(stall.function)) is not None:
+            if stall.supposed and not _speaks_of_devices(model, role.root):
+                continue
             if not guards.is_cold(stall.node) and not _is_handed_out(model, stall, role):
                 found.append(_told(stall, _often(model, stall, role), tuple(_way(role)), 1 + _loops(model, stall)))
         elif (loop := model.hot_loop(stall.node)) is not None:
             found.append(_told(stall, "at each step", (_loop(loop), *loop.path), model.loops_to(stall.node)))
     return found
+
+
+def _speaks_of_devices(model: PlacementModel, root: FunctionModel) -> bool:
+    """Whether the function that makes code hot is a module's, or speaks of devices."""
+    cls = model.reader.class_info(model.source, root.cls) if root.cls is not None else None
+    return (cls is not None and cls.is_module) or in_words(root)
 
 
 # Functions that answer a request: what they return is what somebody on the host asked for.
@@ -167,8 +175,11 @@ def _is_apart(parent: ast.AST, child: ast.AST) -> bool:
             return True
         case ast.If(test=test, body=body, orelse=orelse):
             if child in body:
-                return _is_miss(test) or _is_training(test) is False
+                return _is_miss(test) or _is_training(test) is False or _is_empty(test)
             return child in orelse and _is_training(test) is True
+        case ast.FunctionDef(body=body) | ast.AsyncFunctionDef(body=body):
+            before = body[: next((at for at, statement in enumerate(body) if statement is child), 0)]
+            return any(_returns_if_done(statement) for statement in before)
         case ast.IfExp(test=test):
             return child is parent.body and _is_miss(test)
         case ast.Assert(msg=msg):
@@ -187,6 +198,22 @@ def _is_miss(test: ast.expr) -> bool:
             return attr.startswith("_") or "cache" in attr
         case ast.UnaryOp(op=ast.Not()) | ast.Call() | ast.Compare(ops=[ast.Is() | ast.NotEq()]):
             return _APART.search(ast.unparse(test)) is not None
+    return False
+
+
+def _is_empty(test: ast.expr) -> bool:
+    """`x.numel() == 0`, `len(xs) == 0`, `x.shape[0] == 0`: hardly ever."""
+    match test:
+        case ast.Compare(left=left, ops=[ast.Eq()], comparators=[ast.Constant(value=0)]):
+            return re.search(r"numel\(|len\(|shape\[|size\(", ast.unparse(left)) is not None
+    return False
+
+
+def _returns_if_done(statement: ast.stmt) -> bool:
+    """`if self.inited: return`: what follows runs once."""
+    match statement:
+        case ast.If(test=ast.Name(id=name) | ast.Attribute(attr=name), body=[ast.Return(), *_], orelse=[]):
+            return re.search(r"(?i)init|done|ready|built|loaded|computed|cached|set_up", name) is not None
     return False
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from devlint.placement.devices import is_device_name
 from devlint.placement.sources import FunctionModel, SourceModule
+from devlint.signatures.answers.silence import speaks_of_devices
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.frame import Frame
 from devlint.signatures.state.objects import KEPT
@@ -43,6 +44,8 @@ class Stall:
     certain: bool
     # Of a copy that races: where it is read.
     use: ast.expr | None = None
+    # Nothing in the function itself says that what is waited for may be on an accelerator.
+    supposed: bool = False
 
     @property
     def trail(self) -> tuple[Step, ...]:
@@ -77,10 +80,21 @@ def _judged(reader: Reader, frame: Frame, wait: Wait) -> Stall | None:
         return None
     value, certain = told
     certain = certain and not wait.supposed and not value.likely
+    supposed = value.kind is UNKNOWN and not _is_known_tensor(frame, value) and not _speaks_of_devices(frame)
     use = _read_before_waiting(frame.function.node, wait.node) if wait.sense == RACE else None
     if wait.sense == RACE and use is None:
         return None
-    return Stall(wait.sense, wait.node, wait.name, wait.asked, value, frame.function, certain, use)
+    return Stall(
+        wait.sense,
+        wait.node,
+        wait.name,
+        wait.asked,
+        value,
+        frame.function,
+        certain,
+        use,
+        supposed and wait.sense != FLUSH,
+    )
 
 
 # -- where something is ------------------------------------------------------------------------------------------------
@@ -156,9 +170,20 @@ def _is_off_host(frame: Frame, node: ast.expr, option: Value, surely_tensor: boo
         if KEPT in option.tags:
             return None
         return False if place.is_open or _is_computed(frame, node) or surely_tensor else None
-    if option.kind is UNKNOWN and (surely_tensor or _is_known_tensor(frame, option)):
-        return False
-    return None
+    return False if option.kind is UNKNOWN and (surely_tensor or _is_known_tensor(frame, option)) else None
+
+
+def _speaks_of_devices(frame: Frame) -> bool:
+    """Whether the code around treats tensors as if they may be on an accelerator: a module does by itself."""
+    cls = frame.reader.class_around(frame)
+    return (cls is not None and cls.is_module) or (frame.function is not None and in_words(frame.function))
+
+
+def in_words(function: FunctionModel) -> bool:
+    """Whether a function, or the one around it, speaks of devices."""
+    while function.parent is not None:
+        function = function.parent
+    return speaks_of_devices(function.text)
 
 
 def _is_known_tensor(frame: Frame, option: Value) -> bool:
@@ -233,6 +258,9 @@ def _looks_like_tensor(frame: Frame, node: ast.expr, back: int = 2) -> bool:
 
 
 def _copy(reader: Reader, frame: Frame, wait: Wait) -> tuple[Value, bool] | None:
+    if wait.name == "numpy" and not any(o.place.off_host for _, o in leaves(wait.value, frame.atoms)):
+        # An accelerator's tensor has no `.numpy()`: it is on the host.
+        return None
     return on_accelerator(frame, wait.asked, wait.value, surely_tensor=wait.name == "cpu")
 
 
