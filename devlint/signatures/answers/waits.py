@@ -183,7 +183,7 @@ def in_words(function: FunctionModel) -> bool:
     """Whether a function, or the one around it, speaks of devices."""
     while function.parent is not None:
         function = function.parent
-    return speaks_of_devices(function.text)
+    return speaks_of_devices(function)
 
 
 def _is_known_tensor(frame: Frame, option: Value) -> bool:
