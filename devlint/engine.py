@@ -95,7 +95,10 @@ class Linter:
         triggered = {rule: names for rule, names in triggered.items() if not rule.hears_only()}
         if triggered or hearing:
             self.project().forget_if_full()
-            inspection = _Inspection(self, source, path, _parse(source), triggered, spelt, hearing)
+            portable = any(rule.for_any_accelerator for rule in rules)
+            inspection = _Inspection(
+                self, source, path, _parse(source), triggered, spelt, hearing=hearing, portable=portable
+            )
             yield from inspection.findings()
             inspection.close()
 
@@ -159,7 +162,9 @@ class _Inspection:
         tree: ast.Module,
         rules: dict[type[Rule], frozenset[str]],
         spelt: dict[str, str],
-        hearing: Iterable[type[Rule]] = (),
+        *,
+        hearing: Iterable[type[Rule]],
+        portable: bool,
     ) -> None:
         from devlint.placement.model import build
         from devlint.textmap import TextMap
@@ -174,6 +179,8 @@ class _Inspection:
         self._hearing = list(hearing)
         # Names that the settings explain, and what they stand for.
         self._spelt = spelt
+        # Whether the code is meant for any accelerator.
+        self._portable = portable
         self._text: TextMap = TextMap(source.text)
         self._model: PlacementModel = build(path, source.text, tree, linter.project(), linter.settings.hints)
         self._pieces: dict[Unit, Piece | None] = {}
@@ -241,7 +248,9 @@ class _Inspection:
                 piece = self._piece(unit)
                 node = piece.node_at(stall.node, self._text) if piece is not None else None
                 if piece is not None and node is not None:
-                    facts = Facts(self._model, piece, self._text, self._display, self._settings)
+                    facts = Facts(
+                        self._model, piece, self._text, self._display, self._settings, portable=self._portable
+                    )
                     for report in judge.judge_stall(node, stall, facts):
                         yield replace(self._finding(judge, report, piece, facts), cost=Cost(rule.costs(), stall.loops))
                     break
@@ -284,7 +293,7 @@ class _Inspection:
         matches = m.findall(piece.module, rule.shape())
         if matches:
             self._model.ensure(unit.scope)
-        facts = Facts(self._model, piece, self._text, self._display, self._settings)
+        facts = Facts(self._model, piece, self._text, self._display, self._settings, portable=self._portable)
         for node in matches:
             for report in rule.judge(node, facts):
                 yield self._finding(rule, report, piece, facts)
