@@ -91,8 +91,8 @@ class CacheFlushInHotLoop(Rule):
     senses = frozenset({"flush"})
 
     def judge_stall(self, node: cst.CSTNode, stall: HotStall, facts: Facts) -> Iterator[Report]:
-        name = stall.name.rsplit(".", 1)[-1] if stall.name.startswith("torch.") else "synchronize"
-        name = "collect" if stall.name == "gc.collect" else name
+        last = stall.name.rsplit(".", 1)[-1]
+        name = last if last in ("empty_cache", "ipc_collect", "collect") else "synchronize"
         if name != "empty_cache" and any(_reads_clock(n) for n in own_nodes(stall.function.node)):
             return
         text = by_role.shown(facts.code_of(stall.node))
