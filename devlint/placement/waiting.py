@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from devlint.placement.cold import ColdCode
-from devlint.placement.sources import FunctionModel
+from devlint.placement.sources import FunctionModel, last_name
 from devlint.placement.values import Step
 from devlint.signatures.answers.hot import Hot, HotCode
 from devlint.signatures.answers.waits import Stall, in_words, stalls
-from devlint.signatures.state.waits import COPY, RACE, READ
+from devlint.signatures.state.waits import COPY, DECIDE, RACE, READ
 
 if TYPE_CHECKING:
     from devlint.placement.loops import HotLoop
@@ -69,14 +69,34 @@ def _speaks_of_devices(model: PlacementModel, root: FunctionModel) -> bool:
 
 # Functions that answer a request: what they return is what somebody on the host asked for.
 _ANSWERING = re.compile(
-    r"__call__|_?(?:async_)?(?:generate|decode|sample|predict|infer|inference|detect|transcribe|synthesi[sz]e|translate|embed|extract|process|postprocess|post_process)\w*"
+    r"__call__|generat|decode|sample|predict|infer|detect|transcribe|synthesi[sz]e|translate|extract|postprocess|post_process"
 )
+
+
+def _ends_loop(model: PlacementModel, stall: Stall) -> bool:
+    """Whether what is asked ends the loop that makes an answer: whoever generates has to know when it is through."""
+    child: ast.AST = stall.node
+    for parent in model.ancestors(stall.node):
+        if isinstance(parent, ast.If):
+            return child is parent.test and isinstance(parent.body[-1], ast.Break)
+        if isinstance(parent, ast.stmt):
+            return False
+        child = parent
+    return False
 
 
 def _is_handed_out(model: PlacementModel, stall: Stall, hot: Hot) -> bool:
     """Whether a copy to the host is what a request gets for an answer: made at its end, and returned."""
     function = stall.function
-    if stall.sense not in (COPY, READ) or hot.calls or not _ANSWERING.fullmatch(function.name):
+    call = next((p for p in model.ancestors(stall.node) if isinstance(p, ast.Call)), None)
+    if call is not None and last_name(call.func) == "pack_padded_sequence":
+        # PyTorch wants the lengths there.
+        return True
+    if stall.sense not in (COPY, READ, DECIDE) or not _ANSWERING.search(function.name):
+        return False
+    if _ends_loop(model, stall):
+        return True
+    if hot.calls or stall.sense == DECIDE:
         return False
     names: set[str] = set()
     for parent in model.ancestors(stall.node):
@@ -175,7 +195,13 @@ def _is_apart(parent: ast.AST, child: ast.AST) -> bool:
             return True
         case ast.If(test=test, body=body, orelse=orelse):
             if child in body:
-                return _is_miss(test) or _is_training(test) is False or _is_empty(test)
+                return (
+                    _is_miss(test)
+                    or _is_training(test) is False
+                    or _is_empty(test)
+                    or all(_says(statement) for statement in body)
+                    or _fills_missing(test, body)
+                )
             return child in orelse and _is_training(test) is True
         case ast.FunctionDef(body=body) | ast.AsyncFunctionDef(body=body):
             before = body[: next((at for at, statement in enumerate(body) if statement is child), 0)]
@@ -198,6 +224,27 @@ def _is_miss(test: ast.expr) -> bool:
             return attr.startswith("_") or "cache" in attr
         case ast.UnaryOp(op=ast.Not()) | ast.Call() | ast.Compare(ops=[ast.Is() | ast.NotEq()]):
             return _APART.search(ast.unparse(test)) is not None
+    return False
+
+
+def _says(statement: ast.stmt) -> bool:
+    """`print(...)`, `warnings.warn(...)`, `logger.info(...)`: a message for what hardly happens."""
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name))):
+            return name in ("print", "warn", "warning", "info", "error", "debug", "warning_once")
+    return False
+
+
+def _fills_missing(test: ast.expr, body: list[ast.stmt]) -> bool:
+    """`if key not in table: ...; table[key] = ...`"""
+    match test:
+        case ast.Compare(ops=[ast.NotIn()], comparators=[table]):
+            name = ast.unparse(table).removesuffix(".keys()")
+            return any(
+                isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store) and ast.unparse(n.value) == name
+                for statement in body
+                for n in ast.walk(statement)
+            )
     return False
 
 

@@ -236,6 +236,9 @@ def _says_array(frame: Frame, node: ast.expr, back: int = 2) -> bool:
     root = node
     while isinstance(root, (ast.Attribute, ast.Subscript, ast.Call)):
         root = root.func if isinstance(root, ast.Call) else root.value
+    text = frame.function.text if frame.function is not None else ""
+    if isinstance(root, ast.Name) and re.search(rf"isinstance\(\s*{root.id}\s*,[^)]{{0,60}}ndarray", text):
+        return True
     if isinstance(root, ast.Name) and back and frame.function is not None:
         given = frame.function.assigned.get(root.id, ())
         return any(_says_array(frame, v, back - 1) for v in given if v is not node)
