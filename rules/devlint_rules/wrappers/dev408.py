@@ -126,8 +126,14 @@ def _with_nccl(call: ast.Call, facts: Facts) -> bool:
     return bool(re.search(r"default\s*=\s*[\"']nccl[\"']", facts.text.text)) and "gloo" not in facts.text.text
 
 
+_LOCAL_RANKS = ("local_rank", "args.local_rank", "gpu", "args.gpu")
+
+
 def _selected(call: ast.Call, facts: Facts) -> Change | None:
-    name = next((n for n in ("local_rank", "args.local_rank", "gpu", "args.gpu") if facts.model.is_bound_before(n.split(".")[0], call) and n in facts.text.text), "")  # fmt: skip
+    names = [n for n in _LOCAL_RANKS if facts.model.is_bound_before(n.split(".")[0], call)]
+    # Of options, those that the file has.
+    text = facts.text.text
+    name = next((n for n in names if not n.startswith("args.") or n in text or f"--{n[5:]}" in text), "")
     given = next((k.value for k in call.keywords if k.arg == "rank"), None)
     if not name and isinstance(given, ast.Name):
         # As `torch.multiprocessing.spawn` numbers its processes, on one machine or several.
