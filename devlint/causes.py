@@ -20,8 +20,8 @@ from devlint.textmap import TextMap
 WAITS = frozenset({"DEV501", "DEV502", "DEV503", "DEV504"})
 # On one expression, the first speaks for the second: its remedy is the greater one.
 SPEAKS_FOR = {"DEV508": frozenset({"DEV105"})}
-# Rules that tell where a tensor stays behind, and those that tell where such a tensor meets others.
-LEFT_BEHIND = frozenset({"DEV103"})
+# Rules that tell where a tensor stays behind or is made in the wrong place, and those that tell where it meets others.
+LEFT_BEHIND = frozenset({"DEV103", "DEV203"})
 MEETINGS = frozenset({"DEV201", "DEV202", "DEV203", "DEV205"})
 # Methods and functions that give the value of a tensor, or the tensor without its graph.
 _READS = frozenset({"item", "tolist", "cpu", "numpy", "detach", "float", "int", "bool", "print", "str"})
@@ -47,11 +47,19 @@ def _at_meetings(findings: list[Finding], _text: str) -> list[Finding]:
     told: dict[Finding, list[Finding]] = defaultdict(list)
     for finding in findings:
         if finding.code in MEETINGS:
-            cause = next((c for c in causes if any(_stands_at(note, finding) for note in c.notes)), None)
+            cause = next((c for c in causes if c is not finding and _is_caused_by(finding, c)), None)
             if cause is not None:
                 told[cause].append(finding)
     gone = {id(f) for others in told.values() for f in others}
     return [_noting(f, told[f]) if f in told else f for f in findings if id(f) not in gone]
+
+
+def _is_caused_by(finding: Finding, cause: Finding) -> bool:
+    """Whether a meeting is the one that a cause tells of, or of the tensor that a cause tells of."""
+    if finding.code == "DEV203":
+        return cause.code != "DEV203" and any(_stands_at(note, finding) for note in cause.notes)
+    made = [n for n in finding.notes if "created on cpu" in n.message] if cause.code == "DEV203" else []
+    return any(_stands_at(note, finding) for note in cause.notes) or any(_stands_at(n, cause) for n in made)
 
 
 def _stands_at(note: Note, finding: Finding) -> bool:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from devlint.placement.sources import FunctionModel
     from devlint.placement.units import Unit
     from devlint.settings import Settings
+    from devlint.signatures.answers.drops import Drop
+    from devlint.signatures.values.values import Step as SignatureStep
     from devlint.textmap import TextMap
 
 
@@ -167,6 +169,11 @@ class Facts:
         found = self._piece.ast_of(node)
         return self.model.missing.get(found) if isinstance(found, ast.Attribute) else None
 
+    def drop(self, node: cst.CSTNode) -> Drop | None:
+        """What the model says of a tensor's move that stands as a statement of its own."""
+        found = self._piece.ast_of(node)
+        return self.model.drops.get(found) if isinstance(found, ast.Call) else None
+
     def mixing(self, node: cst.CSTNode) -> Mixing | None:
         """What the model says of an operation whose operands are at different places."""
         found = self._piece.statement_of(node) if isinstance(node, cst.AugAssign) else self._piece.ast_of(node)
@@ -177,7 +184,7 @@ class Facts:
         found = self._piece.ast_of(node)
         return self.model.unplaced.get(found) if isinstance(found, ast.Call) else None
 
-    def notes(self, trail: Iterable[Step]) -> tuple[Note, ...]:
+    def notes(self, trail: Iterable[Step | SignatureStep]) -> tuple[Note, ...]:
         """A trail as notes."""
         return tuple(Note(s.message, s.path, s.line, s.column + 1) for s in trail)
 

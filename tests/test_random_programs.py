@@ -14,8 +14,6 @@ import pytest
 
 pytest.importorskip("torch")
 
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
 
 from devlint.findings import Edit, Finding, Fix, Note, Span
 from devlint.runtime import virtual_cuda
@@ -24,12 +22,8 @@ from tests.random_programs.shrinking import shrink
 from tests.random_programs.truth import run
 from tests.random_programs.verdict import FILE, Verdict, judge, measured, ran_through, small_refutation
 
-# The share of the programs that crash in which a finding has to name the crash: it is about 0.89 over thousands, and varies
-# by some hundredths over the 170 crashes of a short run.
-FOUND = {500: 0.80, 20_000: 0.85}
-
-# Hypothesis chooses the seeds; what it finds is made small by cutting statements, which does better than its choices here.
-programs = st.randoms(use_true_random=True).map(draw)
+# The share of the programs that crash in which a finding has to name the crash: it is about 0.89 over thousands.
+FOUND = 0.85
 
 
 @pytest.fixture(autouse=True)
@@ -42,29 +36,19 @@ def _two_devices() -> Iterator[None]:
 def test_no_certain_finding_is_refuted_and_most_crashes_are_found(count: int) -> None:
     outcomes: Counter[str] = Counter()
     refuted: list[Verdict] = []
-
-    @settings(
-        max_examples=count,
-        derandomize=True,
-        database=None,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-        phases=[Phase.generate],
-    )
-    @given(programs)
-    def check(program: tuple[str, frozenset[str]]) -> None:
-        text, flags = program
+    # Seeds and not hypothesis' own draws: those hang on the constants of all modules that were imported by then, so that
+    # the same test drew other programs behind other tests. What is found is made small by cutting statements.
+    for seed in range(count):
+        text, flags = draw(Random(seed))
         verdict = judge(text, flags)
         outcomes.update(crashed=verdict.crashed, missed=verdict.missed, broken=verdict.run.broken is not None)
         if verdict.refuted:
             refuted.append(verdict)
-
-    check()
     assert not refuted, f"{len(refuted)} programs, for one\n{_told(refuted[0])}"
     # The programs are worth running: enough of them crash, and for no other reason than places.
     assert outcomes["crashed"] > count / 5
     assert outcomes["broken"] < count / 20
-    assert outcomes["missed"] <= (1 - FOUND[count]) * outcomes["crashed"], outcomes
+    assert outcomes["missed"] <= (1 - FOUND) * outcomes["crashed"], outcomes
 
 
 def _told(verdict: Verdict) -> str:

@@ -10,7 +10,7 @@ from enum import Enum
 from devlint.placement import values as old
 from devlint.placement.devices import is_device_name, is_setting
 from devlint.placement.sources import SourceModule
-from devlint.signatures.answers.contradictions import Contradiction, contradictions
+from devlint.signatures.answers.contradictions import Contradiction, contradictions, is_kept_elsewhere
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.values import values as new
 
@@ -53,6 +53,7 @@ class Mixing:
     # The function that the operation stands in by itself shows it, whatever calls it.
     by_itself: bool
     calls: tuple[old.Step, ...] = ()
+    # A method shows it, and another one has kept the operand on the host.
     in_method: bool = False
 
     @property
@@ -89,7 +90,8 @@ def _mixing(found: Contradiction) -> Mixing:
             for source, call in found.via
             if call is not found.node
         ),
-        found.function is not None and found.function.cls is not None,
+        any(f is not None and f.cls is not None for f in (found.function, found.scope))
+        and is_kept_elsewhere(found.scope, found.host.value),
     )
 
 

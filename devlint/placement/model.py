@@ -27,6 +27,7 @@ from devlint.placement.trees import own_nodes, walk
 from devlint.placement.units import Unit, all_functions, units_at
 from devlint.placement.values import UNKNOWN, Happening, Kind, Step, Value
 from devlint.signatures.answers.callees import Callee, callee
+from devlint.signatures.answers.drops import Drop, drops
 from devlint.signatures.answers.mixed import Mixed, mixed_results
 from devlint.signatures.answers.shown import described
 from devlint.signatures.reading.reader import Reader
@@ -57,6 +58,7 @@ class PlacementModel:
         self._frames: dict[FunctionModel | None, Frame | None] = {}
         self._assigned: dict[ast.AST, dict[str, list[ast.expr]]] = {}
         self._loops = Loops(self, hints.hot_functions)
+        self._drops: dict[ast.Call, Drop] = {}
 
     def close(self) -> None:
         """Ends the model's life; what it knows is forgotten."""
@@ -183,8 +185,15 @@ class PlacementModel:
         reader = _reader(self._analysis.project, self._hints)
         reader.whole(self.source)
         found = [m for m in mixings(reader, self.source) if not self.is_for_the_host(m.node)]
+        self._drops = drops(reader, self.source)
         reader.finished(self.source)
         return found
+
+    @property
+    def drops(self) -> dict[ast.Call, Drop]:
+        """The moves of tensors that stand as statements of their own, so that nothing comes of them."""
+        _ = self._mixings
+        return self._drops
 
     @cached_property
     def mixings(self) -> dict[ast.expr | ast.AugAssign, Mixing]:

@@ -419,8 +419,20 @@ def either(options: Iterable[tuple[Guards, Value]]) -> Value:
     if len(found) == 1:
         return found[0][1]
     if len(found) > MAX_ALTERNATIVES:
-        return UNKNOWN
+        found = _wrappers_apart(found)
+    if len(found) == 1:
+        return found[0][1]
     return Value(Kind.EITHER, options=tuple(found), depth=max(option.depth for _, option in found))
+
+
+def _wrappers_apart(options: list[tuple[Guards, Value]]) -> list[tuple[Guards, Value]]:
+    """Too many alternatives as few: one wrapper of each class, under what all of its kind have in common, and what is unknown."""
+    kept: dict[str, tuple[Guards, Value]] = {}
+    for guards, option in options:
+        if option.kind is Kind.WRAPPER:
+            known = kept.get(option.name)
+            kept[option.name] = (known[0] & guards, known[1]) if known is not None else (guards, option)
+    return [*kept.values(), (NO_GUARDS, UNKNOWN)] if len(kept) < MAX_ALTERNATIVES else [(NO_GUARDS, UNKNOWN)]
 
 
 def join(a: Value, b: Value, when_a: Guards = NO_GUARDS, when_b: Guards = NO_GUARDS) -> Value:

@@ -7,10 +7,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from devlint.placement.sources import FunctionModel, SourceModule
-from devlint.signatures.answers.silence import is_host_code, is_host_file, is_stand_in, speaks_of_devices
+from devlint.signatures.answers.silence import (
+    is_handed_over_with_a_device,
+    is_host_code,
+    is_host_file,
+    is_stand_in,
+    speaks_of_devices,
+)
 from devlint.signatures.reading.classes import ClassInfo
 from devlint.signatures.reading.reader import Reader
-from devlint.signatures.state.frame import Frame, Need
+from devlint.signatures.state.frame import PLACE, Frame, Need
 from devlint.signatures.state.objects import KEPT
 from devlint.signatures.values.conditions import Condition
 from devlint.signatures.values.values import (
@@ -62,6 +68,8 @@ class Contradiction:
     certain: bool
     function: FunctionModel | None
     by_itself: bool
+    # The function whose reading shows it.
+    scope: FunctionModel | None
     # The calls that lead there, the outermost first.
     via: tuple[tuple[SourceModule, ast.Call], ...] = ()
 
@@ -93,8 +101,14 @@ def _told_here(one: Contradiction, source: SourceModule) -> Contradiction | None
         if at is source:
             # The operation itself, where it stands in the same file.
             inside = one.function is not None and one.function.source is source
-            return one if inside else _at_call(one, call)
+            return one if inside and not _is_given_wrong(one, call) else _at_call(one, call)
     return None
+
+
+def _is_given_wrong(one: Contradiction, call: ast.Call) -> bool:
+    """Whether a method of a module is called with what isn't where the module is, as if it were `forward`."""
+    method = one.function is not None and one.function.cls is not None and isinstance(call.func, ast.Attribute)
+    return method and one.sense == "call" and one.other.value.place.off_host and len(one.via) == 1
 
 
 def _at_call(one: Contradiction, call: ast.Call) -> Contradiction:
@@ -145,7 +159,7 @@ def _pairs(
                     told = _apart(reader, frame, need, host, other, joint)
                     if told is not None:
                         yield told
-                        if not is_kept(told.host):
+                        if not is_kept(told.host.value):
                             return
 
 
@@ -203,7 +217,7 @@ def _apart(
     if atoms.with_host(joint):
         return None
     sure = atoms.implies(need.path, a_when) and atoms.implies(need.path, b_when)
-    if not sure and need.via and not atoms.implies(need.path, a_when):
+    if not sure and need.via and not atoms.implies(need.path, a_when) and not _is_made_in(frame, a):
         # What a function does on some of its paths is told where it stands.
         return None
     if not sure:
@@ -217,7 +231,7 @@ def _apart(
     if open_one and a.kind is MODULE:
         # Whoever has the module may move it; lists of modules are another rule's.
         return None
-    if not sure and (is_kept(Operand(host[0], a)) or _is_denied(reader, frame, need, a_when, b)):
+    if not sure and (is_kept_elsewhere(frame.function, a) or _is_denied(reader, frame, need, a_when, b)):
         return None
     if open_one and (need.told_inside or _is_nobodys(reader, frame, need, host[0], a, b)):
         return None
@@ -232,7 +246,30 @@ def _apart(
         not likely,
         need.function,
         open_one,
+        frame.function,
         need.via,
+    )
+
+
+def _is_made_in(frame: Frame, value: Value) -> bool:
+    """Whether a value was made in the function at hand itself."""
+    first = next(iter(steps_to(value.step)), None)
+    if first is None or frame.function is None or first.path != frame.source.path:
+        return False
+    node = frame.function.node
+    return node.lineno <= first.line <= (node.end_lineno or node.lineno)
+
+
+def is_kept_elsewhere(function: FunctionModel | None, value: Value) -> bool:
+    """Whether a tensor is a plain attribute that another function than the one at hand has set."""
+    if not is_kept(value):
+        return False
+    if function is None:
+        return True
+    first, last = function.node.lineno, function.node.end_lineno or function.node.lineno
+    return not any(
+        s.message.startswith("kept in") and s.path == function.source.path and first <= s.line <= last
+        for s in steps_to(value.step)
     )
 
 
@@ -269,10 +306,12 @@ def _is_nobodys(reader: Reader, frame: Frame, need: Need, node: ast.expr, host: 
         return True
     if frame.function is None:
         return False
-    if is_host_code(frame.function) or is_stand_in(node):
-        return True
     name = other.place.name
     cls = frame.reader.class_around(frame)
+    # Modules are made on the host and moved as wholes; an object that is made of tensors is where they are.
+    of_tensors = cls is not None and not cls.is_module and not cls.outside_bases and other.kind is TENSOR
+    if is_host_code(frame.function, may_construct=of_tensors) or is_stand_in(node):
+        return True
     if any(
         need_.sense == "host" and any(o.place == other.place for _, v in need_.operands for _, o in v.options())
         for need_ in frame.needs
@@ -309,13 +348,18 @@ def _on_the_host(reader: Reader, frame: Frame, need: Need) -> Iterator[Contradic
             if len(need.via) > 2:
                 # Too far from the call to be understood there.
                 continue
-            if option.place.is_open and (need.via or not sure or not _may_be_off_host(frame, option)):
+            was_moved = option.place.sort == "told"
+            if option.place.is_open and (
+                need.via
+                or not (sure or was_moved)
+                or not (_may_be_off_host(frame, option) or _meets_own_parts(frame, option))
+            ):
                 # A bare input may be on the host in all that calls it.
                 continue
             operand = Operand(node, option)
             certain = sure and not option.likely and not option.place.is_open and not need.guarded
             yield Contradiction(
-                "host", need.node, need.name, operand, operand, not sure, certain, need.function, option.place.is_open, need.via
+                "host", need.node, need.name, operand, operand, not sure, certain, need.function, option.place.is_open, frame.function, need.via
             )  # fmt: skip
             return
 
@@ -324,12 +368,36 @@ def _may_be_off_host(frame: Frame, value: Value) -> bool:
     """Whether the code around gives evidence that an input comes from an accelerator."""
     if frame.function is None or is_host_code(frame.function) or is_host_file(frame.source.path):
         return False
-    if "computed" in value.tags or (value.place.sort == "input" and value.kind is TENSOR and "of module" in value.tags):
+    if (
+        "computed" in value.tags
+        or _is_with_a_module(frame, value)
+        or (value.place.sort == "input" and value.kind is TENSOR and "of module" in value.tags)
+    ):
         return True
     cls = reader_class(frame)
     if cls is not None and cls.is_module and value.place == Place("input", (frame.function.parameters[0].arg,)):
         return True
-    return speaks_of_devices(frame.function.text)
+    return speaks_of_devices(frame.function.text) or is_handed_over_with_a_device(frame.function)
+
+
+def _is_with_a_module(frame: Frame, value: Value) -> bool:
+    """Whether a value is on the device that a module was moved to here."""
+    moved = (v.place for k, v in frame.env.items() if isinstance(k, tuple) and len(k) == 2 and k[1] == PLACE)
+    return value.place.sort == "told" and value.place in moved
+
+
+def _meets_own_parts(frame: Frame, value: Value) -> bool:
+    """Whether a module's method also computes with a value and what the module itself holds or gives."""
+    me, cls = frame.reader.self_of(frame), frame.reader.class_around(frame)
+    if me is None or cls is None or not cls.is_module or me.path is None:
+        return False
+    own = Place("input", me.path)
+    for need in frame.needs:
+        if need.sense in ("operation", "index"):
+            places = [{o.place for _, o in operand.options()} for _, operand in need.operands]
+            if {own} in places and {value.place} in places and value.place != own:
+                return True
+    return False
 
 
 def reader_class(frame: Frame) -> ClassInfo | None:
@@ -337,6 +405,6 @@ def reader_class(frame: Frame) -> ClassInfo | None:
     return frame.reader.class_around(frame)
 
 
-def is_kept(operand: Operand) -> bool:
+def is_kept(value: Value) -> bool:
     """Whether a tensor is a plain attribute, which stays where it was made."""
-    return KEPT in operand.value.tags or any(s.message.startswith("kept in") for s in operand.trail)
+    return KEPT in value.tags or any(s.message.startswith("kept in") for s in steps_to(value.step))

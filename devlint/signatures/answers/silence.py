@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import lru_cache
 
-from devlint.placement.sources import FunctionModel, dotted
+from devlint.placement.devices import is_device_name
+from devlint.placement.sources import FunctionModel, SourceModule, dotted, last_name
+from devlint.placement.trees import walk
 
 # Functions that run before anything is moved, or that are about files and other forms of a model.
 _HOST_FUNCTIONS = re.compile(
@@ -20,11 +23,12 @@ _HOST_CLASSES = re.compile(
 _HOST_FOLDERS = re.compile(r"/(?:tests?|datasets?|preprocess\w{0,30}|benchmarks?|export)/")
 
 
-def is_host_code(function: FunctionModel | None) -> bool:
-    """Whether a function is meant for the host, going by its name and its class."""
+def is_host_code(function: FunctionModel | None, *, may_construct: bool = False) -> bool:
+    """Whether a function is meant for the host, going by its name and its class; with `may_construct`, constructors aren't."""
     scope = function
     while scope is not None:
-        if _HOST_FUNCTIONS.fullmatch(scope.name) and not _is_forward(scope):
+        constructs = may_construct and scope.name in ("__init__", "__post_init__")
+        if _HOST_FUNCTIONS.fullmatch(scope.name) and not _is_forward(scope) and not constructs:
             return True
         if scope.parent is None and scope.name.startswith(("build_", "create_")):
             return True
@@ -49,6 +53,32 @@ _DEVICES = re.compile(r"\.device\b|\bdevice=|\.new(?:_\w+)?\(|\.type_as\(|\.is_c
 def speaks_of_devices(text: str) -> bool:
     """Whether a function treats something as if it may be on an accelerator."""
     return _DEVICES.search(text) is not None
+
+
+def is_handed_over_with_a_device(function: FunctionModel) -> bool:
+    """Whether a function, or the one that makes it, is given to something together with a device: it works on what is there."""
+    names = _handed_over(function.source)
+    scope: FunctionModel | None = function
+    while scope is not None:
+        if scope.name in names:
+            return True
+        scope = scope.parent
+    return False
+
+
+@lru_cache(maxsize=8)
+def _handed_over(source: SourceModule) -> frozenset[str]:
+    """The names of functions that some call of a file is given beside a device."""
+    found: set[str] = set()
+    if "device" not in source.text:
+        return frozenset()
+    for call in walk(source.tree):
+        if isinstance(call, ast.Call):
+            given = [*call.args, *(k.value for k in call.keywords)]
+            if any(is_device_name(a) for a in given) or any(k.arg == "device" for k in call.keywords):
+                named = [a.func if isinstance(a, ast.Call) else a for a in given]
+                found |= {last_name(n) for n in named if isinstance(n, (ast.Name, ast.Attribute))}
+    return frozenset(found)
 
 
 _STAND_IN = re.compile(r"(?i).*(?:dummy|example|fake|tracing|warmup).*")

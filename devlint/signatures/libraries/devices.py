@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from devlint.placement.devices import is_device_name, parse_device
 from devlint.signatures.state.call import Call
@@ -31,6 +32,15 @@ def parse_place(text: str) -> Place | None:
     if found is None:
         return None
     return HOST if found.name == "cpu" else Place("accelerator", found.name)
+
+
+_NUMBERED = re.compile(r"(cuda|xpu):(?:\{\w*\}|%[dsi])?")
+
+
+def numbered_device(text: object) -> Value | None:
+    """The device of a text that a number is put into: `f"cuda:{rank}"`, `"cuda:%d" % rank`, `"cuda:" + str(rank)`."""
+    found = _NUMBERED.fullmatch(text) if isinstance(text, str) else None
+    return Value(DEVICE, Place("accelerator", found[1])) if found is not None else None
 
 
 def device_from(frame: Frame, value: Value, node: ast.expr | None = None) -> Value | None:

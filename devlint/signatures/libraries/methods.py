@@ -10,7 +10,7 @@ from devlint.knowledge.metrics import is_metric
 from devlint.knowledge.operators import operator
 from devlint.placement.devices import MOVES
 from devlint.signatures.libraries import metrics
-from devlint.signatures.libraries.devices import CUDA, device_from, named_device
+from devlint.signatures.libraries.devices import CUDA, device_from, named_device, numbered_device
 from devlint.signatures.libraries.operations import apply, operands_of
 from devlint.signatures.libraries.torch_calls import rank_made
 from devlint.signatures.state import containers
@@ -85,6 +85,8 @@ def tensor_method(call: Call, owner: Value, name: str) -> Value:
         return _typed(call, owner)
     if name.startswith("new_"):
         return _new(call, owner)
+    if name == "as_subclass":
+        return NOTHING
     if name in (
         "item",
         "tolist",
@@ -538,7 +540,7 @@ def _unknown_move(call: Call, owner: Value, name: str) -> Value:
 
 
 def _constant_method(call: Call, owner: Value, name: str) -> Value:
-    return Value(NUMBER)
+    return (numbered_device(owner.data) if name == "format" else None) or Value(NUMBER)
 
 
 def _array_method(call: Call, owner: Value, name: str) -> Value:

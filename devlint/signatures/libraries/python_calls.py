@@ -76,8 +76,7 @@ def _on_the_host(call: Call, name: str) -> None:
     for node, value in call.everything():
         if value.kind in (LIST, TUPLE):
             contents = containers.contents_of(call.frame, value)
-            if contents is not None and contents.kind in (TUPLE, containers.EACH):
-                value = Value(TUPLE, parts=tuple(p for p in contents.parts if isinstance(p, Value)))
+            value = containers.all_parts(contents, call.frame) if contents is not None else value
         for _, option in leaves(value, call.frame.atoms):
             if option.kind in ("tensor", UNKNOWN, "batch"):
                 call.frame.need("host", call.node, name, (node, value))

@@ -47,6 +47,8 @@ from devlint.signatures.values.values import (
 )
 
 Meaning = Callable[[Call], Value]
+# What says that something is a tensor for sure, though of what isn't known.
+MADE_OF_DATA = "made of data"
 # Parts of it are at several places.
 SCATTERED = Place("unknown", "several")
 
@@ -61,7 +63,7 @@ def meaning(name: str) -> Meaning | None:
     knowledge = torch_knowledge()
     if name in knowledge.factories:
         return partial(factory, name=name)
-    if name in knowledge.functions:
+    if name in knowledge.functions or operator(name) is not None:
         return partial(function, name=name)
     if name in knowledge.wrappers:
         return partial(wrapped, name=name)
@@ -140,7 +142,7 @@ def _from_data(call: Call, rank: str, name: str) -> Value:
                 option.place if name != "torch.tensor" else UNKNOWN_PLACE,
                 data=option.path or option.data,
                 likely=True,
-                tags=option.tags,
+                tags=option.tags | {MADE_OF_DATA},
             )
         found = rank
         if option.kind in (NUMBER, CONSTANT) and not isinstance(option.data, str):
@@ -519,13 +521,19 @@ SPECIAL: dict[str, Meaning] = {
     ),
     "torch.get_rng_state": _host_tensor,
     "torch.cuda.get_rng_state": _host_tensor,
-    "torch.autograd.grad": lambda call: containers.made(
-        call.frame,
-        LIST,
-        Value(containers.EACH, parts=(_same_place(call),)),
-        call.node,
-    ),
+    "torch.autograd.grad": lambda call: _gradients(call),
 }
+
+
+def _gradients(call: Call) -> Value:
+    """`torch.autograd.grad(outputs, inputs)`: a gradient for each input, where that is."""
+    inputs = call.argument(1, "inputs") or NOTHING
+    if inputs.kind in (LIST, TUPLE):
+        each = containers.element(call.frame, inputs)
+    else:
+        each = inputs
+    made = mapped(each, lambda v: _result(v, rank_of(v)), call.frame.atoms)
+    return containers.made(call.frame, LIST, Value(containers.EACH, parts=(made,)), call.node)
 
 
 def _padded(call: Call) -> Value:

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from devlint.knowledge import canonical, ecosystem, torch_knowledge
-from devlint.placement.devices import is_device_name
+from devlint.placement.devices import MOVES, is_device_name
 from devlint.signatures.state.frame import Frame
 from devlint.signatures.values.values import (
     ARRAY,
@@ -21,6 +21,7 @@ from devlint.signatures.values.values import (
     TENSOR,
     TUPLE,
     UNKNOWN,
+    Parts,
     Path,
     Place,
     Value,
@@ -54,6 +55,8 @@ class Annotations:
                 return told.but(path=path)
             if told.kind is TUPLE:
                 return Value(UNKNOWN, place, path=path)
+            return told.but(place=place, path=path)
+        if told is not None and isinstance(told.data, Parts):
             return told.but(place=place, path=path)
         if is_device_name(ast.Name(name)):
             return Value(DEVICE, Place("told", path), path=path)
@@ -116,15 +119,23 @@ class Annotations:
                 return Value(LOADER, HOST)
             case "List" | "list" | "Tuple" | "tuple" | "Sequence" | "Iterable":
                 told = [self.typed(frame, p) for p in parts if not (isinstance(p, ast.Constant) and p.value is ...)]
-                # Numbers, however many.
-                return Value(NUMBER) if told and all(t is not None and t.kind is NUMBER for t in told) else None
+                if told and all(t is not None and t.kind is NUMBER for t in told):
+                    # Numbers, however many.
+                    return Value(NUMBER)
+                if name.lower() == "tuple" and len(told) == len(parts):
+                    return Value(UNKNOWN, data=Parts(positions=tuple(told)))
+                return Value(UNKNOWN, data=Parts(told[0])) if told and told[0] is not None else None
+            case "Dict" | "dict" | "Mapping" | "MutableMapping" | "OrderedDict" | "defaultdict" if len(parts) == 2:
+                held = self.typed(frame, parts[1])
+                return Value(UNKNOWN, data=Parts(held)) if held is not None and held.kind is not NUMBER else None
         return None
 
     def _named(self, type_value: Value) -> Value | None:
         if type_value.kind is CLASS:
             cls = type_value.data
             if any(name in ecosystem.TENSOR_TYPES for name in cls.outside_bases):
-                return Value(TENSOR)
+                # One with moves of its own may do anything there.
+                return Value(TENSOR) if not any(cls.method(move) for move in MOVES) else None
             return Value(MODULE if cls.is_module else OBJECT, data=cls)
         if type_value.kind is not REFERENCE:
             return None

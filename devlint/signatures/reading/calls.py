@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Sequence
 
+from devlint.placement.devices import MOVES
 from devlint.placement.sources import FunctionModel
 from devlint.signatures.libraries import methods, python_calls, torch_calls, torch_modules
 from devlint.signatures.reading.expressions import EXPRESSIONS, evaluate
@@ -45,6 +46,8 @@ MAX_NEEDS = 80
 def _call(frame: Frame, node: ast.Call) -> Value:
     dropped, frame.dropped = frame.dropped, None
     callee = _callee(frame, node.func)
+    if dropped is node and isinstance(node.func, ast.Attribute) and node.func.attr in MOVES:
+        frame.drops[node] = callee
     call = Call(frame, node)
     for argument in node.args:
         if isinstance(argument, ast.Starred):

@@ -102,14 +102,24 @@ class ClassInfo:
         return None
 
     @cached_property
+    def annotated(self) -> dict[str, tuple[SourceModule, ast.expr]]:
+        """The annotations that the class bodies give to names, each with the file that it stands in."""
+        return {
+            statement.target.id: (cls.source, statement.annotation)
+            for cls in reversed(self._lineage)
+            for statement in cls.node.body
+            if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)
+        }
+
+    @cached_property
     def fields(self) -> list[str]:
         """The annotated names of the class bodies, in the order of a dataclass's or a named tuple's arguments."""
-        names: dict[str, None] = {}
-        for cls in reversed(self._lineage):
-            for statement in cls.node.body:
-                if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-                    names[statement.target.id] = None
-        return list(names)
+        return list(self.annotated)
+
+    def hands_on(self, attribute: str) -> bool:
+        """Whether an attribute is set to what a method of the object gives that a derived class overrides."""
+        made = re.search(rf"self\.{attribute}\s*=\s*self\.(\w+)\(", self.text)
+        return made is not None and sum(made[1] in cls._own for cls in self._lineage) > 1
 
     @cached_property
     def setters(self) -> dict[str, list[FunctionModel]]:

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
+from devlint.signatures.libraries.devices import numbered_device
 from devlint.signatures.state import containers
 from devlint.signatures.state.frame import Frame
 from devlint.signatures.state.objects import attribute
@@ -29,7 +30,6 @@ from devlint.signatures.values.values import (
     UNKNOWN,
     UNKNOWN_PLACE,
     ZERO_DIM,
-    Place,
     Value,
     constant,
     either,
@@ -159,6 +159,8 @@ def operate(
         return _joined_sequences(frame, node, left, right, in_place=in_place)
     if left.kind is CONSTANT and right.kind is CONSTANT:
         return _folded(left, op, right)
+    if left.kind is CONSTANT and isinstance(left.data, str):
+        return numbered_device(left.data) or Value(NUMBER)
     product = isinstance(op, ast.MatMult)
     if product:
         # Only a tensor is multiplied with one.
@@ -276,10 +278,7 @@ def _formatted(frame: Frame, node: ast.JoinedStr) -> Value:
     for part in parts:
         evaluate(frame, part)
     text = "".join(str(v.value) if isinstance(v, ast.Constant) else "{}" for v in node.values)
-    backend, _, rest = text.partition(":")
-    if backend in ("cuda", "xpu") and rest == "{}":
-        return Value("device", Place("accelerator", backend), likely=False)
-    return Value(NUMBER)
+    return numbered_device(text) or Value(NUMBER)
 
 
 def _comprehension(frame: Frame, node: ast.ListComp | ast.SetComp | ast.GeneratorExp) -> Value:

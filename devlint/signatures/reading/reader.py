@@ -310,6 +310,11 @@ class Reader:
                 self._levels[key] = found if found.kind is not CONSTANT else Value(NUMBER)
         return self._levels[key]
 
+    def declared(self, cls: ClassInfo, name: str) -> Value | None:
+        """What a class body's annotation says of an attribute."""
+        source, annotation = cls.annotated.get(name, (None, None))
+        return self.annotations.typed(Frame(self, source), annotation) if source is not None else None
+
     def class_around(self, frame: Frame) -> ClassInfo | None:
         """The class of the method that a frame is of."""
         scope: Frame | None = frame

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from devlint.signatures.reading.expressions import evaluate, operate
-from devlint.signatures.reading.tests import assume, condition_of
+from devlint.signatures.reading.tests import assume, condition_of, narrow
 from devlint.signatures.state import containers, objects
 from devlint.signatures.state.frame import Frame, Key
 from devlint.signatures.values.conditions import FALSE, TRUE, Condition
@@ -376,6 +376,17 @@ def _with(frame: Frame, node: ast.With | ast.AsyncWith) -> None:
     execute(frame, node.body)
 
 
+def _classes_told(subject: ast.expr, pattern: ast.pattern) -> Iterator[tuple[str, ast.expr]]:
+    """The names of which a pattern says what class they are of, each with the class."""
+    match subject, pattern:
+        case ast.Name(id=name), ast.MatchClass(cls=cls):
+            yield name, cls
+    for inner in ast.walk(pattern):
+        match inner:
+            case ast.MatchAs(name=str() as name, pattern=ast.MatchClass(cls=cls)):
+                yield name, cls
+
+
 def _match(frame: Frame, node: ast.Match) -> None:
     subject = evaluate(frame, node.subject)
     env, before = frame.fork()
@@ -388,6 +399,8 @@ def _match(frame: Frame, node: ast.Match) -> None:
         if not frame.path:
             continue
         frame.reader.pattern_binds(frame, subject, case.pattern)
+        for name, types in _classes_told(node.subject, case.pattern):
+            narrow(frame, name, types)
         if case.guard is not None:
             guard = condition_of(frame, case.guard)
             frame.path = frame.atoms.both(frame.path, guard)

@@ -396,7 +396,7 @@ def assume(frame: Frame, node: ast.expr, outcome: bool) -> None:
             for value in values:
                 assume(frame, value, False)
         case ast.Call(func=ast.Name(id="isinstance"), args=[ast.Name(id=name), types]) if outcome:
-            _narrow(frame, name, types)
+            narrow(frame, name, types)
         case ast.Call(func=ast.Name(id="isinstance"), args=[ast.Name(id=name), types]):
             _widen(frame, name, types)
         case ast.Call(args=[ast.Name(id=name)], func=ast.Attribute(attr="is_tensor")) if outcome:
@@ -407,7 +407,7 @@ def assume(frame: Frame, node: ast.expr, outcome: bool) -> None:
                 frame.env[name] = constant(None)
 
 
-def _narrow(frame: Frame, name: str, types: ast.expr) -> None:
+def narrow(frame: Frame, name: str, types: ast.expr) -> None:
     """`isinstance(name, T)` came out true."""
     named = _types(frame, evaluate(frame, types))
     if len(named) != 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from devlint.placement.sources import FunctionModel
@@ -31,10 +32,21 @@ from devlint.signatures.values.values import (
     Value,
     either,
     mapped,
+    rank_of,
 )
 
 if TYPE_CHECKING:
     from devlint.signatures.reading.reader import Reader, Signature
+
+
+# Attributes that hold plain numbers, as everybody calls them: sizes, and the like.
+_NUMBERS = re.compile(
+    r"\.(?:pad(?:ding)?_idx|\w+_size|(?:\w+_)?dim|num_\w+|n_\w+|(?:\w+_)?eps(?:ilon)?|\w+_rate|max_\w*len\w*|dropout)"
+)
+
+
+# What may register a module without an assignment.
+_REGISTERING = re.compile(r"\b(?:add_module|register_module|setattr|ModuleList|ModuleDict|Sequential)\(")
 
 
 class View:
@@ -80,8 +92,12 @@ class View:
                 own = (*me, f".{name}")
                 return Value(UNKNOWN, Place("input", own), path=own)
             self._working.add(key)
-            self._attributes[key] = self._found(cls, name, me)
+            found = self._found(cls, name, me)
             self._working.discard(key)
+            if any(self._reader.is_reading(setter) for setter in cls.setters.get(name, ())):
+                # What a method that is under way sets is still to come.
+                return found
+            self._attributes[key] = found
         return self._attributes[key]
 
     def _found(self, cls: ClassInfo, name: str, me: Path) -> Value:
@@ -94,17 +110,19 @@ class View:
             if signature is None:
                 return unknown
             held = _held(signature, constructor, f".{name}")
+            if held is not None and cls.hands_on(name):
+                return unknown
             if held is not None:
                 options.append(self._seen(held, path, me, cls, signature))
         for setter in cls.setters.get(name, ()):
-            if _is_helper_of(constructor, setter):
+            if _is_helper_of(constructor, setter) or (options and self._reader.is_reading(setter)):
                 continue
             told = self._set_by(setter, name, path, me, cls)
             options.append(told)
         if not options:
             return NOTHING
         options = [o for o in options if not (o.kind is CONSTANT and o.data is None)] or [unknown]
-        distinct = list(dict.fromkeys(options))
+        distinct = list(dict.fromkeys(_as_one(o) for o in options))
         registered = [o for o in distinct if o.kind is TENSOR and REGISTERED in o.tags]
         if registered:
             # What is put in the place of a parameter is one as well.
@@ -189,7 +207,8 @@ class View:
                 return Value(TUPLE, parts=tuple(
                     self._seen(p, (*path, f"[{i}]"), me, cls, signature) for i, p in enumerate(value.parts)))  # fmt: skip
             case "unknown":
-                return Value(UNKNOWN, own, path=path)
+                is_number = _NUMBERS.fullmatch(str(path[-1])) is not None
+                return Value(NUMBER, path=path) if is_number else Value(UNKNOWN, own, path=path)
         return NOTHING
 
     def _whole(self, signature: Signature, me: Path, cls: ClassInfo) -> Place:
@@ -229,10 +248,20 @@ class View:
     def _plain_part(self, value: Value, path: Path, me: Path, cls: ClassInfo, signature: Signature) -> Value:
         """A part of a plain list: what stands in there doesn't move with the object."""
         seen = self._seen(value, path, me, cls, signature)
+        if value.kind in MODULES and _REGISTERING.search(cls.text):
+            # They may be registered beside the list.
+            return NOTHING
         if value.kind in MODULES:
             held = signature.cells.get(value.cell, {}).get(PLACE) if value.cell is not None else None
             return mapped(held, lambda p: seen.but(place=p.place, step=p.step), self._reader.atoms) if held else NOTHING
         return seen
+
+
+def _as_one(value: Value) -> Value:
+    """A parameter that is made in one of several ways, as the one that it is in any case."""
+    found = [leaf for _, leaf in value.options()]
+    alike = all(o.kind is TENSOR and REGISTERED in o.tags and o.place == found[0].place for o in found)
+    return found[0].but(rank=rank_of(value)) if len(found) > 1 and alike else value
 
 
 def _held(signature: Signature, function: FunctionModel, slot: str) -> Value | None:

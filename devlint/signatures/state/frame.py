@@ -109,6 +109,8 @@ class Frame:
         self.supposing = 0
         # The call whose result the statement at hand drops.
         self.dropped: ast.expr | None = None
+        # The moves whose result is dropped, each with the method that is called.
+        self.drops: dict[ast.Call, Value] = {}
         # The states in which the scope is left.
         self.exits: list[tuple[Condition, dict[Key, Value]]] = []
         self.locals: frozenset[str] = function.local_names if function is not None else frozenset()

@@ -40,6 +40,7 @@ from devlint.signatures.values.values import (
     UNKNOWN,
     UNKNOWN_PLACE,
     WRAPPER,
+    Parts,
     Place,
     Step,
     Value,
@@ -75,6 +76,9 @@ def extended(value: Value, step: str) -> Value:
         return Value(UNKNOWN, value.place, likely=value.likely, step=value.step)
     path = (*value.path, step)
     own = value.place == Place("input", value.path)
+    told = value.data.at(step) if isinstance(value.data, Parts) else None
+    if told is not None:
+        return told.but(place=Place("input", path) if own else value.place, path=path, step=value.step)
     return Value(
         UNKNOWN,
         Place("input", path) if own else value.place,
@@ -168,6 +172,10 @@ def _of_object(frame: Frame, value: Value, name: str) -> Value:
         return Value(METHOD, data=name, parts=(value,))
     if value.cell is None and value.path is not None:
         found = frame.reader.original(frame, value.path, f".{name}")
+        told = frame.reader.declared(cls, name) if found.kind is UNKNOWN else None
+        if told is not None and told.kind is TENSOR:
+            path = (*value.path, f".{name}")
+            return told.but(place=Place("input", path), path=path)
         if found is not NOTHING:
             return found
     level = cls.class_attribute(name)

@@ -99,6 +99,25 @@ ZERO_DIM = "0-dim"
 EMPTY = "empty"
 
 
+class Parts:
+    """What an annotation says of the parts of a container: of any of them, or of each position of a tuple."""
+
+    __slots__ = ("each", "positions")
+
+    def __init__(self, each: Value | None = None, positions: tuple[Value | None, ...] = ()) -> None:
+        self.each = each
+        self.positions = positions
+
+    def at(self, step: str) -> Value | None:
+        """The part that a step of a path leads to: `[]` is any, `[0]` the first."""
+        if not step.startswith("["):
+            return None
+        if self.each is not None:
+            return self.each
+        index = step[1:-1]
+        return self.positions[int(index)] if index.isdigit() and int(index) < len(self.positions) else None
+
+
 class Cell:
     """The identity of something that was made in the code at hand and changes in place."""
 

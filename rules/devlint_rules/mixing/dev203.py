@@ -89,7 +89,7 @@ class FactoryWithoutDevice(Rule):
         if mixing is None or not isinstance(call, ast.Call):
             return
         function = facts.model.enclosing_scope(call)
-        if isinstance(function, ast.Module) or function.name in _BEFORE_MOVES:
+        if isinstance(function, ast.Module) or (function.name in _BEFORE_MOVES and _is_of_a_module(function, facts)):
             return
         other = text_of(mixing.other, facts)
         place = mixing.other.value.place
@@ -107,8 +107,13 @@ class FactoryWithoutDevice(Rule):
         )
 
 
-# What they create moves with the module.
+# What these create in a module moves with it.
 _BEFORE_MOVES = ("__init__", "reset_parameters", "init_weights")
+
+
+def _is_of_a_module(function: ast.FunctionDef | ast.AsyncFunctionDef, facts: Facts) -> bool:
+    cls = facts.model.class_around(function)
+    return cls is None or any(facts.model.is_module_base(base) for base in cls.outside_bases)
 
 
 def takes_device(node: cst.Call, facts: Facts) -> bool:

@@ -16,7 +16,16 @@ if TYPE_CHECKING:
     from devlint.facts import Facts
 
 # Packages whose functions turn what they are given into arrays.
-_ARRAY_PACKAGES = ("numpy.", "matplotlib.pyplot.", "scipy.", "sklearn.", "cv2.", "pandas.", "seaborn.")
+_ARRAY_PACKAGES = (
+    "numpy.",
+    "matplotlib.pyplot.",
+    "scipy.",
+    "sklearn.",
+    "cv2.",
+    "pandas.",
+    "seaborn.",
+    "torch.nn.utils.rnn.pack_padded_sequence",
+)
 # They don't look at the values, or know tensors themselves.
 _HARMLESS = frozenset({"numpy.shape", "numpy.ndim", "numpy.isscalar", "pandas.isna"})
 
@@ -61,7 +70,7 @@ class NumpyFromAccelerator(Rule):
 
     code = "DEV204"
     name = "numpy-from-accelerator"
-    trigger = r"\.\s*numpy\s*\(\s*\)|\b(?:np|numpy|plt|sklearn|scipy|cv2|pd|sns)\.\w"
+    trigger = r"\.\s*numpy\s*\(\s*\)|\bpack_padded_sequence\(|\b(?:np|numpy|plt|sklearn|scipy|cv2|pd|sns)\.\w"
     alias = r"\bfrom\s+(?:sklearn|scipy|numpy|cv2|matplotlib)[\w.]*\s+import\s+(\w+)"
     event = "mixing"
     effect = Effect(raises="TypeError", words="can't convert cuda:0 device type tensor to numpy")
@@ -76,10 +85,12 @@ class NumpyFromAccelerator(Rule):
             return
         operand = mixing.other
         tensor = next((t for t in _converted(node, facts) if facts.node(t) is operand.node), None)
+        text, place = text_of(operand, facts), operand.value.place
+        where = "wherever the caller has it" if place.name == text else place_text(place)
         yield Report(
             node,
-            f"`{text_of(operand, facts)}` is {place_text(operand.value.place)}, and `{facts.name_of(node.func)}` takes tensors "
-            "on cpu only: TypeError",
+            f"`{text}` is {where}, and `{facts.name_of(node.func)}` takes tensors "
+            f"on cpu only: {'RuntimeError' if mixing.name.startswith('torch.') else 'TypeError'}",
             "likely" if is_likely(mixing) else "certain",
             notes=(
                 *(Note(s.message, s.path, s.line, s.column + 1) for s in mixing.calls),

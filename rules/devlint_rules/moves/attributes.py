@@ -82,22 +82,31 @@ def overrides(cls: ClassModel, names: Iterable[str]) -> bool:
     return any(cls.method(name) is not None for name in names)
 
 
-def set_elsewhere(attribute: str, constructor: FunctionModel, facts: Facts) -> bool:
-    """Whether code of this file outside the constructor sets such an attribute, or its data, on any object."""
+def set_elsewhere(attribute: str, constructor: FunctionModel, facts: Facts, *, from_outside: bool = False) -> bool:
+    """Whether code of this file outside the constructor sets such an attribute, or its data, on any object.
+
+    `from_outside` leaves aside what the methods of the class itself set, which is understood with the class.
+    """
     for node in walk(facts.model.source.tree):
         match node:
             case ast.Attribute(attr=attr, ctx=ast.Store()) if attr == attribute or (
                 attr == "data" and isinstance(node.value, ast.Attribute) and node.value.attr == attribute
             ):
                 scope = facts.model.enclosing_scope(node)
-                if scope is not constructor.node and not _is_of_another_class(node, scope, constructor, facts):
+                if scope is constructor.node or _is_of_another_class(node, scope, constructor, facts):
+                    continue
+                if not from_outside or attr == "data" or not _is_own(node):
                     return True
     return False
 
 
+def _is_own(node: ast.Attribute) -> bool:
+    return isinstance(node.value, ast.Name) and node.value.id == "self"
+
+
 def _is_of_another_class(node: ast.Attribute, scope: ast.AST, constructor: FunctionModel, facts: Facts) -> bool:
     """Whether a method of another class sets an attribute of its own."""
-    if not (isinstance(node.value, ast.Name) and node.value.id == "self") or not isinstance(scope, ast.FunctionDef):
+    if not _is_own(node) or not isinstance(scope, ast.FunctionDef):
         return False
     around = facts.model.source.function(scope).cls
     return around is not None and around is not constructor.cls

@@ -6,7 +6,6 @@ import ast
 from collections.abc import Iterator
 
 from devlint.facts import Facts, plain_name
-from devlint.knowledge.ecosystem import OWN_BATCH_TYPES
 from devlint.lazy import cst, m
 from devlint.placement.values import BUFFER, Kind, Value
 from devlint.rule import Change, Effect, Report, Rule
@@ -68,8 +67,8 @@ class DiscardedMove(Rule):
         if _is_deliberate(facts.node(call), facts):
             return
         moved = cst.ensure_type(call.func, cst.Attribute).value
-        likely = _tensor_moved(moved, facts)
-        if likely is None:
+        drop = facts.drop(call)
+        if drop is None:
             return
         subject = facts.name_of(_root(moved))
         change = _assignment(node, call, moved, facts)
@@ -77,24 +76,11 @@ class DiscardedMove(Rule):
         yield Report(
             call,
             f"`{facts.name_of(call)}` returns a {made} copy and leaves `{subject}` {kept}; the result is dropped",
-            "likely" if likely else "certain",
-            notes=facts.notes(facts.value(moved).trail),
+            "likely" if drop.likely else "certain",
+            notes=facts.notes(drop.trail),
             hint=None if change else "use the result, or build what holds it anew from moved tensors",
             change=change,
         )
-
-
-def _tensor_moved(moved: cst.BaseExpression, facts: Facts) -> bool | None:
-    """Whether it is only likely a tensor; None when it may be something that moves in place."""
-    likely = False
-    for _, option in facts.value(moved).alternatives():
-        if option.is_tensor:
-            likely = likely or option.likely
-        elif _part_of_batch(moved, option, facts):
-            likely = True
-        else:
-            return None
-    return likely
 
 
 def _made(call: cst.Call, facts: Facts) -> tuple[str, str]:
@@ -128,24 +114,6 @@ def _is_deliberate(call: ast.expr | None, facts: Facts) -> bool:
 def _uses(target: ast.expr, call: ast.expr) -> bool:
     names = {n.id for n in ast.walk(target) if isinstance(n, ast.Name)}
     return any(isinstance(n, ast.Name) and n.id in names for n in ast.walk(call))
-
-
-def _part_of_batch(moved: cst.BaseExpression, value: Value, facts: Facts) -> bool:
-    """A part of a loader's batch is a tensor, likely; the batch itself may be an object with a `.to` of its own."""
-    if value.kind is not Kind.BATCH or facts.model.packages & set(OWN_BATCH_TYPES):
-        return False
-    if m.matches(moved, m.Subscript()):
-        return True
-    node = facts.node(moved)
-    return isinstance(node, ast.Name) and any(_unpacks(loop, node.id) for loop in facts.model.ancestors(node))
-
-
-def _unpacks(loop: ast.AST, name: str) -> bool:
-    """`for images, labels in loader:` gives a name one part of each batch."""
-    return isinstance(loop, ast.For) and any(
-        isinstance(t, ast.Tuple) and any(isinstance(e, ast.Name) and e.id == name for e in t.elts)
-        for t in ast.walk(loop.target)
-    )
 
 
 def _root(moved: cst.BaseExpression) -> cst.BaseExpression:

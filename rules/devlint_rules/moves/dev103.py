@@ -115,11 +115,14 @@ class UnregisteredTensor(Rule):
         met = facts.model.kept.get((found.target.lineno, found.target.col_offset))
         if cls is None or met is None:
             return
-        if attributes.overrides(cls, MOVERS) or attributes.set_elsewhere(found.name, constructor, facts):
+        if attributes.overrides(cls, MOVERS) or attributes.set_elsewhere(
+            found.name, constructor, facts, from_outside=True
+        ):
             return
         function = facts.model.enclosing_scope(met.node)
         where = function.name if not isinstance(function, ast.Module) else cls.name
-        change = _registered(found, constructor, facts)
+        set_elsewhere = attributes.set_elsewhere(found.name, constructor, facts)
+        change = None if set_elsewhere else _registered(found, constructor, facts)
         yield Report(
             node.targets[0].target if isinstance(node, cst.Assign) else node.target,
             f"`self.{found.name}` is a plain tensor, which `{cls.name}.to(device)` leaves on the host; it meets moved ones in `{where}`",

@@ -1,0 +1,68 @@
+"""Moves of tensors whose result is dropped."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from devlint.placement.sources import SourceModule
+from devlint.signatures.libraries.torch_calls import MADE_OF_DATA
+from devlint.signatures.reading.reader import Reader
+from devlint.signatures.state.frame import Frame
+from devlint.signatures.values.conditions import Condition
+from devlint.signatures.values.values import BATCH, CONSTANT, METHOD, TENSOR, UNKNOWN, Step, Value, steps_to
+
+
+@dataclass(frozen=True)
+class Drop:
+    """A move of what is a tensor, as a statement of its own; `likely` says that only its use tells so."""
+
+    call: ast.Call
+    likely: bool
+    trail: tuple[Step, ...]
+
+
+def drops(reader: Reader, source: SourceModule) -> dict[ast.Call, Drop]:
+    """The dropped moves of a file whose scopes were read."""
+    found: dict[ast.Call, Drop] = {}
+    for frame in reader.frames.get(source, ()):
+        for call, method in frame.drops.items():
+            told = _judged(frame, call, method)
+            if told is not None:
+                found[call] = told
+    return found
+
+
+def _judged(frame: Frame, call: ast.Call, method: Value) -> Drop | None:
+    owners = []
+    for condition, option in method.options():
+        owner = option.parts[0] if option.kind is METHOD and isinstance(option.data, str) else None
+        if owner is None:
+            return None
+        if owner.kind is not CONSTANT and not _is_absent(frame, condition, owner):
+            owners.append(owner)
+    if not owners or not all(_is_tensor(frame, call, owner) for owner in owners):
+        return None
+    likely = any(owner.likely or owner.kind is not TENSOR for owner in owners)
+    return Drop(call, likely, steps_to(next((o.step for o in owners if o.step is not None), None)))
+
+
+def _is_absent(frame: Frame, condition: Condition, value: Value) -> bool:
+    """Whether a value is None where its condition holds: nothing is moved there."""
+    keys = [{frame.atoms.atom(literal).key for literal in clause if literal > 0} for clause in condition]
+    return bool(keys) and all(("none", value.path) in clause for clause in keys)
+
+
+def _is_tensor(frame: Frame, call: ast.Call, owner: Value) -> bool:
+    """Whether what is moved is no module, and no object with a way of its own to move."""
+    if owner.kind is TENSOR:
+        return True
+    if owner.kind is BATCH:
+        # The batch itself may be such an object; a part of it hardly is.
+        return owner.data != "item" or (
+            isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Subscript)
+        )
+    path = owner.path or (owner.data if isinstance(owner.data, tuple) else None)
+    if owner.kind is UNKNOWN and MADE_OF_DATA in owner.tags:
+        return True
+    return owner.kind is UNKNOWN and path is not None and (path in frame.tensors or path in frame.supposed)
