@@ -116,6 +116,8 @@ def _chained(node: cst.Comparison, facts: Facts) -> Iterator[Report]:
 def _as_text(node: cst.Comparison, outcome: str, facts: Facts) -> Iterator[Report]:
     """`str(x.device) == "cuda"`: the text has an index."""
     target = node.comparisons[0]
+    if not isinstance(target.operator, (cst.Equal, cst.NotEqual)):
+        return
     for text, other in ((node.left, target.comparator), (target.comparator, node.left)):
         if not m.matches(text, m.Call(func=m.Name("str"), args=[m.Arg(m.Attribute(attr=m.Name("device")))])):
             continue
