@@ -96,7 +96,7 @@ def _left(call: ast.Call, scope: FunctionModel) -> str:
     device = _device(scope)
     if not device or not _calls_itself(scope) or not _moves(scope, device):
         return ""
-    if last_name(call.func) == scope.name and not _mentions(call, device):
+    if _is_itself(call, scope) and not _mentions(call, device):
         # A default may be its own way to say where.
         return f"`{scope.name}` calls itself here without `{device}`: what is inside goes elsewhere"
     match call:
@@ -113,7 +113,14 @@ def _device(scope: FunctionModel) -> str:
 
 
 def _calls_itself(scope: FunctionModel) -> bool:
-    return any(isinstance(n, ast.Call) and last_name(n.func) == scope.name and (dotted(n.func) or "").count(".") < 2 for n in walk(scope.node))  # fmt: skip
+    return any(isinstance(n, ast.Call) and _is_itself(n, scope) for n in walk(scope.node))
+
+
+def _is_itself(call: ast.Call, scope: FunctionModel) -> bool:
+    """`moved(...)` of a function, `self.moved(...)` of a method."""
+    if scope.cls is None:
+        return dotted(call.func) == scope.name
+    return dotted(call.func) in {f"{owner}.{scope.name}" for owner in ("self", "cls", scope.cls.name)}
 
 
 def _moves(scope: FunctionModel, device: str) -> bool:

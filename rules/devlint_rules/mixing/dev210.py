@@ -92,7 +92,7 @@ class MixedResult(Rule):
         ):
             return
         mixed = facts.model.mixed.get((call.lineno, call.col_offset))
-        if mixed is None or _is_moved_by_callers(mixed, facts):
+        if mixed is None or any(k.arg == "device" for k in call.keywords) or _is_moved_by_callers(mixed, facts):
             return
         name = mixed.other.place.name
         where = text_of(name).replace("\N{PRIME}", "")
