@@ -2,7 +2,7 @@
 
 - A statement that waits for the accelerator several times has one finding of the rules about waits, and a value that was
   read before, and is the same still, none.
-- Of two rules on one expression, the one whose remedy takes in the other's speaks.
+- Of two rules on one expression, the one whose remedy takes in the other's speaks, or the one that says more of the same.
 - Where a tensor that was left behind meets others, the finding stands where it was left behind.
 """
 
@@ -20,6 +20,8 @@ from devlint.textmap import TextMap
 WAITS = frozenset({"DEV501", "DEV502", "DEV503", "DEV504"})
 # On one expression, the first speaks for the second: its remedy is the greater one.
 SPEAKS_FOR = {"DEV508": frozenset({"DEV105"})}
+# The same, and nothing is left to say of the second.
+SAYS_MORE_THAN = {"DEV702": frozenset({"DEV603"}), "DEV703": frozenset({"DEV701"})}
 # Rules that tell where a tensor stays behind or is made in the wrong place, and those that tell where it meets others.
 LEFT_BEHIND = frozenset({"DEV103", "DEV203"})
 MEETINGS = frozenset({"DEV201", "DEV202", "DEV203", "DEV205"})
@@ -77,7 +79,7 @@ def _on_one_expression(findings: list[Finding], _text: str) -> list[Finding]:
     shown = []
     for finding in findings:
         here = at[finding.span]
-        if any(finding.code in SPEAKS_FOR.get(other.code, ()) for other in here):
+        if any(finding.code in said.get(other.code, ()) for other in here for said in (SPEAKS_FOR, SAYS_MORE_THAN)):
             continue
         spoken_for = [other for other in here if other.code in SPEAKS_FOR.get(finding.code, ())]
         shown.append(_noting(finding, spoken_for) if spoken_for else finding)
