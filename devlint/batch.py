@@ -70,14 +70,19 @@ class Worker:
     def _written(self, target: Target, source: Source, fixed: Source, result: FileResult) -> FileResult:
         """The result once the fixed source is in its file's place; what was found before, where it can't be put there."""
         try:
-            real = self._place_of(target)
-            write_source(fixed, source)
+            real = self.put(target, source, fixed)
         except FileError as error:
             failed = self.failed(target.display, str(error))
             return replace(failed, findings=(*failed.findings, *self._findings(source, target.settings)), source=source)
         if real != str(target.path) and os.path.islink(target.path):  # noqa: PTH114
             return replace(result, warnings=(f"{target.display}: is a link: {real} was changed",))
         return result
+
+    def put(self, target: Target, before: Source, after: Source) -> str:
+        """Puts a source in its file's place, and returns where that is; raises FileError where it isn't to be."""
+        real = self._place_of(target)
+        write_source(after, before)
+        return real
 
     def _findings(self, source: Source, settings: Settings) -> tuple[Finding, ...]:
         return replace(self, plan=Plan()).run_source(source, settings)[0].findings

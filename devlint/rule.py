@@ -195,10 +195,11 @@ class UnusedSuppression(MetaRule):
 
 
 class UnknownCode(MetaRule):
-    """An unknown code in a suppression.
+    """A suppression that names an unknown code, or is misspelt.
 
     ## What it does
-    Reports a code in a suppression comment that no installed rule has, and names the nearest one that exists.
+    Reports a code in a suppression comment that no installed rule has, and a comment that was meant for a suppression and is
+    none (`# devlint: disable=DEV101`, `# devlint: skip_file`, `# noqa DEV101`), and names the nearest one that exists.
 
     ## Why is this bad
     The comment does nothing, and whoever wrote it thinks that it does.

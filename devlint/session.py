@@ -8,36 +8,30 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
 import click
 
 from devlint.console import emit, is_terminal
 from devlint.escapes import printable, printable_lines
+from devlint.output import CLEAN, FAILED, FOUND, Failure, Output
 
 if TYPE_CHECKING:
+    from devlint.adoption.baseline import Baseline, Baselines
+    from devlint.adoption.git import Repository
+    from devlint.adoption.since import Changed
     from devlint.batch import Plan
     from devlint.evidence import Evidence
     from devlint.files import Missing, Target
-    from devlint.findings import Confidence, OutputFormat, Severity
+    from devlint.findings import Finding
+    from devlint.options import Options
     from devlint.reports import FileResult
     from devlint.rule import Registry
     from devlint.settings import Settings
-
-# Exit codes.
-CLEAN, FOUND, FAILED, INTERRUPTED = 0, 1, 2, 130
-
-
-class Failure(click.ClickException):
-    """Ends the run with a one-line message and exit code 2."""
-
-    exit_code = FAILED
-
-    def show(self, file: IO[Any] | None = None) -> None:
-        emit(f"{click.style('error', fg='red', bold=True)}: {printable(self.message)}\n", err=True)
 
 
 def load_rules() -> Registry:
@@ -50,38 +44,6 @@ def load_rules() -> Registry:
         raise Failure(str(error)) from error
 
 
-@dataclass(frozen=True)
-class Options:
-    """The options of `check`, as click gives them."""
-
-    paths: tuple[str, ...]
-    fix: bool
-    unsafe_fixes: bool
-    diff: bool
-    select: tuple[str, ...]
-    ignore: tuple[str, ...]
-    extend_select: tuple[str, ...]
-    output_format: OutputFormat | None
-    output_file: Path | None
-    confidence: Confidence | None
-    fail_on: Severity | None
-    exit_zero: bool
-    statistics: bool
-    jobs: int | None
-    config: tuple[str, ...]
-    isolated: bool
-    show_settings: bool
-    show_files: bool
-    stdin_filename: str | None
-    exclude: tuple[str, ...]
-    force_exclude: bool
-    evidence: Path | None
-    quiet: bool
-    verbose: bool
-    color: Literal["auto", "always", "never"]
-    follow_links: bool
-
-
 class Session:
     """One run of `check`."""
 
@@ -89,11 +51,16 @@ class Session:
         from devlint.patterns import is_valid
         from devlint.settings import Selection, SettingsError, check_selectors, load_settings, split_config
 
+        _check_together(options)
         self.options = options
+        self.output = Output(options)
         self.started = time.monotonic()
         self.registry = load_rules()
         self.failed = False
         self._settings: dict[Path, Settings] = {}
+        self._paths = list(options.paths or (".",))
+        # What there is to say after the report.
+        self.told: list[str] = []
         try:
             select, ignore, extend_select = (
                 check_selectors(getattr(options, name), self.registry, f"--{name.replace('_', '-')}")
@@ -104,6 +71,8 @@ class Session:
                 load_settings(
                     Path(), config=self.config, isolated=options.isolated, registry=self.registry, inline=self.inline
                 )
+                # Wherever the run goes.
+                self.config = self.config and self.config.absolute()
         except SettingsError as error:
             raise Failure(str(error)) from None
         for pattern in options.exclude:
@@ -111,9 +80,9 @@ class Session:
                 raise Failure(f"--exclude: '{pattern}' is no path pattern; write it as in a .gitignore file")
         self.evidence = self._read_evidence()
         self.overrides = Selection(select or None, ignore, extend_select)
-        here = self._settings_here()
-        self.output_format = options.output_format or here.output_format
-        self.fail_on = options.fail_on or here.fail_on
+        self.here = self._settings_here()
+        self.output_format = options.output_format or self.here.output_format
+        self.fail_on = options.fail_on or self.here.fail_on
 
     def _settings_here(self) -> Settings:
         """The settings of the current folder, which hold for the run itself; the defaults where they can't be used."""
@@ -160,32 +129,15 @@ class Session:
                 confidence=options.confidence or found.confidence,
                 exclude=(*found.exclude, *(_from_root(pattern, found.root) for pattern in options.exclude)),
             )
-            self.say(f"settings for {folder}: {found.origin or 'the defaults'}")
+            self.output.say(f"settings for {folder}: {found.origin or 'the defaults'}")
         return self._settings[folder]
-
-    def say(self, line: str) -> None:
-        """A line for --verbose."""
-        if self.options.verbose:
-            emit(f"{printable(line)}\n", err=True, color=self.colored(sys.stderr))
-
-    def warn(self, kind: str, line: str) -> None:
-        """An error or a warning, on the standard error."""
-        color = "red" if kind == "error" else "yellow"
-        said = f"{click.style(kind, fg=color, bold=True)}: {printable(line)}\n"
-        emit(said, err=True, color=self.colored(sys.stderr))
-
-    def colored(self, stream: IO[str] | None) -> bool:
-        """Whether to write colours: as --color says, else on terminals, unless NO_COLOR is set."""
-        if self.options.color != "auto":
-            return self.options.color == "always"
-        return wants_color(stream)
 
     def run(self) -> int:
         """Does what the options ask for; returns the exit code."""
         if self.options.show_settings:
             return self._show_settings()
         if self.options.show_files:
-            emit("".join(f"{printable(target.display)}\n" for target in self._targets()))
+            emit("".join(f"{printable(target.display)}\n" for target in self.targets()))
             return FAILED if self.failed else CLEAN
         return self._run_stdin() if "-" in self.options.paths else self._run_files()
 
@@ -205,37 +157,211 @@ class Session:
 
     def _run_files(self) -> int:
         """Lints the paths; returns the exit code."""
+        if self.options.since is None and not self.options.staged:
+            targets = self.targets()
+            return self._finish(self._reported(self._lint(targets), targets))
+        from devlint.adoption.git import GitError, Repository
+
+        try:
+            repository = Repository(Path.cwd())
+            with self._tree_of(repository) as top:
+                changed = self._changed(repository, top)
+                targets = changed.concerned(self.targets())
+                self.output.say(f"{len(changed.files)} files changed since {changed.revision}")
+                return self._finish(self._reported(self._lint(targets), targets, changed))
+        except GitError as error:
+            raise Failure(str(error)) from None
+
+    @contextmanager
+    def _tree_of(self, repository: Repository) -> Iterator[Path]:
+        """The top of what is linted: the repository's, or with --staged that of a copy of what would be committed.
+
+        The copy is the current folder for the time: so paths are told as they are known.
+        """
+        if not self.options.staged:
+            yield repository.top
+            return
+        import tempfile
+
+        here = Path.cwd()
+        inside = os.path.relpath(os.path.realpath(here), repository.top)
+        with tempfile.TemporaryDirectory(prefix="devlint-") as folder:
+            top = Path(os.path.realpath(folder))
+            repository.export(
+                None, top, also=[os.path.relpath(self.options.baseline or self.here.baseline_file, repository.top)]
+            )
+            # It marks the root, as in the repository.
+            (top / ".git").mkdir(exist_ok=True)
+            (top / inside).mkdir(parents=True, exist_ok=True)
+            os.chdir(top / inside)
+            self._paths = [os.path.relpath(path, here) if os.path.isabs(path) else path for path in self._paths]  # noqa: PTH117
+            self._settings.clear()
+            try:
+                yield top
+            finally:
+                os.chdir(here)
+
+    def _changed(self, repository: Repository, top: Path) -> Changed:
+        """What --since or --staged asks about; raises GitError."""
+        from devlint.adoption.since import Changed
+
+        since = self.options.since
+        if self.options.staged:
+            return Changed.read(repository, repository.head(), top, staged=True)
+        revision = repository.resolve(since) if since else repository.merge_base()
+        return Changed.read(repository, revision, top, staged=False)
+
+    def _lint(self, targets: Sequence[Target], plan: Plan | None = None) -> list[FileResult]:
+        """What the plan, that of the options if none is given, comes to for each target."""
         from devlint.batch import run_all
         from devlint.progress import progress
         from devlint.reports import counted
 
-        targets = self._targets()
-        if not targets and not self.failed:
-            self.warn("warning", f"no Python files found under {', '.join(self.options.paths or ('.',))}")
-        self.say(counted(len(targets), "file"))
+        self.output.say(counted(len(targets), "file"))
         with progress(len(targets), enabled=is_terminal(sys.stderr) and not self.options.quiet) as step:
-            results = list(run_all(targets, self.plan, self.registry, jobs=self.options.jobs, progress=step))
-        self.say(f"took {time.monotonic() - self.started:.2f} s")
-        return self._finish(results)
+            results = list(run_all(targets, plan or self.plan, self.registry, jobs=self.options.jobs, progress=step))
+        self.output.say(f"took {time.monotonic() - self.started:.2f} s")
+        return results
 
-    def _targets(self) -> list[Target]:
+    def _reported(
+        self, results: Sequence[FileResult], targets: Sequence[Target], changed: Changed | None = None
+    ) -> list[FileResult]:
+        """The results without the findings that aren't asked for: those that a change doesn't bring, and the old ones."""
+        from devlint.batch import Plan
+
+        # Both are told from all findings: each counts how many of a kind there were.
+        kept = {id(finding) for result in results for finding in result.findings}
+        if changed is not None:
+            kept &= changed.brought(results, targets, lambda before: self._lint(before, Plan()))
+        kept -= {id(finding) for finding in self._old(results, {t.display: (t.path, t.settings) for t in targets})}
+        reported = [replace(r, findings=tuple(f for f in r.findings if id(f) in kept)) for r in results]
+        return reported if self.options.add_noqa is None else self._admitted(reported, targets, self.options.add_noqa)
+
+    def _admitted(self, results: Sequence[FileResult], targets: Sequence[Target], reason: str) -> list[FileResult]:
+        """The results without the findings that got a `# noqa` comment."""
+        from devlint.adoption.noqa import with_noqa
+        from devlint.batch import Worker
+        from devlint.files import FileError
+        from devlint.reports import counted
+
+        worker = Worker(self.plan, self.registry)
+        by_display = {target.display: target for target in targets}
+        left, comments, files = [], 0, 0
+        for result in results:
+            target = by_display[result.display]
+            if result.source is None or not result.findings:
+                left.append(result)
+                continue
+            linter = worker.linter(target.settings)
+            changed, admitted = with_noqa(result.source, result.findings, reason, linter.every_finding)
+            if admitted:
+                try:
+                    worker.put(target, result.source, changed)
+                except FileError as error:
+                    left.append(worker.failed(result.display, str(error)))
+                    continue
+                comments += len(admitted)
+                files += 1
+            ids = {id(finding) for finding in admitted}
+            rest = tuple(f for f in result.findings if id(f) not in ids)
+            left.append(replace(result, findings=rest, source=changed))
+        self.told.append(f"Added: {counted(comments, 'code')} in `# noqa` comments, in {counted(files, 'file')}")
+        return left
+
+    def _old(self, results: Sequence[FileResult], files: dict[str, tuple[Path, Settings]]) -> list[Finding]:
+        """The findings that stand in a baseline; what there is to say of it goes to `self.told`."""
+        if self.options.no_baseline or (self.options.isolated and self.options.baseline is None):
+            return []
+        from devlint.adoption.baseline import BaselineError
+
+        try:
+            baselines = self.baselines(results, files)
+            whole = self.options.confidence is None
+            if self.options.update_baseline:
+                for baseline in baselines.by_file.values():
+                    if baseline.file.exists():
+                        self.output.say(f"{baseline.file}: {len(baseline.gone)} old findings dropped")
+                        baseline.shrunk().write()
+                whole = False
+            self.told = baselines.told(whole=whole)
+            return baselines.old
+        except BaselineError as error:
+            raise Failure(str(error)) from None
+
+    def baselines(self, results: Sequence[FileResult], files: dict[str, tuple[Path, Settings]]) -> Baselines:
+        """The baselines of the linted files, with what was found in them; raises BaselineError."""
+        from devlint.adoption.baseline import Baselines
+
+        given = self.options.baseline
+
+        def of(display: str) -> tuple[Path, Path, frozenset[str]] | None:
+            if display not in files:
+                return None
+            path, settings = files[display]
+            return (
+                path,
+                given.absolute() if given else settings.baseline_file,
+                settings.codes_for(path, self.registry),
+            )
+
+        baselines = Baselines(of)
+        baselines.look_at(results)
+        return baselines
+
+    def renewed_baselines(self) -> list[Baseline]:
+        """The baselines with all that is found; those that would hold nothing, and aren't there, are left out."""
+        return [renewed for _, renewed in self._renewed() if renewed.marks]
+
+    def write_baselines(self) -> int:
+        """Puts all that is found into the baselines, for `devlint baseline`; returns the exit code."""
+        from devlint.adoption.baseline import BaselineError, shown_name
+        from devlint.reports import counted
+
+        for baseline, renewed in self._renewed():
+            try:
+                renewed.write()
+            except BaselineError as error:
+                raise Failure(str(error)) from None
+            told = f"{len(baseline.sifted.new)} new, {len(baseline.gone)} gone"
+            emit(f"{printable(shown_name(baseline.file))}: {counted(len(renewed.marks), 'finding')} ({told})\n")
+        return FAILED if self.failed else CLEAN
+
+    def _renewed(self) -> list[tuple[Baseline, Baseline]]:
+        """Each baseline that there is something for, as it is, and with all that is found now."""
+        from devlint.adoption.baseline import BaselineError
+
+        targets = self.targets()
+        results = self._lint(targets)
+        for finding in (f for result in results for f in result.findings if f.code == "DEV000"):
+            self.failed = True
+            self.output.warn("error", f"{finding.path}:{finding.span.line}: {finding.message}")
+        try:
+            found = self.baselines(results, {t.display: (t.path, t.settings) for t in targets}).by_file.values()
+            return [(b, renewed) for b in found if (renewed := b.renewed()).marks or b.marks]
+        except BaselineError as error:
+            raise Failure(str(error)) from None
+
+    def targets(self) -> list[Target]:
         """The files to lint, in the order of the report; paths that aren't there are reported and counted."""
         from devlint.files import Missing, discover
 
-        paths = [Path(path) for path in self.options.paths or (".",)]
+        paths = [Path(path) for path in self._paths]
         found: list[Target | Missing] = list(
             discover(paths, self.settings_for, force_exclude=self.options.force_exclude)
         )
         for item in found:
             if isinstance(item, Missing):
                 self.failed = True
-                self.warn("error", str(item))
-        return sorted((item for item in found if not isinstance(item, Missing)), key=lambda target: target.display)
+                self.output.warn("error", str(item))
+        targets = [item for item in found if not isinstance(item, Missing)]
+        if not targets and not self.failed:
+            self.output.warn("warning", f"no Python files found under {', '.join(self._paths)}")
+        return sorted(targets, key=lambda target: target.display)
 
     def _run_stdin(self) -> int:
         """Lints the standard input; with --fix the fixed text goes to the standard output, the report beside it."""
         from devlint.batch import Worker
-        from devlint.files import FileError, TooLargeFileError, is_excluded, source_from_bytes
+        from devlint.files import FileError, Target, TooLargeFileError, is_excluded, source_from_bytes
         from devlint.settings import SettingsError
 
         if len(self.options.paths) > 1:
@@ -262,7 +388,7 @@ class Session:
                 result = worker.passed_over(display, str(error))
             except FileError as error:
                 result = worker.failed(display, str(error))
-            results.append(result)
+            results = self._reported([result], [Target(path, display, settings)] if path else [])
         if self.options.fix and not self.options.diff:
             emit(data)
             return self._finish(results, to_stderr=True)
@@ -273,13 +399,13 @@ class Session:
         options = self.options
         findings = [finding for result in results for finding in result.findings]
         for line in (line for result in results for line in result.warnings):
-            self.warn("warning", line)
+            self.output.warn("warning", line)
         failed = self.failed or any(finding.code == "DEV000" for finding in findings)
         unexplained = ""
         if self.evidence is not None:
             results, unexplained = self._beside_evidence(results, self.evidence)
         if options.diff:
-            changed = self._show_diff(results, failed)
+            changed = self.output.show_diff(results, failed)
             return FAILED if failed else FOUND if changed and not options.exit_zero else CLEAN
         if options.quiet and not findings and self.output_format != "json":
             text = ""
@@ -288,8 +414,10 @@ class Session:
 
             text = statistics.render(results, self.output_format, unsafe_fixes=options.unsafe_fixes)
         else:
-            text = self._render(results, failed) + (unexplained if self.output_format != "json" else "")
-        self._write(text, to_stderr=to_stderr)
+            text = self._render(results, failed)
+            if self.output_format != "json":
+                text += unexplained + "".join(f"{line}\n" for line in self.told if not options.quiet)
+        self.output.write(text, to_stderr=to_stderr)
         fatal = [finding for finding in findings if self.fail_on == "warning" or finding.severity == "error"]
         return FAILED if failed else FOUND if fatal and not options.exit_zero else CLEAN
 
@@ -317,36 +445,19 @@ class Session:
         ordered += [replace(r, findings=(), source=None) for r in results if r.fixed or r.diff]
         return ordered, describe(left)
 
-    def _show_diff(self, results: Sequence[FileResult], failed: bool) -> bool:
-        """Writes the diffs, and what went wrong on the standard error; returns whether there are any."""
-        from devlint.reports import by_severity
 
-        diff = "".join(result.diff for result in results)
-        # Elsewhere it is for `patch`, which wants each byte as it is.
-        shown = is_terminal(sys.stdout) and self.options.output_file is None
-        self._write(printable_lines(diff) if shown else diff, styled=False)
-        for finding in (finding for result in results for finding in result.findings):
-            if finding.code == "DEV000":
-                self.warn("error", f"{finding.path}:{finding.span.line}: {finding.message}")
-        fixes = [finding for result in results for finding in result.fixed]
-        if not self.options.quiet:
-            said = f"Would fix {by_severity(fixes)}\n" if fixes else "" if failed else "No fixes to show\n"
-            emit(said, err=True)
-        return any(result.diff for result in results)
-
-    def _write(self, text: str, *, to_stderr: bool = False, styled: bool = True) -> None:
-        """Puts a report where it is wanted, its colours dropped where they aren't; without any, it stays as it is."""
-        file = self.options.output_file
-        if file is None:
-            colored = self.colored(sys.stderr if to_stderr else sys.stdout)
-            emit(text, err=to_stderr, color=colored or not styled)
-            return
-        plain = click.unstyle(text) if styled and self.options.color != "always" else text
-        try:
-            file.write_bytes(plain.encode("utf-8", "backslashreplace"))
-        except (OSError, ValueError) as error:
-            said = getattr(error, "strerror", None) or error
-            raise Failure(f"--output-file {file}: can't be written: {said}") from None
+def _check_together(options: Options) -> None:
+    """Says so where options don't go together."""
+    for one, other, why in (
+        (options.staged, options.since is not None, "--staged and --since ask about two changes; name one of them"),
+        (options.staged or options.since is not None, options.fix or options.diff, "--fix and --diff are for whole files, --since and --staged for some of their lines; run one, then the other"),
+        (options.staged, options.add_noqa is not None, "--add-noqa writes files, and --staged looks at what is to be committed; use --since=HEAD"),
+        (options.staged or options.since is not None, "-" in options.paths, "`-` has no history; name a path"),
+        (options.update_baseline, options.no_baseline or options.confidence is not None or options.staged, "--update-baseline goes by all that is found in the files as they are; leave out --no-baseline, --confidence and --staged"),
+        (options.add_noqa is not None, options.fix or options.diff or "-" in options.paths, "--add-noqa writes comments into files; leave out --fix, --diff and `-`"),
+    ):  # fmt: skip
+        if one and other:
+            raise click.UsageError(why)
 
 
 def _from_root(pattern: str, root: Path) -> str:
@@ -355,12 +466,3 @@ def _from_root(pattern: str, root: Path) -> str:
     if here == "." or here.startswith("../") or "/" not in pattern.rstrip("/"):
         return pattern
     return f"/{here}/{pattern.lstrip('/')}"
-
-
-def wants_color(stream: IO[str] | None) -> bool:
-    """Whether a stream is shown in colours when nobody says: on a terminal, unless NO_COLOR says no."""
-    if os.environ.get("NO_COLOR"):
-        return False
-    if os.environ.get("FORCE_COLOR"):
-        return True
-    return is_terminal(stream) and os.environ.get("TERM") != "dumb"

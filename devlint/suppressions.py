@@ -1,26 +1,50 @@
-"""Comments that switch findings off: `# noqa`, `# devlint: ignore[CODE] reason`, `# devlint: skip-file`."""
+"""Comments that switch findings off: `# noqa: CODE`, and those of our own.
+
+`# devlint: ignore[CODE] reason` speaks of its line or of the next statement, `# devlint: off[CODE]` of what follows up to
+`# devlint: on`, `# devlint: skip-file[CODE]` of the whole file. CODE is a code, its beginning, or a name; without any, all
+are meant.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from devlint.files import split_lines
 from devlint.findings import Edit, Finding, Fix, Span
 from devlint.settings import nearest
 
 if TYPE_CHECKING:
-    from devlint.rule import Registry
+    from devlint.rule import Registry, Rule
 
 # Whether a text could hold a marker at all; tokenizing is only worth its time then.
-_HINT = re.compile(r"#\s*(?:noqa|devlint)", re.IGNORECASE)
+_HINT = re.compile(r"#\s*(?:noqa|devlint)|DEV\d{3}", re.IGNORECASE)
 
 _NOQA = re.compile(r"#\s*noqa\b(?:\s*:\s*(?P<codes>[A-Z]+[0-9]+(?:[,\s]+[A-Z]+[0-9]+)*))?", re.IGNORECASE)
-_IGNORE = re.compile(r"#\s*devlint:\s*ignore(?![\w-])(?:\[(?P<codes>[^\]#]*)\])?", re.IGNORECASE)
-_SKIP_FILE = re.compile(r"#\s*devlint:\s*skip-file(?![\w-])", re.IGNORECASE)
+_OURS = re.compile(r"#\s*devlint\s*:\s*(?P<form>[\w-]+)(?:\[(?P<codes>[^\]#]*)\])?", re.IGNORECASE)
 _OUR_CODE = re.compile(r"DEV\d+")
+_ANY_CODE = re.compile(r"[A-Z]+\d*", re.IGNORECASE)
+# The forms of our own; `cuda-only` is no suppression, but what rules about portability ask for.
+_FORMS = ("ignore", "off", "on", "skip-file", "cuda-only")
+# What others call them.
+_MEANT = {
+    **dict.fromkeys(
+        ("disable", "disable-line", "ignore-line", "noqa", "nolint", "suppress", "allow", "skip"), "ignore"
+    ),
+    **dict.fromkeys(("disable-next-line", "ignore-next-line", "disable-next", "ignore-next"), "ignore"),
+    **dict.fromkeys(("disable-file", "ignore-file", "file-ignore", "noqa-file", "skipfile", "exclude"), "skip-file"),
+    **dict.fromkeys(("enable", "end", "stop", "resume"), "on"),
+    **dict.fromkeys(("begin", "start", "pause", "disable-begin"), "off"),
+}
+# Codes where the brackets should be: `ignore DEV101`, `ignore=DEV101`, `ignore[DEV101`.
+_UNBRACKETED = re.compile(r"\s*[=:(\[]|\s+DEV\d")
+# A noqa without its colon, which other linters take for a bare one; and words that look like it.
+_BARE_NOQA = re.compile(r"#\s*noqa(?:\s|\s?[\[(=-]|:\s?[\[(])\s?(?P<codes>DEV\d+)", re.IGNORECASE)
+_ALMOST_NOQA = re.compile(r"#\s*(?P<form>[\w-]{3,6})\s?:\s?(?P<codes>DEV\d+)", re.IGNORECASE)
+# Beyond the last line of any file.
+_END = 1 << 60
 
 # Findings that no comment switches off: the file couldn't be linted, or a fix failed.
 _NOT_SUPPRESSED = frozenset({"DEV000", "DEV003"})
@@ -35,7 +59,7 @@ class _Marker:
     """One suppression comment."""
 
     # An `extra` one is another check's comment, which the settings name.
-    kind: Literal["noqa", "ignore", "extra"]
+    kind: Literal["noqa", "ignore", "off", "skip-file", "extra"]
     # None takes all codes.
     codes: tuple[str, ...] | None
     # The lines whose findings it takes.
@@ -46,27 +70,59 @@ class _Marker:
     # The text between `:` or `[` and the end of the codes.
     codes_span: Span | None
     codes_text: str
+    # Where it ends for some of its codes; "" is all of them.
+    ends: dict[str, int] = field(default_factory=dict)
+    # What goes with it: the comment that ends it alone.
+    also_removed: tuple[Span, ...] = ()
+    # The codes that have taken a finding.
     used: set[str] = field(default_factory=set)
 
     def takes(self, finding: Finding, last_line: int) -> bool:
-        """Whether it switches the finding off. `last_line`: where the statement of the finding ends."""
-        if self.codes is not None and not self._named(finding):
-            return False
-        return last_line in self.lines or (
-            self.lines.start <= finding.span.end_line and finding.span.line <= self.lines.stop - 1
+        """Whether it switches the finding off, which is noted. `last_line`: where the statement of the finding ends."""
+        named = ("",) if self.codes is None else tuple(code for code in self.codes if _names(code, finding))
+        takers = [code for code in named if self._reaches(code, finding, last_line)]
+        self.used |= set(takers)
+        return bool(takers)
+
+    def _reaches(self, code: str, finding: Finding, last_line: int) -> bool:
+        end = min(self.lines.stop, self.ends.get(code, _END))
+        return self.lines.start <= last_line < end or (
+            self.lines.start <= finding.span.end_line and finding.span.line < end
         )
 
-    def _named(self, finding: Finding) -> set[str]:
-        """The codes and names in it that stand for a finding."""
-        return {finding.code, finding.name, *_WITH.get(finding.code, ())}.intersection(self.codes or ())
+
+def _names(code: str, finding: Finding) -> bool:
+    """Whether a word in a comment speaks of a finding: its code, the beginning of it, or its name."""
+    if code == finding.name or code in _WITH.get(finding.code, ()):
+        return True
+    return finding.code.startswith(code) and _ANY_CODE.fullmatch(code) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class _Amiss:
+    """A comment that is no form of ours, though it was meant for one; or one that ends nothing."""
+
+    code: Literal["DEV001", "DEV002"]
+    span: Span
+    message: str
+    hint: str | None = None
+    removal: Span | None = None
 
 
 class Suppressions:
     """The suppression comments of one source."""
 
-    def __init__(self, markers: Sequence[_Marker], statement_ends: dict[int, int], *, skip_file: bool) -> None:
+    def __init__(
+        self,
+        markers: Sequence[_Marker],
+        statement_ends: dict[int, int],
+        *,
+        skip_file: bool = False,
+        amiss: Sequence[_Amiss] = (),
+    ) -> None:
         self.skip_file = skip_file
         self._markers = markers
+        self._amiss = amiss
         self._statement_ends = statement_ends
 
     def apply(
@@ -77,8 +133,6 @@ class Suppressions:
         To be called with the findings of every confidence, or comments would look unused. `path` is the display path
         for new findings; `enabled` holds the codes that this run reports.
         """
-        if not self._markers:
-            return list(findings)
         for marker in self._markers:
             marker.used.clear()
         kept = [finding for finding in findings if not self._suppress(finding)]
@@ -87,17 +141,14 @@ class Suppressions:
                 continue
             about = [*_unknown(marker, path, registry), *_unused(marker, path, enabled, registry)]
             kept += [f for f in about if f.code in enabled and not (marker.codes and f.code in marker.codes)]
-        return kept
+        return kept + [f for amiss in self._amiss if (f := _told(amiss, path, registry)) and f.code in enabled]
 
     def _suppress(self, finding: Finding) -> bool:
         """Whether a comment takes the finding; each one that does is marked as used."""
         if finding.code in _NOT_SUPPRESSED:
             return False
         last_line = self._statement_ends.get(finding.span.line, finding.span.end_line)
-        takers = [marker for marker in self._markers if marker.takes(finding, last_line)]
-        for marker in takers:
-            marker.used |= {finding.code, finding.name, *_WITH.get(finding.code, ())}
-        return bool(takers)
+        return bool([marker for marker in self._markers if marker.takes(finding, last_line)])
 
 
 def read_suppressions(source_text: str, extra: Sequence[tuple[str, tuple[str, ...]]] = ()) -> Suppressions:
@@ -107,13 +158,16 @@ def read_suppressions(source_text: str, extra: Sequence[tuple[str, tuple[str, ..
     """
     others = [(_pattern_of(comment), codes) for comment, codes in extra]
     if not _HINT.search(source_text) and not any(pattern.search(source_text) for pattern, _ in others):
-        return Suppressions((), {}, skip_file=False)
+        return Suppressions((), {})
     comments, statements, code_lines = _tokens_of(source_text)
     statement_ends = {line: last for first, last in statements for line in range(first, last + 1)}
-    skip_file = any(_SKIP_FILE.search(comment.text) for comment in comments)
-    markers = [marker for comment in comments for marker in _markers_in(comment, statement_ends, code_lines)]
+    ours = [form for comment in comments for form in _forms_in(comment)]
+    markers = [marker for comment in comments for marker in _noqa_in(comment)]
+    markers += [marker for form in ours if (marker := _marker_of(form, statement_ends, code_lines)) is not None]
     markers += [marker for comment in comments for marker in _extra_in(comment, others)]
-    return Suppressions(markers, statement_ends, skip_file=skip_file)
+    amiss = [*_misspelt(comments, ours), *_end_ranges(markers, ours)]
+    skip_file = any(form.is_proper and form.form == "skip-file" and form.match["codes"] is None for form in ours)
+    return Suppressions(markers, statement_ends, skip_file=skip_file, amiss=amiss)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,16 +217,114 @@ def _tokens_of(text: str) -> tuple[list[_Comment], list[tuple[int, int]], list[i
     return comments, statements, code_lines
 
 
-def _markers_in(comment: _Comment, ends: dict[int, int], code_lines: list[int]) -> Iterable[_Marker]:
-    kinds: tuple[tuple[Literal["noqa", "ignore"], re.Pattern[str]], ...] = (("noqa", _NOQA), ("ignore", _IGNORE))
-    for kind, pattern in kinds:
-        for match in pattern.finditer(comment.text):
-            lines = range(comment.line, comment.line + 1)
-            if kind == "ignore" and comment.alone:
-                lines = _next_statement(comment.line, ends, code_lines)
-            text = match["codes"]
-            codes = None if text is None else tuple(_canonical(code) for code in re.split(r"[,\s]+", text) if code)
-            yield _Marker(kind, codes, lines, *_spans(comment, match), text or "")
+class _Form(NamedTuple):
+    """What stands behind `# devlint:` in a comment."""
+
+    comment: _Comment
+    match: re.Match[str]
+    form: str
+    is_proper: bool
+
+
+def _forms_in(comment: _Comment) -> Iterable[_Form]:
+    for match in _OURS.finditer(comment.text):
+        form = match["form"].lower()
+        codes_elsewhere = match["codes"] is None and _UNBRACKETED.match(comment.text, match.end()) is not None
+        yield _Form(comment, match, form, form in _FORMS and not codes_elsewhere)
+
+
+def _noqa_in(comment: _Comment) -> Iterable[_Marker]:
+    for match in _NOQA.finditer(comment.text):
+        lines = range(comment.line, comment.line + 1)
+        yield _Marker("noqa", _codes_of(match["codes"]), lines, *_spans(comment, match), match["codes"] or "")
+
+
+def _marker_of(form: _Form, ends: dict[int, int], code_lines: list[int]) -> _Marker | None:
+    """The suppression that a comment of our own is; None for what is none, or isn't one of some codes."""
+    comment, match, kind, is_proper = form
+    codes = _codes_of(match["codes"])
+    if not is_proper or kind not in ("ignore", "off", "skip-file") or (kind == "skip-file" and codes is None):
+        return None
+    lines = range(1, _END) if kind == "skip-file" else range(comment.line, _END if kind == "off" else comment.line + 1)
+    if kind == "ignore" and comment.alone:
+        lines = _next_statement(comment.line, ends, code_lines)
+    # mypy doesn't narrow a string to one of a few.
+    named: Any = kind
+    return _Marker(named, codes, lines, *_spans(comment, match), match["codes"] or "")
+
+
+def _codes_of(text: str | None) -> tuple[str, ...] | None:
+    return None if text is None else tuple(_canonical(code) for code in re.split(r"[,\s]+", text) if code)
+
+
+def _end_ranges(markers: Iterable[_Marker], ours: Iterable[_Form]) -> Iterable[_Amiss]:
+    """Ends each range of `off` at its `on`, which is amiss where it ends none."""
+    ranges = [marker for marker in markers if marker.kind == "off"]
+    for comment, match, form, is_proper in ours:
+        if form != "on" or not is_proper:
+            continue
+        codes = _codes_of(match["codes"])
+        span, removal, _ = _spans(comment, match)
+        ended = [m for m in ranges if m.lines.start < comment.line and _is_ended(m, codes, comment.line)]
+        if len(ended) == 1:
+            ended[0].also_removed += (removal,)
+        if not ended:
+            yield _Amiss("DEV001", span, "this comment ends nothing: no `# devlint: off` is open", removal=removal)
+
+
+def _is_ended(marker: _Marker, codes: tuple[str, ...] | None, line: int) -> bool:
+    """Whether a range is open still, of the codes of an `on`, which then ends it there."""
+    own = marker.codes or ("",)
+    open_ones = [code for code in own if code not in marker.ends and (codes is None or code in codes)]
+    marker.ends |= dict.fromkeys(open_ones, line)
+    return bool(open_ones)
+
+
+def _misspelt(comments: Iterable[_Comment], ours: Iterable[_Form]) -> Iterable[_Amiss]:
+    """DEV002 for what was meant for a suppression and is none, with the form that it was meant for."""
+    for form in ours:
+        if not form.is_proper:
+            span = _spans(form.comment, form.match)[0]
+            written = form.comment.text[form.match.start() : span.end_column - 1 - form.comment.column]
+            yield _Amiss("DEV002", span, f"`{written}` is no suppression that devlint knows", _meant_by(form, written))
+    for comment in comments:
+        for pattern in (_BARE_NOQA, _ALMOST_NOQA):
+            match = pattern.search(comment.text)
+            if match is None or (pattern is _ALMOST_NOQA and not _is_almost_noqa(match["form"])):
+                continue
+            said = (
+                f"this comment switches off all codes, not {match['codes']} alone"
+                if pattern is _BARE_NOQA
+                else f"`{match[0]}` is no suppression that devlint knows"
+            )
+            yield _Amiss("DEV002", _spans(comment, match)[0], said, f"did you mean '# noqa: {match['codes'].upper()}'?")
+
+
+def _is_almost_noqa(word: str) -> bool:
+    import difflib
+
+    return word.lower() != "noqa" and difflib.SequenceMatcher(None, word.lower(), "noqa").ratio() > 0.7
+
+
+def _meant_by(form: _Form, written: str) -> str:
+    """The form that a comment was meant for, as advice."""
+    import difflib
+
+    plain = form.form.replace("_", "-")
+    word = next(iter(difflib.get_close_matches(plain, [*_FORMS, *_MEANT], n=1, cutoff=0.75)), "")
+    meant = "off" if word == "disable" and form.comment.alone else _MEANT.get(word, word)
+    if not meant:
+        return "write '# devlint: ignore[CODE]', 'off[CODE]' and 'on', or 'skip-file[CODE]'"
+    codes = ", ".join(code.upper() for code in re.findall(r"\bDEV\d+", written, re.IGNORECASE))
+    return f"did you mean '# devlint: {meant}{f'[{codes}]' if codes else ''}'?"
+
+
+def _told(amiss: _Amiss, path: str, registry: Registry) -> Finding | None:
+    rule = registry.find(amiss.code)
+    if rule is None:
+        return None
+    fix = Fix("remove the comment", "safe", (Edit(amiss.removal, ""),)) if amiss.removal else None
+    return Finding(rule.code, rule.name, amiss.message, path, amiss.span, hint=amiss.hint, fix=fix)
 
 
 def _extra_in(comment: _Comment, others: Iterable[tuple[re.Pattern[str], tuple[str, ...]]]) -> Iterable[_Marker]:
@@ -218,14 +370,23 @@ def _spans(comment: _Comment, match: re.Match[str]) -> tuple[Span, Span, Span | 
     return span, removal, codes
 
 
+def _rules_of(code: str, registry: Registry) -> list[type[Rule]]:
+    """The rules that a code, the beginning of one, or a name in a comment speaks of."""
+    found = registry.find(code)
+    if found is not None:
+        return [found]
+    is_code = _ANY_CODE.fullmatch(code) is not None
+    return [rule for rule in registry.rules() if is_code and rule.code.startswith(code)]
+
+
 def _unknown(marker: _Marker, path: str, registry: Registry) -> Iterable[Finding]:
     """DEV002 for each code of ours that no rule has."""
     rule = registry.find("DEV002")
     for code in marker.codes or ():
-        ours = marker.kind == "ignore" or _OUR_CODE.fullmatch(code)
-        if rule is None or not ours or registry.find(code) is not None:
+        ours = marker.kind != "noqa" or _OUR_CODE.fullmatch(code)
+        if rule is None or not ours or _rules_of(code, registry):
             continue
-        known = [word for known in registry.rules() for word in (known.code, *[known.name] * (marker.kind == "ignore"))]
+        known = [word for known in registry.rules() for word in (known.code, *[known.name] * (marker.kind != "noqa"))]
         message = f"no rule is called '{code}', so this comment switches nothing off for it"
         hint = nearest(code, known).removeprefix("; ") or None
         yield Finding(rule.code, rule.name, message, path, marker.codes_span or marker.span, hint=hint)
@@ -236,19 +397,23 @@ def _unused(marker: _Marker, path: str, enabled: frozenset[str], registry: Regis
     rule = registry.find("DEV001")
     if rule is None:
         return
+    removal = tuple(Edit(span, "") for span in (marker.removal, *marker.also_removed))
     if marker.codes is None:
         # A bare noqa is for all linters; a bare ignore may be for a rule that isn't on in this run.
         everything = {known.code for known in registry.rules() if known.default} <= enabled
-        if marker.kind == "ignore" and not marker.used and everything:
-            fix = Fix("remove the comment", "safe", (Edit(marker.removal, ""),))
+        if marker.kind != "noqa" and not marker.used and everything:
+            fix = Fix("remove the comment", "safe", removal)
             yield Finding(rule.code, rule.name, "this comment switches nothing off", path, marker.span, fix=fix)
         return
     unused: list[str] = []
     kept: list[str] = []
     for code in marker.codes:
-        known = registry.find(code)
-        idle = known is not None and known.code in enabled - _ABOUT_MARKERS and code not in marker.used
-        twice = known is not None and code in kept
+        rules = _rules_of(code, registry)
+        # The beginning of a code may be there for opt-in rules, too.
+        looked_for = {r.code for r in rules if r.default} or {r.code for r in rules}
+        looked_for -= _ABOUT_MARKERS | _NOT_SUPPRESSED
+        idle = bool(looked_for) and looked_for <= enabled and code not in marker.used
+        twice = bool(rules) and code in kept
         (unused if idle or twice else kept).append(code)
     if marker.codes and not unused:
         return
@@ -257,5 +422,5 @@ def _unused(marker: _Marker, path: str, enabled: frozenset[str], registry: Regis
         separator = ", " if ", " in marker.codes_text else "," if "," in marker.codes_text else " "
         fix = Fix(f"keep only {', '.join(kept)}", "safe", (Edit(marker.codes_span, separator.join(kept)),))
     else:
-        fix = Fix("remove the comment", "safe", (Edit(marker.removal, ""),))
+        fix = Fix("remove the comment", "safe", removal)
     yield Finding(rule.code, rule.name, f"this comment switches off {names}", path, marker.span, fix=fix)

@@ -9,9 +9,12 @@ from random import Random
 
 import pytest
 
+from devlint.engine import Linter
 from devlint.files import FileError, Source, read_source, write_source
 from devlint.findings import Span
 from devlint.notebooks import read_notebook
+from devlint.rule import load_registry
+from devlint.settings import Settings
 
 NOTEBOOK = r"""{
  "cells": [
@@ -173,3 +176,17 @@ def test_an_indented_magic_stays_in_its_block():
     notebook, code = read_notebook(json.dumps({"cells": cells, "metadata": {}}))
     compile(code, "cell", "exec")
     assert notebook.with_code(code) == notebook.text
+
+
+def test_a_notebook_that_says_nothing_of_devices_is_on_the_host(tmp_path: Path) -> None:
+    """It holds all that calls its functions: where nothing is moved, nothing meets anything from elsewhere."""
+    helper = "import torch\n\ndef smoothed(x):\n    return torch.exp(x) + torch.ones(4)\n"
+    shown = {"quiet": "smoothed(torch.zeros(4))", "moved": "smoothed(load().cuda())"}
+    found = {}
+    for name, last in shown.items():
+        cells = [{"cell_type": "code", "metadata": {}, "source": source} for source in (helper, last)]
+        path = tmp_path / f"{name}.ipynb"
+        path.write_text(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
+        linter = Linter(Settings(root=tmp_path, src=(tmp_path,), select=("DEV203",)), load_registry())
+        found[name] = [f.code for f in linter.every_finding(read_source(path, path.name))]
+    assert found == {"quiet": [], "moved": ["DEV203"]}

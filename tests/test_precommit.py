@@ -2,45 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from repositories import ENVIRONMENT, commit, packaged
 
-ROOT = Path(__file__).parents[1]
-PACKAGED = ("pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", ".pre-commit-hooks.yaml", "devlint", "rules")
 BAD = 'import torch\n\nx = torch.ones(3)\nx.to("cuda")\n'
-# A clean environment: what runs the tests must not leak into the hooks' own one.
-ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "GIT_"))}
-
-
-def git(folder: Path, *arguments: str) -> None:
-    identity = ["-c", "user.name=test", "-c", "user.email=test@example.org"]
-    subprocess.run(["git", *identity, *arguments], cwd=folder, env=ENVIRONMENT, check=True, capture_output=True)
-
-
-def commit_all(folder: Path) -> None:
-    git(folder, "init", "-q")
-    git(folder, "add", "-A")
-    git(folder, "commit", "-q", "--no-verify", "-m", "all")
 
 
 @pytest.fixture
 def package(tmp_path):
     """A git repository of the package as it stands in the working tree."""
-    folder = tmp_path / "package"
-    folder.mkdir()
-    for name in PACKAGED:
-        source = ROOT / name
-        if source.is_dir():
-            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy(source, folder / name)
-    commit_all(folder)
-    return folder
+    return packaged(tmp_path / "package")
 
 
 def test_fails_on_a_bad_file_then_fixes_it_then_passes(tmp_path, package):
@@ -49,7 +23,7 @@ def test_fails_on_a_bad_file_then_fixes_it_then_passes(tmp_path, package):
     bad = user / "bad.py"
     bad.write_text(BAD)
     (user / "notes.txt").write_text('x.to("cuda")\n')
-    commit_all(user)
+    commit(user)
 
     def run_hook(*hook: str) -> subprocess.CompletedProcess:
         done = subprocess.run(
@@ -76,4 +50,4 @@ def test_fails_on_a_bad_file_then_fixes_it_then_passes(tmp_path, package):
 
     done = run_hook()
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("All checks passed!") == 2
+    assert done.stdout.count("All checks passed!") == 3

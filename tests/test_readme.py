@@ -10,6 +10,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from repositories import commit, write
 
 from devlint.engine import Linter
 from devlint.files import source_from_bytes
@@ -58,6 +59,35 @@ def test_the_run_shows_what_it_shows(tmp_path):
     beside = devlint("examples/", "--isolated", "--evidence", "seen.json", "--output-format", "concise", cwd=tmp_path)
     assert "DEV101" in beside.stdout.splitlines()[0]
     assert beside.stdout.splitlines()[0].endswith("(seen once, 12 B)")
+
+
+def test_adopting_shows_what_it_shows(tmp_path):
+    folder = tmp_path / "project"
+    shutil.copytree(ROOT / "examples", folder / "examples", ignore=shutil.ignore_patterns("*.pt", "__pycache__"))
+    commit(folder)
+    shown = next(b for b in blocks("console") if "devlint init" in b).splitlines()
+    assert shown[0] == "$ devlint init --yes"
+    assert devlint("init", "--yes", cwd=folder).stdout.splitlines()[-3:] == shown[2:5]
+    assert shown[5] == "$ devlint"
+    assert devlint(cwd=folder).stdout.splitlines() == shown[6:]
+
+
+def test_what_the_page_about_adopting_shows(tmp_path):
+    page = (ROOT / "docs" / "adopting.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^```text\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    ops = "import torch\n\n\ndef weigh(x):\n    return x * 2\n"
+    train = (
+        'import torch\n\nfrom ops import weigh\n\nbatch = torch.ones(3)\nbatch.to("cuda")\n'
+        'print(weigh(torch.ones(3, device="cuda")))\n'
+    )
+    write(tmp_path, {"ops.py": ops, "train.py": train})
+    devlint("baseline", cwd=tmp_path)
+    commit(tmp_path)
+    assert devlint(cwd=tmp_path).stdout == shown[0]
+    write(tmp_path, {"ops.py": ops.replace("x * 2", "x * torch.tensor([1.0, 2.0, 3.0])")})
+    assert devlint("--since=HEAD", cwd=tmp_path).stdout == shown[2]
+    write(tmp_path, {"ops.py": ops, "train.py": train.replace("batch.to(", "batch = batch.to(")})
+    assert devlint(cwd=tmp_path).stdout == shown[1]
 
 
 def test_what_is_known_of_a_line_is_what_it_shows():

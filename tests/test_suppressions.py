@@ -188,3 +188,113 @@ def test_unknown_codes():
     assert (unknown.code, unknown.hint) == ("DEV002", "did you mean 'discarded-move'?")
     assert left("x  # devlint: ignore[E501, DEV002]\n") == []
     assert codes("x  # noqa: DEV110\n", enabled=frozenset({"DEV101"})) == []
+
+
+@pytest.mark.parametrize("comment", ["# noqa: DEV1", "# devlint: ignore[dev1]", "# devlint: ignore[DEV]"])
+def test_the_beginning_of_a_code(comment):
+    assert codes(f"x.to(d)  {comment}\n", finding(1)) == []
+    assert codes(f"x.to(d)  {comment}\n") == ["DEV001"]
+    assert codes("x.to(d)  # devlint: ignore[DEV3]\n", finding(1)) == ["DEV101", "DEV001"]
+    # It may be there for rules that are opt-in, and not on.
+    assert codes("x  # devlint: ignore[DEV5]\n") == []
+    assert codes("x  # devlint: ignore[DEV5]\n", enabled=ALL | {"DEV507"}) == ["DEV001"]
+
+
+def test_a_file_without_some_codes():
+    text = "x\n# devlint: skip-file[DEV1] all on purpose\ny\nz\n"
+    assert not read_suppressions(text).skip_file
+    assert codes(text, finding(1), finding(4), finding(4, code="DEV301")) == ["DEV301"]
+    assert codes(text) == ["DEV001"]
+    assert fixed("x\n# devlint: skip-file[DEV101]\ny\n") == "x\ny\n"
+    assert codes("# devlint: skip-file[]\nx\n", finding(2)) == ["DEV101", "DEV001"]
+
+
+RANGE = """\
+a
+# devlint: off[DEV1, DEV301] the whole block
+b
+# devlint: on[DEV301]
+c
+# devlint: on
+d
+"""
+
+
+def test_ranges():
+    assert codes(RANGE, finding(1), finding(3), finding(5), finding(7), finding(3, code="DEV301")) == ["DEV101"] * 2
+    assert codes(RANGE, finding(3), finding(5, code="DEV301")) == ["DEV301", "DEV001"]
+    everything = "a\n# devlint: off\nb\n"
+    assert codes(everything, finding(1), finding(3), finding(3, code="DEV301")) == ["DEV101"]
+    # To the end of the file, where nothing ends it; a finding that reaches into it is meant.
+    assert codes("# devlint: off[DEV101]\nb\nc\n", finding(2), finding(3)) == []
+    # Side by side, and one in the other.
+    two = "# devlint: off[DEV101]\na\n# devlint: off[DEV301]\nb\n# devlint: on[DEV101]\nc\n# devlint: on\nd\n"
+    inside = [finding(2), finding(4, code="DEV301"), finding(6, code="DEV301")]
+    assert codes(two, *inside, finding(6)) == ["DEV101"]
+    assert codes(two, *inside, finding(8, code="DEV301")) == ["DEV301"]
+
+
+def test_ranges_that_switch_nothing_off():
+    (unused,) = left("a\n# devlint: off[DEV101]\nb\n# devlint: on[DEV101]\nc\n")
+    assert unused.code == "DEV001"
+    assert [edit.span.line for edit in unused.fix.edits] == [2, 4]
+    (ends,) = left("a\n# devlint: on\nb\n")
+    assert (ends.code, ends.message) == ("DEV001", "this comment ends nothing: no `# devlint: off` is open")
+    assert fixed("a\n# devlint: on\nb\n") == "a\nb\n"
+
+
+@pytest.mark.parametrize(
+    ("comment", "meant"),
+    [
+        ("# devlint: disable=DEV101", "# devlint: ignore[DEV101]"),
+        ("# devlint: disable[DEV101]", "# devlint: ignore[DEV101]"),
+        ("# devlint: ignore DEV101", "# devlint: ignore[DEV101]"),
+        ("# devlint: ignore=DEV101, DEV301", "# devlint: ignore[DEV101, DEV301]"),
+        ("# devlint: ignore[DEV101", "# devlint: ignore[DEV101]"),
+        ("# devlint: ignor[DEV101]", "# devlint: ignore[DEV101]"),
+        ("# devlint: ignore-next-line[DEV101]", "# devlint: ignore[DEV101]"),
+        ("# devlint: noqa", "# devlint: ignore"),
+        ("# devlint: skip_file", "# devlint: skip-file"),
+        ("# devlint: skipfile[DEV5]", "# devlint: skip-file[DEV5]"),
+        ("# devlint: file-ignore", "# devlint: skip-file"),
+        ("# devlint: enable=DEV101", "# devlint: on[DEV101]"),
+        ("# devlint: of[DEV101]", "# devlint: off[DEV101]"),
+        ("# noqa DEV101", "# noqa: DEV101"),
+        ("# noqa[DEV101]", "# noqa: DEV101"),
+        ("# noqa=DEV101", "# noqa: DEV101"),
+        ("# no-qa: DEV101", "# noqa: DEV101"),
+        ("# nqa: DEV101", "# noqa: DEV101"),
+    ],
+)
+def test_misspelt_forms(comment, meant):
+    (found,) = left(f"x.to(d)  {comment}\n")
+    assert (found.code, found.hint) == ("DEV002", f"did you mean '{meant}'?")
+    assert found.span == Span(1, 10, 1, 10 + len(comment))
+    assert codes(f"x.to(d)  {comment}\n", enabled=frozenset({"DEV101"})) == []
+
+
+def test_misspelt_forms_switch_nothing_off():
+    assert codes("x.to(d)  # devlint: disable=DEV101\n", finding(1)) == ["DEV101", "DEV002"]
+    assert codes("x.to(d)  # devlint: ignore DEV101\n", finding(1)) == ["DEV101", "DEV002"]
+    (alone,) = left("# devlint: disable=DEV101\nx\n")
+    assert alone.hint == "did you mean '# devlint: off[DEV101]'?"
+    (unheard_of,) = left("x  # devlint: please\n")
+    assert unheard_of.hint.startswith("write '# devlint: ignore[CODE]'")
+
+
+@pytest.mark.parametrize(
+    "comment",
+    [
+        "# devlint is a linter",
+        "# see devlint's DEV101",
+        "# note: DEV101 is about this",
+        "# devlint: cuda-only",
+        "# devlint: ignore[DEV101] for DEV301's sake",
+        "# noqa",
+        "# noqa: E501",
+        "# noqa: some words",
+        "# todo: DEV101",
+    ],
+)
+def test_what_is_no_misspelling(comment):
+    assert "DEV002" not in codes(f"x.to(d)  {comment}\n", finding(1))

@@ -7,13 +7,14 @@ from typing import Any, get_args
 
 import click
 
-from devlint.commands.options import HELP, list_option, need_folder, settings_options
+from devlint.commands.options import HELP, ValuesAfterEquals, list_option, need_folder, settings_options
 from devlint.findings import Confidence, OutputFormat, Severity
-from devlint.session import Options, Session
+from devlint.options import Options
+from devlint.session import Session
 from devlint.signals import ended_by_signals
 
 
-@click.command(context_settings=HELP)
+@click.command(cls=ValuesAfterEquals, context_settings=HELP)
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
 @click.option("--fix", is_flag=True, help="Apply safe fixes.")
 @click.option("--unsafe-fixes", is_flag=True, help="Let --fix and --diff apply unsafe fixes too.")
@@ -22,6 +23,24 @@ from devlint.signals import ended_by_signals
     "--follow-links",
     is_flag=True,
     help="Let --fix write through links that lead out of the paths, and files with several names (hard links).",
+)
+@click.option(
+    "--since",
+    metavar="[=REV]",
+    help="Report what the change since a revision brings, in other files too; without REV, since the main branch was left.",
+)
+@click.option("--staged", is_flag=True, help="Report what the change that is to be committed brings; for hooks.")
+@click.option(
+    "--baseline",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The file with the old findings, which are left out [default: .devlint-baseline.json beside the settings].",
+)
+@click.option("--no-baseline", is_flag=True, help="Report old findings too.")
+@click.option("--update-baseline", is_flag=True, help="Drop old findings that are gone from the baseline.")
+@click.option(
+    "--add-noqa",
+    metavar="[=REASON]",
+    help="Write a `# noqa` comment, with a reason if one is given, for each finding instead of reporting it.",
 )
 @list_option("--select", "CODES", "Run these rules only: codes, prefixes such as DEV5, names, or ALL.")
 @list_option("--ignore", "CODES", "Leave these rules out.")
@@ -54,7 +73,7 @@ from devlint.signals import ended_by_signals
 def check(**options: Any) -> None:
     """Lint files and folders, the current folder if none is given; `-` is the standard input.
 
-    Exits with 0 if nothing was found, 1 if findings remain, 2 if the call was wrong or a file could not be read or
+    Exits with 0 if nothing was found, 1 if findings remain (of the severity of --fail-on), 2 if the call was wrong or a file could not be read or
     parsed.
     """
     need_folder()

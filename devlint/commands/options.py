@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from devlint.session import Failure
+from devlint.output import Failure
 
 HELP = {"help_option_names": ["-h", "--help"]}
 
@@ -35,6 +35,17 @@ def settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
         help="Take the settings from this TOML file; or lay this over them, say 'select = [\"DEV1\"]' (may be repeated).",
     )
     return config(isolated(command))
+
+
+class ValuesAfterEquals(click.Command):
+    """A command in which some options take a value only after `=`: `--since` alone is `--since=`, and `--since X` leaves X alone."""
+
+    optional_values = ("--since", "--add-noqa")
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        end = args.index("--") if "--" in args else len(args)
+        args = [f"{arg}=" if at < end and arg in self.optional_values else arg for at, arg in enumerate(args)]
+        return super().parse_args(ctx, args)
 
 
 def need_folder() -> None:

@@ -9,7 +9,8 @@ import click
 
 from devlint.commands.options import HELP, need_torch
 from devlint.console import emit
-from devlint.session import CLEAN, FOUND, Failure, load_rules, wants_color
+from devlint.output import CLEAN, FOUND, Failure, wants_color
+from devlint.session import load_rules
 
 if TYPE_CHECKING:
     from devlint.rule import Rule

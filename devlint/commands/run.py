@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from devlint.commands.options import HELP, need_torch
-from devlint.session import Failure
+from devlint.output import Failure
 
 
 @click.command(context_settings={**HELP, "ignore_unknown_options": True, "allow_interspersed_args": False})

@@ -10,7 +10,8 @@ import click
 from devlint.commands.options import HELP, need_folder, settings_options
 from devlint.console import emit
 from devlint.escapes import printable_lines
-from devlint.session import Failure, load_rules
+from devlint.output import Failure
+from devlint.session import load_rules
 
 
 @click.command(context_settings=HELP)

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import runpy
 import sys
+import tempfile
 import traceback
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
+
+if TYPE_CHECKING:
+    from devlint.runtime.watch.watcher import watch_devices
 
 
 def _exit_code(code: object) -> int:
@@ -47,12 +52,30 @@ def run_program(argv: list[str], *, module: bool, virtual_cuda: int, report: Pat
         raise FileNotFoundError(f"devlint run: no such script: {argv[0]}")
 
     from devlint.runtime.virtual import children
-    from devlint.runtime.virtual.context import virtual_cuda as virtual
+    from devlint.runtime.watch.report import merge
     from devlint.runtime.watch.watcher import watch_devices
 
     watch = watch_devices()
+    with tempfile.TemporaryDirectory(prefix="devlint-", ignore_cleanup_errors=True) as folder:
+        code = _run_watched(argv, module, virtual_cuda, watch, Path(folder))
+        others = list(children.reports(Path(folder)))
+    seen = merge([watch.report(), *others])
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    console.rule("devlint")
+    if others:
+        console.print(f"of this process and {len(others)} that it started")
+    seen.print(console)
+    if report is not None:
+        seen.write(report)
+    return code
+
+
+def _run_watched(argv: list[str], module: bool, virtual_cuda: int, watch: watch_devices, folder: Path) -> int:
+    """Runs the program; returns its exit code. Processes that it starts leave their reports in `folder`."""
+    from devlint.runtime.virtual import children
+    from devlint.runtime.virtual.context import virtual_cuda as virtual
+
     saved_argv, saved_path = sys.argv, list(sys.path)
-    code = 0
     sys.argv = list(argv)
     # What Python does for a script, and for -m.
     sys.path.insert(0, str(Path.cwd()) if module else str(Path(argv[0]).resolve().parent))
@@ -60,26 +83,20 @@ def run_program(argv: list[str], *, module: bool, virtual_cuda: int, report: Pat
         with ExitStack() as stack:
             if virtual_cuda:
                 stack.enter_context(virtual(virtual_cuda))
-                children.watched(on=True)
-                stack.callback(children.watched, on=False)
+                children.watched(folder)
+                stack.callback(children.watched, None)
             stack.enter_context(watch)
             if module:
                 runpy.run_module(argv[0], run_name="__main__", alter_sys=True)
             else:
                 runpy.run_path(argv[0], run_name="__main__")
     except SystemExit as error:
-        code = _exit_code(error.code)
+        return _exit_code(error.code)
     except KeyboardInterrupt:
-        code = 130
+        return 130
     except BaseException as error:
         _print_traceback(error)
-        code = 1
+        return 1
     finally:
         sys.argv, sys.path[:] = saved_argv, saved_path
-    seen = watch.report()
-    console = Console(stderr=True, soft_wrap=True, highlight=False)
-    console.rule("devlint")
-    seen.print(console)
-    if report is not None:
-        seen.write(report)
-    return code
+    return 0

@@ -104,6 +104,13 @@ _ALL = (
         "are as specific.",
     ),
     Key(
+        "baseline",
+        File(),
+        '".devlint-baseline.json"',
+        '"ci/devlint-baseline.json"',
+        "The file with the findings that were there before, which `devlint baseline` writes and runs leave out.",
+    ),
+    Key(
         "exclude",
         Globs(),
         "[]",

@@ -17,6 +17,8 @@ from devlint.settings.selection import NO_CHOICE, Selection, specificity
 if TYPE_CHECKING:
     from devlint.rule import Registry, Rule
 
+BASELINE = ".devlint-baseline.json"
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -36,6 +38,8 @@ class Settings:
     fail_on: Severity = "warning"
     fixable: tuple[str, ...] | None = None
     unfixable: tuple[str, ...] = ()
+    # Where the old findings are kept; None for the usual place.
+    baseline: Path | None = None
     exclude: tuple[str, ...] = ()
     # Folders that absolute imports start from.
     src: tuple[Path, ...] = ()
@@ -83,6 +87,11 @@ class Settings:
         allowed = 0 if self.fixable is None else specificity(self.fixable, rule)
         denied = specificity(self.unfixable, rule)
         return allowed > denied
+
+    @property
+    def baseline_file(self) -> Path:
+        """The file of the findings that were there before, which need not be there."""
+        return self.baseline or self.root / BASELINE
 
     @property
     def hints(self) -> Hints:

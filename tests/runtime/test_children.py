@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -169,11 +171,98 @@ def two_ranks(tmp_path, wrap, move="target = target.cuda()"):
     return devlint_run(script)
 
 
+WAITS = """
+import sys, torch, torch.multiprocessing as mp
+
+def wait(rank):
+    for _ in range(3 + rank):
+        torch.ones(1, device=rank).item()
+
+if __name__ == "__main__":
+    if sys.argv[1] == "spawn":
+        mp.spawn(wait, nprocs=2)
+    elif sys.argv[1] == "rank":
+        wait(int(__import__("os").environ["RANK"]))
+"""
+
+
+@pytest.mark.parametrize("way", ["spawn", "torchrun"])
+def test_counts_of_children_are_in_the_summary(tmp_path, way):
+    script, written = tmp_path / "train.py", tmp_path / "report.json"
+    script.write_text(WAITS)
+    torchrun = ("-m", "torch.distributed.run", "--nproc-per-node", "2")
+    before = ("--report", str(written), *(torchrun if way == "torchrun" else ()))
+    code, _, err = devlint_run(script, "spawn" if way == "spawn" else "rank", before=before)
+    assert code == 0, err
+    assert "of this process and 2 that it started" in err
+    waits = [event for event in json.loads(written.read_text())["events"] if event["kind"] == "sync"]
+    assert [(event["operation"], event["line"], event["count"]) for event in waits] == [("item", 6, 7)]
+    assert not list(Path(tempfile.gettempdir()).glob("devlint-*/*.part"))
+
+
 @pytest.mark.parametrize("wrap", [DDP, FSDP], ids=["ddp", "fsdp"])
 def test_torchrun(tmp_path, wrap):
     code, out, err = two_ranks(tmp_path, wrap)
     assert code == 0, err
     assert sorted(out.split("\n"))[-2:] == [f"rank {rank} cuda:{rank} 1.0 [0, 1] True" for rank in range(2)]
+
+
+ACCELERATE = """
+import torch
+from torch import nn
+from accelerate import Accelerator
+
+accelerator = Accelerator()
+model = nn.Linear(3, 2)
+data = torch.utils.data.TensorDataset(torch.randn(16, 3), torch.randn(16, 2))
+model, optimizer, loader = accelerator.prepare(
+    model, torch.optim.SGD(model.parameters(), 0.1), torch.utils.data.DataLoader(data, batch_size=4)
+)
+for x, y in loader:
+    accelerator.backward((model(x) - y).square().mean())
+    optimizer.step()
+print(f"rank {accelerator.process_index} {accelerator.device}\\n", end="", flush=True)
+accelerator.end_training()
+"""
+LIGHTNING = """
+import torch
+import lightning
+from torch import nn
+
+class Model(lightning.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 2)
+
+    def training_step(self, batch, index):
+        x, y = batch
+        return (self.layer(x) - y).square().mean()
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), 0.1)
+
+if __name__ == "__main__":
+    data = torch.utils.data.TensorDataset(torch.randn(16, 3), torch.randn(16, 2))
+    quiet = dict(logger=False, enable_checkpointing=False, enable_progress_bar=False)
+    trainer = lightning.Trainer(accelerator="gpu", devices=2, strategy="ddp", max_epochs=1, **quiet)
+    trainer.fit(Model(), torch.utils.data.DataLoader(data, batch_size=4))
+    print(f"rank {trainer.global_rank} {trainer.strategy.root_device}\\n", end="", flush=True)
+"""
+LAUNCHERS = {
+    "accelerate": (ACCELERATE, ("-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2")),
+    "lightning": (LIGHTNING, ()),
+}
+
+
+@pytest.mark.parametrize("name", LAUNCHERS)
+def test_launchers(tmp_path, name):
+    pytest.importorskip(name)
+    program, before = LAUNCHERS[name]
+    script = tmp_path / "train.py"
+    script.write_text(program)
+    code, out, err = devlint_run(script, before=before)
+    assert code == 0, err
+    assert {f"rank {rank} cuda:{rank}" for rank in range(2)} <= set(out.splitlines())
 
 
 def test_a_dropped_move_in_a_child_is_explained(tmp_path):

@@ -102,3 +102,15 @@ def test_what_is_refused_is_listed():
 def test_what_is_listed_is_refused(what):
     with virtual_cuda(), pytest.raises(VirtualCudaUnsupportedError, match="devlint: virtual CUDA does not support"):
         REFUSED[what](torch.ones(2, device="cuda"))
+
+
+@pytest.mark.parametrize("name", ["CUDAGraph", "graph", "MemPool", "ExternalStream", "CUDAPluggableAllocator"])
+def test_refused_classes_are_classes(name):
+    """Programs that never make one name it in annotations."""
+    home = torch.cuda.memory if name == "CUDAPluggableAllocator" else torch.cuda
+    with virtual_cuda():
+        kind = getattr(home, name)
+        assert (kind | None) == (None | kind)
+        assert not isinstance(torch.ones(1), kind)
+        with pytest.raises(VirtualCudaUnsupportedError):
+            kind()

@@ -438,3 +438,18 @@ def test_meta_tensors_among_operands(gpus):
     assert (ones(5, 10) @ torch.randn(10, 1, device="meta")).device == CUDA0  # and its values are anybody's guess
     with pytest.raises(RuntimeError, match="Tensor on device meta is not on the expected device cuda:0"):
         ones(2) + torch.ones(2, device="meta")
+
+
+def test_sparse_types_of_another_age():
+    with virtual_cuda():
+        kind = torch.cuda.sparse.FloatTensor
+        indices, values = torch.tensor([[0, 1], [1, 0]], device="cuda"), torch.ones(2, device="cuda")
+        made = kind(indices, values, torch.Size([2, 2]))
+        assert made.is_cuda
+        assert made.is_sparse
+        assert made.type() == "torch.cuda.sparse.FloatTensor"
+        assert isinstance(made, kind)
+        assert not isinstance(made, torch.cuda.sparse.DoubleTensor)
+        assert not isinstance(made.to_dense(), kind)
+        assert (made @ torch.eye(2, device="cuda")).device.type == "cuda"
+        assert kind(2, 2).is_cuda

@@ -6,13 +6,20 @@ stands first on PYTHONPATH; it calls `enter` once torch is imported. `python -I`
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from multiprocessing import util
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from devlint.runtime.places import accelerator
 from devlint.runtime.virtual.state import VISIBLE_DEVICES, machine
+
+if TYPE_CHECKING:
+    from devlint.runtime.watch.report import Report
 
 _VARIABLE, _PATH = "DEVLINT_CHILDREN", "PYTHONPATH"
 _START = str(Path(__file__).parent.parent / "start")
@@ -39,11 +46,33 @@ def announce(count: int, memory: int | None) -> None:
     os.environ[_PATH] = os.pathsep.join([_START, *rest])
 
 
-def watched(*, on: bool) -> None:
-    """Whether children are watched too, so that their errors are explained."""
-    _asked["watch"] = on
+def watched(folder: Path | None) -> None:
+    """Has children watched too: their errors are explained, and each leaves a report in `folder`. None ends that."""
+    _asked["watch"] = None if folder is None else str(folder)
     if machine.count and _before:
         announce(machine.count, json.loads(os.environ[_VARIABLE])["memory"])
+
+
+def reports(folder: Path) -> Iterator[Report]:
+    """What children that have ended left there."""
+    from devlint.runtime.watch.report import from_dict
+
+    for file in sorted(folder.glob("*.json")):
+        yield from_dict(json.loads(file.read_text(encoding="utf-8")))
+
+
+def _leave_a_report(report: Callable[[], Report], folder: Path) -> None:
+    """Writes a process's report when it ends, however its Python does: workers of multiprocessing skip `atexit`."""
+    file, process = folder / f"{os.getpid()}.json", os.getpid()
+
+    def write() -> None:
+        if os.getpid() == process and not file.exists():  # not in what was forked from it
+            with suppress(OSError):  # who asked may be gone
+                report().write(file.with_suffix(".part"))
+                file.with_suffix(".part").rename(file)
+
+    atexit.register(write)
+    util.Finalize(None, write, exitpriority=0)
 
 
 def enter() -> None:
@@ -63,5 +92,6 @@ def enter() -> None:
     if message.get("watch"):
         from devlint.runtime.watch.watcher import watch_devices
 
-        watched(on=True)
-        watch_devices().__enter__()
+        folder = Path(message["watch"])
+        watched(folder)
+        _leave_a_report(watch_devices().__enter__().report, folder)

@@ -21,6 +21,7 @@ from devlint.runtime.virtual import (
     children,
     collectives,
     compilers,
+    determinism,
     driver,
     engine,
     handlers,
@@ -30,6 +31,7 @@ from devlint.runtime.virtual import (
     parallel,
     random,
     rules,
+    shortcuts,
     storages,
     subclasses,
 )
@@ -84,7 +86,7 @@ def _install() -> None:
     _stack.callback(torch.get_device_module.cache_clear)
     transparency.install(patches)
     modes.install(patches)
-    for part in (driver, random, storages, autograd, parallel, compilers, subclasses):
+    for part in (driver, random, storages, autograd, parallel, compilers, subclasses, shortcuts):
         part.install(patches)
     if accelerator.kind == "cuda":
         collectives.install(patches)
@@ -182,4 +184,14 @@ def is_virtual() -> bool:
     return machine.count > 0 and accelerator.kind == "cuda"
 
 
-__all__ = ["autocast", "batch_norm", "handlers", "is_virtual", "kernels", "rules", "virtual_cuda", "virtual_device"]
+__all__ = [
+    "autocast",
+    "batch_norm",
+    "determinism",
+    "handlers",
+    "is_virtual",
+    "kernels",
+    "rules",
+    "virtual_cuda",
+    "virtual_device",
+]

@@ -129,6 +129,11 @@ def _refusal(what: str) -> Callable[..., Any]:
     return refused
 
 
+def _refused_class(what: str) -> Any:
+    """A class that has no instances: programs name it in annotations and in `isinstance`."""
+    return type("refused", (), {"__new__": _refusal(what), "__module__": "torch.cuda"})
+
+
 # What torch.accelerator stands on, for any type of device.
 _ACCELERATOR_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "_get_accelerator": lambda: torch.device(accelerator.kind),
@@ -211,12 +216,12 @@ _CUDA_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "utilization": lambda device=None: 0,
     "cudart": _refusal("the CUDA runtime library (torch.cuda.cudart)"),
     "set_sync_debug_mode": _sync_debug_mode,
-    "CUDAGraph": _refusal("CUDA graphs"),
-    "graph": _refusal("CUDA graphs"),
+    "CUDAGraph": _refused_class("CUDA graphs"),
+    "graph": _refused_class("CUDA graphs"),
     "make_graphed_callables": _refusal("CUDA graphs"),
-    "MemPool": _refusal("memory pools"),
+    "MemPool": _refused_class("memory pools"),
     "get_stream_from_external": _refusal("external streams"),
-    "ExternalStream": _refusal("external streams"),
+    "ExternalStream": _refused_class("external streams"),
     "temperature": _refusal("NVML readings"),
     "power_draw": _refusal("NVML readings"),
     "clock_rate": _refusal("NVML readings"),
@@ -319,7 +324,7 @@ def _install_cuda(patches: Patches) -> None:
             patches.set(torch.cuda, name, function)
     patches.set(torch.cuda.memory, "mem_get_info", _memory_info)
     for owner in (torch.cuda, torch.cuda.memory):
-        patches.set(owner, "CUDAPluggableAllocator", _refusal("pluggable allocators"))
+        patches.set(owner, "CUDAPluggableAllocator", _refused_class("pluggable allocators"))
     # Functions that torch.cuda's submodules imported by name look at these.
     patches.set(torch.cuda, "_initialized", True)
     patches.set(torch.cuda, "_cached_device_count", None)

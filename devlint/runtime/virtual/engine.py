@@ -56,25 +56,46 @@ run_under_autocast: Handler = _later
 _autocast_on = compat.autocast_question("cuda")
 
 
+class _Kinds(dict[type, int]):
+    """What a value of a class may be: a tensor, a sequence that may hold some, or neither.
+
+    (`isinstance` asks the metaclass of Tensor in C++ for everything that isn't one, which takes longer.)
+    """
+
+    def __missing__(self, kind: type) -> int:
+        found = _TENSOR if issubclass(kind, Tensor) else _SEVERAL if issubclass(kind, tuple | list) else _NEITHER
+        self[kind] = found
+        return found
+
+
+_NEITHER, _TENSOR, _SEVERAL = range(3)
+_KINDS = _Kinds()
+
+
 def tag(result: Any, place: torch.device | None) -> Any:
     """Gives a place to every tensor of a result; returns the result."""
-    if isinstance(result, Tensor):
-        result._devlint_place = place  # type: ignore[attr-defined]
-    elif isinstance(result, tuple | list):
+    kind = _KINDS[type(result)]
+    if kind == _TENSOR:
+        result._devlint_place = place
+    elif kind:
         for item in result:
-            tag(item, place)
+            if type(item) is Tensor:
+                item._devlint_place = place  # type: ignore[attr-defined]
+            else:
+                tag(item, place)
     return result
 
 
 def _scan(items: Any, place: Any) -> Any:
     for item in items:
-        if isinstance(item, Tensor):
-            found = item._devlint_place  # type: ignore[attr-defined]
+        kind = _KINDS[type(item)]
+        if kind == _TENSOR:
+            found = item._devlint_place
             if found is not place:
                 if place is not _UNSEEN:
                     return _MIXED
                 place = found
-        elif isinstance(item, tuple | list) and item:
+        elif kind and item:
             place = _scan(item, place)
             if place is _MIXED:
                 return place
@@ -94,13 +115,14 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     __tracebackhide__ = True
     place = _UNSEEN
     for arg in args:
-        if isinstance(arg, Tensor):
-            found = arg._devlint_place  # type: ignore[attr-defined]
+        kind = _KINDS[type(arg)]
+        if kind == _TENSOR:
+            found = arg._devlint_place
             if found is not place:
                 if place is not _UNSEEN:
                     return run_mixed(func, args, kwargs)
                 place = found
-        elif isinstance(arg, tuple | list) and arg:
+        elif kind and arg:
             place = _scan(arg, place)
             if place is _MIXED:
                 return run_mixed(func, args, kwargs)
@@ -116,12 +138,10 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         result = run_under_autocast(func, args, kwargs) if _autocast_on() else func(*args, **kwargs)
     except NotImplementedError as error:
         return run_wider(func, args, kwargs, error)
-    if isinstance(result, Tensor):
+    if type(result) is Tensor:
         result._devlint_place = place  # type: ignore[attr-defined]
         return result
-    if isinstance(result, tuple | list):
-        tag(result, place)
-    return result
+    return tag(result, place)
 
 
 class VirtualMode(TorchFunctionMode):

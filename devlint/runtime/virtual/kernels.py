@@ -6,7 +6,10 @@ attention has backends to choose from, with rules of their own.
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,7 +17,7 @@ from torch._library.custom_ops import OPDEFS
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
-from devlint.runtime.places import accelerator, tensors_in
+from devlint.runtime.places import accelerator, place_of, tensors_in
 from devlint.runtime.virtual import engine
 
 Args = tuple[Any, ...]
@@ -41,6 +44,8 @@ def _namespace(func: Any) -> str | None:
 def handler_of(func: Any) -> engine.Handler:
     """The handler of a function that has none of its own."""
     namespace = _namespace(func)
+    if namespace == "aten" and (name := str(func).split(".")[1]) in TABLE["host_only"]:
+        return _refuse_devices(f"aten::{name}")
     return engine.run if namespace is None or namespace in _PYTORCHS else _run_library_operator
 
 
@@ -97,13 +102,36 @@ def _run_library_operator(func: Any, args: Args, kwargs: Kwargs) -> Any:
         return func(*args, **kwargs)
 
 
-# Functions of PyTorch whose operator has a kernel for the CPU alone (native_functions.yaml, PyTorch 2.13).
-HOST_ONLY = {
-    "histogram": "aten::histogram.bin_ct",
-    "histogramdd": "aten::_histogramdd_bin_edges",
-    "_spdiags": "aten::_spdiags",
-    "to_mkldnn": "aten::to_mkldnn",
+# --- what CUDA has no kernel for ------------------------------------------------------------------------------------
+
+# Written by tools/cuda_kernels.py: operators without a kernel for CUDA, and data types that CUDA's kernels lack.
+TABLE = json.loads((Path(__file__).parent / "kernels.json").read_text(encoding="utf-8"))
+# Functions that are written in terms of such operators.
+_CALLERS = {
+    "_histogramdd_bin_edges": "histogramdd",
+    "mm": "__matmul__ __rmatmul__",
+    "baddbmm": "addbmm",
+    "max_pool2d": "max_pool2d_with_indices",
+    "max_pool3d": "max_pool3d_with_indices",
 }
+# What they call themselves in errors, where it isn't their name and "_cuda".
+_KERNELS = {"addmv": "addmv_impl_cuda", "mv": "addmv_impl_cuda", "dot": "dot", "vdot": "vdot", "histc": "histogram_cuda"} | dict.fromkeys(
+    ("mm", "addmm", "matmul", "linear", "inner", "tensordot"), "addmm_cuda"
+) | dict.fromkeys(("bmm", "baddbmm", "addbmm", "bilinear"), "baddbmm_cuda")  # fmt: skip
+# Some of their calls multiply nothing.
+_NOT_ALWAYS = frozenset({"einsum", "inner", "norm"})
+_DTYPE_NAMES = {
+    "int64": "Long", "int32": "Int", "int16": "Short", "int8": "Char", "uint8": "Byte", "float16": "Half", "bfloat16": "BFloat16",
+}  # fmt: skip
+
+
+def functions_named(names: str) -> Iterator[Any]:
+    """PyTorch's C functions and methods of these names."""
+    for name in names.split():
+        for home in (torch, torch._C._VariableFunctions, torch.Tensor, torch._C._nn, vars(torch._C)["_linalg"]):
+            function = getattr(home, name, None)
+            if callable(function):
+                yield function
 
 
 def _refuse_devices(operator: str) -> engine.Handler:
@@ -116,31 +144,13 @@ def _refuse_devices(operator: str) -> engine.Handler:
     return handler
 
 
-for _name, _operator in HOST_ONLY.items():
-    for _home in (torch, torch._C._VariableFunctions, torch.Tensor):
-        if callable(_function := getattr(_home, _name, None)):
-            engine.HANDLERS[_function] = _refuse_devices(_operator)
-
-
-# --- integers -------------------------------------------------------------------------------------------------------
-
-# Functions whose CUDA kernels multiply matrices of floating point only, and what those call themselves.
-_FLOATING = {
-    "addmm_cuda": "mm addmm matmul linear __matmul__ __rmatmul__",
-    "baddbmm_cuda": "bmm baddbmm",
-    "addmv_impl_cuda": "mv addmv",
-    "dot": "dot",
-    "vdot": "vdot",
-}
-_DTYPE_NAMES = {torch.int64: "Long", torch.int32: "Int", torch.int16: "Short", torch.int8: "Char", torch.uint8: "Byte"}
-
-
-def _floating_only(kernel: str) -> engine.Handler:
+def _without(kernel: str, lacking: dict[torch.dtype, str]) -> engine.Handler:
     def handler(func: Any, args: Args, kwargs: Kwargs) -> Any:
         __tracebackhide__ = True
         result = engine.run(func, args, kwargs)
-        if result.dtype in _DTYPE_NAMES and result._devlint_place is not None and accelerator.kind == "cuda":
-            error = NotImplementedError(f"\"{kernel}\" not implemented for '{_DTYPE_NAMES[result.dtype]}'")
+        first = args[0] if args and isinstance(args[0], torch.Tensor) else next(tensors_in((args, kwargs)))
+        if first.dtype in lacking and place_of(first).type == "cuda":
+            error = NotImplementedError(f"\"{kernel}\" not implemented for '{lacking[first.dtype]}'")
             error._devlint_ours = True  # type: ignore[attr-defined]
             raise error
         return result
@@ -148,11 +158,14 @@ def _floating_only(kernel: str) -> engine.Handler:
     return handler
 
 
-for _kernel, _names in _FLOATING.items():
-    for _name in _names.split():
-        for _home in (torch, torch._C._VariableFunctions, torch.Tensor, torch._C._nn):
-            if callable(_function := getattr(_home, _name, None)):
-                engine.HANDLERS[_function] = _floating_only(_kernel)
+for _name, _dtypes in TABLE["dtypes"].items():
+    _lacking = {getattr(torch, name): _DTYPE_NAMES[name] for name in _dtypes if name in _DTYPE_NAMES}
+    if _lacking and _name not in _NOT_ALWAYS:
+        for _function in functions_named(f"{_name} {_CALLERS.get(_name, '')}"):
+            engine.HANDLERS[_function] = _without(_KERNELS.get(_name, f"{_name}_cuda"), _lacking)
+for _name in TABLE["host_only"]:
+    for _function in functions_named(f"{_name} {_CALLERS.get(_name, '')}"):
+        engine.HANDLERS[_function] = _refuse_devices(f"aten::{_name}")
 
 
 # --- precision ------------------------------------------------------------------------------------------------------

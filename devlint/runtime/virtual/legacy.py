@@ -36,6 +36,18 @@ class _LegacyType(type):
         return host_type(*args, **kwargs).cuda()
 
 
+class _SparseType(_LegacyType):
+    """`torch.cuda.sparse.FloatTensor(indices, values, size)`."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return super().__instancecheck__(instance) and instance.is_sparse
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        if args and isinstance(args[0], torch.Tensor):
+            return torch.sparse_coo_tensor(*args, dtype=cls.dtype)
+        return getattr(torch.sparse, cls.__name__)(*args, **kwargs).cuda()
+
+
 def _default_type(kind: Any) -> None:
     if str(kind).startswith("torch.cuda") or isinstance(kind, _LegacyType):
         refuse("set_default_tensor_type with a CUDA type", 'use torch.set_default_device("cuda")')
@@ -49,4 +61,7 @@ def install(patches: Patches) -> None:
     """Puts these in place of torch's."""
     for name, dtype in _DTYPES.items():
         patches.set(torch.cuda, name, _LegacyType(name, (), {"dtype": dtype, "__module__": "torch.cuda"}))
+        if hasattr(torch.cuda.sparse, name):
+            kind = _SparseType(name, (), {"dtype": dtype, "__module__": "torch.cuda.sparse"})
+            patches.set(torch.cuda.sparse, name, kind)
     patches.set(torch, "set_default_tensor_type", _default_type)

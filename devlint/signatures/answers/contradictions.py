@@ -11,6 +11,7 @@ from devlint.signatures.answers.silence import (
     is_handed_over_with_a_device,
     is_host_code,
     is_host_file,
+    is_host_notebook,
     is_stand_in,
     speaks_of_devices,
 )
@@ -156,11 +157,51 @@ def _pairs(
                     if index and host[0] is not left_node:
                         # An index may stay on the host.
                         continue
+                    if _stands_in(reader, other[1], lefts_placed, rights_placed) or _is_chosen(
+                        host[1], lefts_placed, rights_placed
+                    ):
+                        continue
                     told = _apart(reader, frame, need, host, other, joint)
                     if told is not None:
                         yield told
                         if not is_kept(told.host.value):
                             return
+
+
+def _stands_in(reader: Reader, value: Value, *operands: list[tuple[Condition, Value]]) -> bool:
+    """Whether a value is an input, or what is made on the host where none is given: both are meant to be there."""
+    if not value.place.is_open:
+        return False
+    return any(
+        option.place == HOST
+        and condition
+        and all(any(_is_absent(reader, x, value.place) for x in clause) for clause in condition)
+        for placed in operands
+        if any(option is value for _, option in placed)
+        for condition, option in placed
+    )
+
+
+def _is_absent(reader: Reader, literal: int, place: Place) -> bool:
+    """Whether a test says that the input which decides a place is None."""
+    match reader.atoms.atom(literal).key:
+        case ("none", tuple() as path):
+            return literal > 0 and path == place.name
+    return False
+
+
+def _is_chosen(value: Value, *operands: list[tuple[Condition, Value]]) -> bool:
+    """Whether a value is on the host for a device that is chosen elsewhere may be the host."""
+    return value.place == HOST and any(
+        option.place.sort == "told" and option.step is not None and _at_one_line(option.step, value.step)
+        for placed in operands
+        if any(option is value for _, option in placed)
+        for _, option in placed
+    )
+
+
+def _at_one_line(a: Step, b: Step | None) -> bool:
+    return b is not None and a[1:4] == b[1:4]
 
 
 def _whenever(reader: Reader, placed: list[tuple[Condition, Value]], place: Place, condition: Condition) -> Condition:
@@ -302,7 +343,7 @@ def _is_index(value: Value) -> bool:
 
 def _is_nobodys(reader: Reader, frame: Frame, need: Need, node: ast.expr, host: Value, other: Value) -> bool:
     """Whether a function that is told for itself alone is meant for the host, or isn't known well enough."""
-    if is_host_file(frame.source.path):
+    if is_host_file(frame.source.path) or is_host_notebook(frame.source):
         return True
     if frame.function is None:
         return False
@@ -320,13 +361,24 @@ def _is_nobodys(reader: Reader, frame: Frame, need: Need, node: ast.expr, host: 
         return True
     if other.place.sort == "input" and len(name) > 1 and cls is not None:
         me = frame.reader.self_of(frame)
-        known = other.kind is TENSOR and cls.is_module
+        known = other.kind in (TENSOR, MODULE) and cls.is_module
         if me is not None and me.path == name[:1] and "computed" not in other.tags and not known:
             # A part of an object of which nothing is known.
             return True
-    verdicts = reader.verdicts.get(need.node, [])
-    private = frame.function.name.startswith("_") or frame.function.parent is not None
-    return bool(verdicts) and all(v == "together" for v in verdicts) and private
+    return _is_called_with_host_alone(reader, frame.function, need)
+
+
+def _is_called_with_host_alone(reader: Reader, function: FunctionModel, need: Need) -> bool:
+    """Whether all calls of a function that can be seen bring what is on the host, and nothing else.
+
+    Of a private function, which nobody else calls, it is enough that no call brings what it meets from elsewhere.
+    """
+    brought = reader.brought.get((function, reader.left_open(need)), ())
+    if not brought:
+        return False
+    if function.name.startswith("_") or function.parent is not None:
+        return all(sorts <= {"host", "unknown"} for sorts, _ in brought)
+    return function.cls is None and all(sorts == given == {"host"} for sorts, given in brought)
 
 
 def _are_different(a: Place, b: Place) -> bool:
@@ -377,7 +429,7 @@ def _may_be_off_host(frame: Frame, value: Value) -> bool:
     cls = reader_class(frame)
     if cls is not None and cls.is_module and value.place == Place("input", (frame.function.parameters[0].arg,)):
         return True
-    return speaks_of_devices(frame.function.text) or is_handed_over_with_a_device(frame.function)
+    return speaks_of_devices(frame.function) or is_handed_over_with_a_device(frame.function)
 
 
 def _is_with_a_module(frame: Frame, value: Value) -> bool:

@@ -50,9 +50,20 @@ def _is_host_class(cls: ast.ClassDef) -> bool:
 _DEVICES = re.compile(r"\.device\b|\bdevice=|\.new(?:_\w+)?\(|\.type_as\(|\.is_cuda\b|\.cuda\(")
 
 
-def speaks_of_devices(text: str) -> bool:
-    """Whether a function treats something as if it may be on an accelerator."""
+def speaks_of_devices(function: FunctionModel) -> bool:
+    """Whether a function treats something as if it may be on an accelerator.
+
+    Where it makes things by a setting of some package (`device=settings.device`), it says nothing of what it is given.
+    """
+    text = _OF_A_NAME.sub(lambda m: "" if _is_imported(function.source, m[1]) else m[0], function.text)
     return _DEVICES.search(text) is not None
+
+
+def _is_imported(source: SourceModule, name: str) -> bool:
+    return any(isinstance(b, (ast.Import, ast.ImportFrom)) for b in source.bindings.get(name, ()))
+
+
+_OF_A_NAME = re.compile(r"(?:\bdevice=)?\b(\w+)(?:\.\w+)*\.device\b")
 
 
 def is_handed_over_with_a_device(function: FunctionModel) -> bool:
@@ -87,6 +98,14 @@ _STAND_IN = re.compile(r"(?i).*(?:dummy|example|fake|tracing|warmup).*")
 def is_stand_in(node: ast.expr) -> bool:
     """Whether an operand stands for some input, to try a model before anything is moved."""
     return isinstance(node, ast.Name) and _STAND_IN.fullmatch(node.id) is not None
+
+
+def is_host_notebook(source: SourceModule) -> bool:
+    """Whether a notebook, which holds all that calls its functions, says nothing of devices."""
+    return source.path.endswith(".ipynb") and _PLACES.search(source.text) is None
+
+
+_PLACES = re.compile(r"(?i)cuda|gpu|device|\.to\(|accelerat|trainer")
 
 
 def is_host_file(path: str) -> bool:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 
 from devlint.knowledge import torch_knowledge
 from devlint.knowledge.metrics import is_metric
 from devlint.knowledge.operators import module as module_facts
 from devlint.signatures.libraries import metrics
-from devlint.signatures.libraries.devices import CUDA, device_from, named_device
+from devlint.signatures.libraries.devices import device_from, named_device
 from devlint.signatures.libraries.operations import note, operands_of
 from devlint.signatures.state import containers
 from devlint.signatures.state.call import Call
 from devlint.signatures.state.frame import CONTENTS, PLACE, Frame
 from devlint.signatures.state.objects import COMPUTED, PARAMETER, REGISTERED, move, place_of
 from devlint.signatures.values.values import (
+    BATCH,
     CONSTANT,
     DICT,
     EITHER,
@@ -161,7 +163,7 @@ def call_module(call: Call, module: Value) -> Value:
             ),
             frame.atoms,
         )
-        return _results(frame, name, made)
+        return _results(frame, name, unless_apart(frame, [v for _, v in given], place, made))
     facts = module_facts(name)
     if facts is not None and facts.computes_where == "inputs":
         note(call, facts, operands_of(call, facts), ast.unparse(call.node.func))
@@ -176,6 +178,18 @@ def call_module(call: Call, module: Value) -> Value:
             else NOTHING
         ),
         frame.atoms,
+    )
+
+
+def unless_apart(frame: Frame, given: Sequence[Value], place: Value, made: Value) -> Value:
+    """What a module at a place gives: nobody knows where, if what it computes from is elsewhere, and it fails there."""
+    if place.kind is EITHER or place.place.sort == "unknown":
+        return made
+    tensors = [v.place for v in given if v.kind in (TENSOR, BATCH) and v.place.sort != "unknown"]
+    if all(p == place.place or HOST not in (p, place.place) for p in tensors):
+        return made
+    return mapped(
+        made, lambda v: v.but(place=UNKNOWN_PLACE) if v.kind in (TENSOR, UNKNOWN, BATCH) else NOTHING, frame.atoms
     )
 
 
@@ -234,7 +248,7 @@ def call_wrapper(call: Call, wrapper: Value) -> Value:
         place,
         lambda p: Value(
             UNKNOWN,
-            CUDA if p.place == HOST else p.place,
+            UNKNOWN_PLACE if p.place == HOST else p.place,
             path=(f"#{call.frame.reader.turn()}",),
             likely=True,
             step=p.step,

@@ -184,6 +184,9 @@ def _unknown(call: Call, callee: Value) -> Value:
         if len(pairs) == 2:
             call.frame.need("operation", call.node, ast.unparse(call.node.func), *pairs)
     result = unknown_call(call)
+    if any(v.kind in (TENSOR, BATCH) and v.place == HOST for _, v in call.given):
+        # What it computes from is on the host: so is it, or it fails here.
+        return result
     at = call.frame.slot(callee, PLACE)
     if at is not None and at.kind is not EITHER and at.place.sort != "unknown":
         return result.but(place=at.place, tags=COMPUTED, step=at.step)
@@ -341,10 +344,15 @@ def bind_arguments(call: Call, function: FunctionModel, bound: Value | None) -> 
 
 def hand_on(frame: Frame, call: Call, needs: Sequence[Need], instance: Instance, told: frozenset[str]) -> None:
     """The needs of a function, as a call makes them: met, contradicted, or the caller's own."""
+    assert instance.signature is not None
+    given = {o.place for _, v in call.everything() for _, o in v.options() if o.kind in (TENSOR, BATCH, UNKNOWN)}
     if len(needs) > MAX_NEEDS:
         needs = needs[:MAX_NEEDS]
     for need in needs:
-        if not _may_matter(instance, need) or (told and _roots(need) & told):
+        places = {p for _, value in need.operands for p in _places(instance, value)}
+        if frame.function is not None:
+            frame.reader.told_by_call(instance.signature.function, need, places, given)
+        if not _may_matter(need, places) or (told and _roots(need) & told):
             continue
         condition = instance.condition(need.path)
         path = frame.atoms.both(frame.path, condition)
@@ -353,7 +361,6 @@ def hand_on(frame: Frame, call: Call, needs: Sequence[Need], instance: Instance,
         operands = tuple((node, instance.value(value)) for node, value in need.operands)
         if any(v is NOTHING for _, v in operands):
             continue
-        frame.reader.told_by_call(need, operands)
         via = ((frame.source, call.node), *need.via)
         guarded = need.guarded or condition != TRUE or frame.supposing > 0
         inside = need.told_inside or any(o.place == HOST for _, v in need.operands for _, o in v.options())
@@ -365,13 +372,12 @@ def _roots(need: Need) -> set[str]:
     return {str(v.place.name[0]) for _, v in need.operands if v.kind is not EITHER and v.place.sort == "input"}
 
 
-def _may_matter(instance: Instance, need: Need) -> bool:
-    """Whether what is given leaves a need that may not be met, conditions aside."""
-    places = {p for _, value in need.operands for p in _places(instance, value)}
-    places.discard(UNKNOWN_PLACE)
+def _may_matter(need: Need, places: set[Place]) -> bool:
+    """Whether operands at these places leave a need that may not be met, conditions aside."""
+    known = places - {UNKNOWN_PLACE}
     if need.sense == "host":
-        return any(p != HOST for p in places)
-    return len(places) > 1
+        return any(p != HOST for p in known)
+    return len(known) > 1
 
 
 def _places(instance: Instance, value: Value, depth: int = 3) -> set[Place]:
@@ -461,6 +467,7 @@ def call_module(call: Call, module: Value) -> Value:
     if signature is None:
         return unknown_call(call)
     meeting = _meeting_inputs(frame, signature.needs, forward)
+    given: dict[str, Value] = {}
     if meeting:
         place = mapped(
             place_of(frame, module),
@@ -476,7 +483,10 @@ def call_module(call: Call, module: Value) -> Value:
                     "call", call.node, ast.unparse(call.node.func), (pairs[id(value)], value), (call.node.func, place)
                 )
     # What is told at the call isn't told again inside.
-    return call_function(call, forward, bound=module, told=frozenset(meeting))
+    result = call_function(call, forward, bound=module, told=frozenset(meeting))
+    if not meeting or own_call is not None:
+        return result
+    return torch_modules.unless_apart(frame, [given[n] for n in meeting if n in given], place_of(frame, module), result)
 
 
 def _meeting_inputs(frame: Frame, needs: Sequence[Need], forward: FunctionModel) -> list[str]:

@@ -131,6 +131,10 @@ class ClassInfo:
                     found.setdefault(name, []).append(method)
         return found
 
+    def applies(self, name: str) -> bool:
+        """Whether an attribute of `self` moves with a module that has an `_apply` of its own for it."""
+        return any(method.name == "_apply" for method in self.setters.get(name, ()))
+
     def moves(self, name: str) -> bool:
         """Whether a method beside the constructor seems to move an attribute of `self`."""
         constructor = self.method("__init__")

@@ -107,8 +107,8 @@ class Reader:
         self._defaults: dict[FunctionModel, dict[str, Value]] = {}
         # The frames of everything that was read, by source.
         self.frames: dict[SourceModule, list[Frame]] = {}
-        # What calls brought for what a function by itself leaves open: by operation, "apart", "together" or "open".
-        self.verdicts: dict[ast.AST, list[str]] = {}
+        # By function and the places that a need of it leaves open: the sorts of places that each call brought.
+        self.brought: dict[tuple[FunctionModel, frozenset[Place]], list[tuple[frozenset[str], frozenset[str]]]] = {}
         self.called: set[FunctionModel] = set()
 
     def turn(self) -> int:
@@ -431,21 +431,14 @@ class Reader:
         if function in frame.nested:
             frame.nested[function] = True
 
-    def told_by_call(self, need: Need, operands: Sequence[tuple[ast.expr, Value]]) -> None:
-        """Remembers what a call brought for an operation that a function by itself leaves open."""
-        sorts = {
-            o.place.sort
-            for _, v in operands
-            for _, o in leaves(v, self.atoms)
-            if o.kind in (TENSOR, UNKNOWN, MODULE, BATCH)
-        }
-        if "host" in sorts and sorts <= {"host", "unknown"}:
-            verdict = "together" if sorts == {"host"} else "open"
-        elif "host" in sorts and "accelerator" in sorts:
-            verdict = "apart"
-        else:
-            verdict = "open"
-        self.verdicts.setdefault(need.node, []).append(verdict)
+    def told_by_call(self, function: FunctionModel, need: Need, places: set[Place], given: set[Place]) -> None:
+        """Remembers where a call brought what a function leaves open by itself, and where all was that it gave."""
+        key = function, self.left_open(need)
+        self.brought.setdefault(key, []).append((frozenset(p.sort for p in places), frozenset(p.sort for p in given)))
+
+    def left_open(self, need: Need) -> frozenset[Place]:
+        """The places that a function leaves open in a need."""
+        return frozenset(o.place for _, v in need.operands for _, o in leaves(v, self.atoms) if o.place.is_open)
 
     def defaults(self, function: FunctionModel) -> dict[str, Value]:
         """What parameters are that a call gives nothing for."""
@@ -574,7 +567,7 @@ class Reader:
 
     def collated(self, frame: Frame, collate: Value) -> Value | None:
         """What a loader's collate function gives, where it may be elsewhere than on the host; None where that isn't known."""
-        if collate.kind is not FUNCTION:
+        if collate.kind is not FUNCTION or collate.data is None:
             return None
         function, closure, _ = collate.data
         signature = self.signature(function, closure)

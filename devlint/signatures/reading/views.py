@@ -107,7 +107,7 @@ class View:
         options: list[Value] = []
         if constructor is not None:
             signature = self._reader.signature(constructor, None)
-            if signature is None:
+            if signature is None or cls.applies(name):
                 return unknown
             held = _held(signature, constructor, f".{name}")
             if held is not None and cls.hands_on(name):
@@ -177,7 +177,12 @@ class View:
                 return value.but(path=None, tags=value.tags | {KEPT}, likely=value.likely)
             case "module" | "wrapper":
                 held = signature.cells.get(value.cell, {}).get(PLACE) if value.cell is not None else None
-                at = held.place if held is not None and held.kind is not EITHER and held.place.off_host else whole
+                at = whole
+                if held is not None and held.place.off_host:
+                    at = held.place
+                elif held is not None and (held.kind is EITHER or held.place.sort == "told"):
+                    # It was moved by itself, to a device that only those know who make the object.
+                    at = own
                 if not cls.is_module and not at.off_host:
                     # Whoever has the object may move its parts.
                     at = own
@@ -200,7 +205,9 @@ class View:
                 return Value(NUMBER, path=path) if isinstance(value.data, (int, float, str)) and not isinstance(
                     value.data, bool) else Value(UNKNOWN, own, path=path)  # fmt: skip
             case "function" | "class" | "reference":
-                return value if value.kind != FUNCTION or value.data[1] is None else Value(UNKNOWN, own, path=path)
+                # One of many functions, or one that sees the constructor's names.
+                hidden = value.kind is FUNCTION and (value.data is None or value.data[1] is not None)
+                return Value(UNKNOWN, own, path=path) if hidden else value
             case "loader":
                 return Value(LOADER, value.place, likely=True, data=value.data, parts=value.parts, step=value.step)
             case "tuple":

@@ -377,8 +377,12 @@ def _move_parts(frame: Frame, thing: Value, place: Value, step: Step | None, dep
     slots = {k: v for k, v in frame.env.items() if isinstance(k, tuple) and len(k) == 2 and k[0] == identity}
     if thing.cell is not None:
         slots = {(identity, slot): v for slot, v in thing.cell.last.items()} | slots
+    cls = class_of(thing)
     for key, held in slots.items():
         if not str(key[1]).startswith("."):
+            continue
+        if cls is not None and cls.applies(str(key[1])[1:]):
+            frame.env[key] = NOTHING
             continue
         for _, option in held.options():
             if option.kind in MODULES:

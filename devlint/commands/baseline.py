@@ -1,0 +1,33 @@
+"""`devlint baseline`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from devlint.commands.options import HELP, need_folder, settings_options
+from devlint.options import Options
+from devlint.session import Session
+from devlint.signals import ended_by_signals
+
+
+@click.command(context_settings=HELP)
+@click.argument("paths", nargs=-1, metavar="[PATH]...")
+@click.option(
+    "--baseline",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The file to write [default: .devlint-baseline.json beside the settings].",
+)
+@settings_options
+@click.option("-j", "--jobs", type=click.IntRange(min=1), help="Processes to use [default: as many as pay].")
+def baseline(**options: Any) -> None:
+    """Write all present findings into the baseline: later runs report only what is new.
+
+    With PATHs, those of other files stay as they are. `devlint --update-baseline` only drops what is gone.
+    """
+    need_folder()
+    with ended_by_signals():
+        code = Session(Options(**options)).write_baselines()
+    click.get_current_context().exit(code)

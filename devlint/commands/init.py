@@ -1,0 +1,112 @@
+"""`devlint init`."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from devlint import __version__
+from devlint.commands.options import HELP, need_folder
+from devlint.console import emit
+from devlint.escapes import printable, printable_lines
+from devlint.options import Options
+from devlint.output import Failure
+from devlint.session import Session
+from devlint.signals import ended_by_signals
+
+if TYPE_CHECKING:
+    from devlint.adoption.baseline import Baseline
+    from devlint.adoption.setup import Proposal, Source
+    from devlint.settings import Settings
+
+REPOSITORY = "https://github.com/devlint/devlint"
+
+
+@click.command(context_settings=HELP)
+@click.option("--yes", is_flag=True, help="Write without asking.")
+@click.option("--dry-run", is_flag=True, help="Show what would be written, and write nothing.")
+@click.option("--pre-commit/--no-pre-commit", default=True, help="Whether to add a pre-commit hook [default: yes].")
+@click.option("--ci/--no-ci", default=True, help="Whether to add a CI job [default: yes].")
+@click.option("--repo", default=REPOSITORY, show_default=True, help="Where the hook and the job get devlint from.")
+@click.option("--rev", default=f"v{__version__}", show_default=True, help="Which revision of it they take.")
+def init(yes: bool, dry_run: bool, pre_commit: bool, ci: bool, repo: str, rev: str) -> None:
+    """Set a project up: settings, a pre-commit hook, a CI job, and a baseline of what is found today.
+
+    Looks at the project, shows what it would write, and asks. What is there already stays as it is.
+    """
+    need_folder()
+    from devlint.adoption.setup import Source
+
+    with ended_by_signals():
+        try:
+            _set_up(Source(repo, rev), yes=yes, dry_run=dry_run, pre_commit=pre_commit, ci=ci)
+        except OSError as error:
+            said = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+            raise Failure(f"{said}; nothing more was written") from None
+
+
+def _set_up(source: Source, *, yes: bool, dry_run: bool, pre_commit: bool, ci: bool) -> None:
+    from devlint.adoption.setup import hooks_and_jobs
+
+    here = Session(Options()).here
+    # Patterns and names count from the project's root.
+    os.chdir(here.root)
+    proposals, inline = _settings(here)
+    plan = hooks_and_jobs(here.root, source, pre_commit=pre_commit, ci=ci)
+    proposals += plan.proposals
+    for proposal in proposals:
+        emit(printable_lines(proposal.diff(here.root)) + "\n")
+    for remark in plan.remarks:
+        emit(printable_lines(remark) + "\n")
+    baselines = [] if here.baseline_file.exists() else Session(Options(config=inline)).renewed_baselines()
+    for baseline in baselines:
+        emit(_described(baseline))
+    if not proposals and not baselines:
+        emit("Nothing to do: the project is set up.\n")
+        return
+    if dry_run:
+        return
+    if not yes and not _agreed():
+        raise Failure("nothing was written; --yes writes without asking")
+    for proposal in proposals:
+        proposal.write()
+    for baseline in baselines:
+        baseline.write()
+    written = [*(p.path for p in proposals), *(b.file for b in baselines)]
+    emit(f"Written: {', '.join(printable(os.path.relpath(path, here.root)) for path in written)}\n")
+    emit("Commit them together" + (", and run `pre-commit install` once in each clone.\n" if pre_commit else ".\n"))
+
+
+def _settings(here: Settings) -> tuple[list[Proposal], tuple[str, ...]]:
+    """(the file with the settings, where there are none yet; the same settings as `key = value` texts)."""
+    from devlint.adoption.project import look_at
+    from devlint.adoption.setup import settings_file, settings_for
+    from devlint.settings.published import as_toml
+
+    if here.origin is not None:
+        emit(f"{printable(os.path.relpath(here.origin, here.root))} has settings already\n")
+        return [], ()
+    session = Session(Options())
+    layout = look_at(here.root, [target.path for target in session.targets()])
+    settings = settings_for(layout, frozenset(rule.code for rule in session.registry.rules()))
+    return [settings_file(layout, settings)], tuple(f"{key} = {as_toml(value)}" for key, value in settings.items())
+
+
+def _described(baseline: Baseline) -> str:
+    """How many findings a baseline keeps, of which rules."""
+    codes = Counter(mark.code for mark in baseline.marks).most_common()
+    listed = ", ".join(f"{code} {count}" for code, count in codes)
+    name = printable(os.path.relpath(baseline.file, Path.cwd()))
+    return f"{name}: {len(baseline.marks)} old findings, which runs leave out ({listed})\n"
+
+
+def _agreed() -> bool:
+    import sys
+
+    if sys.stdin is None or not sys.stdin.isatty():
+        return False
+    return click.confirm("Write these?")

@@ -1,0 +1,96 @@
+"""What a run says, and where: reports on the standard output or in a file, all else on the standard error."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import click
+
+from devlint.console import emit, is_terminal
+from devlint.escapes import printable, printable_lines
+
+if TYPE_CHECKING:
+    from devlint.options import Options
+    from devlint.reports import FileResult
+
+# Exit codes.
+CLEAN, FOUND, FAILED, INTERRUPTED = 0, 1, 2, 130
+
+
+class Failure(click.ClickException):
+    """Ends the run with a one-line message and exit code 2."""
+
+    exit_code = FAILED
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        emit(f"{click.style('error', fg='red', bold=True)}: {printable(self.message)}\n", err=True)
+
+
+class Output:
+    """The output of one run."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        # Paths of the command line count from here, whatever the run does.
+        self._started_in = Path.cwd()
+
+    def say(self, line: str) -> None:
+        """A line for --verbose."""
+        if self.options.verbose:
+            emit(f"{printable(line)}\n", err=True, color=self.colored(sys.stderr))
+
+    def warn(self, kind: str, line: str) -> None:
+        """An error or a warning, on the standard error."""
+        color = "red" if kind == "error" else "yellow"
+        said = f"{click.style(kind, fg=color, bold=True)}: {printable(line)}\n"
+        emit(said, err=True, color=self.colored(sys.stderr))
+
+    def colored(self, stream: IO[str] | None) -> bool:
+        """Whether to write colours: as --color says, else on terminals, unless NO_COLOR is set."""
+        if self.options.color != "auto":
+            return self.options.color == "always"
+        return wants_color(stream)
+
+    def show_diff(self, results: Sequence[FileResult], failed: bool) -> bool:
+        """Writes the diffs, and what went wrong on the standard error; returns whether there are any."""
+        from devlint.reports import by_severity
+
+        diff = "".join(result.diff for result in results)
+        # Elsewhere it is for `patch`, which wants each byte as it is.
+        shown = is_terminal(sys.stdout) and self.options.output_file is None
+        self.write(printable_lines(diff) if shown else diff, styled=False)
+        for finding in (finding for result in results for finding in result.findings):
+            if finding.code == "DEV000":
+                self.warn("error", f"{finding.path}:{finding.span.line}: {finding.message}")
+        fixes = [finding for result in results for finding in result.fixed]
+        if not self.options.quiet:
+            said = f"Would fix {by_severity(fixes)}\n" if fixes else "" if failed else "No fixes to show\n"
+            emit(said, err=True)
+        return any(result.diff for result in results)
+
+    def write(self, text: str, *, to_stderr: bool = False, styled: bool = True) -> None:
+        """Puts a report where it is wanted, its colours dropped where they aren't; without any, it stays as it is."""
+        file = self.options.output_file
+        if file is None:
+            colored = self.colored(sys.stderr if to_stderr else sys.stdout)
+            emit(text, err=to_stderr, color=colored or not styled)
+            return
+        plain = click.unstyle(text) if styled and self.options.color != "always" else text
+        try:
+            (self._started_in / file).write_bytes(plain.encode("utf-8", "backslashreplace"))
+        except (OSError, ValueError) as error:
+            said = getattr(error, "strerror", None) or error
+            raise Failure(f"--output-file {file}: can't be written: {said}") from None
+
+
+def wants_color(stream: IO[str] | None) -> bool:
+    """Whether a stream is shown in colours when nobody says: on a terminal, unless NO_COLOR says no."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return is_terminal(stream) and os.environ.get("TERM") != "dumb"

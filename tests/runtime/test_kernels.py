@@ -1,0 +1,193 @@
+"""What CUDA has no kernel for, and what it refuses under `use_deterministic_algorithms`."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from devlint.runtime import virtual_cuda
+from devlint.runtime.virtual.determinism import BACKWARDS, CALLS, REFUSED
+from devlint.runtime.virtual.kernels import TABLE
+
+ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="has a GPU")
+
+
+@pytest.mark.skipif(not torch.__version__.startswith(TABLE["torch"]), reason="the table is of another release")
+def test_the_table_is_what_pytorch_registers():
+    tool = [sys.executable, ROOT / "tools/cuda_kernels.py", "--check"]
+    done = subprocess.run(tool, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+HOST_ONLY = {
+    "histogram": lambda x: torch.histogram(x, 4),
+    "histogramdd": lambda x: torch.histogramdd(x.reshape(2, 2), [2, 2]),
+    "a method": lambda x: x.histogram(4),
+    "to_mkldnn": lambda x: x.to_mkldnn(),
+    "the operator": lambda x: torch.ops.aten.histogram.bin_ct(x, 4),
+    "_spdiags": lambda x: torch.ops.aten._spdiags(x.reshape(1, 4), torch.tensor([0]), (4, 4)),
+}
+
+
+@pytest.mark.parametrize("call", HOST_ONLY.values(), ids=HOST_ONLY)
+def test_operators_of_the_host(call):
+    call(torch.rand(4))
+    with virtual_cuda():
+        call(torch.rand(4))
+        with pytest.raises(
+            NotImplementedError, match=r"Could not run 'aten::\w+' with arguments from the 'CUDA' backend"
+        ):
+            call(torch.rand(4, device="cuda"))
+
+
+WITHOUT = {
+    "matmul": ("int64", lambda x: x @ x),
+    "mm": ("int32", lambda x: torch.mm(x, x)),
+    "linear": ("int64", lambda x: F.linear(x, x)),
+    "dot": ("uint8", lambda x: torch.dot(x[0], x[0])),
+    "mv": ("int16", lambda x: x.mv(x[0])),
+    "bmm": ("int64", lambda x: torch.bmm(x[None], x[None])),
+    "tensordot": ("int64", lambda x: torch.tensordot(x, x)),
+    "conv1d": ("int64", lambda x: F.conv1d(x[None], x[None])),
+    "conv2d": ("int64", lambda x: F.conv2d(x[None, None], x[None, None])),
+    "avg_pool2d": ("int64", lambda x: F.avg_pool2d(x[None], 2)),
+    "max_pool2d": ("int64", lambda x: F.max_pool2d(x[None], 2)),
+    "max_pool2d with indices": ("int32", lambda x: F.max_pool2d(x[None], 2, return_indices=True)),
+    "interpolate": ("uint8", lambda x: F.interpolate(x[None, None], size=3, mode="bilinear")),
+    "angle": ("float16", lambda x: x.angle()),
+    "histc": ("bfloat16", lambda x: x.histc(3)),
+    "igamma": ("bfloat16", lambda x: torch.igamma(x, x)),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT)
+def test_data_types_without_a_kernel(name):
+    dtype, call = WITHOUT[name]
+    host = torch.ones(4, 4, dtype=getattr(torch, dtype))
+    call(host)
+    with virtual_cuda():
+        call(host)
+        call(host.float().cuda())
+        with pytest.raises(NotImplementedError, match=r"not implemented for '(Long|Int|Short|Byte|Half|BFloat16)'"):
+            call(host.cuda())
+
+
+# --- determinism ----------------------------------------------------------------------------------------------------
+
+IMAGES, VOLUMES = (2, 3, 6, 6), (2, 3, 6, 6, 6)
+REFUSED_CALLS = {
+    "put_": lambda x: x.put_(torch.tensor([0], device=x.device), x[0, 0, 0, :1].clone(), accumulate=True),
+    "_histc_cuda": lambda x: torch.histc(x),
+    "_bincount_cuda": lambda x: torch.bincount(torch.tensor([0, 1], device=x.device), x[0, 0, 0, :2]),
+    "median": lambda x: x.median(0),
+    "nanmedian": lambda x: torch.nanmedian(x, dim=1),
+    "cumsum_cuda_kernel": lambda x: x.cumsum(0),
+    "nll_loss2d": lambda x: F.nll_loss(x, torch.zeros(2, 6, 6, dtype=torch.long, device=x.device)),
+    "cross_entropy": lambda x: F.cross_entropy(x, torch.zeros(2, 6, 6, dtype=torch.long, device=x.device)),
+    "scatter_reduce": lambda x: x.scatter_reduce(0, torch.zeros_like(x, dtype=torch.long), x, "prod"),
+}
+ALLOWED_CALLS = {
+    "a median": lambda x: x.median(),
+    "counts": lambda x: torch.bincount(torch.tensor([0, 1], device=x.device)),
+    "sums of integers": lambda x: x.long().cumsum(0),
+    "labels": lambda x: F.cross_entropy(x[:, :, 0, 0], torch.zeros(2, dtype=torch.long, device=x.device)),
+    "sums": lambda x: x.scatter_reduce(0, torch.zeros_like(x, dtype=torch.long), x, "sum"),
+    "pooling": lambda x: F.adaptive_avg_pool2d(x.requires_grad_(), 1).sum().backward(),
+}
+DIFFERENTIATED = {
+    "AvgPool3D": (VOLUMES, lambda x: F.avg_pool3d(x, 2)),
+    "AdaptiveAvgPool2D": (IMAGES, nn.AdaptiveAvgPool2d(3)),
+    "AdaptiveAvgPool3D": (VOLUMES, nn.AdaptiveAvgPool3d(3)),
+    "AdaptiveMaxPool2D": (IMAGES, nn.AdaptiveMaxPool2d(3)),
+    "MaxPool3DWithIndices": (VOLUMES, nn.MaxPool3d(2)),
+    "FractionalMaxPool2D": (IMAGES, nn.FractionalMaxPool2d(2, output_ratio=0.5)),
+    "FractionalMaxPool3D": (VOLUMES, nn.FractionalMaxPool3d(2, output_ratio=0.5)),
+    "UpsampleLinear1D": ((2, 3, 6), lambda x: F.interpolate(x, size=12, mode="linear")),
+    "UpsampleBilinear2D": (IMAGES, lambda x: torch._C._nn.upsample_bilinear2d(x, (12, 12), False)),
+    "UpsampleBicubic2D": (IMAGES, lambda x: F.interpolate(x, size=12, mode="bicubic")),
+    "UpsampleTrilinear3D": (VOLUMES, lambda x: torch._C._nn.upsample_trilinear3d(x, (12, 12, 12), False)),
+    "ReflectionPad1D": ((2, 3, 6), nn.ReflectionPad1d(1)),
+    "ReflectionPad2D": (IMAGES, nn.ReflectionPad2d(1)),
+    "ReflectionPad3D": (VOLUMES, nn.ReflectionPad3d(1)),
+    "CtcLoss": (
+        (6, 2, 5),
+        lambda x: F.ctc_loss(x, torch.ones(2, 3, dtype=torch.long, device=x.device), (6, 6), (2, 2)),
+    ),
+    "EmbeddingBag": (
+        (6, 3),
+        lambda x: F.embedding_bag(torch.zeros(2, 2, dtype=torch.long, device=x.device), x, mode="max"),
+    ),
+    "GridSampler2D": (
+        IMAGES,
+        lambda x: F.grid_sample(x, torch.zeros(2, 2, 2, 2, device=x.device), align_corners=False),
+    ),
+    "GridSampler3D": (
+        VOLUMES,
+        lambda x: F.grid_sample(x, torch.zeros(2, 2, 2, 2, 3, device=x.device), align_corners=False),
+    ),
+}
+
+
+@pytest.fixture
+def deterministic():
+    with virtual_cuda():
+        yield torch.use_deterministic_algorithms
+        torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.parametrize("name", REFUSED_CALLS)
+def test_calls_without_a_deterministic_form(deterministic, name):
+    call, x = REFUSED_CALLS[name], torch.rand(IMAGES, device="cuda")
+    call(x)
+    deterministic(True)
+    with pytest.raises(RuntimeError, match="does not have a deterministic implementation, but you set"):
+        call(x)
+    deterministic(True, warn_only=True)
+    with pytest.warns(UserWarning, match="does not have a deterministic implementation, but you set"):
+        call(x)
+
+
+@pytest.mark.parametrize("name", ALLOWED_CALLS)
+def test_calls_with_one(deterministic, name):
+    deterministic(True)
+    ALLOWED_CALLS[name](torch.rand(IMAGES, device="cuda"))
+
+
+@pytest.mark.parametrize("name", DIFFERENTIATED)
+def test_backward_without_a_deterministic_form(deterministic, name):
+    told, kernel = BACKWARDS[name]
+    shape, function = DIFFERENTIATED[name]
+    x = torch.rand(shape, device="cuda", requires_grad=True)
+    result = function(x).sum()
+    deterministic(True)
+    if told not in REFUSED:
+        result.backward()
+        return
+    with pytest.raises(RuntimeError, match=re.escape(kernel) + " does not have a deterministic implementation"):
+        result.backward()
+
+
+def test_the_host_is_left_alone(deterministic):
+    deterministic(True)
+    host = torch.rand(IMAGES)
+    torch.histc(host)
+    host.median(0)
+    F.adaptive_avg_pool2d(host.requires_grad_(), 3).sum().backward()
+
+
+def test_all_that_pytorch_tells_is_known():
+    """Each line of PyTorch's documentation that speaks of CUDA, but for those that the host refuses as well."""
+    lines = re.findall(r"^ {8}\* :\w+:`([\w.]+)` ?(.*)$", REFUSED, re.MULTILINE)
+    known = (
+        {told for told, *_ in CALLS} | {told for told, _ in BACKWARDS.values()} | {"torch.nn.functional.interpolate"}
+    )
+    others = {name for name, _ in lines if not re.match(r"torch\.nn\.MaxUnpool|torch\.Tensor\.resize_", name)}
+    assert others <= known

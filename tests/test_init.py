@@ -1,0 +1,194 @@
+"""`devlint init`: a project with old findings is adopted in one commit, and what comes after is checked."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from repositories import ENVIRONMENT, commit, devlint, git, packaged, told, write
+
+OLD = 'import torch\n\nx = torch.ones(3)\n' + "".join(f'x.to("cuda")  # {n}\n' for n in range(10))  # fmt: skip
+CALLER = """\
+import torch
+
+from pkg.ops import weigh
+
+
+def main():
+    y = torch.ones(3, device="cuda")
+    print(weigh(y))
+
+
+main()
+"""
+GOOD = "import torch\n\n\ndef weigh(x):\n    return x * 2\n"
+BREAKS = "import torch\n\n\ndef weigh(x):\n    return x * torch.ones(3)\n"
+
+
+def job_says(folder: Path) -> list[str]:
+    """The commands of the CI job."""
+    job = yaml.safe_load((folder / ".github" / "workflows" / "devlint.yml").read_text())["jobs"]["devlint"]
+    return [step["run"] for step in job["steps"] if "run" in step]
+
+
+def test_a_project_with_300_old_findings(tmp_path):
+    package = packaged(tmp_path / "package")
+    revision = git(package, "rev-parse", "HEAD").strip()
+    user = tmp_path / "user"
+    user.mkdir()
+    environment = {**ENVIRONMENT, "PRE_COMMIT_HOME": str(tmp_path / "home")}
+    identity = ["-c", "user.name=test", "-c", "user.email=test@example.org"]
+
+    def run(*command: str) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(command, cwd=user, env=environment, capture_output=True, text=True, check=False)
+        said = done.stdout + done.stderr
+        if "No matching distribution" in said and "connect" in said.lower():
+            pytest.skip("the package index can't be reached")
+        return done
+
+    old = {f"old/m{n:02}.py": OLD for n in range(30)}
+    pyproject = '[project]\nname = "user"\ndependencies = ["torch>=2.4"]\n'
+    commit(
+        user, {**old, "pkg/__init__.py": "", "pkg/ops.py": GOOD, "pkg/train.py": CALLER, "pyproject.toml": pyproject}
+    )
+    assert len(told(user)) == 300
+
+    done = devlint(user, "init", "--yes", "--repo", str(package), "--rev", revision)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert ".devlint-baseline.json: 300 old findings, which runs leave out (DEV101 300)" in done.stdout
+    written = "pyproject.toml, .pre-commit-config.yaml, .github/workflows/devlint.yml, .devlint-baseline.json"
+    assert f"Written: {written}\n" in done.stdout
+
+    # One commit, which its own hook lets through.
+    assert run(sys.executable, "-m", "pre_commit", "install").returncode == 0
+    git(user, "add", "-A")
+    done = run("git", *identity, "commit", "-m", "Adopt devlint")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"devlint --staged\.+\(no files to check\)Skipped", done.stderr + done.stdout)
+    assert git(user, "status", "--porcelain") == ""
+    assert devlint(user).stdout == "All checks passed!\nLeft out: 300 old findings, in .devlint-baseline.json\n"
+    install, check = job_says(user)
+    assert shlex.split(install) == ["pip", "install", f"devlint @ git+file://{package}@{revision}"]
+    assert devlint(user, *shlex.split(check)[1:]).returncode == 0
+
+    # Lines move, a file gets another name: still green.
+    write(user, {"old/m00.py": "# moved\n\n" + OLD})
+    git(user, "mv", "old/m01.py", "old/renamed.py")
+    git(user, "add", "-A")
+    done = run("git", *identity, "commit", "-m", "Move things")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert devlint(user, *shlex.split(check)[1:]).returncode == 0
+
+    # One bug in what another file calls: the commit fails, and the caller is named.
+    write(user, {"pkg/ops.py": BREAKS})
+    git(user, "add", "-A")
+    done = run("git", *identity, "commit", "-m", "A bug")
+    assert done.returncode == 1
+    said = done.stdout + done.stderr
+    assert "pkg/train.py:8:" in said
+    assert "DEV201" in said
+    assert "print(weigh(y))" in said
+    assert re.search(r"Found 1 error in 1 file$", said, re.MULTILINE)
+    assert git(user, "log", "-1", "--format=%s") == "Move things\n"
+    # Whoever goes round the hook meets it in CI.
+    git(user, "commit", "-q", "--no-verify", "-m", "A bug")
+    done = devlint(user, *shlex.split(check)[1:])
+    assert done.returncode == 1
+    assert "pkg/train.py:8:" in done.stdout
+    assert told(user, "--since=HEAD~1") == ["pkg/train.py:8 DEV201"]
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A project with everything that is looked at."""
+    files = {
+        "pyproject.toml": '[project]\nname = "x"\ndependencies = ["numpy", "torch >= 2.4, < 3"]',
+        ".pre-commit-config.yaml": "# ours\nrepos:\n- repo: local  # one\n  hooks: []\n\n# the end\nexclude: ^x\n",
+        "python/acme/__init__.py": "",
+        "third_party/other.py": OLD,
+        "tests/__init__.py": "",
+        "a.py": 'import torch\n\nx = torch.ones(3)\nx.to("cuda")\nif torch.backends.mps.is_available():\n    x.to("mps")\n',
+    }
+    commit(tmp_path, files)
+    (tmp_path / "python" / "acme" / "__init__.py").write_text("")
+    return tmp_path
+
+
+def test_what_it_looks_at_and_shows(project):
+    before = git(project, "status", "--porcelain")
+    done = devlint(project / "tests", "init", "--dry-run")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert '+torch-version = "2.4"\n' in done.stdout
+    assert '+src = [".", "src", "python"]\n' in done.stdout
+    assert '+exclude = ["third_party"]\n' in done.stdout
+    assert re.search(r"^\+extend-select = \[\"DEV\d+\"\]$", done.stdout, re.MULTILINE)
+    assert "+# The code names cuda" in done.stdout
+    # Nothing is written unless somebody agrees.
+    assert git(project, "status", "--porcelain") == before
+    done = devlint(project, "init")
+    assert done.returncode == 2
+    assert done.stderr == "error: nothing was written; --yes writes without asking\n"
+    assert git(project, "status", "--porcelain") == before
+
+
+def test_what_is_there_stays(project):
+    assert devlint(project, "init", "--yes").returncode == 0
+    assert (project / ".pre-commit-config.yaml").read_text() == (
+        "# ours\nrepos:\n- repo: local  # one\n  hooks: []\n- repo: https://github.com/devlint/devlint\n  rev: v0.1.0\n"
+        "  hooks:\n    - id: devlint-staged\n\n# the end\nexclude: ^x\n"
+    )
+    check = [sys.executable, "-m", "pre_commit", "validate-config", ".pre-commit-config.yaml"]
+    assert subprocess.run(check, cwd=project, check=False).returncode == 0
+    assert (project / "pyproject.toml").read_text().startswith('[project]\nname = "x"\n')
+    assert told(project) == []
+    commit(project)
+    done = devlint(project, "init", "--yes")
+    assert done.returncode == 0
+    assert done.stdout.endswith("Nothing to do: the project is set up.\n")
+    assert git(project, "status", "--porcelain") == ""
+
+
+def test_gitlab_and_no_pyproject(tmp_path):
+    commit(tmp_path, {"a.py": OLD, ".gitlab-ci.yml": "test:\n  script: [pytest]\n"})
+    assert devlint(tmp_path, "init", "--yes", "--no-pre-commit").returncode == 0
+    jobs = yaml.safe_load((tmp_path / ".gitlab-ci.yml").read_text())
+    assert jobs["test"] == {"script": ["pytest"]}
+    assert jobs["devlint"]["script"][-1] == "devlint check"
+    assert not (tmp_path / ".pre-commit-config.yaml").exists()
+    assert (tmp_path / "devlint.toml").read_text() == "# The code names cuda (1 file).\n"
+    assert len(json.loads((tmp_path / ".devlint-baseline.json").read_text())["findings"]) == 10
+    assert told(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "after"),
+    [
+        ("repos: []\n", "repos:\n  - repo: U\n    rev: v0.1.0\n    hooks:\n      - id: devlint-staged\n"),
+        (
+            "repos:\n  - repo: local\n    hooks: []",
+            "repos:\n  - repo: local\n    hooks: []\n  - repo: U\n    rev: v0.1.0\n    hooks:\n      - id: devlint-staged\n",
+        ),
+    ],
+)
+def test_hooks_of_several_forms(tmp_path, text, after):
+    write(tmp_path, {"a.py": "x = 1\n", ".pre-commit-config.yaml": text, "pyproject.toml": "[tool.devlint]\n"})
+    assert devlint(tmp_path, "init", "--yes", "--no-ci", "--repo", "U").returncode == 0
+    assert (tmp_path / ".pre-commit-config.yaml").read_text() == after
+    check = [sys.executable, "-m", "pre_commit", "validate-config", ".pre-commit-config.yaml"]
+    assert subprocess.run(check, cwd=tmp_path, check=False).returncode == 0
+
+
+def test_a_list_that_it_cannot_read_is_left_alone(tmp_path):
+    write(
+        tmp_path, {"a.py": "x = 1\n", ".pre-commit-config.yaml": "{repos: []}\n", "pyproject.toml": "[tool.devlint]\n"}
+    )
+    done = devlint(tmp_path, "init", "--yes", "--no-ci")
+    assert done.returncode == 0
+    assert ".pre-commit-config.yaml has no list of repos; add:\n- repo: https://" in done.stdout
+    assert (tmp_path / ".pre-commit-config.yaml").read_text() == "{repos: []}\n"

@@ -1,0 +1,103 @@
+"""Writes devlint/runtime/virtual/kernels.json: what the host computes and CUDA does not, by PyTorch's own registration.
+
+    python tools/cuda_kernels.py [--check]
+
+`host_only` are the operators that native_functions.yaml (it is part of the wheel) gives a kernel for the CPU, none for CUDA,
+and none that is written in terms of others. `dtypes` are the data types that PyTorch's operator database, which its
+CI holds against real GPUs, names for the CPU and not for CUDA. `--check` writes nothing; exits with 1 where the file differs.
+Needs numpy; the file is of the release of PyTorch that it names.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import sys
+import types
+import unittest
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import torch
+import torchgen
+from torchgen.gen import parse_native_yaml
+from torchgen.model import DispatchKey
+
+TARGET = Path(__file__).parents[1] / "devlint/runtime/virtual/kernels.json"
+_NATIVE = Path(torchgen.__file__).parent / "packaged/ATen/native"
+_IN_TERMS_OF_OTHERS = (
+    DispatchKey.CompositeExplicitAutograd,
+    DispatchKey.CompositeImplicitAutograd,
+    DispatchKey.CompositeExplicitAutogradNonFunctional,
+)
+# PyTorch's own test operators, and those whose name says which device they are for.
+_LEFT_OUT = ("_test_", "_foobar", "mkldnn_rnn", "_empty_")
+# (name, variant) in the database: the operator, where the name alone isn't it.
+_VARIANTS = {
+    ("nn.functional.interpolate", "bilinear"): "upsample_bilinear2d",
+    ("nn.functional.interpolate", "bicubic"): "upsample_bicubic2d",
+}
+
+
+def host_only() -> list[str]:
+    """Operators, without the overload, of which no overload that the CPU has is there for CUDA."""
+    parsed = parse_native_yaml(str(_NATIVE / "native_functions.yaml"), str(_NATIVE / "tags.yaml"))
+    indices = parsed.backend_indices
+    there: dict[str, list[bool]] = defaultdict(list)
+    for function in parsed.native_functions:
+        if indices[DispatchKey.CPU].has_kernel(function):
+            keys = (DispatchKey.CUDA, *_IN_TERMS_OF_OTHERS)
+            there[str(function.func.name.name)].append(any(indices[key].has_kernel(function) for key in keys))
+    names = (name for name, found in there.items() if not any(found))
+    return sorted(name for name in names if not name.startswith(_LEFT_OUT) and "_for_cpu" not in name)
+
+
+def dtypes() -> dict[str, list[str]]:
+    """By operator: the data types that the host has a kernel for and CUDA has not."""
+    if "expecttest" not in sys.modules and importlib.util.find_spec("expecttest") is None:
+        # The database's module imports it for tests of its own.
+        sys.modules["expecttest"] = types.ModuleType("expecttest")
+        sys.modules["expecttest"].TestCase = unittest.TestCase  # type: ignore[attr-defined]
+    import torch.testing._internal.common_cuda as machine
+
+    for name in dir(machine):  # a recent GPU
+        if name.startswith("SM") and name.endswith("OrLater"):
+            setattr(machine, name, True)
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    lacking: dict[str, set[Any]] = {}
+    for entry in op_db:
+        if entry.variant_test_name in ("", "decomposed"):
+            name = entry.aten_name.removeprefix("nn.functional.")
+        elif (entry.name, entry.variant_test_name) in _VARIANTS:
+            name = _VARIANTS[entry.name, entry.variant_test_name]
+        else:
+            continue
+        missing = set(entry.dtypes) - set(entry.dtypesIfCUDA)
+        lacking[name] = missing & lacking[name] if name in lacking else missing
+    return {
+        name: sorted(str(kind).removeprefix("torch.") for kind in lacking[name])
+        for name in sorted(lacking)
+        if lacking[name]
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 where the file differs")
+    check = parser.parse_args().check
+    release = torch.__version__.partition("+")[0]
+    text = json.dumps({"torch": release, "host_only": host_only(), "dtypes": dtypes()}, indent=1) + "\n"
+    if not check:
+        TARGET.write_text(text, encoding="utf-8")
+        return 0
+    if TARGET.read_text(encoding="utf-8") == text:
+        return 0
+    print(f"{TARGET.name} differs from PyTorch {release}: run python tools/cuda_kernels.py", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
