@@ -72,16 +72,29 @@ def _stands_at(note: Note, finding: Finding) -> bool:
     )
 
 
-def _on_one_expression(findings: list[Finding], _text: str) -> list[Finding]:
+def leading(findings: Iterable[Finding]) -> list[Finding]:
+    """The findings without those on whose expression another one speaks for them."""
+    found = list(findings)
+    at = _by_span(found)
+    return [
+        f
+        for f in found
+        if not any(f.code in said.get(o.code, ()) for o in at[f.span] for said in (SPEAKS_FOR, SAYS_MORE_THAN))
+    ]
+
+
+def _by_span(findings: Iterable[Finding]) -> dict[Span, list[Finding]]:
     at: dict[Span, list[Finding]] = defaultdict(list)
     for finding in findings:
         at[finding.span].append(finding)
+    return at
+
+
+def _on_one_expression(findings: list[Finding], _text: str) -> list[Finding]:
+    at = _by_span(findings)
     shown = []
-    for finding in findings:
-        here = at[finding.span]
-        if any(finding.code in said.get(other.code, ()) for other in here for said in (SPEAKS_FOR, SAYS_MORE_THAN)):
-            continue
-        spoken_for = [other for other in here if other.code in SPEAKS_FOR.get(finding.code, ())]
+    for finding in leading(findings):
+        spoken_for = [other for other in at[finding.span] if other.code in SPEAKS_FOR.get(finding.code, ())]
         shown.append(_noting(finding, spoken_for) if spoken_for else finding)
     return shown
 

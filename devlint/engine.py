@@ -302,12 +302,12 @@ class _Inspection:
 
 
 def apply_edits(text: str, fixes: Iterable[Fix]) -> str:
-    """A text with the edits of fixes that don't overlap."""
+    """A text with the edits of fixes that don't overlap; what is added at one place comes in the order of the fixes."""
     from devlint.textmap import TextMap
 
     lines = TextMap(text)
-    edits = sorted((e for fix in fixes for e in fix.edits), reverse=True)
-    for edit in edits:
+    edits = sorted((e for fix in fixes for e in fix.edits), key=lambda e: e.span)
+    for edit in reversed(edits):
         start, end = (
             lines.offset(edit.span.line, edit.span.column),
             lines.offset(edit.span.end_line, edit.span.end_column),

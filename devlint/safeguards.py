@@ -72,7 +72,7 @@ def _places(before: str, edits: Sequence[Edit]) -> Iterator[range]:
     """Where the texts of edits stand in what they made: offsets."""
     lines = TextMap(before)
     shift = 0
-    for edit in sorted(edits):
+    for edit in sorted(edits, key=lambda e: e.span):
         start = lines.offset(edit.span.line, edit.span.column)
         end = lines.offset(edit.span.end_line, edit.span.end_column)
         yield range(start + shift, start + shift + len(edit.text))

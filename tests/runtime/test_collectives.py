@@ -71,6 +71,33 @@ def test_a_bound_group_takes_its_own_device_only(alone):
         dist.all_reduce(torch.ones(2, device="cuda:0"))
 
 
+def test_only_the_number_of_elements_counts(alone):
+    alone("nccl")
+    x = torch.arange(4.0, device="cuda").reshape(1, 4)
+    for gather in (dist.all_gather_into_tensor, dist.reduce_scatter_tensor):
+        result = torch.zeros(4, device="cuda")
+        gather(result, x)
+        assert result.tolist() == [0, 1, 2, 3]
+        gather(result.view(2, 2), x)
+
+
+def test_hooks_of_gradients_see_the_device(alone):
+    from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+
+    alone("nccl")
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2).to(1), device_ids=[1])
+    seen = []
+
+    def hook(state, bucket):
+        seen.extend([bucket.buffer().device, *(gradient.device for gradient in bucket.gradients())])
+        return default_hooks.fp16_compress_hook(None, bucket)
+
+    model.register_comm_hook(None, hook)
+    model(torch.ones(1, 2, device=1)).sum().backward()
+    assert set(seen) == {torch.device("cuda:1")}
+    assert model.module.weight.grad.device == torch.device("cuda:1")
+
+
 def forgets_its_device(rank, folder):
     dist.init_process_group("nccl", init_method=f"file://{folder}/store", rank=rank, world_size=2)
     try:

@@ -21,6 +21,7 @@ from typing import Any
 import torch
 
 from devlint.runtime.places import place_of, tensors_in
+from devlint.runtime.virtual import engine
 from devlint.runtime.virtual.patching import Patches
 
 # Functions of torch.distributed that hand tensors to a group. All ranks take part in the first ones.
@@ -115,6 +116,7 @@ def _meet(group: _Group, place: torch.device) -> None:
 
 def _checked(function: Callable[..., Any], default: Callable[[], Any], *, together: bool) -> Callable[..., Any]:
     signature = inspect.signature(function)
+    flat = _FLAT.get(function.__name__, ())
 
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -124,9 +126,25 @@ def _checked(function: Callable[..., Any], default: Callable[[], Any], *, togeth
         except TypeError:
             return function(*args, **kwargs)  # says it itself
         group = _groups.get(given.get("group") or default())
-        if group is not None:
-            _check(group, list(tensors_in(list(given.values()))), together=together)
-        return function(*args, **kwargs)
+        if group is None:
+            return function(*args, **kwargs)
+        _check(group, list(tensors_in(list(given.values()))), together=together)
+        return function(**given | {name: given[name].view(-1) for name in flat})
+
+    return wrapper
+
+
+# To NCCL only the number of elements counts between a tensor and the parts of another; gloo looks at shapes.
+_FLAT = dict.fromkeys(
+    ("all_gather_into_tensor", "all_gather_single"), ("output_tensor", "input_tensor")
+) | dict.fromkeys(("reduce_scatter_tensor", "reduce_scatter_single"), ("output", "input"))
+
+
+def _in_place(method: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """What a bucket of gradients gives a communication hook: C++ has made it, for the parameters that it names."""
+
+    def wrapper(bucket: Any) -> Any:
+        return engine.tag(method(bucket), bucket.parameters()[0]._devlint_place)
 
     return wrapper
 
@@ -198,6 +216,9 @@ def install(patches: Patches) -> None:
             for module in (dist, c10d):
                 if hasattr(module, name):
                     patches.set(module, name, wrapped)
+    bucket: Any = dist.GradBucket  # type: ignore[attr-defined]
+    for name in ("buffer", "gradients"):
+        patches.set(bucket, name, _in_place(getattr(bucket, name)))
     verify = dist._verify_params_across_processes  # type: ignore[attr-defined]
 
     def verify_params(group: Any, tensors: Any, *rest: Any) -> Any:

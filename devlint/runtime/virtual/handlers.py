@@ -472,4 +472,5 @@ for _name in _PLAIN_METHODS:
         PASS.add(getattr(Base, _name))
 PASS.update({torch.is_floating_point, torch.is_complex, torch.numel, torch.result_type, torch.is_nonzero})
 PASS.add(torch._has_compatible_shallow_copy_type)
+PASS.add(torch._C._set_grad_enabled)
 PASS.update({torch.is_same_size, Base.device.__get__, Base.is_cpu.__get__})

@@ -90,6 +90,24 @@ def _get_grad(parameter: Any) -> Any:
     return gradient
 
 
+def _set_grad(parameter: Any, value: Any) -> None:
+    if value is not None or _len_torch_function_stack() != 1 or type(parameter) is not Parameter:
+        _give_grad(parameter, value)
+        return
+    mode = _pop_torch_function_stack()
+    ours = type(mode) is VirtualMode
+    try:
+        if ours:
+            _give_grad(parameter, None)
+    finally:
+        _push_on_torch_function_stack(mode)
+    if not ours:
+        _give_grad(parameter, None)
+
+
+_give_grad = Base.grad.__set__
+
+
 def install(patches: Patches) -> None:
     """Puts these in front of torch's."""
     for name, operator in _SHORTCUTS.items():
@@ -103,4 +121,4 @@ _READERS = {
     name: property(_attribute(getattr(Base, name).__get__), getattr(getattr(Base, name), "__set__", None))
     for name in _ATTRIBUTES
 }
-_READERS["grad"] = property(_get_grad, Base.grad.__set__, Base.grad.__delete__)
+_READERS["grad"] = property(_get_grad, _set_grad, Base.grad.__delete__)
