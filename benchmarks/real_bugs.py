@@ -1,6 +1,6 @@
-"""How many of the device-placement bugs that public projects made and mended devlint finds.
+"""How many of the device-placement bugs, or of the stalls, that public projects made and mended devlint finds.
 
-Each row of `data/real_bugs.tsv` names the commit that mended a bug. devlint lints the file as its first parent has it;
+Each row of `data/real_bugs.tsv` (`--table stalls`: `data/real_stalls.tsv`) names the commit that mended a bug. devlint lints the file as its first parent has it;
 the bug is found if a finding with an accepted code stands at most two lines off an accepted line. Needs clones of the
 projects, with their history; the folders that it unpacks are kept for the next run.
 """
@@ -22,7 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-TABLE = Path(__file__).resolve().parent / "data" / "real_bugs.tsv"
+DATA = Path(__file__).resolve().parent / "data"
+TABLES = {"bugs": DATA / "real_bugs.tsv", "stalls": DATA / "real_stalls.tsv"}
+TABLE = TABLES["bugs"]
 COLUMNS = ("repo", "fix_commit", "path", "lines", "code", "decidable", "note")
 
 # Who could know of a bug: who sees the file, the project, or only the run.
@@ -377,7 +379,7 @@ def _arguments() -> argparse.Namespace:
         metavar="DIR",
         help="the folder with the clones, each in a folder owner__name",
     )
-    add("--table", type=Path, default=TABLE, metavar="FILE", help="the bugs [%(default)s]")
+    add("--table", type=_table, default=TABLE, metavar="bugs|stalls|FILE", help="the bugs [bugs]")
     add("--codes", type=_codes, default=frozenset(), metavar="CODES", help="the bugs of these rules only")
     add("--decidable", choices=DECIDABLE, help="the bugs that can be known from there only")
     add("--repo", metavar="OWNER/NAME", help="the bugs of this repository only")
@@ -391,6 +393,11 @@ def _arguments() -> argparse.Namespace:
     if arguments.jobs < 1:
         parser.error("--jobs must be at least 1")
     return arguments
+
+
+def _table(value: str) -> Path:
+    """A table by its name, or its file."""
+    return TABLES.get(value) or Path(value)
 
 
 def _codes(value: str) -> frozenset[str]:

@@ -6,6 +6,7 @@ import ast
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -90,12 +91,21 @@ class Linter:
             ):
                 triggered[rule] = names
         triggered |= {rule: frozenset() for rule in self._by_callers(screen, path, set(rules) - triggered.keys())}
-        if triggered:
+        hearing = [rule for rule in rules if self._hears(rule, screen)]
+        triggered = {rule: names for rule, names in triggered.items() if not rule.hears_only()}
+        if triggered or hearing:
             self.project().forget_if_full()
             portable = any(rule.for_any_accelerator for rule in rules)
-            inspection = _Inspection(self, source, path, _parse(source), triggered, spelt, portable=portable)
+            inspection = _Inspection(
+                self, source, path, _parse(source), triggered, spelt, hearing=hearing, portable=portable
+            )
             yield from inspection.findings()
             inspection.close()
+
+    def _hears(self, rule: type[Rule], screen: Screen) -> bool:
+        """Whether a file may hold waits in code that is hot by its role that a rule tells of."""
+        wanted = bool(rule.senses) and (self.settings.previews or rule.hears_only())
+        return wanted and screen.is_about_torch and screen.holds(rule.trigger)
 
     def _imported(self, source: Source, path: Path, rule: type[Rule]) -> frozenset[str]:
         """Names that the source imports from modules that bear the trigger of an event rule."""
@@ -153,6 +163,7 @@ class _Inspection:
         rules: dict[type[Rule], frozenset[str]],
         spelt: dict[str, str],
         *,
+        hearing: Iterable[type[Rule]],
         portable: bool,
     ) -> None:
         from devlint.placement.model import build
@@ -164,6 +175,8 @@ class _Inspection:
         self._path = path
         # The rules, in their order, each with the imported names that it is about where the file itself bears no trigger.
         self._rules = dict(sorted(rules.items(), key=lambda item: item[0].code))
+        # The rules that tell of waits in code that is hot by its role.
+        self._hearing = list(hearing)
         # Names that the settings explain, and what they stand for.
         self._spelt = spelt
         # Whether the code is meant for any accelerator.
@@ -175,9 +188,16 @@ class _Inspection:
     def findings(self) -> Iterator[Finding]:
         """What each rule finds; an error in one of them costs what that one would have found, and is told."""
         broken: dict[tuple[str, str], list[str]] = {}
-        for rule, names in self._rules.items():
+        told: set[tuple[str, Span]] = set()
+        works = [(rule, partial(self._found_by, rule, names)) for rule, names in self._rules.items()]
+        works += [(rule, partial(self._heard_by, rule)) for rule in self._hearing]
+        for rule, work in works:
             try:
-                yield from self._found_by(rule, names)
+                for finding in work():
+                    # What stands in a hot loop isn't told once more by the role of its function.
+                    if rule not in self._hearing or (finding.code, finding.span) not in told:
+                        told.add((finding.code, finding.span))
+                        yield finding
             except Exception as error:
                 if os.environ.get("DEVLINT_DEBUG"):
                     raise
@@ -214,6 +234,26 @@ class _Inspection:
                 and judge.may_hold(unit, self._model)
             ):
                 yield from self._judge(judge, unit)
+
+    def _heard_by(self, rule: type[Rule]) -> Iterator[Finding]:
+        """What a rule tells of waits in code that is hot by its role."""
+        from devlint.facts import Facts
+        from devlint.placement.units import units_at
+
+        judge = rule()
+        for stall in self._model.stalls:
+            if stall.sense not in rule.senses:
+                continue
+            for unit in units_at(self._model.source, [stall.node.lineno]):
+                piece = self._piece(unit)
+                node = piece.node_at(stall.node, self._text) if piece is not None else None
+                if piece is not None and node is not None:
+                    facts = Facts(
+                        self._model, piece, self._text, self._display, self._settings, portable=self._portable
+                    )
+                    for report in judge.judge_stall(node, stall, facts):
+                        yield replace(self._finding(judge, report, piece, facts), cost=Cost(rule.costs(), stall.loops))
+                    break
 
     def _model_events(self, names: frozenset[str]) -> None:
         """Models what may bring events: every scope, or those that use the given names."""

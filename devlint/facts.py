@@ -66,6 +66,16 @@ class Piece:
             end.column + 1 + (self._column if end.line == 1 else 0),
         )
 
+    def node_at(self, node: ast.expr | ast.stmt, text: TextMap) -> cst.CSTNode | None:
+        """The LibCST node that an `ast` node is; the outermost of those that stand there."""
+        span = text.span_of(node)
+        here = [
+            n
+            for n in self.positions
+            if isinstance(n, (cst.BaseExpression, cst.BaseSmallStatement)) and self.span_of(n) == span
+        ]
+        return next((n for n in here if isinstance(n, cst.BaseExpression)), here[0] if here else None)
+
     def ast_of(self, node: cst.CSTNode) -> ast.expr | None:
         """The `ast` expression that a LibCST expression is."""
         if isinstance(node, cst.Arg):

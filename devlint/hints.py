@@ -13,6 +13,8 @@ class Hints:
     # fnmatch patterns: names of loaders, and of functions that run once per batch.
     loader_names: tuple[str, ...] = ()
     hot_functions: tuple[str, ...] = ()
+    # Contexts and decorators of the project's own in which waiting is meant, by their qualified names.
+    allow_sync: tuple[str, ...] = ()
     # Qualified name -> the name, known to devlint, of what it behaves like.
     behaves_like: Mapping[str, str] = field(default_factory=dict)
 

@@ -46,3 +46,4 @@ class Options:
     verbose: bool = False
     color: Literal["auto", "always", "never"] = "auto"
     follow_links: bool = False
+    preview: bool = False

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from devlint.facts import Facts
     from devlint.placement.model import PlacementModel
     from devlint.placement.units import Unit
+    from devlint.placement.waiting import HotStall
 
 ENTRY_POINTS = "devlint.rules"
 
@@ -99,6 +100,9 @@ class Rule:
     statement: ClassVar[type[ast.stmt]] = ast.stmt
     # The rule has nothing to say outside of hot loops.
     only_hot: ClassVar[bool] = False
+    # What waits that it tells of in code that is hot by its role: "read", "copy", "text", "decide", "size", "made", "staged",
+    # "race", "flush". A rule that finds other things too tells of them in preview only.
+    senses: ClassVar[frozenset[str]] = frozenset()
     # What a finding is unless the settings say otherwise; `warning` where code waits, costs or isn't portable.
     severity: ClassVar[Severity] = "error"
     # On unless the user says otherwise; opt-in rules are selected by code, by name or by ALL.
@@ -135,12 +139,21 @@ class Rule:
         """Reports on a node that has the shape; `node` is of the shape's type."""
         raise NotImplementedError
 
+    def judge_stall(self, node: cst.CSTNode, stall: HotStall, facts: Facts) -> Iterator[Report]:
+        """Reports on a wait of one of its senses, which stands at a node."""
+        raise NotImplementedError
+
+    @classmethod
+    def hears_only(cls) -> bool:
+        """Whether waits in code that is hot by its role are all that it tells of."""
+        return cls.shape is Rule.shape
+
     @classmethod
     def costs(cls) -> Literal["error", "slow", "other"]:
         """What running code with such a finding comes to: an error or a wrong result, time and memory, or neither."""
         if cls.severity == "error":
             return "error"
-        return "slow" if cls.only_hot or (cls.effect is not None and cls.effect.syncs) else "other"
+        return "slow" if cls.only_hot or cls.senses or (cls.effect is not None and cls.effect.syncs) else "other"
 
     @classmethod
     def summary(cls) -> str:
@@ -341,7 +354,7 @@ def _faults(rule: type[Rule]) -> Iterator[str]:
             pattern.encode("ascii")
         except (re.error, TypeError, AttributeError, UnicodeEncodeError, RecursionError) as error:
             yield f"{field} {pattern!r} isn't a regular expression of ASCII characters: {error}"
-    for method in ("shape", "judge"):
+    for method in ("judge_stall",) if rule.senses and rule.hears_only() else ("shape", "judge"):
         if getattr(rule, method) is getattr(Rule, method):
             yield f"it has no `{method}`"
 

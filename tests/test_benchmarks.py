@@ -102,6 +102,11 @@ def test_the_table_that_comes_with_it_can_be_read():
     assert bugs[0].lines == (255, 256, 257)
 
 
+def test_the_table_of_stalls_can_be_read():
+    stalls = real_bugs.read_bugs(real_bugs.TABLES["stalls"])
+    assert [sum(s.counted and s.decidable == kind for s in stalls) for kind in ("file", "project")] == [145, 78]
+
+
 @pytest.mark.parametrize(
     ("row", "said"),
     [

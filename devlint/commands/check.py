@@ -50,6 +50,7 @@ from devlint.signals import ended_by_signals
 )
 @click.option("-o", "--output-file", type=click.Path(dir_okay=False, path_type=Path), help="Write the report there.")
 @click.option("--confidence", type=click.Choice(get_args(Confidence)), help="The least confidence that is reported.")
+@click.option("--preview", is_flag=True, help="Tell what is new and not yet judged on enough code as well.")
 @click.option(
     "--fail-on", type=click.Choice(get_args(Severity)), help="The least severity that exits with 1 [default: warning]."
 )

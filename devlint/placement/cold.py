@@ -23,6 +23,8 @@ _FOR_LOOKING = re.compile(rf"(^|_|\b)({_LOOKING}|sanity)(_|\b|$)", re.IGNORECASE
 _WARM_UP = re.compile(r"warm", re.IGNORECASE)
 _RECORD = re.compile(r"(^|_|\b)best(_|\b|$)", re.IGNORECASE)
 _ABNORMAL_CALLS = frozenset({"isnan", "isinf", "isfinite", "is_nonzero"})
+# Contexts, and decorators, that say that waiting is meant: devlint's own, or a copy of it.
+ALLOWING = frozenset({"sync_allowed"})
 # Contexts that are entered to measure or to debug.
 _MEASURING = frozenset({"profile", "emit_nvtx", "detect_anomaly", "FlopCounterMode"})
 CLOCKS = frozenset(
@@ -42,6 +44,8 @@ class ColdCode:
     def __init__(self, model: PlacementModel) -> None:
         self._model = model
         self._asked: set[str] = set()
+        # Contexts in which it is meant that code waits.
+        self._meant = _MEASURING | ALLOWING | {name.rpartition(".")[2] for name in model.allow_sync}
         # The position of the first statement of a block after which the rest of it runs now and then.
         self._first_skips: dict[tuple[int, type[ast.stmt]], int] = {}
 
@@ -92,11 +96,13 @@ class ColdCode:
         """Whether all of `parent`, loops in it included, is there to debug, to measure or to show something."""
         match parent:
             case ast.With(items=items) | ast.AsyncWith(items=items):
-                return any(_last_name(i.context_expr) in _MEASURING for i in items)
+                return any(_last_name(i.context_expr) in self._meant for i in items)
             case ast.If(test=ast.Name(id=name) | ast.Attribute(attr=name), body=body):
                 return child in body and bool(_FOR_LOOKING.search(name))
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                return bool(_FOR_LOOKING.search(name))
+                return bool(_FOR_LOOKING.search(name)) or any(
+                    _last_name(d) in self._meant for d in parent.decorator_list
+                )
         return False
 
     def _after_skip(self, block: list[ast.stmt], child: ast.AST, leaving: type[ast.stmt]) -> bool:

@@ -173,6 +173,11 @@ class Loops:
         """Whether a framework calls a function each step, or the user says that something does."""
         if any(fnmatchcase(function.name, pattern) for pattern in self._hot_functions):
             return True
+        cls = self._model.source.function(function).cls
+        if cls is not None and any(
+            fnmatchcase(f"{cls.name}.{function.name}", p) for p in self._hot_functions if "." in p
+        ):
+            return True
         return function.name in _STEP_METHOD_NAMES and self._model.is_step_method(function)
 
     # -- loops -----------------------------------------------------------------------------------------------------

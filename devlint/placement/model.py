@@ -26,8 +26,10 @@ from devlint.placement.sources import FunctionModel, FunctionNode, SourceModule,
 from devlint.placement.trees import own_nodes, walk
 from devlint.placement.units import Unit, all_functions, units_at
 from devlint.placement.values import UNKNOWN, Happening, Kind, Step, Value
+from devlint.placement.waiting import HotStall, stalls_of
 from devlint.signatures.answers.callees import Callee, callee
 from devlint.signatures.answers.drops import Drop, drops
+from devlint.signatures.answers.mixed import Mixed, mixed_results
 from devlint.signatures.answers.shown import described
 from devlint.signatures.reading.reader import Reader
 
@@ -51,16 +53,18 @@ class PlacementModel:
         self.source = source
         # Whether the callers in other files are asked as well; theirs aren't.
         self._looks_around = looks_around
+        self.allow_sync = hints.allow_sync
         self.loader_names = (*ecosystem.LOADER_NAMES, *hints.loader_names)
         self._analysis = Analysis(source, project, hints)
         self._record: dict[ast.expr, Value] = {}
         self._frames: dict[FunctionModel | None, Frame | None] = {}
         self._assigned: dict[ast.AST, dict[str, list[ast.expr]]] = {}
         self._loops = Loops(self, hints.hot_functions)
-        self._drops: dict[ast.Call, Drop] = {}
 
     def close(self) -> None:
         """Ends the model's life; what it knows is forgotten."""
+        if "reader" in vars(self):
+            self.reader.finished(self.source)
         self._frames.clear()
         self._record.clear()
         self._assigned.clear()
@@ -180,19 +184,25 @@ class PlacementModel:
         return self._analysis.missing
 
     @cached_property
-    def _mixings(self) -> list[Mixing]:
+    def reader(self) -> Reader:
+        """The reader of the file's project, which has read all of the file."""
         reader = _reader(self._analysis.project, self._hints)
         reader.whole(self.source)
-        found = [m for m in mixings(reader, self.source) if not self.is_for_the_host(m.node)]
-        self._drops = drops(reader, self.source)
-        reader.finished(self.source)
-        return found
+        return reader
 
-    @property
+    @cached_property
+    def _mixings(self) -> list[Mixing]:
+        return [m for m in mixings(self.reader, self.source) if not self.is_for_the_host(m.node)]
+
+    @cached_property
+    def stalls(self) -> list[HotStall]:
+        """Where the host waits in code that is hot by its role, or by a loop around it."""
+        return [s for s in stalls_of(self, self._hints.hot_functions) if not self.is_for_the_host(s.node)]
+
+    @cached_property
     def drops(self) -> dict[ast.Call, Drop]:
         """The moves of tensors that stand as statements of their own, so that nothing comes of them."""
-        _ = self._mixings
-        return self._drops
+        return drops(self.reader, self.source)
 
     @cached_property
     def mixings(self) -> dict[ast.expr | ast.AugAssign, Mixing]:
@@ -203,6 +213,12 @@ class PlacementModel:
     def unplaced(self) -> dict[ast.Call, Mixing]:
         """The factories without a device whose result meets an input."""
         return unplaced(self.mixings, self.source)
+
+    @cached_property
+    def mixed(self) -> dict[tuple[int, int], Mixed]:
+        """Results on the host of functions that give theirs where an input is on other paths, by where they are made."""
+        reader = _reader(self._analysis.project, self._hints)
+        return {(m.made.line, m.made.column): m for m in mixed_results(reader, self.source)}
 
     def signature_at(self, line: int) -> list[str]:
         """The signature of the function that is defined on a line, in words; empty where none is."""

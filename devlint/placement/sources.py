@@ -85,6 +85,11 @@ class FunctionModel:
         """What its nodes tell, nested definitions named but not entered."""
         return outline_of(self.node, self.nodes)
 
+    @cached_property
+    def assigned(self) -> dict[str, list[ast.expr]]:
+        """The expressions that it assigns to each plain name."""
+        return assigned_in(self.node)
+
     @property
     def evidence(self) -> dict[str, Kind]:
         """What the function's use of names says of them."""

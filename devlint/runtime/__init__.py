@@ -1,7 +1,7 @@
 """The runtime companion: what devices do while the code runs.
 
 `virtual_cuda` gives a machine without a GPU devices that behave as CUDA's; `watch_devices` follows tensors and explains
-mismatches, transfers and syncs; the `assert_*` functions check placement in tests. The names load on first use, so
+mismatches, transfers and syncs; `sync_allowed` says that a wait is meant; the `assert_*` functions check placement in tests. The names load on first use, so
 that importing `devlint.runtime` does not import torch.
 """
 
@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from devlint.runtime.allowed import sync_allowed as sync_allowed
     from devlint.runtime.assertions import (
         assert_device_agnostic as assert_device_agnostic,
     )
@@ -40,6 +41,7 @@ _HOMES = {
     "assert_on": "assertions",
     "assert_same_device": "assertions",
     "run_program": "run",
+    "sync_allowed": "allowed",
     "virtual_cuda": "virtual.context",
     "virtual_device": "virtual.context",
     "VirtualCudaUnsupportedError": "virtual.errors",
@@ -56,6 +58,7 @@ __all__ = [
     "assert_on",
     "assert_same_device",
     "run_program",
+    "sync_allowed",
     "virtual_cuda",
     "virtual_device",
     "watch_devices",

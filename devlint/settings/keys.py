@@ -12,6 +12,7 @@ from devlint.settings.shapes import (
     CodesByComment,
     CodesByGlob,
     File,
+    Flag,
     Folders,
     Globs,
     KnownNames,
@@ -140,7 +141,29 @@ _ALL = (
         '["*_stream"]',
         "Names that mean a loader, beside the usual ones; `*` is anything.",
     ),
-    Key("hot-functions", Strings(), "[]", '["run_batch"]', "Functions that run once per batch; `*` is anything."),
+    Key(
+        "hot-functions",
+        Strings(),
+        "[]",
+        '["run_batch", "Engine.step*"]',
+        "Functions, and methods with their class, that run once per batch; `*` is anything.",
+    ),
+    Key(
+        "allow-sync",
+        Strings(),
+        "[]",
+        '["mypkg.debug.gpu_sync_allowed"]',
+        "Contexts and decorators of the project's own in which waiting for the accelerator is meant, as in "
+        "`devlint.runtime.sync_allowed`.",
+    ),
+    Key(
+        "preview",
+        Flag(),
+        "false",
+        "true",
+        "Tells what is new and not yet judged on enough code as well: waits in code that is hot by its role, with no loop "
+        "in sight. As `--preview`; selecting `ALL` does it too.",
+    ),
     Key(
         "behaves-like",
         KnownNames(),

@@ -49,6 +49,8 @@ class Settings:
     # fnmatch patterns, added to the built-in hints: names of loaders, and of functions that run once per batch.
     loader_names: tuple[str, ...] = ()
     hot_functions: tuple[str, ...] = ()
+    # Contexts and decorators of the project's own in which waiting is meant.
+    allow_sync: tuple[str, ...] = ()
     # (qualified name, the known name of what it behaves like)
     behaves_like: tuple[tuple[str, str], ...] = ()
     # The oldest release of torch that the code is meant for, as (major, minor); None where it isn't said.
@@ -57,6 +59,8 @@ class Settings:
     extra_suppressions: tuple[tuple[str, tuple[str, ...]], ...] = ()
     # What code that is meant for any accelerator may say of CUDA all the same.
     portable: Portable = field(default_factory=Portable)
+    # Whether what is new and not yet judged on enough code is told as well.
+    preview: bool = False
     # Larger files are passed over, in bytes.
     max_file_size: int = MAX_BYTES
     # What the command line selects on top of the above.
@@ -94,9 +98,15 @@ class Settings:
         return self.baseline or self.root / BASELINE
 
     @property
+    def previews(self) -> bool:
+        """Whether findings in preview are told: they are asked for, or all rules are."""
+        layers = (*self.inherited, Selection(self.select, self.ignore, self.extend_select), self.overrides)
+        return self.preview or any("ALL" in (*(layer.select or ()), *layer.extend_select) for layer in layers)
+
+    @property
     def hints(self) -> Hints:
         """What they add to the model's knowledge."""
-        return Hints(self.loader_names, self.hot_functions, dict(self.behaves_like))
+        return Hints(self.loader_names, self.hot_functions, self.allow_sync, dict(self.behaves_like))
 
     def excludes(self, path: str | Path, *, folder: bool = False) -> bool:
         """Whether the `exclude` patterns speak of `path` itself (not of a folder above it)."""

@@ -68,6 +68,18 @@ class Strings:
         return _TEXTS
 
 
+class Flag:
+    """True or false."""
+
+    def read(self, value: object, at: At) -> bool:
+        if not isinstance(value, bool):
+            raise at.wrong(f"must be true or false, not {value!r}")
+        return value
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "boolean"}
+
+
 class Codes:
     """Rules: codes, their beginnings, names, or ALL."""
 

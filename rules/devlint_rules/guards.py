@@ -26,6 +26,23 @@ def expects_missing(found: ast.expr, attribute: str, facts: Facts) -> bool:
     return False
 
 
+def is_unwrapped_beside(found: ast.Attribute, facts: Facts) -> bool:
+    """Whether the other branch of an `if` around reads the same attribute of what is wrapped: a test tells both apart."""
+    unwrapped = f"{ast.unparse(found.value)}.module.{found.attr}"
+    child: ast.AST = found
+    for parent in facts.model.ancestors(found):
+        match parent:
+            case ast.If(body=body, orelse=orelse) if child in body or child in orelse:
+                other = orelse if child in body else body
+                if any(unwrapped in ast.unparse(statement) for statement in other):
+                    return True
+            case ast.IfExp(body=body, orelse=orelse) if child is body or child is orelse:
+                if unwrapped in ast.unparse(orelse if child is body else body):
+                    return True
+        child = parent
+    return False
+
+
 def _asks(test: ast.expr, attribute: str) -> bool:
     """`hasattr(x, "<attribute>")` in a condition."""
     return any(

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from devlint.runtime import allowed
 from devlint.runtime.places import TRAIL, place_of
 from devlint.runtime.watch.report import Event, Kind, Operand, Report, Step, ordered
 from devlint.runtime.watch.sites import Mark, site
@@ -114,7 +115,7 @@ class Recorder:
         self, kind: Kind, func: Any, marked: Mark | None, size: int = 0, move: Any = None, blocking: bool = True
     ) -> None:
         """Counts an event; `move` is (source, target) for those that carry data."""
-        if self._muted:
+        if self._muted or (kind in ("sync", "flush") and allowed.reasons.get()):
             return
         key = (kind, operation_name(func), marked, move, blocking)
         with self._lock:

@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 import torch
 from torch.overrides import TorchFunctionMode
 
-from devlint.runtime import compat, modes, threads, transparency
+from devlint.runtime import allowed, compat, modes, threads, transparency
 from devlint.runtime.places import TRAIL, is_accelerated, place_of, tensors_in
 from devlint.runtime.virtual import handlers as _handlers  # noqa: F401 - it fills PASS
 from devlint.runtime.virtual import storages
@@ -263,6 +263,7 @@ class watch_devices:  # noqa: N801 - reads as the function it stands for
         if _depth == 0:
             _install()
         _depth += 1
+        allowed.watching += 1
         self.recorder.virtual_devices = max(self.recorder.virtual_devices, machine.count)
         patches = Patches()
         self._watch_python_functions(patches)
@@ -281,6 +282,7 @@ class watch_devices:  # noqa: N801 - reads as the function it stands for
         threads.remove(self._mode)
         patches.undo()
         _depth -= 1
+        allowed.watching -= 1
         if _depth == 0:
             _patches.undo()
 

@@ -63,7 +63,7 @@ def meaning(name: str) -> Meaning | None:
     knowledge = torch_knowledge()
     if name in knowledge.factories:
         return partial(factory, name=name)
-    if name in knowledge.functions or operator(name) is not None:
+    if name in knowledge.functions or (operator(name) is not None and not name.startswith("torch.Tensor.")):
         return partial(function, name=name)
     if name in knowledge.wrappers:
         return partial(wrapped, name=name)

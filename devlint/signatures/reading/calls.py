@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from devlint.placement.devices import MOVES
 from devlint.placement.sources import FunctionModel
-from devlint.signatures.libraries import methods, python_calls, torch_calls, torch_modules
+from devlint.signatures.libraries import methods, python_calls, torch_calls, torch_modules, waits
 from devlint.signatures.reading.expressions import EXPRESSIONS, evaluate
 from devlint.signatures.reading.instances import Instance
 from devlint.signatures.state import containers
@@ -61,6 +61,7 @@ def _call(frame: Frame, node: ast.Call) -> Value:
         else:
             _spread_keywords(call, keyword.value, value)
     frame.dropped = dropped
+    waits.called(call, callee)
     return call_value(call, callee)
 
 

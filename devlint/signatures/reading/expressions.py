@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
+from devlint.signatures.libraries import waits
 from devlint.signatures.libraries.devices import numbered_device
 from devlint.signatures.state import containers
 from devlint.signatures.state.frame import Frame
@@ -124,6 +125,7 @@ def _subscript(frame: Frame, node: ast.Subscript) -> Value:
             operands.append((part, evaluate(frame, part) if isinstance(node.slice, ast.Tuple) else index))
     if len(operands) > 1:
         frame.need("index", node, "", *operands)
+    waits.indexed(frame, node, base, operands[1:])
     found = containers.item(frame, base, index, node.slice)
     return frame.reader.called_item(frame, node, base, index) if found is NOTHING else found
 
@@ -276,7 +278,7 @@ def _unary(frame: Frame, node: ast.UnaryOp) -> Value:
 def _formatted(frame: Frame, node: ast.JoinedStr) -> Value:
     parts = [v.value for v in node.values if isinstance(v, ast.FormattedValue)]
     for part in parts:
-        evaluate(frame, part)
+        waits.shown(frame, part, evaluate(frame, part))
     text = "".join(str(v.value) if isinstance(v, ast.Constant) else "{}" for v in node.values)
     return numbered_device(text) or Value(NUMBER)
 

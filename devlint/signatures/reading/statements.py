@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from devlint.placement.trees import is_too_deep, names_in
+from devlint.signatures.libraries import waits
 from devlint.signatures.reading.expressions import evaluate, operate
 from devlint.signatures.reading.tests import assume, condition_of, narrow
 from devlint.signatures.state import containers, objects
@@ -62,6 +63,7 @@ def bind(frame: Frame, target: ast.expr, value: Value) -> None:
             objects.store_attribute(frame, evaluate(frame, owner), attr, value, target)
         case ast.Subscript(value=owner, slice=index):
             held = evaluate(frame, owner)
+            waits.stored(frame, target, held, value)
             containers.store_item(frame, target, held, index, value)
         case ast.Tuple(elts=elts) | ast.List(elts=elts):
             for element, part in zip(elts, containers.unpacked(frame, value, elts), strict=True):

@@ -7,6 +7,7 @@ import re
 from collections.abc import Hashable
 
 from devlint.knowledge.ecosystem import TENSOR_TYPES
+from devlint.signatures.libraries import waits
 from devlint.signatures.libraries.devices import parse_place
 from devlint.signatures.reading.expressions import EXPRESSIONS, evaluate, together
 from devlint.signatures.state.frame import Frame
@@ -58,6 +59,7 @@ def condition_of(frame: Frame, node: ast.expr) -> Condition:
             first, second = evaluate(frame, left), evaluate(frame, right)
             if not isinstance(op, (ast.Is, ast.IsNot, ast.In, ast.NotIn)):
                 frame.need("operation", node, "", (left, first), (right, second))
+                waits.decided(frame, node, first, second)
             return _compared(frame, node, first, op, second)
         case ast.Call(func=ast.Name(id="isinstance"), args=[thing, types]):
             return _instance(frame, evaluate(frame, thing), types)
@@ -66,6 +68,7 @@ def condition_of(frame: Frame, node: ast.expr) -> Condition:
         case ast.NamedExpr():
             return truth(frame, evaluate(frame, node))
     value = evaluate(frame, node)
+    waits.decided(frame, node, value)
     return truth(frame, value, host_when=_host_when(node))
 
 
@@ -498,6 +501,7 @@ def _bool(frame: Frame, node: ast.BoolOp) -> Value:
         if position == len(node.values) - 1:
             options.append((left, value))
             break
+        waits.decided(frame, part, value)
         told = truth(frame, value, host_when=_host_when(part))
         ends = frame.atoms.negated(told) if conjunction else told
         stays = frame.atoms.both(left, ends)

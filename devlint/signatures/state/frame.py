@@ -32,6 +32,7 @@ from devlint.signatures.values.values import (
 
 if TYPE_CHECKING:
     from devlint.signatures.reading.reader import Reader
+    from devlint.signatures.state.waits import Wait
 
 # What a state knows: names, and what things that change in place hold: (identity, ".attribute"), (identity, "[]") for
 # the contents of a container, (identity, "@") for the place of a module.
@@ -104,6 +105,7 @@ class Frame:
         # What each pass of the loops around stores under its own key, by container.
         self.loop_stores: list[dict[Value, Value]] = []
         self.needs: list[Need] = []
+        self.waits: list[Wait] = []
         # Inputs that something is done to which only tensors take, and those that are likely tensors by their position.
         self.tensors: set[Path] = set()
         self.supposed: set[Path] = set()

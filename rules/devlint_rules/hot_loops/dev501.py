@@ -11,7 +11,7 @@ from devlint.lazy import cst, m
 from devlint.placement.trees import own_nodes
 from devlint.placement.values import Kind
 from devlint.rule import Change, Effect, Report, Rule
-from devlint_rules.hot_loops import stalls
+from devlint_rules.hot_loops import by_role, stalls
 from devlint_rules.hot_loops.needed import is_needed
 from devlint_rules.hot_loops.sized import sized_by_values
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from devlint.placement.loops import HotLoop
     from devlint.placement.model import PlacementModel
     from devlint.placement.units import Unit
+    from devlint.placement.waiting import HotStall
 
 READERS = ("item", "tolist")
 CONVERSIONS = {"builtins.float": "float", "builtins.int": "int"}
@@ -95,8 +96,19 @@ class ItemInHotLoop(Rule):
     seen_as = ("sync",)
     fix = "U"
 
+    senses = frozenset({"read"})
+
     def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
         return stalls.reads_accelerator(unit, model)
+
+    def judge_stall(self, node: cst.CSTNode, stall: HotStall, facts: Facts) -> Iterator[Report]:
+        text = by_role.shown(facts.code_of(stall.node))
+        if stall.name in ("item", "tolist", "int", "float"):
+            message = f"`{text}` makes the host wait for the accelerator {stall.often}"
+        else:
+            asked = by_role.shown(facts.code_of(stall.asked))
+            message = f"`{asked}` is read on the host for `{text}`, which waits for the accelerator {stall.often}"
+        yield by_role.report(node, stall, facts, message, _INSTEAD.get(stall.name, _COMPUTE_ON))
 
     def shape(self) -> m.BaseMatcherNode:
         return m.OneOf(
@@ -125,6 +137,16 @@ class ItemInHotLoop(Rule):
             hint=None if change else _hint(node, facts),
             change=change,
         )
+
+
+_COMPUTE_ON = (
+    "compute on with the tensor on the device, or take the number from what the host knows (a shape, a length)"
+)
+_INSTEAD = {
+    "tolist": "read once, where the host has the numbers already, or keep a copy of them on the host beside the tensor",
+    "[:]": "mask on the device instead of slicing, or keep the bound as a number beside the tensor",
+    "range": "one `.tolist()` of all that the loop needs waits once",
+}
 
 
 def _hint(node: cst.Call, facts: Facts) -> str:

@@ -11,13 +11,14 @@ from devlint.placement.sources import last_name
 from devlint.placement.trees import own_nodes
 from devlint.placement.values import HOST, Kind
 from devlint.rule import Change, Effect, Report, Rule
-from devlint_rules.hot_loops import stalls
+from devlint_rules.hot_loops import by_role, stalls
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
     from devlint.placement.loops import HotLoop
     from devlint.placement.model import PlacementModel
     from devlint.placement.units import Unit
+    from devlint.placement.waiting import HotStall
 
 # Functions that make one tensor, or one array, of a list.
 JOINERS = {"cat", "concat", "concatenate", "stack", "vstack", "hstack"}
@@ -86,8 +87,17 @@ class HostCopyInHotLoop(Rule):
     seen_as = ("sync", "transfer")
     fix = "U"
 
+    senses = frozenset({"copy"})
+
     def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
         return stalls.reads_accelerator(unit, model)
+
+    def judge_stall(self, node: cst.CSTNode, stall: HotStall, facts: Facts) -> Iterator[Report]:
+        text = by_role.shown(facts.code_of(stall.node))
+        message = f"`{text}` copies to the host, and waits for the accelerator, {stall.often}"
+        yield by_role.report(
+            node, stall, facts, message, "compute on the device, or keep what the host made on the host too"
+        )
 
     def shape(self) -> m.BaseMatcherNode:
         return m.Call(func=m.Attribute(attr=m.OneOf(m.Name("cpu"), m.Name("numpy"), m.Name("to"))))

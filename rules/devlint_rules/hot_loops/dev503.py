@@ -13,13 +13,14 @@ from devlint.placement.sources import last_name
 from devlint.placement.trees import walk
 from devlint.placement.values import Kind, Value
 from devlint.rule import Effect, Report, Rule
-from devlint_rules.hot_loops import stalls
+from devlint_rules.hot_loops import by_role, stalls
 from devlint_rules.hot_loops.needed import is_needed
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
     from devlint.placement.model import PlacementModel
     from devlint.placement.units import Unit
+    from devlint.placement.waiting import HotStall
 
 TEXT_FUNCTIONS = {"builtins.print", "builtins.str", "builtins.repr", "builtins.format", "tqdm.write", "tqdm.tqdm.write",
                   "wandb.log", "wandb.run.log", "mlflow.log_metric", "mlflow.log_metrics"}  # fmt: skip
@@ -94,8 +95,15 @@ class PrintInHotLoop(Rule):
         # A message of names and plain text holds no tensor.
         return not isinstance(unit.node, ast.Raise) and any(_makes_text(part) for part in walk(unit.node))
 
+    senses = frozenset({"text"})
+
     def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
         return stalls.reads_accelerator(unit, model)
+
+    def judge_stall(self, node: cst.CSTNode, stall: HotStall, facts: Facts) -> Iterator[Report]:
+        text = by_role.shown(facts.code_of(stall.asked))
+        message = f"`{text}` becomes text, and the host waits for the accelerator, {stall.often}"
+        yield by_role.report(node, stall, facts, message, "write it now and then, or leave it out")
 
     def shape(self) -> m.BaseMatcherNode:
         return m.OneOf(

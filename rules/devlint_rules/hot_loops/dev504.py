@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.knowledge.ecosystem import SIZED_BY_VALUES
+from devlint.knowledge.ecosystem import KEEP_ALL, SIZED_BY_VALUES
 from devlint.lazy import cst, m
 from devlint.placement.trees import walk
 from devlint.placement.values import Kind, Value
 from devlint.rule import Effect, Report, Rule
-from devlint_rules.hot_loops import stalls
+from devlint_rules.hot_loops import by_role, stalls
 from devlint_rules.hot_loops.needed import is_needed
 from devlint_rules.hot_loops.sized import may_be_sized, sized_by_values
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from devlint.facts import Facts
     from devlint.placement.model import PlacementModel
     from devlint.placement.units import Unit
+    from devlint.placement.waiting import HotStall
 
 # Builtins that ask their argument, or each part of it, for a truth value.
 DECIDING = {f"builtins.{name}" for name in ("bool", "any", "all", "min", "max", "sorted")}
@@ -104,8 +105,23 @@ class BranchOnTensorInHotLoop(Rule):
             may_be_sized(part) or any(_may_be_tensor(tested) for tested in _asked_by(part)) for part in walk(unit.node)
         )
 
+    senses = frozenset({"decide", "size"})
+
     def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
         return stalls.reads_accelerator(unit, model)
+
+    def judge_stall(self, node: cst.CSTNode, stall: HotStall, facts: Facts) -> Iterator[Report]:
+        text = by_role.shown(facts.code_of(stall.node))
+        if stall.sense == "decide":
+            message = f"`{text}` is decided on the host, which waits for the accelerator {stall.often}"
+            yield by_role.report(node, stall, facts, message, _instead_by_text(text))
+            return
+        asked = by_role.shown(facts.code_of(stall.asked))
+        message = (
+            f"how large `{text}` is depends on the values of `{asked}`: the host waits for the accelerator to learn it, "
+            f"{stall.often}"
+        )
+        yield by_role.report(node, stall, facts, message, _instead_of_size(stall))
 
     def shape(self) -> m.BaseMatcherNode:
         return m.OneOf(
@@ -138,6 +154,20 @@ class BranchOnTensorInHotLoop(Rule):
                 notes=stalls.loop_notes(hot, value, facts),
                 hint=_instead(node, tested, facts),
             )
+
+
+def _instead_by_text(text: str) -> str:
+    if any(check in text for check in _CHECKS):
+        return "check every few steps, or collect the answers on the device and look once"
+    return "decide on the device (`torch.where`, masks), or by what the host knows"
+
+
+def _instead_of_size(stall: HotStall) -> str:
+    sizing = SIZED_BY_VALUES.get(stall.name)
+    if stall.name == "[]=":
+        return "`torch.where(mask, values, x)` chooses on the device"
+    # Nobody can guess the size: a wrong one is an error in the kernel.
+    return sizing.instead if sizing is not None else KEEP_ALL
 
 
 def _waits_for_size(node: cst.CSTNode, facts: Facts) -> Iterator[Report]:

@@ -11,10 +11,11 @@ from devlint.lazy import cst, m
 from devlint.placement.cold import CLOCKS
 from devlint.placement.trees import own_nodes
 from devlint.rule import Effect, Report, Rule
-from devlint_rules.hot_loops import stalls
+from devlint_rules.hot_loops import by_role, stalls
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
+    from devlint.placement.waiting import HotStall
 
 _BACKENDS = "cuda|xpu|mps|npu|hpu|mtia|accelerator"
 _FLUSH = re.compile(
@@ -87,6 +88,26 @@ class CacheFlushInHotLoop(Rule):
     effect = Effect(counts="flush", syncs=4, words="empty_cache")
     seen_as = ("flush",)
 
+    senses = frozenset({"flush"})
+
+    def judge_stall(self, node: cst.CSTNode, stall: HotStall, facts: Facts) -> Iterator[Report]:
+        last = stall.name.rsplit(".", 1)[-1]
+        name = last if last in ("empty_cache", "ipc_collect", "collect") else "synchronize"
+        if name != "empty_cache" and any(_reads_clock(n) for n in own_nodes(stall.function.node)):
+            return
+        text = by_role.shown(facts.code_of(stall.node))
+        doing = (
+            "waits for all that was queued" if name == "synchronize" else "gives memory back that is asked for again"
+        )
+        message = f"`{text}` {doing}, {stall.often}"
+        yield by_role.report(
+            node,
+            stall,
+            facts,
+            message,
+            ADVICE.get(name, "leave it out; free memory by dropping the tensors that hold it"),
+        )
+
     def shape(self) -> m.BaseMatcherNode:
         return m.Expr(value=m.Call())
 
@@ -127,6 +148,16 @@ def _is_needed(name: str, around: ast.AST, facts: Facts) -> bool:
     if name != "synchronize":
         return False
     return any(_wants_waiting(node) for node in own_nodes(around))
+
+
+def _reads_clock(node: ast.AST) -> bool:
+    """Whether time is taken around: the clock has to wait."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)):
+            return name in CLOCKS or name in ("now", "elapsed_time")
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return "timer" in name.lower() or "profil" in name.lower()
+    return False
 
 
 def _wants_waiting(node: ast.AST) -> bool:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from devlint.findings import Edit, Safety, Span
 from devlint.lazy import cst, m
+from devlint.placement.importers import is_test
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.moves import factories
 
@@ -26,7 +28,8 @@ class CreatedThenMoved(Rule):
     Flags `torch.zeros(n).to(device)`, `torch.randn(2, 3).cuda()` and their like, in what runs at each step: in `forward`, in
     steps and in hot loops. It is a move on the call of a factory that takes `device=`, with no more between than a change of
     shape or type. Left alone are factories that may share the host's data (`torch.as_tensor`, `torch.from_numpy`), pinned
-    memory, a generator, and arguments that may be something else than a device. What is made once is told by DEV107.
+    memory, a generator, and arguments that may be something else than a device. What is made once, or in a test
+    (`test_*.py`, `*_test.py`), is told by DEV107.
 
     ## Why is this bad
     The tensor is allocated and filled on the host, allocated again on the device, and copied over. The host waits for
@@ -104,7 +107,9 @@ class CreatedThenMoved(Rule):
 
 
 def _runs_each_step(node: cst.Call, facts: Facts) -> bool:
-    """Whether it is made at each step: in `forward`, in a step that a framework calls, or in a hot loop."""
+    """Whether it is made at each step: in `forward`, in a step that a framework calls, or in a hot loop; never in a test, which nobody waits for."""
+    if is_test(Path(facts.path)):
+        return False
     scope = facts.scope
     while scope is not None:
         if scope.cls is not None and (scope.name == "forward" or facts.model.is_step_method(scope.node)):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from devlint.lazy import cst, m
 from devlint.placement.values import Kind
 from devlint.rule import Change, Effect, Report, Rule
-from devlint_rules.guards import expects_missing
+from devlint_rules.guards import expects_missing, is_unwrapped_beside
 from devlint_rules.wrappers.unwrapping import class_of, unwrapped
 
 if TYPE_CHECKING:
@@ -98,6 +98,8 @@ class MissingModuleAttribute(Rule):
         missing = facts.missing(node)
         found = facts.node(node)
         if missing is None or found is None or expects_missing(found, node.attr.value, facts):
+            return
+        if isinstance(found, ast.Attribute) and is_unwrapped_beside(found, facts):
             return
         if missing.wrapper.inner is not None and missing.wrapper.inner.kind in (Kind.OPTIMIZER, Kind.SCHEDULER):
             # DEV405's matter: there is no model to unwrap.

@@ -1,0 +1,277 @@
+"""Waits in hot code, as the signatures and the roles of functions tell of them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from devlint.placement.cold import ColdCode
+from devlint.placement.sources import FunctionModel, last_name
+from devlint.placement.values import Step
+from devlint.signatures.answers.hot import Hot, HotCode
+from devlint.signatures.answers.waits import Stall, in_words, stalls
+from devlint.signatures.state.waits import COPY, DECIDE, RACE, READ
+
+if TYPE_CHECKING:
+    from devlint.placement.loops import HotLoop
+    from devlint.placement.model import PlacementModel
+
+
+@dataclass(frozen=True)
+class HotStall:
+    """A point of hot code where the host waits: what is done, to what, how often, and why the code is hot."""
+
+    sense: str
+    node: ast.expr | ast.stmt
+    name: str
+    asked: ast.expr
+    value: object
+    # "once a call of `Encoder.forward`"
+    often: str
+    certain: bool
+    # How what is waited for came to be where it is, then what makes the code hot.
+    trail: tuple[Step, ...]
+    hot: tuple[Step, ...]
+    function: FunctionModel
+    # Of a copy that races: where it is read.
+    use: ast.expr | None = None
+    # How many loops run it, its function's calls being one.
+    loops: int = 0
+
+
+def stalls_of(model: PlacementModel, patterns: tuple[str, ...] = ()) -> list[HotStall]:
+    """The stalls of a file's hot code, in reading order; a copy that races is told wherever it stands."""
+    reader = model.reader
+    guards = Guards(model)
+    hot = HotCode(reader, model.source, patterns, guards.is_cold)
+    found = []
+    for stall in sorted(stalls(reader, model.source), key=lambda s: (s.node.lineno, s.node.col_offset)):
+        if stall.sense == RACE:
+            found.append(_told(stall, "", (), 0))
+        elif (role := hot.of(stall.function)) is not None:
+            if stall.supposed and not _speaks_of_devices(model, role.root):
+                continue
+            if not guards.is_cold(stall.node) and not _is_handed_out(model, stall, role):
+                found.append(_told(stall, _often(model, stall, role), tuple(_way(role)), 1 + _loops(model, stall)))
+        elif (loop := model.hot_loop(stall.node)) is not None:
+            found.append(_told(stall, "at each step", (_loop(loop), *loop.path), model.loops_to(stall.node)))
+    return found
+
+
+def _speaks_of_devices(model: PlacementModel, root: FunctionModel) -> bool:
+    """Whether the function that makes code hot is a module's, or speaks of devices."""
+    cls = model.reader.class_info(model.source, root.cls) if root.cls is not None else None
+    return (cls is not None and cls.is_module) or in_words(root)
+
+
+# Functions that answer a request: what they return is what somebody on the host asked for.
+_ANSWERING = re.compile(
+    r"__call__|generat|decode|sample|predict|infer|detect|transcribe|synthesi[sz]e|translate|extract|postprocess|post_process"
+)
+
+
+def _ends_loop(model: PlacementModel, stall: Stall) -> bool:
+    """Whether what is asked ends the loop that makes an answer: whoever generates has to know when it is through."""
+    child: ast.AST = stall.node
+    for parent in model.ancestors(stall.node):
+        if isinstance(parent, ast.If):
+            return child is parent.test and isinstance(parent.body[-1], ast.Break)
+        if isinstance(parent, ast.stmt):
+            return False
+        child = parent
+    return False
+
+
+def _is_handed_out(model: PlacementModel, stall: Stall, hot: Hot) -> bool:
+    """Whether a copy to the host is what a request gets for an answer: made at its end, and returned."""
+    function = stall.function
+    call = next((p for p in model.ancestors(stall.node) if isinstance(p, ast.Call)), None)
+    if call is not None and last_name(call.func) == "pack_padded_sequence":
+        # PyTorch wants the lengths there.
+        return True
+    if stall.sense not in (COPY, READ, DECIDE) or not _ANSWERING.search(function.name):
+        return False
+    if _ends_loop(model, stall):
+        return True
+    if hot.calls or stall.sense == DECIDE:
+        return False
+    names: set[str] = set()
+    for parent in model.ancestors(stall.node):
+        match parent:
+            case ast.Return() | ast.Yield():
+                return True
+            case ast.For() | ast.While() | ast.AsyncFor():
+                return False
+            case ast.Assign(targets=[ast.Name(id=name)]):
+                names.add(name)
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                break
+    returned = [n.value for n in function.nodes if isinstance(n, ast.Return) and n.value is not None]
+    return any(isinstance(n, ast.Name) and n.id in names for value in returned for n in ast.walk(value))
+
+
+def _told(stall: Stall, often: str, hot: tuple[Step, ...], loops: int) -> HotStall:
+    trail = tuple(Step(s.message, s.path, s.line, s.column) for s in stall.trail)
+    return HotStall(
+        stall.sense, stall.node, stall.name, stall.asked, stall.value, often, stall.certain, trail, hot, stall.function,
+        stall.use,
+        loops,
+    )  # fmt: skip
+
+
+def _loops(model: PlacementModel, stall: Stall) -> int:
+    """How many loops of its own function run a stall."""
+    count = 0
+    for parent in model.ancestors(stall.node):
+        if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            break
+        count += isinstance(parent, (ast.For, ast.AsyncFor, ast.While))
+    return count
+
+
+def _loop(loop: HotLoop) -> Step:
+    return Step(f"hot: {loop.reason}", loop.file, loop.line, loop.column)
+
+
+def _often(model: PlacementModel, stall: Stall, hot: Hot) -> str:
+    """How often code runs that a function hot by its role leads to."""
+    once = f"once a call of `{_named(hot.root)}`"
+    for parent in model.ancestors(stall.node):
+        if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            break
+        if isinstance(parent, (ast.For, ast.AsyncFor, ast.While)):
+            return f"at each pass of the loop on line {parent.lineno}, in each call of `{_named(hot.root)}`"
+        if isinstance(parent, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+            return f"for each element, in each call of `{_named(hot.root)}`"
+    return once
+
+
+def _named(function: FunctionModel) -> str:
+    return f"{function.cls.name}.{function.name}" if function.cls is not None else function.name
+
+
+def _way(hot: Hot) -> Iterator[Step]:
+    """The function that is hot by its role, and the calls that lead from it."""
+    root = hot.root
+    yield Step(
+        f"hot: `{_named(root)}` is called again and again", root.source.path, root.node.lineno, root.node.col_offset
+    )
+    for source, node in hot.calls:
+        more = f", as from {hot.ways - 1} other places" if hot.ways > 1 and node is hot.calls[-1][1] else ""
+        yield Step(f"called from here{more}", source.path, node.lineno, node.col_offset)
+
+
+# Tests that keep code from running while somebody waits for it: kernels are compiled, graphs captured, caches filled.
+_APART = re.compile(
+    r"is_(?:current_stream_)?capturing|is_(?:torchdynamo_)?compiling|_cache\b|cached|\bcache\b|is_profil\w*|is_dummy|first_(?:run|call|time)|hasattr\(self"
+)
+
+
+class Guards:
+    """What keeps a node from running on each call of its function."""
+
+    def __init__(self, model: PlacementModel) -> None:
+        self._model = model
+        self._cold = ColdCode(model)
+
+    def is_cold(self, node: ast.AST) -> bool:
+        """Whether a node runs on some calls only: under a step guard, for a cache, on an error path, in evaluation."""
+        child = node
+        for parent in self._model.ancestors(node):
+            if self._cold.is_cold(parent, child) or _is_apart(parent, child):
+                return True
+            if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                return False
+            child = parent
+        return False
+
+
+def _is_apart(parent: ast.AST, child: ast.AST) -> bool:
+    match parent:
+        case ast.Raise():
+            return True
+        case ast.If(test=test, body=body, orelse=orelse):
+            if child in body:
+                return (
+                    _is_miss(test)
+                    or _is_training(test) is False
+                    or _is_empty(test)
+                    or all(_says(statement) for statement in body)
+                    or _fills_missing(test, body)
+                )
+            return child in orelse and _is_training(test) is True
+        case ast.FunctionDef(body=body) | ast.AsyncFunctionDef(body=body):
+            before = body[: next((at for at, statement in enumerate(body) if statement is child), 0)]
+            return any(_returns_if_done(statement) for statement in before)
+        case ast.IfExp(test=test):
+            return child is parent.body and _is_miss(test)
+        case ast.Assert(msg=msg):
+            return child is msg
+    return False
+
+
+def _is_miss(test: ast.expr) -> bool:
+    """`key not in self._cache`, `self._table is None`, `not hasattr(self, "x")`, `x.shape != self._shape`."""
+    match test:
+        case ast.BoolOp(values=values):
+            return any(_is_miss(v) for v in values)
+        case ast.Compare(ops=[ast.NotIn()]):
+            return "cache" in ast.unparse(test) or "self." in ast.unparse(test.comparators[0])
+        case ast.Compare(left=ast.Attribute(value=ast.Name(id="self"), attr=attr), ops=[ast.Is()]):
+            return attr.startswith("_") or "cache" in attr
+        case ast.UnaryOp(op=ast.Not()) | ast.Call() | ast.Compare(ops=[ast.Is() | ast.NotEq()]):
+            return _APART.search(ast.unparse(test)) is not None
+    return False
+
+
+def _says(statement: ast.stmt) -> bool:
+    """`print(...)`, `warnings.warn(...)`, `logger.info(...)`: a message for what hardly happens."""
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name))):
+            return name in ("print", "warn", "warning", "info", "error", "debug", "warning_once")
+    return False
+
+
+def _fills_missing(test: ast.expr, body: list[ast.stmt]) -> bool:
+    """`if key not in table: ...; table[key] = ...`"""
+    match test:
+        case ast.Compare(ops=[ast.NotIn()], comparators=[table]):
+            name = ast.unparse(table).removesuffix(".keys()")
+            return any(
+                isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store) and ast.unparse(n.value) == name
+                for statement in body
+                for n in ast.walk(statement)
+            )
+    return False
+
+
+def _is_empty(test: ast.expr) -> bool:
+    """`x.numel() == 0`, `len(xs) == 0`, `x.shape[0] == 0`: hardly ever."""
+    match test:
+        case ast.Compare(left=left, ops=[ast.Eq()], comparators=[ast.Constant(value=0)]):
+            return re.search(r"numel\(|len\(|shape\[|size\(", ast.unparse(left)) is not None
+    return False
+
+
+def _returns_if_done(statement: ast.stmt) -> bool:
+    """`if self.inited: return`: what follows runs once."""
+    match statement:
+        case ast.If(test=ast.Name(id=name) | ast.Attribute(attr=name), body=[ast.Return(), *_], orelse=[]):
+            return re.search(r"(?i)init|done|ready|built|loaded|computed|cached|set_up", name) is not None
+    return False
+
+
+def _is_training(test: ast.expr) -> bool | None:
+    """Whether a test says that the model trains (True), or that it doesn't (False)."""
+    match test:
+        case ast.Attribute(attr="training"):
+            return True
+        case ast.UnaryOp(op=ast.Not(), operand=ast.Attribute(attr="training")):
+            return False
+        case ast.BoolOp(op=ast.And(), values=values):
+            told = {_is_training(v) for v in values}
+            return False if False in told else None
+    return None

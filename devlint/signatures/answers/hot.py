@@ -1,0 +1,274 @@
+"""Hot by role: functions that run once a step, a token, a request or a batch, though no loop around them is in sight.
+
+`ROLES` says which functions are hot by themselves; what those call is hot too, unless it is cold by its name.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+from devlint.placement.sources import FunctionModel, SourceModule, dotted
+from devlint.placement.units import all_functions
+from devlint.signatures.reading.classes import ClassInfo
+from devlint.signatures.reading.reader import Reader
+
+# Calls are followed this far from a function that is hot by itself.
+MAX_CALLS = 6
+
+
+class Role(NamedTuple):
+    """Functions that something calls again and again, going by their names and their classes'."""
+
+    # What a class is, or one of its bases; empty: any, and functions without one.
+    cls: str
+    name: str
+    # Whether the class must be a module of torch.
+    module: bool = False
+
+
+# What frameworks, engines and loops call. The names are those under which projects have mended stalls.
+ROLES: tuple[Role, ...] = (
+    Role("", r"forward|_call_impl|forward_\w+|\w+_forward|inner_forward\w*", module=True),
+    Role(r"\w+", r"__call__"),
+    Role(r"\w*Function|Function", r"forward|backward|vmap|jvp"),
+    Role(r"\w*(?:Optimizer\w*|Adam\w*|SGD\w*|Lion|Muon|AdaFactor|Adafactor|LAMB)", r"_?step|\w+_step|_?update\w*|clip_\w+"),
+    Role(r"\w*(?:Loss|Criterion|Objective)\w*", r"forward|__call__|\w*loss\w*|compute\w*|update\w*"),
+    Role(r"\w*(?:Metric|Accuracy|Score)\w*", r"_?update|forward"),
+    Role(r"\w*(?:Sampler|Scheduler|Generator|Proposer|Integrator|Solver)\w*", r"step|sample\w*|_?sample|__call__|forward|propose\w*|integrate"),
+    Role(r"\w*(?:Backend|Builder|Metadata|Dispatcher|Router|Context)\w*", r"build\w*|_?prepare\w*|step\w*|update_\w+|apply|dispatch\w*|combine\w*|\w*preprocess\w*|\w*postprocess\w*|initialize_\w+"),
+    Role("", r"(?:training|train|validation|test|eval|val|inference|predict|prediction|denoising?|decoding|decode|generation|sampling|optimizer|optim|forward|backward|fwd|bwd|scheduler|inner|model|mini_?batch|micro_?batch|pp|engine)_(?:one_)?(?:step|batch|iter|iteration)(?:_\w+)?"),
+    Role("", r"_?step|_?(?:\w+_)?step_(?!size|count|ratio)\w+"),
+    Role("", r"_?(?:multinomial_|top_?[kp]_|greedy_|rejection_|dynamic_step_)?(?:sample|sampling)(?:_(?!size|rate|weights?|ids?$)\w+)?|\w+_sample|\w*_sampling(?:_\w+)?|rejection_\w*sampl\w*"),
+    Role("", r"_?(?:async_)?(?:generate|generation|decode|decoding|prefill|denoise|speculate|propose|draft)(?:_\w+)?|\w+_decode|\w+_prefill"),
+    Role("", r"_?\w*execute_model\w*|_?run_model\w*|_?model_forward\w*|\w*forward_(?:backward|only)\w*|_?async_model_forward|forward|_forward\w*|\w+_forward"),
+    Role("", r"_?prepare_(?:\w+_)?(?:inputs?|ids)(?:_\w+)?|_?build_(?:\w+_)?(?:metadata|masks?|inputs?|batch)|\w*_?build_\w*metadata\w*|_?update_(?:\w+_)?states?|update_step_context|_?get_(?:\w+_)?(?:position_ids|rope_index|rotary\w*|masks?)"),
+    Role("", r"\w*clip_grad\w*|\w*grad_?norm\w*|_?get_(?:\w+_)?norm\w*|\w*(?:scaled|global)_norm\w*|_?(?:check_|has_)overflow\w*|\w*overflow\w*|_?reduce\w*(?:grad|bucket|partition)\w*|_?allreduce\w*|unscale_\w*|\w*count_zeros\w*|\w*partition\w*gradient\w*"),
+    Role("", r"_?(?:token_)?(?:dispatch|combine|permute|unpermute|all_to_all|a2a|route|routing|gating|top\d?k?gating)(?:_\w+)?|\w+_(?:dispatch|permute|unpermute|gating)|\w*grouped_(?:mm|gemm)\w*"),
+    Role("", r"(?:compute_|_compute_|get_|_get_|calc_|calculate_)?\w*loss(?:es|_fn|_func|_step)?|get_batch\w*|loss_\w+"),
+    Role("", r"(?!get_|build_|make_|create_|init)\w*(?:attention|attn|rotary|rope)(?:_(?:forward|func|fn|apply|mask|masked|emb|pos_emb|embedding|impl|fwd|bwd|varlen)\w*)?"),
+    Role("", r"(?:on_)?(?:train_)?(?:batch|step|forward|backward)_(?:start|end|begin)|batch_end|after_\w+|pre_forward|post_forward"),
+    Role("", r"train_on_\w+|_?train_(?:ppo|dpo|grpo|batch|step|epoch)\w*|_?compute_(?:reward|advantage|logp|log_prob|kl)\w*|get_per_token\w*|\w*logps?\w*"),
+    Role("", r"(?:apply_)?(?:augment|transform)(?:ation)?s?(?:_\w+)?|apply_transform\w*|compute_transformation"),
+)  # fmt: skip
+_ROLES = [(re.compile(role.cls) if role.cls else None, re.compile(role.name), role.module) for role in ROLES]
+
+# Functions that run once, or now and then, whoever calls them.
+_COLD = re.compile(
+    r"__init__|__new__|__post_init__|__setstate__|__getstate__|__repr__|__str__|__del__|__reduce__|extra_repr"
+    r"|_*(?:load|save|export|dump|read|write|parse|plot|show|visuali[sz]e|print|log|debug|profile|benchmark|register|download|to_onnx|onnx|warm_?up|capture|dummy|test|refit|broadcast_params?|add_argument\w*|get_args|main|cleanup|close|destroy|shutdown|restore|resume)(?:_\w+)?"
+    r"|\w*(?:state_dict|checkpoint|ckpt|warmup|warm_up|dummy_run|profile_run|capture_model|capture_graph|post_init|pretrained|load_weights?|weight_loader|_debug|_repr|onnx)\w*"
+    r"|_?init_?weights?|_*reset_parameters|process_weights\w*|post_load\w*|create_weights|worker_init\w*|_?get_dummy\w*|naive_\w+|ref_\w+|\w+_(?:naive|ref|reference)|\w*_for_export"
+)  # fmt: skip
+# Functions that are hot only where something hot calls them.
+_NOT_BY_ITSELF = re.compile(
+    r"__\w+__|_?(?:re)?init(?:ialize)?(?:_\w+)?|_*reset\w*|_*(?:convert|setup|set|create|make|configure|from|quantize|pack|shard|offload|onload|wake|sleep|merge|upgrade|validate|check|finalize|compile|tie)(?:_\w+)?"
+    r"|\w*(?:_cpu|_np|_numpy|_host|_ref|_reference|_naive|_config)|collate\w*|extra_\w*|(?:get|num|compute)_(?:num|size|shape)\w*"
+)  # fmt: skip
+_NOT_COLD = re.compile(
+    r"log_?probs?\w*|logps?\w*|\w*loss\w*|set_?timesteps_never|to_kernel\w*|(?:make|create)_(?:\w+_)?mask\w*|pack_(?:seq|inputs?|tokens?)\w*|\w*attention_mask\w*|from_unscaled\w*"
+)
+_COLD_CLASSES = re.compile(
+    r"(?i).*(?:Dataset|Collat\w*|Tokenizer|TestCase|Tests?|Reader|Loader|Config|DataModule|Checkpoint\w*|Exporter|Converter|Profiler|Processor|ImageProcessor|FeatureExtractor)"
+)
+_COLD_FILES = re.compile(
+    r"(?:^|/)(?:tests?|testing|datasets?|preprocess\w*|benchmarks?|export|docs?|tools|scripts|configs?|checkpoint\w*|conversion|convert\w*)/|(?:^|/)(?:test_|conftest|setup\.|benchmark|convert_|export_|preprocess|naive|reference)[^/]*$|(?:_test|_tests|_benchmark|_bench)\.py$"
+)
+# Names that so many things have that a call of one says nothing of who is called.
+_COMMON = frozenset(
+    {"to", "get", "set", "add", "update", "append", "forward", "step", "copy", "clone", "reset", "items", "keys", "values",
+     "size", "view", "sum", "mean", "apply", "run", "close", "pop", "index", "split", "build", "load", "save", "log"}
+)  # fmt: skip
+
+
+class Hot(NamedTuple):
+    """Why a function is hot: the function that is so by its role, and the calls that lead from it."""
+
+    root: FunctionModel
+    calls: tuple[tuple[SourceModule, ast.Call | ast.expr], ...] = ()
+    # How many hot functions call it.
+    ways: int = 1
+
+
+class HotCode:
+    """Which functions of a file are hot, and why."""
+
+    def __init__(
+        self,
+        reader: Reader,
+        source: SourceModule,
+        patterns: Iterable[str] = (),
+        is_cold: Callable[[ast.AST], bool] = lambda node: False,
+    ) -> None:
+        self._reader = reader
+        self._source = source
+        self._patterns = tuple(patterns)
+        self._is_cold = is_cold
+        self._functions = list(all_functions(source))
+        self._methods: dict[str, list[FunctionModel]] = {}
+        self._nested: dict[FunctionModel, dict[str, FunctionModel]] = {}
+        for function in self._functions:
+            if function.cls is not None:
+                self._methods.setdefault(function.name, []).append(function)
+            if function.parent is not None:
+                self._nested.setdefault(function.parent, {})[function.name] = function
+        self._found = self._search()
+
+    def of(self, function: FunctionModel | None) -> Hot | None:
+        """Why a function is hot; None where it isn't."""
+        return self._found.get(function) if function is not None else None
+
+    def _search(self) -> dict[FunctionModel, Hot]:
+        """Each function that a hot one leads to, by the shortest way."""
+        if is_cold_file(self._source.path):
+            return {}
+        found: dict[FunctionModel, Hot] = {f: Hot(f) for f in self._functions if self.is_root(f)}
+        callers: dict[FunctionModel, set[FunctionModel]] = {f: set() for f in found}
+        waiting = deque(found)
+        while waiting:
+            function = waiting.popleft()
+            here = found[function]
+            if len(here.calls) >= MAX_CALLS:
+                continue
+            for called, node in self._called_by(function):
+                if is_cold_function(called) and not self._is_named_hot(called):
+                    continue
+                if self._is_cold(node):
+                    continue
+                callers.setdefault(called, set()).add(function)
+                if called not in found:
+                    found[called] = Hot(here.root, (*here.calls, (self._source, node)))
+                    waiting.append(called)
+        return {f: hot._replace(ways=max(len(callers[f]), 1)) for f, hot in found.items()}
+
+    def is_root(self, function: FunctionModel) -> bool:
+        """Whether a function is hot by its role."""
+        if self._is_named_hot(function):
+            return True
+        if is_cold_function(function) or (
+            _NOT_BY_ITSELF.fullmatch(function.name)
+            and function.name != "__call__"
+            and not _NOT_COLD.fullmatch(function.name)
+        ):
+            return False
+        info = self._class_of(function)
+        if any(name.rsplit(".", 1)[-1] in ("compile", "graph_task") for name in function.decorators if "torch" in name):
+            return True
+        for cls, name, module in _ROLES:
+            if not name.fullmatch(function.name):
+                continue
+            if module and not (info is not None and _is_module(info)):
+                continue
+            if cls is None or (info is not None and any(cls.fullmatch(n) for n in _class_names(info))):
+                return True
+        return False
+
+    def _is_named_hot(self, function: FunctionModel) -> bool:
+        """Whether the settings name a function: `encode`, `Engine.schedule`."""
+        names = [function.name]
+        if function.cls is not None:
+            names.append(f"{function.cls.name}.{function.name}")
+        return any(fnmatchcase(name, pattern) for name in names for pattern in self._patterns)
+
+    def _class_of(self, function: FunctionModel) -> ClassInfo | None:
+        scope: FunctionModel | None = function
+        while scope is not None and scope.cls is None:
+            scope = scope.parent
+        if scope is None or scope.cls is None:
+            return None
+        return self._reader.class_info(self._source, scope.cls)
+
+    # -- calls -----------------------------------------------------------------------------------------------------
+
+    def _called_by(self, function: FunctionModel) -> Iterator[tuple[FunctionModel, ast.expr]]:
+        """The functions of this file that a function calls, or hands to something that will."""
+        nested = self._nested.get(function.parent, {}) if function.parent is not None else {}
+        nested = nested | self._nested.get(function, {})
+        info = self._class_of(function)
+        for node in function.nodes:
+            if isinstance(node, ast.Call):
+                for reference in (node.func, *node.args, *(k.value for k in node.keywords)):
+                    called = self._meant(reference, function, nested, info, is_call=reference is node.func)
+                    if called is not None and called is not function:
+                        yield called, node
+            elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and info is not None:
+                method = info.method(node.attr) if node.value.id == "self" else None
+                if method is not None and method.is_property and method.source is self._source:
+                    yield method, node
+
+    def _meant(
+        self,
+        reference: ast.expr,
+        function: FunctionModel,
+        nested: dict[str, FunctionModel],
+        info: ClassInfo | None,
+        *,
+        is_call: bool,
+    ) -> FunctionModel | None:
+        match reference:
+            case ast.Name(id=name):
+                if name in nested:
+                    return nested[name]
+                return self._top_level(name) if is_call or name not in function.local_names else None
+            case ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name) if info is not None:
+                method = info.method(name)
+                return method if method is not None and method.source is self._source else None
+            case ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr=name) if info is not None:
+                method = info.inherited_method(name)
+                return method if method is not None and method.source is self._source else None
+            case ast.Attribute(value=owner, attr=name) if is_call and name not in _COMMON:
+                own = self._methods.get(name, [])
+                known = dotted(owner)
+                if known is not None and known.split(".")[0] in ("torch", "np", "F", "nn", "math", "os"):
+                    return None
+                return own[0] if len(own) == 1 else None
+        return None
+
+    def _top_level(self, name: str) -> FunctionModel | None:
+        for statement in reversed(self._source.bindings.get(name, [])):
+            if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                return self._source.function(statement)
+            if isinstance(statement, ast.ClassDef):
+                return None
+        return None
+
+
+def _is_module(info: ClassInfo) -> bool:
+    if info.is_module:
+        return True
+    # Bases that can't be followed: a class that is called so, or whose base is.
+    names = [n for cls in info.lineage() for base in cls.node.bases if (n := dotted(base)) is not None]
+    return any(
+        name.rsplit(".", 1)[-1].endswith(("Module", "Model", "Layer", "Mixin", "PreTrainedModel", "Block", "Loss"))
+        for name in names
+    ) or any(
+        name in info.node.name for name in ("Model", "Layer", "Attention", "MLP", "Encoder", "Decoder", "Embedding")
+    )
+
+
+def _class_names(info: ClassInfo) -> list[str]:
+    names = [cls.name for cls in info.lineage()]
+    return names + [d.rsplit(".", 1)[-1] for cls in info.lineage() for b in cls.node.bases if (d := dotted(b))]
+
+
+def is_cold_function(function: FunctionModel) -> bool:
+    """Whether a function runs once, or now and then, going by its name, its class and its decorators."""
+    scope: FunctionModel | None = function
+    while scope is not None:
+        if _COLD.fullmatch(scope.name) and not _NOT_COLD.fullmatch(scope.name):
+            return True
+        if scope.cls is not None and _COLD_CLASSES.fullmatch(scope.cls.name):
+            return True
+        if any("cache" in d.rsplit(".", 1)[-1] for d in scope.decorators):
+            return True
+        scope = scope.parent
+    return False
+
+
+def is_cold_file(path: str) -> bool:
+    """Whether a file is about tests, data, tools or conversions, going by its folders and its name."""
+    return _COLD_FILES.search(path) is not None

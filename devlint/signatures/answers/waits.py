@@ -1,0 +1,493 @@
+"""Waits that are waits: points where the host waits for what is on an accelerator, as far as the signatures tell."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+
+from devlint.placement.devices import is_device_name
+from devlint.placement.sources import FunctionModel, SourceModule
+from devlint.signatures.answers.silence import speaks_of_devices
+from devlint.signatures.reading.reader import Reader
+from devlint.signatures.state.frame import Frame
+from devlint.signatures.state.objects import KEPT
+from devlint.signatures.state.waits import COPY, DECIDE, FLUSH, MADE, RACE, READ, SIZE, STAGED, TEXT, Wait
+from devlint.signatures.values.values import (
+    ARRAY,
+    BATCH,
+    CONSTANT,
+    HOST,
+    LIST,
+    NUMBER,
+    TENSOR,
+    TUPLE,
+    UNKNOWN,
+    Step,
+    Value,
+    leaves,
+    steps_to,
+)
+
+
+@dataclass(frozen=True)
+class Stall:
+    """A point where the host waits for an accelerator, or is likely to."""
+
+    sense: str
+    node: ast.expr | ast.stmt
+    name: str
+    # What is waited for, or uploaded.
+    asked: ast.expr
+    value: Value
+    function: FunctionModel
+    certain: bool
+    # Of a copy that races: where it is read.
+    use: ast.expr | None = None
+    # Nothing in the function itself says that what is waited for may be on an accelerator.
+    supposed: bool = False
+
+    @property
+    def trail(self) -> tuple[Step, ...]:
+        return steps_to(self.value.step)
+
+
+def stalls(reader: Reader, source: SourceModule) -> list[Stall]:
+    """The stalls of the functions of a file, which were read; of each node and sense the surest one."""
+    found: dict[tuple[ast.AST, str], Stall] = {}
+    for frame in reader.frames.get(source, ()):
+        if frame.function is None:
+            continue
+        for wait in frame.waits:
+            stall = _judged(reader, frame, wait)
+            if stall is None:
+                continue
+            key = (stall.node, stall.sense)
+            known = found.get(key)
+            if known is None or (stall.certain and not known.certain):
+                found[key] = stall
+    return list(found.values())
+
+
+def _judged(reader: Reader, frame: Frame, wait: Wait) -> Stall | None:
+    atoms = reader.atoms
+    if not wait.path or atoms.with_host(wait.path):
+        return None
+    assert frame.function is not None
+    judge = _JUDGES.get(wait.sense)
+    told = judge(reader, frame, wait) if judge is not None else None
+    if told is None:
+        return None
+    value, certain = told
+    certain = certain and not wait.supposed and not value.likely
+    supposed = value.kind is UNKNOWN and not _is_known_tensor(frame, value) and not _speaks_of_devices(frame)
+    use = _read_before_waiting(frame.function.node, wait.node) if wait.sense == RACE else None
+    if wait.sense == RACE and use is None:
+        return None
+    return Stall(
+        wait.sense,
+        wait.node,
+        wait.name,
+        wait.asked,
+        value,
+        frame.function,
+        certain,
+        use,
+        supposed and wait.sense != FLUSH,
+    )
+
+
+# -- where something is ------------------------------------------------------------------------------------------------
+
+# Names that say: this is on the host.
+_HOST_NAME = re.compile(
+    r"(?i)(?:.*_)?(?:cpu|np|numpy|host|list|lst|py|pil|ndarray|pinned|str|arr|array|cpu_\w+|np_\w+|host_\w+|pinned_\w+|list_of_\w+|df|args|config|cfg|shape)\d*"
+)
+_HOST_PARTS = ("numpy", "np.", ".cpu", "_cpu", "cpu_", "_np", ".shape", ".size(", "_list", "host", "config", "json")
+
+
+# Methods of tensors that ask for nothing on the device, or have asked already.
+_HOST_ANSWERS = frozenset(
+    {"numpy", "cpu", "tolist", "item", "size", "numel", "dim", "stride", "nelement", "element_size", "data_ptr", "ndimension",
+     "storage_offset", "get_device", "is_contiguous", "is_floating_point", "is_complex", "type", "get", "keys", "index"}
+)  # fmt: skip
+
+
+def says_host(node: ast.expr) -> bool:
+    """Whether an expression is called what people call what the host has."""
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            if _HOST_NAME.fullmatch(name):
+                return True
+            return isinstance(node, ast.Attribute) and says_host(node.value) and not isinstance(node.value, ast.Name)
+        case ast.Subscript(value=inner) | ast.Starred(value=inner):
+            return says_host(inner)
+        case ast.Call(func=ast.Attribute(value=inner, attr=name)):
+            return name in _HOST_ANSWERS or says_host(inner)
+        case ast.Call(func=ast.Name(id=name)):
+            return name in ("len", "list", "int", "float", "str") or _HOST_NAME.fullmatch(name) is not None
+        case ast.BinOp(left=left, right=right):
+            return says_host(left) and says_host(right)
+        case ast.Compare(left=left, comparators=[right]):
+            return says_host(left) and (says_host(right) or isinstance(right, ast.Constant))
+        case ast.UnaryOp(operand=inner):
+            return says_host(inner)
+    return False
+
+
+# Methods that only tensors have, of what may be anything by its place.
+_TENSOR_WORDS = re.compile(
+    r"\.(?:detach|squeeze|unsqueeze|flatten|argmax|argmin|topk|softmax|log_softmax|cumsum|sum|max|min|mean|norm|any|all|abs|eq|ne|gt|lt|ge|le|nonzero|masked_fill|gather|scatter|index_select|logical_\w+|isnan|isfinite|isinf|amax|amin|item|float|long|int|bool|data|grad|flip|prod)\b"
+)
+
+
+def on_accelerator(
+    frame: Frame, node: ast.expr, value: Value, *, surely_tensor: bool = False
+) -> tuple[Value, bool] | None:
+    """(the alternative, certain) where a value may well be a tensor on an accelerator; None where it isn't known to be."""
+    if says_host(node):
+        return None
+    best: tuple[Value, bool] | None = None
+    for _, option in leaves(value, frame.atoms):
+        told = _is_off_host(frame, node, option, surely_tensor)
+        if told is not None and (best is None or (told and not best[1])):
+            best = option, told
+    if best is not None and any(
+        option.kind in (TENSOR, BATCH) and option.place == HOST for _, option in leaves(value, frame.atoms)
+    ):
+        return best[0], False
+    return best
+
+
+def _is_off_host(frame: Frame, node: ast.expr, option: Value, surely_tensor: bool) -> bool | None:
+    """Whether an alternative is surely (True), likely (False) or not known to be (None) a tensor on an accelerator."""
+    place = option.place
+    if option.kind in (TENSOR, BATCH):
+        if place.off_host:
+            return not option.likely
+        if place == HOST:
+            return None
+        if KEPT in option.tags:
+            return None
+        return False if place.is_open or _is_computed(frame, node) or surely_tensor else None
+    return False if option.kind is UNKNOWN and (surely_tensor or _is_known_tensor(frame, option)) else None
+
+
+def _speaks_of_devices(frame: Frame) -> bool:
+    """Whether the code around treats tensors as if they may be on an accelerator: a module does by itself."""
+    cls = frame.reader.class_around(frame)
+    return (cls is not None and cls.is_module) or (frame.function is not None and in_words(frame.function))
+
+
+def in_words(function: FunctionModel) -> bool:
+    """Whether a function, or the one around it, speaks of devices."""
+    while function.parent is not None:
+        function = function.parent
+    return speaks_of_devices(function)
+
+
+def _is_known_tensor(frame: Frame, option: Value) -> bool:
+    path = option.path or (option.data if isinstance(option.data, tuple) else None)
+    if "computed" in option.tags:
+        return True
+    if path is None:
+        return False
+    return any(path[:n] in frame.tensors or path[:n] in frame.supposed for n in (len(path), len(path) - 1) if n)
+
+
+def _is_computed(frame: Frame, node: ast.expr) -> bool:
+    return True
+
+
+# -- what each sense asks ----------------------------------------------------------------------------------------------
+
+
+def _read(reader: Reader, frame: Frame, wait: Wait) -> tuple[Value, bool] | None:
+    sure = wait.name == "item" or (
+        _looks_like_tensor(frame, wait.asked) if wait.name == "tolist" else _is_reduced(frame, wait.asked)
+    )
+    return on_accelerator(frame, wait.asked, wait.value, surely_tensor=sure)
+
+
+# Methods of tensors and of arrays, and of nothing else.
+_REDUCTIONS = frozenset(
+    {"max", "min", "sum", "mean", "norm", "argmax", "argmin", "amax", "amin", "prod", "any", "all", "nonzero"}
+)
+
+
+def _is_reduced(frame: Frame, node: ast.expr, back: int = 2) -> bool:
+    """Whether an expression is computed by a method that only tensors and arrays have, and nothing says array."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=owner, attr=name)):
+            if name in ("cumsum", "squeeze", "long", "to", "detach", "float", "int"):
+                return _is_reduced(frame, owner, back)
+            return name in _REDUCTIONS and not _says_array(frame, owner)
+        case ast.Name(id=name) if back and frame.function is not None:
+            given = frame.function.assigned.get(name, ())
+            return bool(given) and all(_is_reduced(frame, v, back - 1) for v in given)
+    return False
+
+
+def _says_array(frame: Frame, node: ast.expr, back: int = 2) -> bool:
+    """Whether something is NumPy's, or a module's own function: `np.max(x)`, `df.max()`."""
+    text = ast.unparse(node)
+    if says_host(node) or re.search(r"\b(?:np|numpy|pd|df|math|random|jnp|cp)\b|_np\b|numpy\(", text):
+        return True
+    root = node
+    while isinstance(root, (ast.Attribute, ast.Subscript, ast.Call)):
+        root = root.func if isinstance(root, ast.Call) else root.value
+    text = frame.function.text if frame.function is not None else ""
+    if isinstance(root, ast.Name) and re.search(rf"isinstance\(\s*{root.id}\s*,[^)]{{0,60}}ndarray", text):
+        return True
+    if isinstance(root, ast.Name) and back and frame.function is not None:
+        given = frame.function.assigned.get(root.id, ())
+        return any(_says_array(frame, v, back - 1) for v in given if v is not node)
+    return False
+
+
+def _looks_like_tensor(frame: Frame, node: ast.expr, back: int = 2) -> bool:
+    """Whether an expression, or what a name was assigned, does what only tensors take."""
+    text = ast.unparse(node)
+    if "np." in text or "numpy" in text:
+        return False
+    if "torch." in text or re.search(
+        r"\.(?:detach|argmax|topk|cumsum|softmax|masked_select|index_select|cuda)\b", text
+    ):
+        return True
+    if isinstance(node, ast.Name) and back and frame.function is not None:
+        given = frame.function.assigned.get(node.id, ())
+        return any(_looks_like_tensor(frame, v, back - 1) for v in given)
+    return False
+
+
+def _copy(reader: Reader, frame: Frame, wait: Wait) -> tuple[Value, bool] | None:
+    if wait.name == "numpy" and not any(o.place.off_host for _, o in leaves(wait.value, frame.atoms)):
+        # An accelerator's tensor has no `.numpy()`: it is on the host.
+        return None
+    return on_accelerator(frame, wait.asked, wait.value, surely_tensor=wait.name == "cpu")
+
+
+def _text(reader: Reader, frame: Frame, wait: Wait) -> tuple[Value, bool] | None:
+    return on_accelerator(frame, wait.asked, wait.value)
+
+
+# What answers with a tensor, asked of tensors and of arrays alone.
+_ANSWERS = frozenset(
+    {"any", "all", "isnan", "isinf", "isfinite", "eq", "ne", "gt", "ge", "lt", "le", "logical_and", "logical_or"}
+)
+
+
+def _answers(frame: Frame, node: ast.expr) -> bool:
+    """Whether an expression is the answer of a tensor: `x.isfinite()`, `mask.any()`, `(x > 0).all()`."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=owner, attr=name)) if name in _ANSWERS:
+            text = ast.unparse(owner)
+            return "np." not in text and "numpy" not in text and text not in ("np", "math", "pd", "df", "jnp")
+        case ast.Compare(left=left):
+            return isinstance(left, ast.Call) and isinstance(left.func, ast.Attribute) and left.func.attr in (
+                "max", "min", "sum", "norm", "abs", "argmax") and not left.args  # fmt: skip
+    return False
+
+
+def _decide(reader: Reader, frame: Frame, wait: Wait) -> tuple[Value, bool] | None:
+    told = on_accelerator(frame, wait.asked, wait.value, surely_tensor=_answers(frame, wait.asked))
+    if told is None:
+        return None
+    if told[0].kind is not TENSOR and not _answers(frame, wait.asked):
+        return None
+    return told
+
+
+def _size(reader: Reader, frame: Frame, wait: Wait) -> tuple[Value, bool] | None:
+    if wait.name in ("[]", "[]="):
+        if not _is_mask(frame, wait.asked):
+            return None
+        if wait.name == "[]=" and not any(o.kind is TENSOR for _, o in (wait.target or wait.value).options()):
+            return None
+        for value in (wait.value, wait.target):
+            told = on_accelerator(frame, wait.asked, value, surely_tensor=True) if value is not None else None
+            if told is not None:
+                return told
+        return None
+    # What is repeated may be told by a number.
+    return on_accelerator(frame, wait.asked, wait.value, surely_tensor=wait.name != "repeat_interleave")
+
+
+_MASK_NAME = re.compile(r"\w*masks?|(?:.*_)?(?:valid|finite|is_nan)")
+_MASKING = frozenset(
+    {"eq", "ne", "gt", "ge", "lt", "le", "isnan", "isinf", "isfinite", "isclose", "isin", "bool", "logical_and", "logical_or",
+     "logical_not", "logical_xor"}
+)  # fmt: skip
+
+
+def _is_mask(frame: Frame, node: ast.expr, back: int = 0) -> bool:
+    """Whether an expression gives truth values, if it gives a tensor."""
+    match node:
+        case ast.Compare(ops=ops):
+            return not any(isinstance(op, (ast.Is, ast.IsNot, ast.In, ast.NotIn)) for op in ops)
+        case ast.UnaryOp(op=ast.Invert()):
+            return True
+        case ast.BinOp(left=left, op=ast.BitAnd() | ast.BitOr() | ast.BitXor(), right=right):
+            return _is_mask(frame, left, back) or _is_mask(frame, right, back)
+        case ast.Call(func=ast.Attribute(attr="to" | "type"), args=[dtype]):
+            return ast.unparse(dtype) in ("torch.bool", "bool")
+        case ast.Call(func=ast.Attribute(attr="cat" | "stack" | "concat"), args=[first, *_]):
+            return _is_mask(frame, first, back)
+        case ast.Call(func=ast.Attribute(attr=name)):
+            return name in _MASKING
+        case ast.Subscript(value=inner):
+            return _is_mask(frame, inner, back)
+        case ast.Name(id=name) | ast.Attribute(attr=name) if _MASK_NAME.fullmatch(name):
+            return True
+        case ast.Name(id=name) if frame.function is not None and back < 3:
+            given = frame.function.assigned.get(name, ())
+            return bool(given) and all(_is_mask(frame, value, back + 1) for value in given)
+    return False
+
+
+def _made(reader: Reader, frame: Frame, wait: Wait) -> tuple[Value, bool] | None:
+    """What is uploaded comes from the host, and where it goes is an accelerator."""
+    target = wait.target
+    if target is None or not any(_may_be_off_host(wait, o) for _, o in target.options()):
+        return None
+    if wait.name == "index":
+        return (target, False) if any(o.kind is TENSOR for _, o in target.options()) else None
+    for _, option in leaves(wait.value, frame.atoms, 0):
+        if wait.name in ("to", "cuda", "copy_", "npu", "xpu", "hpu"):
+            if (
+                option.kind is TENSOR
+                and option.place == HOST
+                and _is_made_here(frame, option)
+                and not _is_pinned(frame, wait.asked)
+            ):
+                return option, False
+        elif option.kind in (NUMBER, CONSTANT, LIST, TUPLE, ARRAY, "count", "range"):
+            return option, False
+        elif option.kind is UNKNOWN and wait.name in ("torch.tensor", "new_tensor"):
+            # What `torch.tensor` is given is hardly ever a tensor.
+            return option, False
+        elif option.kind is TENSOR and wait.name in ("torch.tensor",):
+            return option, False
+    return None
+
+
+def _may_be_off_host(wait: Wait, option: Value) -> bool:
+    """Whether a device, or where a tensor is, may well be an accelerator."""
+    if option.place.off_host or option.place.is_open:
+        return True
+    if option.kind != "device" or option.place == HOST or not isinstance(wait.node, ast.Call):
+        return False
+    # Nobody knows which device; but it is called one.
+    given = [*wait.node.args[:1], *(k.value for k in wait.node.keywords if k.arg in ("device", "other"))]
+    return any(is_device_name(node) for node in given)
+
+
+def _is_made_here(frame: Frame, value: Value) -> bool:
+    """Whether the function at hand made it on the host itself."""
+    assert frame.function is not None
+    first = next(iter(steps_to(value.step)), None)
+    if first is None or not first.message.startswith("created on cpu"):
+        return False
+    node = frame.function.node
+    return first.path == frame.source.path and node.lineno <= first.line <= (node.end_lineno or node.lineno)
+
+
+def _is_pinned(frame: Frame, node: ast.expr, back: int = 2) -> bool:
+    text = ast.unparse(node)
+    if "pin" in text:
+        return True
+    if isinstance(node, (ast.Subscript, ast.Attribute)):
+        return _is_pinned(frame, node.value, back)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        return _is_pinned(frame, node.func.value, back)
+    if isinstance(node, ast.Name) and back and frame.function is not None:
+        return any(_is_pinned(frame, v, back - 1) for v in frame.function.assigned.get(node.id, ()))
+    return False
+
+
+def _staged(reader: Reader, frame: Frame, wait: Wait) -> tuple[Value, bool] | None:
+    """`non_blocking=True` from memory that surely isn't pinned."""
+    if _is_pinned(frame, wait.asked):
+        return None
+    if wait.name == "copy_ to the host":
+        held = [o for _, o in wait.target.options()] if wait.target is not None else []
+        receiver = (
+            wait.node.func.value
+            if isinstance(wait.node, ast.Call) and isinstance(wait.node.func, ast.Attribute)
+            else None
+        )
+        if receiver is None or _is_pinned(frame, receiver) or not all(_is_made_here(frame, o) for o in held):
+            return None
+        return on_accelerator(frame, wait.asked, wait.value, surely_tensor=True)
+    for _, option in leaves(wait.value, frame.atoms):
+        if option.kind is TENSOR and option.place == HOST and _is_made_here(frame, option):
+            target = wait.target
+            if target is not None and any(o.place.off_host or o.place.is_open for _, o in target.options()):
+                return option, False
+    return None
+
+
+# Calls after which a copy that was begun is there, or that somebody waits for by.
+_WAITING = re.compile(r"(?i)\w*(?:sync|wait|query|join|result|barrier)\w*")
+_READING = frozenset({"numpy", "tolist", "item", "__array__"})
+_READERS = frozenset(
+    {"int", "float", "bool", "list", "print", "len_never", "str", "any", "all", "min", "max", "sum", "asarray", "array"}
+)
+
+
+def _race(reader: Reader, frame: Frame, wait: Wait) -> tuple[Value, bool] | None:
+    told = on_accelerator(frame, wait.asked, wait.value, surely_tensor=True)
+    return told if told is not None else None
+
+
+def _read_before_waiting(function: ast.AST, copy: ast.AST) -> ast.expr | None:
+    """The first reading on the host of a copy that was begun, where nothing waits for it in between."""
+    name = ""
+    for node in ast.walk(function):
+        match node:
+            case ast.Attribute(value=value, attr=attr) if value is copy and attr in _READING:
+                return node
+            case ast.Call(func=ast.Name(id=reading) | ast.Attribute(attr=reading), args=[first, *_]) if (
+                first is copy and reading in _READERS
+            ):
+                return node
+            case ast.Assign(targets=[ast.Name(id=bound)], value=value) if value is copy:
+                name = bound
+            case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=bound), attr="copy_")) as call) if (
+                call is copy
+            ):
+                name = bound
+    if not name:
+        return None
+    end = (getattr(copy, "end_lineno", 0), getattr(copy, "end_col_offset", 0))
+    later = [n for n in ast.walk(function) if isinstance(n, (ast.expr, ast.stmt)) and (n.lineno, n.col_offset) >= end]
+    for node in sorted(later, key=lambda n: (n.lineno, n.col_offset)):
+        match node:
+            case ast.Call(func=ast.Attribute(attr=called) | ast.Name(id=called)) if _WAITING.fullmatch(called):
+                return None
+            case ast.Name(id=other, ctx=ast.Store()) if other == name:
+                return None
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=read), attr=attr)) if read == name and attr in _READING:
+                return node
+            case ast.Call(func=ast.Name(id=reading) | ast.Attribute(attr=reading), args=[ast.Name(id=read), *_]) if (
+                read == name and reading in _READERS
+            ):
+                return node
+    return None
+
+
+def _flush(reader: Reader, frame: Frame, wait: Wait) -> tuple[Value, bool] | None:
+    return wait.value, False
+
+
+_JUDGES = {
+    READ: _read,
+    COPY: _copy,
+    TEXT: _text,
+    DECIDE: _decide,
+    SIZE: _size,
+    MADE: _made,
+    STAGED: _staged,
+    FLUSH: _flush,
+    RACE: _race,
+}

@@ -1,0 +1,44 @@
+"""How waits in code that is hot by its role are told: in `forward`, in a sampler, in the step of an engine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from devlint.findings import Note
+from devlint.rule import Change, Report
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from devlint.facts import Facts
+    from devlint.placement.waiting import HotStall
+
+
+def report(
+    node: cst.CSTNode,
+    stall: HotStall,
+    facts: Facts,
+    message: str,
+    hint: str | None = None,
+    change: Change | None = None,
+) -> Report:
+    """A report on such a wait, with how what is waited for came there and what makes the code hot as notes."""
+    return Report(
+        node,
+        message,
+        "certain" if stall.certain else "likely",
+        notes=notes(stall, facts),
+        hint=hint if change is None else None,
+        change=change,
+    )
+
+
+def notes(stall: HotStall, facts: Facts) -> tuple[Note, ...]:
+    """The trail of what is waited for, then the way from the function that is hot by its role."""
+    return facts.notes((*stall.trail, *stall.hot))
+
+
+def shown(text: str) -> str:
+    """A source text on one line, long ones cut."""
+    text = " ".join(text.split())
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,138 @@
+"""DEV511: making tensors on an accelerator from what the host has, at each step."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from devlint.rule import Change, Effect, Report, Rule
+from devlint_rules.hot_loops import by_role
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from devlint.facts import Facts
+    from devlint.placement.waiting import HotStall
+
+
+class HostMadeInHotCode(Rule):
+    """A tensor made on an accelerator from the host's data in code that runs at each step.
+
+    ## What it does
+    Flags `torch.tensor(list, device=dev)`, `torch.tensor(number, device=dev)`, `x.new_tensor(...)`, `torch.as_tensor` of
+    an array, an index that is a Python list, and what is made on the host and then moved, in code that is hot: in
+    `forward`, in an optimizer's or a sampler's step and in what those call, and in loops over steps. Left alone: what is
+    made once and kept, under a guard for a cache, on an error path, and `x[mask] = number`, which is filled in on the
+    device.
+
+    ## Why is this bad
+    The data lies in ordinary memory, which an accelerator can't read by itself. CUDA copies it into a buffer of its own
+    first, and the host waits until that copy is through: for a single number as for a long list. In front of the copy
+    stands all that was queued on the stream. A tensor made of numbers that are tensors on an accelerator (`torch.tensor([a,
+    b])`) waits once more for each of them.
+
+    ## Example
+    ```python
+    import torch
+    from torch import nn
+
+
+    class Scaled(nn.Module):
+        def forward(self, x):
+            return x * torch.tensor(0.5, device=x.device)
+
+
+    device = torch.device("cuda")
+    model = Scaled().to(device)
+    x = torch.ones(4, device=device)
+    for _ in range(4):
+        x = model(x)
+    ```
+
+    ## Use instead
+    ```python
+    import torch
+    from torch import nn
+
+
+    class Scaled(nn.Module):
+        def forward(self, x):
+            return x * torch.full((), 0.5, device=x.device)
+
+
+    device = torch.device("cuda")
+    model = Scaled().to(device)
+    x = torch.ones(4, device=device)
+    for _ in range(4):
+        x = model(x)
+    ```
+
+    ## Fix safety
+    Safe for constants and ranges: they are made on the device by a kernel, with the same type and shape. Unsafe for a
+    single name that is likely a number. No fix for lists of other things: make them once and keep them, or put them
+    into pinned memory and copy with `non_blocking=True`.
+
+    ## References
+    - [A guide on good usage of non_blocking and pin_memory](https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html)
+    - [CUDA semantics: asynchronous execution](https://docs.pytorch.org/docs/stable/notes/cuda.html#asynchronous-execution)
+    """
+
+    code = "DEV511"
+    name = "host-made-in-hot-code"
+    trigger = r"\b(?:tensor|as_tensor|asarray|scalar_tensor|new_tensor|from_numpy|to|cuda|npu|xpu|hpu|copy_)\s*\(|\w\[[^\]\n]{0,200}(?:\[|list|ids|ind)"
+    severity = "warning"
+    default = False
+    effect = Effect(syncs=4, words="tensor")
+    seen_as = ("sync", "transfer")
+    fix = "S/U"
+    senses = frozenset({"made"})
+
+    def judge_stall(self, node: cst.CSTNode, stall: HotStall, facts: Facts) -> Iterator[Report]:
+        text, asked = by_role.shown(facts.code_of(stall.node)), by_role.shown(facts.code_of(stall.asked))
+        if stall.name == "index":
+            message = f"the list `{asked}` that indexes `{text}` is copied to the accelerator, and the host waits, {stall.often}"
+            hint = "keep the index as a tensor on the device, or take slices"
+        else:
+            message = (
+                f"`{text}` copies from the host's memory to the accelerator, and the host waits for that, {stall.often}"
+            )
+            hint = (
+                "make it on the device, make it once and keep it, or copy from pinned memory with `non_blocking=True`"
+            )
+        yield by_role.report(node, stall, facts, message, hint, _made_there(stall, facts))
+
+
+def _made_there(stall: HotStall, facts: Facts) -> Change | None:
+    """The same constant, or range, made by a kernel of the device."""
+    call = stall.node
+    if not isinstance(call, ast.Call) or stall.name not in ("torch.tensor", "torch.as_tensor") or len(call.args) != 1:
+        return None
+    module = call.func.value if isinstance(call.func, ast.Attribute) else None
+    if module is None:
+        return None
+    torch = facts.code_of(module)
+    rest = "".join(
+        f", {facts.code_of(k.value)}" if k.arg is None else f", {k.arg}={facts.code_of(k.value)}" for k in call.keywords
+    )
+    safety: str = "safe"
+    match call.args[0]:
+        case (
+            ast.Constant(value=bool() | int() | float()) | ast.UnaryOp(op=ast.USub(), operand=ast.Constant()) as number
+        ):
+            made = f"{torch}.full((), {facts.code_of(number)}{rest})"
+        case ast.List(elts=[first, *others]) if _is_number(first) and all(
+            ast.dump(o) == ast.dump(first) for o in others
+        ):
+            made = f"{torch}.full(({1 + len(others)},), {facts.code_of(first)}{rest})"
+        case ast.Call(func=ast.Name(id="list"), args=[ast.Call(func=ast.Name(id="range"), args=bounds)]) if bounds:
+            made = f"{torch}.arange({', '.join(facts.code_of(b) for b in bounds)}{rest})"
+        case ast.Call(func=ast.Name(id="range"), args=bounds) if bounds:
+            made = f"{torch}.arange({', '.join(facts.code_of(b) for b in bounds)}{rest})"
+        case _:
+            return None
+    return Change("made on the device", safety, edits=(facts.replaced(call, made),))  # type: ignore[arg-type]
+
+
+def _is_number(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, (bool, int, float))
