@@ -172,7 +172,7 @@ def _pairs(
 
 def _stands_in(reader: Reader, value: Value, *operands: list[tuple[Condition, Value]]) -> bool:
     """Whether a value is an input, or what is made on the host where none is given: both are meant to be there."""
-    if not value.place.is_open:
+    if value.place.sort != "input":
         return False
     return any(
         option.place == HOST
@@ -376,13 +376,13 @@ def _is_nobodys(reader: Reader, frame: Frame, need: Need, node: ast.expr, host: 
 def _is_called_with_host_alone(reader: Reader, function: FunctionModel, need: Need) -> bool:
     """Whether all calls of a function that can be seen bring what is on the host, and nothing else.
 
-    Of a private function, which nobody else calls, it is enough that no call brings what it meets from elsewhere.
+    Of a private function, which nobody else calls, it is enough that all calls bring what it meets from there.
     """
     brought = reader.brought.get((function, reader.left_open(need)), ())
     if not brought:
         return False
     if function.name.startswith("_") or function.parent is not None:
-        return all(sorts <= {"host", "unknown"} for sorts, _ in brought)
+        return all(sorts == {"host"} for sorts, _ in brought)
     return function.cls is None and all(sorts == given == {"host"} for sorts, given in brought)
 
 
