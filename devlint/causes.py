@@ -2,7 +2,7 @@
 
 - A statement that waits for the accelerator several times has one finding of the rules about waits, and a value that was
   read before, and is the same still, none.
-- Of two rules on one expression, the one whose remedy takes in the other's speaks.
+- Of two rules on one expression, the one whose remedy takes in the other's speaks, or the one that says more of the same.
 - Where a tensor that was left behind meets others, the finding stands where it was left behind.
 """
 
@@ -20,6 +20,8 @@ from devlint.textmap import TextMap
 WAITS = frozenset({"DEV501", "DEV502", "DEV503", "DEV504"})
 # On one expression, the first speaks for the second: its remedy is the greater one.
 SPEAKS_FOR = {"DEV508": frozenset({"DEV105"})}
+# The same, and nothing is left to say of the second.
+SAYS_MORE_THAN = {"DEV702": frozenset({"DEV603"}), "DEV703": frozenset({"DEV701"})}
 # Rules that tell where a tensor stays behind or is made in the wrong place, and those that tell where it meets others.
 LEFT_BEHIND = frozenset({"DEV103", "DEV203"})
 MEETINGS = frozenset({"DEV201", "DEV202", "DEV203", "DEV205"})
@@ -70,16 +72,29 @@ def _stands_at(note: Note, finding: Finding) -> bool:
     )
 
 
-def _on_one_expression(findings: list[Finding], _text: str) -> list[Finding]:
+def leading(findings: Iterable[Finding]) -> list[Finding]:
+    """The findings without those on whose expression another one speaks for them."""
+    found = list(findings)
+    at = _by_span(found)
+    return [
+        f
+        for f in found
+        if not any(f.code in said.get(o.code, ()) for o in at[f.span] for said in (SPEAKS_FOR, SAYS_MORE_THAN))
+    ]
+
+
+def _by_span(findings: Iterable[Finding]) -> dict[Span, list[Finding]]:
     at: dict[Span, list[Finding]] = defaultdict(list)
     for finding in findings:
         at[finding.span].append(finding)
+    return at
+
+
+def _on_one_expression(findings: list[Finding], _text: str) -> list[Finding]:
+    at = _by_span(findings)
     shown = []
-    for finding in findings:
-        here = at[finding.span]
-        if any(finding.code in SPEAKS_FOR.get(other.code, ()) for other in here):
-            continue
-        spoken_for = [other for other in here if other.code in SPEAKS_FOR.get(finding.code, ())]
+    for finding in leading(findings):
+        spoken_for = [other for other in at[finding.span] if other.code in SPEAKS_FOR.get(finding.code, ())]
         shown.append(_noting(finding, spoken_for) if spoken_for else finding)
     return shown
 

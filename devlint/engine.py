@@ -92,7 +92,8 @@ class Linter:
         triggered |= {rule: frozenset() for rule in self._by_callers(screen, path, set(rules) - triggered.keys())}
         if triggered:
             self.project().forget_if_full()
-            inspection = _Inspection(self, source, path, _parse(source), triggered, spelt)
+            portable = any(rule.for_any_accelerator for rule in rules)
+            inspection = _Inspection(self, source, path, _parse(source), triggered, spelt, portable=portable)
             yield from inspection.findings()
             inspection.close()
 
@@ -151,6 +152,8 @@ class _Inspection:
         tree: ast.Module,
         rules: dict[type[Rule], frozenset[str]],
         spelt: dict[str, str],
+        *,
+        portable: bool,
     ) -> None:
         from devlint.placement.model import build
         from devlint.textmap import TextMap
@@ -163,6 +166,8 @@ class _Inspection:
         self._rules = dict(sorted(rules.items(), key=lambda item: item[0].code))
         # Names that the settings explain, and what they stand for.
         self._spelt = spelt
+        # Whether the code is meant for any accelerator.
+        self._portable = portable
         self._text: TextMap = TextMap(source.text)
         self._model: PlacementModel = build(path, source.text, tree, linter.project(), linter.settings.hints)
         self._pieces: dict[Unit, Piece | None] = {}
@@ -248,7 +253,7 @@ class _Inspection:
         matches = m.findall(piece.module, rule.shape())
         if matches:
             self._model.ensure(unit.scope)
-        facts = Facts(self._model, piece, self._text, self._display, self._settings)
+        facts = Facts(self._model, piece, self._text, self._display, self._settings, portable=self._portable)
         for node in matches:
             for report in rule.judge(node, facts):
                 yield self._finding(rule, report, piece, facts)
@@ -297,12 +302,12 @@ class _Inspection:
 
 
 def apply_edits(text: str, fixes: Iterable[Fix]) -> str:
-    """A text with the edits of fixes that don't overlap."""
+    """A text with the edits of fixes that don't overlap; what is added at one place comes in the order of the fixes."""
     from devlint.textmap import TextMap
 
     lines = TextMap(text)
-    edits = sorted((e for fix in fixes for e in fix.edits), reverse=True)
-    for edit in edits:
+    edits = sorted((e for fix in fixes for e in fix.edits), key=lambda e: e.span)
+    for edit in reversed(edits):
         start, end = (
             lines.offset(edit.span.line, edit.span.column),
             lines.offset(edit.span.end_line, edit.span.end_column),

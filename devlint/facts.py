@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from devlint.findings import Edit, Note, Span
@@ -12,6 +13,7 @@ from devlint.placement.devices import is_device_name
 from devlint.placement.sources import dotted
 from devlint.placement.trees import walk
 from devlint.placement.values import UNKNOWN, Kind, Sort, Step, Value
+from devlint.portable import Portable
 
 if TYPE_CHECKING:
     from libcst.metadata import CodeRange
@@ -106,14 +108,27 @@ class Facts:
     """The model's answers for the nodes of one piece of one file."""
 
     def __init__(
-        self, model: PlacementModel, piece: Piece, text: TextMap, path: str, settings: Settings | None = None
+        self,
+        model: PlacementModel,
+        piece: Piece,
+        text: TextMap,
+        path: str,
+        settings: Settings | None = None,
+        *,
+        portable: bool = False,
     ) -> None:
         self.model = model
         self.text = text
         self.path = path
         release = settings.torch_version if settings is not None else None
-        # Whether the code is meant for releases that all have `torch.accelerator`, which came with torch 2.6.
-        self.prefers_accelerator = release is not None and release >= (2, 6)
+        # Whether the code is meant for releases that all have `torch.accelerator`, which came with torch 2.6, or, where
+        # nothing is said of releases, for any accelerator.
+        self.prefers_accelerator = portable if release is None else release >= (2, 6)
+        # The oldest release of torch that the code is meant for; None where it isn't said.
+        self.oldest_torch = release
+        # What the project says of portability, and whether it says of this file that it is about CUDA.
+        self.portable = settings.portable if settings is not None else Portable()
+        self.is_cuda_only = settings is not None and self.portable.is_cuda_only(settings.root, Path(model.source.path))
         self._piece = piece
 
     def node(self, node: cst.CSTNode) -> ast.expr | None:

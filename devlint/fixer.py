@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from devlint.causes import merged
+from devlint.causes import leading, merged
 from devlint.engine import Linter, apply_edits
 from devlint.files import Source
 from devlint.findings import Edit, Finding, Fix, Span
@@ -45,7 +45,8 @@ def fix(source: Source, linter: Linter, *, unsafe: bool) -> FixOutcome:
     reasons: dict[_Identity, str] = {}
     for _ in range(MAX_PASSES):
         waiting = [f for f in _waiting(source, findings, withheld) if _allowed(f, source, unsafe)]
-        chosen = _of_different_causes(_without_overlap(waiting))
+        # What the remedy of another one takes in waits for that.
+        chosen = _of_different_causes(_without_overlap(leading(waiting)))
         if not chosen:
             break
         attempt = _attempt(source, findings, chosen, linter)
@@ -90,13 +91,13 @@ def _waiting(source: Source, findings: Iterable[Finding], withheld: Counter[_Ide
 def _without_overlap(findings: list[Finding]) -> list[Finding]:
     """As many of the findings as have edits apart from each other, in reading order.
 
-    The last ones come first: of two lines that are added at one place, the earlier finding's then ends up above.
+    The last ones come first: of two lines that are added at one place in turn, the earlier finding's then ends up above.
     """
     taken: list[Edit] = []
     chosen = []
     for finding in reversed(findings):
         assert finding.fix is not None
-        if not any(_overlap(edit.span, other.span) for edit in finding.fix.edits for other in taken):
+        if not any(_overlap(edit, other) for edit in finding.fix.edits for other in taken):
             taken += finding.fix.edits
             chosen.append(finding)
     return chosen[::-1]
@@ -114,9 +115,24 @@ def _of_different_causes(findings: list[Finding]) -> list[Finding]:
     return chosen
 
 
-def _overlap(a: Span, b: Span) -> bool:
-    """Whether two edits touch; two at one point do, since their order would matter."""
-    return (a.line, a.column) <= (b.end_line, b.end_column) and (b.line, b.column) <= (a.end_line, a.end_column)
+def _overlap(a: Edit, b: Edit) -> bool:
+    """Whether two edits touch; two at one point do, but for lines that are added there: those follow each other."""
+    if a.span == b.span and _adds_lines(a) and _adds_lines(b):
+        return a.text == b.text
+    if not a.text and not b.text and a.span != b.span:
+        # Lines that go one after the other.
+        low, high = sorted((a.span, b.span))
+        return (low.end_line, low.end_column) > (high.line, high.column)
+    first, second = a.span, b.span
+    return (first.line, first.column) <= (second.end_line, second.end_column) and (second.line, second.column) <= (
+        first.end_line,
+        first.end_column,
+    )
+
+
+def _adds_lines(edit: Edit) -> bool:
+    is_empty = (edit.span.line, edit.span.column) == (edit.span.end_line, edit.span.end_column)
+    return is_empty and (edit.text[:1] in ("\n", "\r") or edit.text.rstrip(" \t")[-1:] == "\n")
 
 
 def _attempt(

@@ -107,6 +107,8 @@ class Rule:
     effect: ClassVar[Effect | None] = None
     # The kinds of event in a report of the runtime companion that show a finding happening.
     seen_as: ClassVar[tuple[str, ...]] = ()
+    # Where it is on, the advice of other rules names no accelerator either, but `torch.accelerator`.
+    for_any_accelerator: ClassVar[bool] = False
     # What its fixes are: "S" safe, "U" unsafe, "S/U" either, "-" none.
     fix: ClassVar[str] = "-"
 

@@ -54,7 +54,7 @@ def fault(
     )
     if unbound:
         return f"`{unbound[0]}` isn't bound there"
-    if _asks_for_accelerator(before) and any(_needs_accelerator(tree, after, places)):
+    if _asks_for_accelerator(before) and _needs_more_accelerator(before, tree, after, places):
         return "it would need an accelerator where there may be none"
     return ""
 
@@ -72,7 +72,7 @@ def _places(before: str, edits: Sequence[Edit]) -> Iterator[range]:
     """Where the texts of edits stand in what they made: offsets."""
     lines = TextMap(before)
     shift = 0
-    for edit in sorted(edits):
+    for edit in sorted(edits, key=lambda e: e.span):
         start = lines.offset(edit.span.line, edit.span.column)
         end = lines.offset(edit.span.end_line, edit.span.end_column)
         yield range(start + shift, start + shift + len(edit.text))
@@ -321,7 +321,9 @@ def _around(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> Iterator[ast.AST]
 
 # Calls that only work where there is an accelerator
 
-_BACKEND_CALL = re.compile(r"torch\.(?:cuda|xpu|mps|hpu|npu|accelerator)\.(?!is_available\b|device_count\b)\w+")
+_BACKEND_CALL = re.compile(
+    r"torch\.(?:cuda|xpu|mps|hpu|npu|accelerator)\.(?!is_available\b|device_count\b|current_accelerator\b)\w+"
+)
 _ASKS = re.compile(r"\bis_available\s*\(|\b(?:no|use)_(?:cuda|gpu)\b|\bdevice_count\s*\(", re.IGNORECASE)
 
 
@@ -330,12 +332,23 @@ def _asks_for_accelerator(text: str) -> bool:
     return _ASKS.search(text) is not None
 
 
-def _needs_accelerator(tree: ast.Module, text: str, places: Sequence[range]) -> Iterator[bool]:
-    """Whether each new call of an accelerator's own functions stands where nothing has asked for one."""
+def _needs_more_accelerator(before: str, tree: ast.Module, after: str, places: Sequence[range]) -> bool:
+    """Whether new text calls an accelerator's own functions where nothing has asked for one, and `before` didn't as often."""
+    new = [node for node in _within(tree, TextMap(after), places) if isinstance(node, ast.Call)]
+    needing = _needing(tree)
+    return any(node in needing for node in new) and len(needing) > len(_needing(ast.parse(before)))
+
+
+def _needing(tree: ast.Module) -> set[ast.Call]:
+    """The calls of an accelerator's own functions that stand where nothing has asked for one."""
     parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
-    for node in _within(tree, TextMap(text), places):
-        if isinstance(node, ast.Call) and _BACKEND_CALL.fullmatch(ast.unparse(node.func)):
-            yield not any(_ASKS.search(test) for test in _tests_around(node, parents))
+    return {
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and _BACKEND_CALL.fullmatch(ast.unparse(node.func))
+        and not any(_ASKS.search(test) for test in _tests_around(node, parents))
+    }
 
 
 def _tests_around(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> Iterator[str]:

@@ -26,7 +26,7 @@ on it; `CODE?` wants a `likely` one, `CODE!` a `certain` one. Lines without a co
 is what all fixes, the unsafe ones too, make of the file before it, without its `want` comments; `python same` right
 after a block says that no fix changes it, and `python safe` holds what the safe fixes alone make of it (an empty
 block: nothing). A line `rules: DEV101 DEV301` in the prose selects rules; otherwise the rule in the document's title
-is selected, or all that are on by default. A line `pending: reason` says that the engine doesn't get the case right
+is selected, or all that are on by default. A `toml` block holds settings of the case. A line `pending: reason` says that the engine doesn't get the case right
 yet, and why: it must fail until that changes.
 """
 
@@ -37,6 +37,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 _WANT = re.compile(r"\s*#\s*want:\s*(?P<codes>[A-Z0-9?! ]+?)\s*$")
+# The info string of a block of settings; no file is called so.
+_SETTINGS = "[settings]"
 _FENCE = re.compile(r"^```(\w*)\s*(.*)$")
 
 
@@ -63,6 +65,8 @@ class Case:
     line: int
     rules: tuple[str, ...] = ()
     files: list[File] = field(default_factory=list)
+    # What stands in its settings file.
+    settings: str = ""
     # Why the engine doesn't get it right yet; "" where it does.
     pending: str = ""
 
@@ -81,13 +85,15 @@ def read_cases(path: Path) -> list[Case]:
         fence = _FENCE.match(line)
         if block is not None:
             if line == "```":
-                if info is not None:
+                if info == _SETTINGS and cases:
+                    cases[-1].settings = "\n".join(block) + "\n"
+                elif info is not None:
                     _add(cases, path, number, info, "\n".join(block) + "\n")
                 block = None
             else:
                 block.append(line)
         elif fence:
-            block, info = [], fence[2].strip() if fence[1] == "python" else None
+            block, info = [], fence[2].strip() if fence[1] == "python" else _SETTINGS if fence[1] == "toml" else None
         elif line.startswith("# "):
             default = tuple(re.findall(r"\bDEV\d{3}\b", line))
         elif line.startswith("## "):

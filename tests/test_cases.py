@@ -12,7 +12,7 @@ from devlint.engine import Linter
 from devlint.files import read_source
 from devlint.fixer import fix
 from devlint.rule import load_registry
-from devlint.settings import Settings
+from devlint.settings import Settings, load_settings
 
 DOCUMENTS = sorted((Path(__file__).parent / "cases").glob("*.md"))
 CASES = [case for document in DOCUMENTS for case in read_cases(document)]
@@ -20,6 +20,9 @@ CASES = [case for document in DOCUMENTS for case in read_cases(document)]
 
 def linter_for(case: Case, root: Path) -> Linter:
     settings = Settings(root=root, src=(root,))
+    if case.settings:
+        (root / "devlint.toml").write_text(case.settings, encoding="utf-8")
+        settings = load_settings(root, config=None, isolated=False, registry=load_registry())
     if case.rules:
         settings = dataclasses.replace(settings, select=case.rules)
     return Linter(settings, load_registry())

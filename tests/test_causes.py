@@ -160,3 +160,15 @@ def test_a_legacy_type_behind_a_condition_raises_nothing_without_a_gpu():
         "import torch\n\nTensor = torch.cuda.FloatTensor if torch.cuda.is_available() else torch.FloatTensor\n"
     )
     assert [f.message.endswith("raises TypeError without one") for f in (*alone, *guarded)] == [True, False]
+
+
+def test_what_another_remedy_takes_in_waits_for_it():
+    """Both tensors go before the loop, in their order; neither is only made in its place."""
+    before = HOST.replace(
+        "    y = model(x.cuda()) + torch.zeros(4).cuda()\n",
+        "    low = torch.zeros(4).cuda()\n    high = torch.ones(4).cuda()\n    y = model(x.cuda()) + low + high\n",
+    )
+    hoisted = "low = torch.zeros(4).cuda()\nhigh = torch.ones(4).cuda()\nfor x in"
+    after = HOST.replace("torch.zeros(4).cuda()\n", "low + high\n").replace("for x in", hoisted)
+    outcome = fix(source_from_bytes(before.encode(), None, "x.py"), linter(), unsafe=True)
+    assert outcome.source.text == after

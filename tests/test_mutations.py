@@ -19,6 +19,7 @@ from devlint.files import FileError, source_from_bytes
 from devlint.notebooks import read_notebook
 from devlint.rule import load_registry
 from devlint.settings import Selection, Settings, SettingsError, load_settings
+from devlint.settings.keys import KEYS as SETTINGS
 from devlint.settings.loading import _table_of
 from devlint.suppressions import read_suppressions
 
@@ -131,16 +132,39 @@ def test_many_spoilt_files_fixed(fixer, text):
     lint(fixer, text.encode("utf-8", "surrogatepass"))
 
 
+def about_torch(text: str) -> str:
+    """A text with what makes each rule look, before and after it."""
+    head = "import torch\nfrom torch import nn\nfrom torch.utils.data import DataLoader\n"
+    tail = 'x = torch.ones(3).to("cuda")\nfor x in DataLoader(x):\n    x.cuda().item()\nmodel = nn.DataParallel(x).device\n'
+    return f"{head}{text}\n{tail}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("of_the_grammar", [True, False])
+def test_generated_programs(worker, fixer, of_the_grammar):
+    """Programs that no person would write, of Python's whole grammar or of LibCST's nodes; they are never run."""
+    # Imported here: what it knows of the grammar takes seconds.
+    import hypothesmith
+
+    programs = hypothesmith.from_grammar() if of_the_grammar else hypothesmith.from_node()
+
+    @settings(MANY, max_examples=400)
+    @given(program=programs)
+    def check(program: str) -> None:
+        lint(worker, about_torch(program).encode("utf-8", "surrogatepass"))
+        lint(fixer, about_torch(program).encode("utf-8", "surrogatepass"))
+
+    check()
+
+
 @pytest.mark.slow
 def test_pythons_own_library_as_if_it_were_about_torch(worker):
     """Every module of the standard library, with what makes each rule look."""
-    head = "import torch\nfrom torch import nn\nfrom torch.utils.data import DataLoader\n"
-    tail = 'x = torch.ones(3).to("cuda")\nfor x in DataLoader(x):\n    x.cuda().item()\nmodel = nn.DataParallel(x).device\n'
     for file in sorted(Path(sysconfig.get_path("stdlib")).rglob("*.py")):
         if "site-packages" in file.parts:
             continue
         with contextlib.suppress(UnicodeDecodeError):
-            lint(worker, (head + file.read_text("utf-8") + "\n" + tail).encode())
+            lint(worker, about_torch(file.read_text("utf-8")).encode())
 
 
 @FEW
@@ -170,10 +194,7 @@ VALUES = st.recursive(
     lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=8), inner, max_size=3)),
     max_leaves=6,
 )  # fmt: skip
-KEYS = st.sampled_from(
-    ["select", "ignore", "extend-select", "per-file-ignores", "exclude", "src", "confidence", "loader-names",
-     "hot-functions", "behaves-like", "torch-version", "max-file-size", "slect", ""]
-)  # fmt: skip
+KEYS = st.sampled_from([*SETTINGS, "slect", ""])
 
 
 def toml(value: object) -> str:

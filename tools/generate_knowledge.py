@@ -1,5 +1,6 @@
 """Writes devlint/knowledge/torch.json: what PyTorch's functions, methods and classes are, read off the installed torch;
-and operators.json beside it: what they demand of devices (operator_facts.py).
+and beside it operators.json, what they demand of devices (operator_facts.py), and counterparts.json, what stands in for
+`torch.cuda` on any accelerator (counterparts.py).
 
     python tools/generate_knowledge.py            # writes the files
     python tools/generate_knowledge.py --check    # exit 1 when a file differs from what this torch gives
@@ -19,6 +20,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import counterparts
 import operator_facts
 import torch
 import torch.nn as nn
@@ -299,13 +301,13 @@ def instance_attributes(wrapper: type[nn.Module]) -> set[str]:
 def main() -> int:
     text = json.dumps(collect(), indent=0, sort_keys=True) + "\n"
     check = "--check" in sys.argv
-    operators = operator_facts.main(check=check)
+    others = max(operator_facts.main(check=check), counterparts.main(check=check))
     if check:
         same = OUTPUT.read_text() == text
         print("up to date" if same else f"{OUTPUT} is out of date: run python {Path(__file__).name}")
-        return operators if same else 1
+        return others if same else 1
     OUTPUT.write_text(text)
-    return operators
+    return others
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from devlint.placement.conditions import condition_of
 from devlint.placement.environment import Environment, access_path, merge
 from devlint.placement.expressions import evaluate
 from devlint.placement.sources import FunctionModel, FunctionNode, SourceModule
-from devlint.placement.trees import kept_on_node
+from devlint.placement.trees import is_too_deep, kept_on_node, names_in
 from devlint.placement.values import (
     BUFFER,
     EMPTY,
@@ -194,7 +194,18 @@ class Frame:
             self.analysis.spend()
             handler = STATEMENTS.get(type(statement))
             if handler is not None:
-                handler(self, statement)
+                if is_too_deep(statement):
+                    self._pass_over(statement)
+                else:
+                    handler(self, statement)
+
+    def _pass_over(self, statement: ast.stmt) -> None:
+        """Goes on behind a statement that isn't read: what it binds, and the parts of what it speaks of, are unknown."""
+        bound, read = names_in(statement)
+        for name in read & self.env.values.keys():
+            self.env.bind(name, self.env.values[name], statement.lineno)
+        for name in bound:
+            self.env.bind(name, UNKNOWN, statement.lineno)
 
     def branch(self, env: Environment, body: list[ast.stmt]) -> Environment:
         """The state after a block that starts in `env`."""

@@ -343,7 +343,8 @@ OUTSIDE: dict[str, Callable[[Call], Value]] = {
     **STANDARD,
     "torch.device": _device,
     "torch.accelerator.current_accelerator": _current_accelerator,
-    "torch.get_default_device": _current_accelerator,
+    # The host unless somebody sets another, and then factories follow it.
+    "torch.get_default_device": lambda request: Value(Kind.DEVICE, NOWHERE, DEVICE_CLASS),
     "torch.load": _loaded,
     "torch.save": _saved,
     "torch.compile": _compiled,

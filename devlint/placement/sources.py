@@ -276,12 +276,12 @@ def last_name(node: ast.AST) -> str:
 
 def flat_statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
     """The statements of a scope, blocks looked into, definitions not."""
-    for statement in body:
+    waiting = [*body][::-1]
+    while waiting:
+        statement = waiting.pop()
         yield statement
-        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            continue
-        for block in blocks_of(statement):
-            yield from flat_statements(block)
+        if not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            waiting += [inner for block in blocks_of(statement) for inner in block][::-1]
 
 
 def blocks_of(statement: ast.stmt) -> list[list[ast.stmt]]:

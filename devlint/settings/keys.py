@@ -160,7 +160,7 @@ _ALL = (
         "extra-suppressions",
         CodesByComment(),
         "{}",
-        '{ "#ignore-cuda" = ["DEV603"] }',
+        '{ "#ignore-cuda" = ["DEV7"] }',
         "Comments of other checks, each with the rules that it switches off on its line.",
     ),
     Key(

@@ -214,29 +214,56 @@ def test_no_signal_while_a_file_is_written_leaves_anything_behind(project):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("jobs", ["1", "2"])
-def test_kills_of_the_whole_program_while_it_fixes(project, jobs):
-    """A hundred kills, each at another moment between the first write and the last."""
+@pytest.mark.parametrize(("jobs", "kills"), [("1", 100), ("2", 200)])
+def test_kills_of_the_whole_program_while_it_fixes(project, jobs, kills):
+    """Kills at random moments between the first write and the last: of all processes, or of the first one alone."""
     moments = random.Random(3)
     names = [f"m{number:02}.py" for number in range(60)]
+    lasts = _seconds_of_writing(names, jobs)
     cut_short = 0
-    for _ in range(100):
-        for name in names:
-            write(name)
-        started = subprocess.Popen(
-            [*COMMAND, "--fix", "--jobs", jobs], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, process_group=0
-        )
-        while started.poll() is None and Path(names[0]).stat().st_size == len(BAD):
-            time.sleep(0.002)
-        time.sleep(moments.uniform(0, 0.15))
+    for _ in range(kills):
+        started = _started_fixing(names, jobs)
+        time.sleep(moments.uniform(0, lasts))
         # It may have come to its end before.
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(started.pid, signal.SIGKILL)
+            if moments.random() < 0.5:
+                os.killpg(started.pid, signal.SIGKILL)
+            else:
+                os.kill(started.pid, signal.SIGKILL)
         started.wait()
         texts = [Path(name).read_text() for name in names]
         assert set(texts) <= {BAD, FIXED}
         cut_short += BAD in texts
-    assert cut_short > 10
+        _until_all_are_gone(started.pid)
+        assert {Path(name).read_text() for name in names} <= {BAD, FIXED}
+    assert cut_short > kills // 10
+
+
+def _started_fixing(names: list[str], jobs: str) -> subprocess.Popen[bytes]:
+    """A run over fresh files that has written the first of them, or is through."""
+    for name in names:
+        write(name)
+    started = subprocess.Popen(
+        [*COMMAND, "--fix", "--jobs", jobs], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, process_group=0
+    )
+    while started.poll() is None and Path(names[0]).stat().st_size == len(BAD):
+        time.sleep(0.002)
+    return started
+
+
+def _seconds_of_writing(names: list[str], jobs: str) -> float:
+    started, begun = _started_fixing(names, jobs), time.monotonic()
+    started.wait()
+    return time.monotonic() - begun
+
+
+def _until_all_are_gone(group: int) -> None:
+    """Waits for the processes that end by themselves when the first one is gone."""
+    with contextlib.suppress(ProcessLookupError):
+        for _ in range(2_000):
+            os.killpg(group, 0)
+            time.sleep(0.01)
+        raise AssertionError("a process lives on")
 
 
 def test_a_fix_that_is_not_to_be_written_is_never_near_the_disk(project):

@@ -10,6 +10,7 @@ from devlint.placement.sources import FunctionModel, SourceModule
 from devlint.signatures.answers.silence import (
     is_handed_over_with_a_device,
     is_host_code,
+    is_host_data,
     is_host_file,
     is_host_notebook,
     is_stand_in,
@@ -23,6 +24,7 @@ from devlint.signatures.values.conditions import Condition
 from devlint.signatures.values.values import (
     BATCH,
     EMPTY,
+    GENERATOR,
     HOST,
     LIST,
     MODULE,
@@ -351,7 +353,10 @@ def _is_nobodys(reader: Reader, frame: Frame, need: Need, node: ast.expr, host: 
     cls = frame.reader.class_around(frame)
     # Modules are made on the host and moved as wholes; an object that is made of tensors is where they are.
     of_tensors = cls is not None and not cls.is_module and not cls.outside_bases and other.kind is TENSOR
-    if is_host_code(frame.function, may_construct=of_tensors) or is_stand_in(node):
+    if is_host_code(frame.function, may_construct=of_tensors) or is_stand_in(node) or is_host_data(other.place):
+        return True
+    if any(v.kind is GENERATOR and v.place == HOST and v.path is None for v in frame.env.values()):
+        # It draws with a generator of the host, which gives nothing for elsewhere.
         return True
     if any(
         need_.sense == "host" and any(o.place == other.place for _, v in need_.operands for _, o in v.options())
@@ -408,12 +413,20 @@ def _on_the_host(reader: Reader, frame: Frame, need: Need) -> Iterator[Contradic
             ):
                 # A bare input may be on the host in all that calls it.
                 continue
+            if option.place.is_open and frame.function is not None and _is_given_host(reader, frame.function, need):
+                continue
             operand = Operand(node, option)
             certain = sure and not option.likely and not option.place.is_open and not need.guarded
             yield Contradiction(
                 "host", need.node, need.name, operand, operand, not sure, certain, need.function, option.place.is_open, frame.function, need.via
             )  # fmt: skip
             return
+
+
+def _is_given_host(reader: Reader, function: FunctionModel, need: Need) -> bool:
+    """Whether all calls of a function that can be seen bring on the host what it wants there."""
+    brought = reader.brought.get((function, reader.left_open(need)), ())
+    return bool(brought) and all(sorts == {"host"} for sorts, _ in brought)
 
 
 def _may_be_off_host(frame: Frame, value: Value) -> bool:

@@ -9,6 +9,7 @@ from functools import lru_cache
 from devlint.placement.devices import is_device_name
 from devlint.placement.sources import FunctionModel, SourceModule, dotted, last_name
 from devlint.placement.trees import walk
+from devlint.signatures.values.values import Place
 
 # Functions that run before anything is moved, or that are about files and other forms of a model.
 _HOST_FUNCTIONS = re.compile(
@@ -102,10 +103,19 @@ def is_stand_in(node: ast.expr) -> bool:
 
 def is_host_notebook(source: SourceModule) -> bool:
     """Whether a notebook, which holds all that calls its functions, says nothing of devices."""
-    return source.path.endswith(".ipynb") and _PLACES.search(source.text) is None
+    return source.path.endswith(".ipynb") and _PLACES.search(_COMMENT.sub("", source.text)) is None
 
 
-_PLACES = re.compile(r"(?i)cuda|gpu|device|\.to\(|accelerat|trainer")
+_PLACES = re.compile(r"(?i)cuda|gpu|device|accelerat|trainer|\bx[lp]u\b|\bmps\b")
+_COMMENT = re.compile(r"#.*")
+
+
+def is_host_data(place: Place) -> bool:
+    """Whether a place is that of something which a dataset holds, or a loader: they hold it on the host."""
+    return place.sort == "input" and len(place.name) > 1 and _DATA.fullmatch(str(place.name[0])) is not None
+
+
+_DATA = re.compile(r"(?i)(?:.*_)?(?:dataset|data_?loader|data_?module|loader)")
 
 
 def is_host_file(path: str) -> bool:

@@ -530,13 +530,11 @@ def _unknown_move(call: Call, owner: Value, name: str) -> Value:
         if frame.dropped is call.node:
             frame.env[owner.path, PLACE] = place
             return owner
-    return mapped(
-        place,
-        lambda p: _as_input(owner, ranked_like(owner)).but(
-            place=p.place, likely=True, step=p.step, tags=owner.tags - {"mixed"}
-        ),
-        frame.atoms,
-    )
+    moved = _as_input(owner, ranked_like(owner)).but(likely=True, tags=owner.tags - {"mixed"})
+    if "mixed" in owner.tags:
+        # That it is a tensor says nothing of the input any more.
+        moved = moved.but(data=None)
+    return mapped(place, lambda p: moved.but(place=p.place, step=p.step), frame.atoms)
 
 
 def _constant_method(call: Call, owner: Value, name: str) -> Value:

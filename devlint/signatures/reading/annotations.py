@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from devlint.signatures.reading.reader import Reader
 
 _NUMBERS = frozenset(f"builtins.{n}" for n in ("int", "float", "bool", "str", "bytes", "complex"))
+# What tells how tensors are made, and is none.
+_TELLING = frozenset({"torch.dtype", "torch.Size", "torch.layout", "torch.memory_format"})
 
 
 class Annotations:
@@ -60,6 +62,8 @@ class Annotations:
             return told.but(place=place, path=path)
         if is_device_name(ast.Name(name)):
             return Value(DEVICE, Place("told", path), path=path)
+        if name == "dtype":
+            return Value(NUMBER, path=path)
         default = frame.function.defaults.get(name) if frame.function is not None else None
         if isinstance(default, ast.Constant) and isinstance(default.value, (bool, int, float, str)):
             return Value(NUMBER, path=path)
@@ -146,7 +150,7 @@ class Annotations:
             return Value(DEVICE)
         if name == "numpy.ndarray":
             return Value(ARRAY, HOST)
-        if name in _NUMBERS:
+        if name in _NUMBERS or name in _TELLING:
             return Value(NUMBER)
         if name in torch_knowledge().modules:
             return Value(MODULE, data=name)

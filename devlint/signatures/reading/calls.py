@@ -289,6 +289,8 @@ def call_function(
     if reader.is_reading(function):
         # What a recursive call gives is what the other ways through the function give.
         return NEVER
+    if not reader.follows(frame.source, function):
+        return unknown_call(call)
     signature = reader.signature(function, closure)
     if signature is None or given is None:
         return unknown_call(call)

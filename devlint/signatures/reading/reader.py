@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -63,6 +64,8 @@ from devlint.signatures.values.values import (
 _BUILTINS = frozenset(dir(__import__("builtins")))
 # Functions nested deeper in one another's calls than this are left unknown.
 MAX_DEPTH = 60
+# What a module says that computes with tensors, or moves them, for others.
+_SPEAKS_OF_TENSORS = re.compile(r"\btorch\b|\btensor|\.(?:to|cuda|cpu|numpy)\(|\bdevices?\b")
 # Needs that a signature keeps for its callers.
 MAX_KEPT_NEEDS = 80
 
@@ -104,6 +107,8 @@ class Reader:
         self._levels: dict[tuple[ClassInfo, str], Value] = {}
         self._lambdas: dict[ast.Lambda, FunctionModel] = {}
         self._changed: dict[SourceModule, frozenset[str]] = {}
+        # Whether a module speaks of tensors or devices at all.
+        self._speaking: dict[SourceModule, bool] = {}
         self._defaults: dict[FunctionModel, dict[str, Value]] = {}
         # The frames of everything that was read, by source.
         self.frames: dict[SourceModule, list[Frame]] = {}
@@ -472,6 +477,21 @@ class Reader:
             self._reading.discard(function)
         self._signatures[function] = made
         return made
+
+    def follows(self, asking: SourceModule, function: FunctionModel) -> bool:
+        """Whether a call is followed: out of a package only where the text over there speaks of tensors or devices.
+
+        That doesn't hang on the file at hand, so that the findings don't hang on which file comes first.
+        """
+        source = function.source
+        package, _, rest = asking.name.partition(".")
+        if not (rest or asking.is_package) or source.name.partition(".")[0] == package:
+            # A script, or its own package.
+            return True
+        known = self._speaking.get(source)
+        if known is None:
+            known = self._speaking[source] = _SPEAKS_OF_TENSORS.search(source.text) is not None
+        return known
 
     def is_reading(self, function: FunctionModel) -> bool:
         """Whether a function is being read."""

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from devlint.placement.trees import is_too_deep, names_in
 from devlint.signatures.reading.expressions import evaluate, operate
 from devlint.signatures.reading.tests import assume, condition_of, narrow
 from devlint.signatures.state import containers, objects
@@ -14,6 +15,7 @@ from devlint.signatures.values.conditions import FALSE, TRUE, Condition
 from devlint.signatures.values.values import (
     CLASS,
     FUNCTION,
+    IMPORTED,
     NEVER,
     NOTHING,
     TENSOR,
@@ -32,7 +34,18 @@ def execute(frame: Frame, body: Sequence[ast.stmt]) -> None:
             return
         read = _STATEMENTS.get(type(statement))
         if read is not None:
-            read(frame, statement)
+            (_pass_over if is_too_deep(statement) else read)(frame, statement)
+
+
+def _pass_over(frame: Frame, statement: ast.stmt) -> None:
+    """Goes on behind a statement that isn't read: what it binds is unknown, and what it speaks of may have changed."""
+    bound, read = names_in(statement)
+    for name in read & frame.env.keys():
+        value = frame.get(name)
+        if value is not None:
+            frame.displace(value)
+    for name in bound:
+        frame.env[name] = NOTHING
 
 
 # -- binding -----------------------------------------------------------------------------------------------------------
@@ -132,7 +145,7 @@ def _import_from(frame: Frame, node: ast.ImportFrom) -> None:
     for alias in node.names:
         if alias.name != "*":
             name = f"{frame.source.absolute(node)}.{alias.name}"
-            frame.env[alias.asname or alias.name] = frame.reader.resolved(name, frame.source)
+            frame.env[alias.asname or alias.name] = Value(IMPORTED, data=(name, frame.source))
 
 
 def _function(frame: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:

@@ -284,7 +284,8 @@ def same_place(frame: Frame, a: Place, b: Place) -> Condition:
     if a == b:
         return TRUE
     if a.is_open or b.is_open or "unknown" in (a.sort, b.sort):
-        return frame.atoms.literal(("same place", *sorted((a, b), key=str)))
+        # Where one of them is the host, it says that the other is there as well.
+        return frame.atoms.literal(("same place", *sorted((a, b), key=str)), True if HOST in (a, b) else None)
     return FALSE if str(a.name).partition(":")[0] != str(b.name).partition(":")[0] else TRUE
 
 

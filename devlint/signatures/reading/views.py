@@ -15,6 +15,7 @@ from devlint.signatures.values.values import (
     DICT,
     EITHER,
     FUNCTION,
+    HOST,
     LIST,
     LOADER,
     MODULE,
@@ -215,7 +216,9 @@ class View:
                     self._seen(p, (*path, f"[{i}]"), me, cls, signature) for i, p in enumerate(value.parts)))  # fmt: skip
             case "unknown":
                 is_number = _NUMBERS.fullmatch(str(path[-1])) is not None
-                return Value(NUMBER, path=path) if is_number else Value(UNKNOWN, own, path=path)
+                # What was copied to the host stays there, unless it may be a module that somebody moves.
+                at = HOST if value.place == HOST and not cls.is_module else own
+                return Value(NUMBER, path=path) if is_number else Value(UNKNOWN, at, path=path)
         return NOTHING
 
     def _whole(self, signature: Signature, me: Path, cls: ClassInfo) -> Place:

@@ -10,6 +10,8 @@ from devlint.placement.sources import FunctionModel, SourceModule
 from devlint.signatures.values.conditions import FALSE, TRUE, Clause, Condition
 from devlint.signatures.values.values import (
     DICT,
+    EITHER,
+    IMPORTED,
     LIST,
     MODULES,
     NEVER,
@@ -121,7 +123,15 @@ class Frame:
     def get(self, key: Key) -> Value | None:
         """What a name or a slot holds, without the alternatives that the path rules out."""
         value = self.env.get(key)
-        return under(value, self.path, self.atoms) if value is not None else None
+        if value is None:
+            return None
+        if value.kind is IMPORTED or (value.kind is EITHER and any(o.kind is IMPORTED for _, o in value.parts)):
+            value = self.env[key] = mapped(value, self._followed, self.atoms)
+        return under(value, self.path, self.atoms)
+
+    def _followed(self, value: Value) -> Value:
+        """What an imported name leads to."""
+        return self.reader.resolved(*value.data) if value.kind is IMPORTED else value
 
     def slot(self, thing: Value, slot: str) -> Value | None:
         """What a slot of something that changes in place holds, as far as it was written here, or where it was made."""

@@ -85,6 +85,8 @@ CLASS = "class"
 FUNCTION = "function"
 METHOD = "method"
 REFERENCE = "reference"
+# A name that was imported and not used yet: what it leads to is read when it is.
+IMPORTED = "imported"
 SUPER = "super"
 UNKNOWN = "unknown"
 EITHER = "either"

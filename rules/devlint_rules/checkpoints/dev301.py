@@ -183,6 +183,9 @@ def _is_provided_for(call: ast.Call, facts: Facts) -> bool:
             case ast.If(test=test, body=body, orelse=orelse) if child is not test:
                 if _asks_for_accelerator(test, facts) == (child in body) and (child in body or child in orelse):
                     return True
+                if "map_location" in "".join(map(ast.unparse, orelse if child in body else body)):
+                    # The author knows, and chose this one for machines that have what is needed.
+                    return True
             case ast.IfExp(test=test, body=taken) if child is not test:
                 if _asks_for_accelerator(test, facts) == (child is taken):
                     return True

@@ -171,7 +171,7 @@ def _made(call: ast.Call, kind: str, facts: Facts) -> Change | None:
     """A factory in the constructor's place, where its arguments are literal data or sizes."""
     if call.keywords or not isinstance(call.func, ast.Attribute) or facts.code_of(call.func.value) != "torch.cuda":
         return None
-    rest = f'dtype=torch.{DTYPES[kind]}, device="cuda")'
+    rest = f"dtype=torch.{DTYPES[kind]}, device={_place(facts)})"
     given = ", ".join(facts.code_of(a) for a in call.args)
     if not call.args:
         code = f"torch.empty(0, {rest}"
@@ -190,5 +190,10 @@ def _moved(call: ast.Call, kind: str, facts: Facts) -> Change | None:
     subject = facts.model.value(call.func.value)
     if subject.kind is not Kind.TENSOR or subject.place != HOST or subject.likely:
         return None
-    code = f'{facts.code_of(call.func.value)}.to("cuda", torch.{DTYPES[kind]})'
+    code = f"{facts.code_of(call.func.value)}.to({_place(facts)}, torch.{DTYPES[kind]})"
     return Change("move and cast with `.to`", "safe", edits=(facts.replaced(call, code),))
+
+
+def _place(facts: Facts) -> str:
+    """Code for the place that the type stands for."""
+    return "torch.accelerator.current_accelerator()" if facts.prefers_accelerator else '"cuda"'

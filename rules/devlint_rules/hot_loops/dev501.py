@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING
 from devlint.findings import Edit
 from devlint.lazy import cst, m
 from devlint.placement.trees import own_nodes
+from devlint.placement.values import Kind
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.hot_loops import stalls
+from devlint_rules.hot_loops.needed import is_needed
+from devlint_rules.hot_loops.sized import sized_by_values
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
@@ -111,7 +114,7 @@ class ItemInHotLoop(Rule):
         if isinstance(node.func, cst.Name) and not value.is_tensor:
             return
         read = facts.node(node)
-        if read is None or stalls.decides_to_leave(read, hot, facts):
+        if read is None or is_needed(read, hot, facts):
             return
         change = _collected(node, tensor, hot, facts)
         yield Report(
@@ -158,33 +161,47 @@ def _collected(node: cst.Call, tensor: cst.BaseExpression, hot: HotLoop, facts: 
     return Change(
         stalls.ACCUMULATE_DETACHED,
         "unsafe",
-        ((node, stalls.detached(tensor, found, facts)),),
+        ((node, _collectable(tensor, found, loop, facts)),),
         (reading,),
     )
 
 
+def _collectable(tensor: cst.BaseExpression, read: ast.expr, loop: ast.stmt, facts: Facts) -> cst.BaseExpression:
+    """What is added up, or appended, in the place of a number."""
+    if isinstance(facts.statement, ast.AugAssign):
+        # A sum is a tensor of its own.
+        return stalls.detached(tensor, read, facts)
+    return stalls.kept(tensor, read, loop, facts)
+
+
 def _waits_anyway(read: ast.expr, loop: ast.stmt, facts: Facts) -> bool:
-    """Whether each step waits all the same, for another value that can't be collected: then there is nothing to gain."""
+    """Whether each step waits all the same, for what can't be collected: then there is nothing to gain."""
     return any(
         node is not read
-        and _reads_value(node, facts)
+        and _may_wait(node, loop, facts)
+        # In the head of the loop it is asked for once.
         and facts.model.hot_loop(node) is not None
-        and _read_after(node, _statement_of(node, facts), loop, facts) is None
         for node in own_nodes(loop)
-        if isinstance(node, ast.Call)
+        if isinstance(node, (ast.Call, ast.Subscript))
     )
 
 
-def _reads_value(call: ast.Call, facts: Facts) -> bool:
-    """Whether a call makes the host wait for what is surely a tensor on an accelerator."""
-    match call:
-        case ast.Call(func=ast.Attribute(value=tensor, attr="item" | "tolist" | "cpu" | "numpy")):
+def _may_wait(node: ast.Call | ast.Subscript, loop: ast.stmt, facts: Facts) -> bool:
+    """Whether an expression waits for an accelerator, as far as is known, and no fix will collect what it reads."""
+    if sized_by_values(node, facts) is not None:
+        return True
+    match node:
+        case ast.Call(func=ast.Attribute(value=tensor, attr="item" | "tolist" | "cpu" | "numpy" as name)):
             pass
-        case ast.Call(func=ast.Name(id="float" | "int" | "bool" | "print"), args=[tensor, *_]):
+        case ast.Call(func=ast.Name(id="float" | "int" | "bool" | "print" as name), args=[tensor, *_]):
             pass
         case _:
             return False
-    return any(v.is_tensor and v.place.off_host for _, v in facts.model.value(tensor).alternatives())
+    options = [v for _, v in facts.model.value(tensor).alternatives()]
+    if any(v.is_tensor and v.place.off_host for v in options):
+        return _read_after(node, _statement_of(node, facts), loop, facts) is None
+    # What nobody knows and is asked for its number is a tensor, most likely on the accelerator like the rest.
+    return name == "item" and all(v.kind is Kind.UNKNOWN for v in options)
 
 
 def _statement_of(node: ast.expr, facts: Facts) -> ast.AST:
@@ -210,13 +227,7 @@ def _read_after(read: ast.expr, statement: ast.AST, loop: ast.stmt, facts: Facts
         ) if appended is read:
             start = stalls.initialised_before(loop, name, facts)
             if isinstance(start, ast.List) and not start.elts and len(stalls.uses_in(loop, name)) == 1:
-                element = (
-                    name.removesuffix("es")
-                    if name.endswith("sses")
-                    else name.removesuffix("s")
-                    if name.endswith("s")
-                    else "value"
-                )
+                element = _singular(name)
                 convert = (
                     f"{element}.tolist()"
                     if isinstance(read, ast.Call)
@@ -226,6 +237,13 @@ def _read_after(read: ast.expr, statement: ast.AST, loop: ast.stmt, facts: Facts
                 )
                 return facts.inserted_after(stalls.end_of(loop, facts), f"{name} = [{convert} for {element} in {name}]")
     return None
+
+
+def _singular(name: str) -> str:
+    """What to call one of `losses`, `errors`; `value` for one of what isn't a plural."""
+    if name.endswith("sses"):
+        return name.removesuffix("es")
+    return name.removesuffix("s") if name.endswith("s") and not name.endswith("ss") else "value"
 
 
 def _is_whole(read: ast.expr, facts: Facts) -> bool:

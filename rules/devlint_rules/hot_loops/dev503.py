@@ -14,6 +14,7 @@ from devlint.placement.trees import walk
 from devlint.placement.values import Kind, Value
 from devlint.rule import Effect, Report, Rule
 from devlint_rules.hot_loops import stalls
+from devlint_rules.hot_loops.needed import is_needed
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
@@ -107,7 +108,8 @@ class PrintInHotLoop(Rule):
         for shown in _shown(node, facts):
             known = _tensor(shown, facts) if not _names_file(shown, facts) else None
             hot = facts.hot_loop(shown) if known is not None else None
-            if known is None or hot is None:
+            found = facts.node(shown)
+            if known is None or hot is None or (isinstance(found, ast.expr) and is_needed(found, hot, facts)):
                 continue
             value, likely = known
             yield Report(

@@ -13,6 +13,7 @@ from devlint.placement.trees import walk
 from devlint.placement.values import Kind, Value
 from devlint.rule import Effect, Report, Rule
 from devlint_rules.hot_loops import stalls
+from devlint_rules.hot_loops.needed import is_needed
 from devlint_rules.hot_loops.sized import may_be_sized, sized_by_values
 
 if TYPE_CHECKING:
@@ -125,7 +126,8 @@ class BranchOnTensorInHotLoop(Rule):
         for tested in _tested(node, facts):
             known = _decides(tested, facts)
             hot = facts.hot_loop(tested) if known is not None else None
-            if known is None or hot is None:
+            found = facts.node(tested)
+            if known is None or hot is None or (isinstance(found, ast.expr) and is_needed(found, hot, facts)):
                 continue
             value, likely = known
             yield Report(

@@ -278,9 +278,10 @@ def _synchronised(measured: Measured, value: Value, facts: Facts) -> Change | No
         return None
     if "torch" not in facts.model.source.bindings:
         return None
-    call = f"torch.{backend}.synchronize()"
+    module = "accelerator" if facts.prefers_accelerator else backend
+    call = f"torch.{module}.synchronize()"
     if _runs_without(backend, facts) and not _is_asked_around(measured, facts):
-        call = f"if {_ASKED.get(backend, f'torch.{backend}')}.is_available():\n    {call}"
+        call = f"if {_ASKED.get(module, f'torch.{module}')}.is_available():\n    {call}"
     return Change(
         "synchronize before each reading of the clock",
         "unsafe",

@@ -29,6 +29,38 @@ NEEDS = (
 # What DEV501 and DEV505 advise alike, whether the loop adds up numbers or tensors.
 ACCUMULATE_DETACHED = "accumulate the detached tensor, read it after the loop"
 LOG_SOMETIMES = "write it on some steps only (`if step % 100 == 0:`), or once after the loop"
+# Methods whose result may be the tensor itself, or a view of it.
+SHARING = frozenset(
+    {
+        *(
+            "detach",
+            "view",
+            "view_as",
+            "reshape",
+            "squeeze",
+            "unsqueeze",
+            "flatten",
+            "ravel",
+            "t",
+            "transpose",
+            "permute",
+        ),
+        *(
+            "select",
+            "narrow",
+            "expand",
+            "diagonal",
+            "contiguous",
+            "to",
+            "type",
+            "float",
+            "double",
+            "half",
+            "cuda",
+            "get",
+        ),
+    }
+)
 KEEP_DETACHED = "keep a detached tensor and read it once after the loop, or only on steps that log"
 
 
@@ -144,6 +176,62 @@ def under_no_grad(node: ast.AST, model: PlacementModel) -> bool:
 def detached(tensor: cst.BaseExpression, node: ast.AST, facts: Facts) -> cst.BaseExpression:
     """The tensor without its graph, where it may have one."""
     return tensor if under_no_grad(node, facts.model) or _is_detached(tensor) else without_graph(tensor)
+
+
+def kept(tensor: cst.BaseExpression, node: ast.AST, loop: ast.stmt, facts: Facts) -> cst.BaseExpression:
+    """The same to be read after a loop: a copy, where later passes may write into the tensor itself."""
+    alone = detached(tensor, node, facts)
+    found = facts.node(tensor)
+    if isinstance(found, ast.expr) and _is_made_in(found, loop):
+        return alone
+    return cst.Call(cst.Attribute(alone, cst.Name("clone")))
+
+
+def _is_made_in(tensor: ast.expr, loop: ast.stmt) -> bool:
+    """Whether an expression gives a new tensor in each pass of a loop, which nothing there writes into."""
+    match tensor:
+        case ast.Call(func=ast.Attribute(value=inner, attr=name)) if name in SHARING:
+            return _is_made_in(inner, loop)
+        case ast.Subscript(value=inner) | ast.Attribute(value=inner, attr="data" | "T" | "mT" | "real"):
+            return _is_made_in(inner, loop)
+        case ast.Call(func=ast.Attribute(attr=name)):
+            return not name.endswith("_")
+        case ast.Name(id=name):
+            made = [n for n in own_nodes(loop) if isinstance(n, (ast.Assign, ast.AnnAssign)) and name in _targets(n)]
+            return (
+                bool(made)
+                and all(n.value is not None and _is_made_anew(n, name, loop) for n in made)
+                and not any(_writes_into(n, name) for n in own_nodes(loop))
+            )
+        case ast.Attribute():
+            return False
+    return True
+
+
+def _targets(node: ast.Assign | ast.AnnAssign) -> set[str]:
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    return {n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+
+
+def _is_made_anew(node: ast.Assign | ast.AnnAssign, name: str, loop: ast.stmt) -> bool:
+    value = node.value
+    if isinstance(value, (ast.Name, ast.Attribute, ast.Subscript)):
+        # Another name of the same tensor, as far as it isn't unpacked.
+        return not (isinstance(value, ast.Name) and value.id == name) and _is_made_in(value, loop)
+    return value is not None and _is_made_in(value, loop)
+
+
+def _writes_into(node: ast.AST, name: str) -> bool:
+    match node:
+        case ast.AugAssign(target=target):
+            return access_path(target) == name or (
+                isinstance(target, ast.Subscript) and access_path(target.value) == name
+            )
+        case ast.Assign(targets=targets):
+            return any(isinstance(t, ast.Subscript) and access_path(t.value) == name for t in targets)
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr=method)):
+            return owner == name and method.endswith("_") and not method.endswith("__")
+    return False
 
 
 def without_graph(tensor: cst.BaseExpression) -> cst.BaseExpression:

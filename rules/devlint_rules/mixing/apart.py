@@ -28,9 +28,11 @@ def text_of(operand: Operand, facts: Facts) -> str:
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
-def place_text(place: Place) -> str:
-    """A place, for a sentence: `on cuda`, `wherever x is`."""
+def place_text(place: Place, node: ast.expr, facts: Facts) -> str:
+    """A place, for a sentence about a node: `on cuda`, `wherever x is`. Names of other scopes are none there."""
     if place.sort is Sort.SAME:
+        if not facts.model.is_bound_before(root_of(place.name), node):
+            return "on a device that the caller chooses" if is_told(place) else "wherever the caller has it"
         return f"on `{place.name}`" if is_told(place) else f"wherever `{place.name}` is"
     if place.sort is Sort.PREFERRED:
         return f"on {place.name or 'the accelerator'} where there is one"

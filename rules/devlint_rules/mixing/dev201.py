@@ -92,7 +92,7 @@ class CrossDeviceOp(Rule):
         when = ", on some paths," if mixing.sometimes else ""
         yield Report(
             node,
-            f"`{host}` is on {mixing.host.value.place} and `{other}` is{when} {place_text(mixing.other.value.place)}: "
+            f"`{host}` is on {mixing.host.value.place} and `{other}` is{when} {place_text(mixing.other.value.place, mixing.other.node, facts)}: "
             f"{_operation(mixing)} needs both on one device",
             "likely" if is_likely(mixing) else "certain",
             notes=trails(mixing, facts),

@@ -92,8 +92,8 @@ class CrossDeviceCall(Rule):
         subject = text_of(module, facts)
         yield Report(
             node,
-            f"`{text_of(given, facts)}` is {place_text(given.value.place)}, but `{subject}`, which computes from it, "
-            f"is {place_text(module.value.place)}",
+            f"`{text_of(given, facts)}` is {place_text(given.value.place, given.node, facts)}, but `{subject}`, which computes from it, "
+            f"is {place_text(module.value.place, module.node, facts)}",
             "likely" if is_likely(mixing) else "certain",
             notes=trails(mixing, facts),
             hint=None if given is mixing.host else f"move `{subject}` once, after it is made",

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from devlint.lazy import cst, m
-from devlint.placement.mixing import Mixing, is_input
+from devlint.placement.mixing import Mixing
+from devlint.placement.trees import own_nodes
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.mixing.apart import place_text, text_of
 
@@ -91,15 +92,14 @@ class FactoryWithoutDevice(Rule):
         function = facts.model.enclosing_scope(call)
         if isinstance(function, ast.Module) or (function.name in _BEFORE_MOVES and _is_of_a_module(function, facts)):
             return
-        other = text_of(mixing.other, facts)
-        place = mixing.other.value.place
-        where = f"wherever `{place.name}` is" if is_input(place) else place_text(place)
-        if place.name == other:
-            where = "wherever the caller has it"
-        device = _device(mixing, function, facts)
+        other, place = text_of(mixing.other, facts), mixing.other.value.place
+        where = "wherever the caller has it" if place.name == other else place_text(place, call, facts)
+        around = facts.model.enclosing_scope(mixing.other.node) if not mixing.other.foreign else function
+        inside = f" in `{around.name}`" if around is not function and not isinstance(around, ast.Module) else ""
+        device = _device(mixing, function, call, facts)
         yield Report(
             node,
-            f"`{facts.name_of(node.func)}` creates on the cpu what meets `{other}`, which is {where}: "
+            f"`{facts.name_of(node.func)}` creates on the cpu what meets `{other}`{inside}, which is {where}: "
             "give it a `device`",
             "likely",
             notes=(facts.note(f"`{other}` meets it here", mixing.node),),
@@ -128,7 +128,9 @@ def _created_there(call: ast.Call, device: str, facts: Facts) -> Change:
     return Change(f"create it there: `device={device}`", "safe", edits=(facts.with_argument(call, f"device={device}"),))
 
 
-def _device(mixing: Mixing, function: ast.FunctionDef | ast.AsyncFunctionDef, facts: Facts) -> str | None:
+def _device(
+    mixing: Mixing, function: ast.FunctionDef | ast.AsyncFunctionDef, call: ast.Call, facts: Facts
+) -> str | None:
     """The device of what it meets, by a name that the function is given: those are bound before anything is created."""
     arguments = {a.arg for a in [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]}
     # A parameter that is None where nothing is given for it has no device.
@@ -138,8 +140,12 @@ def _device(mixing: Mixing, function: ast.FunctionDef | ast.AsyncFunctionDef, fa
         case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=str() as key)):
             # A part of a dictionary, which has no device itself.
             return f'{name}["{key}"].device' if name in arguments and key.isprintable() and '"' not in key else None
+    # What is called is a module, most likely, and has no device.
+    arguments -= {n.func.id for n in own_nodes(function) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
     met = _root(mixing.other.node)
     if met in arguments - {"self"}:
+        return f"{met}.device"
+    if isinstance(mixing.other.node, ast.Name) and _stands_before(met, mixing, function, call, facts):
         return f"{met}.device"
     if (
         met == "self"
@@ -154,8 +160,20 @@ def _device(mixing: Mixing, function: ast.FunctionDef | ast.AsyncFunctionDef, fa
     return None
 
 
+def _stands_before(
+    name: str, mixing: Mixing, function: ast.FunctionDef | ast.AsyncFunctionDef, call: ast.Call, facts: Facts
+) -> bool:
+    """Whether what it meets is there already when the tensor is made."""
+    if mixing.other.foreign or facts.model.enclosing_scope(mixing.other.node) is not function:
+        return False
+    return name not in facts.model.source.bindings and facts.model.is_bound_before(name, call)
+
+
 def _root(node: ast.expr) -> str:
     """The name that a chain of methods, attributes and subscripts starts from."""
     while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            # What a function gives isn't what is called by its name.
+            return ""
         node = node.func if isinstance(node, ast.Call) else node.value
     return node.id if isinstance(node, ast.Name) else ""

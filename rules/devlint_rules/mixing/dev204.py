@@ -86,7 +86,7 @@ class NumpyFromAccelerator(Rule):
         operand = mixing.other
         tensor = next((t for t in _converted(node, facts) if facts.node(t) is operand.node), None)
         text, place = text_of(operand, facts), operand.value.place
-        where = "wherever the caller has it" if place.name == text else place_text(place)
+        where = "wherever the caller has it" if place.name == text else place_text(place, operand.node, facts)
         yield Report(
             node,
             f"`{text}` is {where}, and `{facts.name_of(node.func)}` takes tensors "

@@ -77,7 +77,7 @@ class CrossDeviceIndex(Rule):
         yield Report(
             node,
             f"`{text_of(mixing.host, facts)}` is on cpu, and `{index}`, which indexes it, is "
-            f"{place_text(mixing.other.value.place)}",
+            f"{place_text(mixing.other.value.place, mixing.other.node, facts)}",
             "likely" if is_likely(mixing) else "certain",
             notes=trails(mixing, facts),
             change=Change('move the index: `.to("cpu")`', "unsafe", edits=(edit,)) if edit is not None else None,

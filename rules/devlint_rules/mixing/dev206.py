@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from devlint.lazy import cst, m
 from devlint.placement.devices import is_device_name
-from devlint.placement.values import HOST, Sort, Value
+from devlint.placement.values import HOST, Place, Sort, Value
 from devlint.rule import Effect, Report, Rule
 from devlint_rules.mixing.apart import place_text
 
@@ -73,8 +73,8 @@ class GeneratorDevice(Rule):
             return
         yield Report(
             node,
-            f"`{facts.name_of(given)}` is a generator {place_text(generator.place)}, and "
-            f"`{facts.name_of(node.func)}` draws {place_text(wanted.place)}",
+            f"`{facts.name_of(given)}` is a generator {_place(generator.place, given, facts)}, and "
+            f"`{facts.name_of(node.func)}` draws {_place(wanted.place, given, facts)}",
             "likely" if generator.likely or wanted.likely else "certain",
             notes=facts.notes(generator.trail),
             hint="make the generator for that device: `torch.Generator(device=...)`",
@@ -112,6 +112,12 @@ def _is_moved_at_once(node: cst.Call, given: cst.BaseExpression, facts: Facts) -
         return True
     device = next((a for a in [*move.args, *(k.value for k in move.keywords if k.arg == "device")]), None)
     return move.func.attr == "to" and device is not None and is_device_name(device)
+
+
+def _place(place: Place, given: cst.BaseExpression, facts: Facts) -> str:
+    node = facts.node(given)
+    assert isinstance(node, ast.expr)
+    return place_text(place, node, facts)
 
 
 def _wanted(node: cst.Call, facts: Facts) -> Value | None:

@@ -1,0 +1,93 @@
+"""Readings that nobody would take out of a loop: the host waits there anyway, or has to know the value."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from devlint.placement.sources import dotted, last_name
+from devlint.placement.trees import own_nodes, walk
+from devlint_rules.hot_loops import stalls
+
+if TYPE_CHECKING:
+    from devlint.facts import Facts
+    from devlint.placement.loops import HotLoop
+
+# What makes processes agree on a value; a loop in one of them mustn't go on alone.
+_COLLECTIVES = frozenset({"all_reduce", "broadcast", "all_gather", "reduce", "all_gather_into_tensor"})
+_FLAG = re.compile(r"(?:\w*_)?(?:stop|stopped|stopping|done|finished|abort|exit)(?:_\w*)?", re.IGNORECASE)
+# Reads one image, or one recording, from a disk.
+_READERS = frozenset(
+    {"imread", "read_image", "load_image", "decode_image", "decode_jpeg", "read_video", "imdecode", "open_image"}
+)
+_READERS_BY_PATH = frozenset(
+    {"Image.open", "PIL.Image.open", "torchaudio.load", "librosa.load", "sf.read", "soundfile.read"}
+)
+# Calls that queue no work on an accelerator.
+_IDLE = re.compile(
+    r"(?:time|logging|logger|log|math)\.\w+|time|perf_counter|print|len|range|float|int|str|\w+\.(?:append|format|item)"
+)
+
+
+def is_needed(read: ast.expr, hot: HotLoop, facts: Facts) -> bool:
+    """Whether a reading in a hot loop has to be there, or costs nothing new."""
+    return (
+        stalls.decides_to_leave(read, hot, facts)
+        or _is_agreed_on(read, hot, facts)
+        or _has_just_waited(facts.statement, facts)
+        or _reads_one_at_a_time(hot)
+    )
+
+
+def _is_agreed_on(read: ast.expr, hot: HotLoop, facts: Facts) -> bool:
+    """A flag that ends the loop: one of that name, or one that all processes agree on."""
+    statement = facts.statement
+    if (
+        hot.node is None
+        or not isinstance(statement, ast.If)
+        or not isinstance(statement.body[-1], (ast.Break, ast.Return))
+    ):
+        return False
+    names = {n.id for n in walk(read) if isinstance(n, ast.Name)} | {last_name(n) for n in walk(read)}
+    if any(_FLAG.fullmatch(name) for name in names):
+        return True
+    given = {
+        argument.id
+        for node in own_nodes(hot.node)
+        if isinstance(node, ast.Call) and last_name(node.func) in _COLLECTIVES
+        for argument in node.args
+        if isinstance(argument, ast.Name)
+    }
+    return bool(names & given)
+
+
+def _has_just_waited(statement: ast.stmt, facts: Facts) -> bool:
+    """`torch.cuda.synchronize()` stands before it, and nothing was queued since."""
+    parent = next(facts.model.ancestors(statement), None)
+    for block in _blocks(parent):
+        if statement in block:
+            for earlier in reversed(block[: block.index(statement)]):
+                calls = [n for n in walk(earlier) if isinstance(n, ast.Call)]
+                if any(last_name(c.func) == "synchronize" for c in calls):
+                    return True
+                if hasattr(earlier, "body") or not all(_IDLE.fullmatch(dotted(c.func) or "") for c in calls):
+                    return False
+    return False
+
+
+def _blocks(parent: ast.AST | None) -> Iterator[list[ast.stmt]]:
+    for name in ("body", "orelse", "finalbody"):
+        block = getattr(parent, name, None)
+        if isinstance(block, list):
+            yield block
+
+
+def _reads_one_at_a_time(hot: HotLoop) -> bool:
+    """A loop over files, each of which is read, looked at and answered for: nothing is there to run ahead of."""
+    if hot.node is None or hot.kind == "batch":
+        return False
+    calls = [n for n in own_nodes(hot.node) if isinstance(n, ast.Call)]
+    reads = any(last_name(c.func) in _READERS or (dotted(c.func) or "") in _READERS_BY_PATH for c in calls)
+    return reads and not any(last_name(c.func) == "backward" for c in calls)

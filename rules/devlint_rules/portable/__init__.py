@@ -1,0 +1,1 @@
+"""DEV7: code that is meant for any accelerator."""

@@ -1,0 +1,104 @@
+"""The device that code has at hand where it names CUDA: a parameter, an attribute, what an operand is on."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from devlint.placement.trees import own_nodes
+from devlint.placement.values import Kind
+
+if TYPE_CHECKING:
+    from devlint.facts import Facts
+
+# `current_accelerator(check_available=True)` came with 2.7.
+CHECKS_SINCE = (2, 7)
+_TYPES = ("device_type", "accelerator_type", "accel_type")
+
+
+class AtHand(NamedTuple):
+    """Code that gives the device, and code that gives its type."""
+
+    device: str
+    type: str
+
+
+def at_hand(found: ast.expr, facts: Facts) -> AtHand | None:
+    """What gives the device where an expression stands; None where nothing there does."""
+    named = _named(found, facts) or _of_self(found, facts) or _of_operand(found, facts)
+    return named
+
+
+def _named(found: ast.expr, facts: Facts) -> AtHand | None:
+    """A variable or parameter."""
+    if facts.model.is_bound_before("device", found) and not _is_assigned_here("device", found, facts):
+        return AtHand("device", _typed("device", found, facts))
+    for name in _TYPES:
+        if facts.model.is_bound_before(name, found) and not _is_assigned_here(name, found, facts):
+            return AtHand(name, name)
+    return None
+
+
+def _typed(name: str, found: ast.expr, facts: Facts) -> str:
+    """Code for the type of the device that a variable holds: an object, or a string."""
+    for node in _scope_nodes(found, facts):
+        match node:
+            case ast.arg(arg=argument, annotation=ast.expr() as annotation) if argument == name:
+                if re.search(r"\bstr\b", ast.unparse(annotation)):
+                    return f"torch.device({name}).type"
+            case ast.Assign(targets=[ast.Name(id=target)], value=value) if target == name:
+                text = ast.unparse(value)
+                if not re.search(r"torch\.device|current_accelerator\([^)]*\)(?!\.type)|\.device\b", text):
+                    return f"torch.device({name}).type"
+    return f"{name}.type"
+
+
+def _scope_nodes(found: ast.expr, facts: Facts) -> list[ast.AST]:
+    scope = facts.model.enclosing_scope(found)
+    inside = [*ast.walk(scope.args), *own_nodes(scope)] if not isinstance(scope, ast.Module) else []
+    return [*inside, *own_nodes(facts.model.source.tree)]
+
+
+def _is_assigned_here(name: str, found: ast.expr, facts: Facts) -> bool:
+    """Whether the variable gets its value from what is looked at."""
+    for parent in facts.model.ancestors(found):
+        if isinstance(parent, ast.stmt):
+            nodes = own_nodes(parent) if isinstance(parent, (ast.Assign, ast.AnnAssign)) else []
+            return any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store) for n in nodes)
+    return False
+
+
+def _of_self(found: ast.expr, facts: Facts) -> AtHand | None:
+    """`self.device`, where the class has one."""
+    scope = facts.model.enclosing_scope(found)
+    cls = next((p for p in facts.model.ancestors(scope) if isinstance(p, ast.ClassDef)), None)
+    if isinstance(scope, ast.Module) or cls is None or not scope.args.args or scope.args.args[0].arg != "self":
+        return None
+    text = facts.code_of(cls)
+    for name in ("device", *_TYPES):
+        if not re.search(rf"\bself\.{name}\s*(?::[^=\n]+)?=[^=]|\bdef {name}\(self", text):
+            continue
+        if re.search(rf"self\.{name}\b", ast.unparse(_statement(found, facts))) or scope.name == name:
+            # Being set here.
+            continue
+        return AtHand(f"self.{name}", f"self.{name}" if name != "device" else "self.device.type")
+    return None
+
+
+def _statement(found: ast.expr, facts: Facts) -> ast.AST:
+    return next((p for p in facts.model.ancestors(found) if isinstance(p, ast.stmt)), found)
+
+
+def _of_operand(found: ast.expr, facts: Facts) -> AtHand | None:
+    """The device of a tensor that the result is computed with."""
+    child: ast.AST = found
+    for parent in facts.model.ancestors(found):
+        if isinstance(parent, ast.BinOp):
+            other = parent.right if child is parent.left else parent.left
+            if isinstance(other, ast.Name) and facts.model.value(other).kind in (Kind.TENSOR, Kind.PARAMETER):
+                return AtHand(f"{other.id}.device", f"{other.id}.device.type")
+        if isinstance(parent, ast.stmt):
+            return None
+        child = parent
+    return None

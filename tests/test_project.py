@@ -1,0 +1,105 @@
+"""What of a project is read for one file: what that uses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from devlint.engine import Linter
+from devlint.files import read_source
+from devlint.placement.project import Project
+from devlint.rule import load_registry
+from devlint.settings import Settings
+
+USER = """\
+import torch
+from near import move
+
+x = move(torch.ones(3))
+print(x.numpy())
+"""
+NEAR = """\
+from far import anything, something
+
+try:
+    from far_too import more
+except ImportError:
+    more = None
+
+DEVICE = "cuda"
+
+
+def move(x):
+    return x.to(DEVICE)
+
+
+def unused():
+    return anything(something(more))
+"""
+
+
+def read_for(name: str, root: Path, monkeypatch) -> tuple[list[str], set[str]]:
+    """The codes found in a file, and the names of the files that were parsed for it."""
+    loaded: set[str] = set()
+
+    def load(self: Project, path: Path):
+        loaded.add(path.relative_to(root).as_posix())
+        return read(self, path)
+
+    read = Project._read
+    monkeypatch.setattr(Project, "_read", load)
+    linter = Linter(Settings(root=root, src=(root,)), load_registry())
+    return [f.code for f in linter.check(read_source(root / name, name))], loaded
+
+
+def test_what_is_imported_and_not_used_is_not_read(tmp_path, monkeypatch):
+    for name, text in {"user": USER, "near": NEAR, "far": "import farther\n", "far_too": "more = 1\n"}.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    codes, loaded = read_for("user.py", tmp_path, monkeypatch)
+    assert codes == ["DEV204"]
+    assert loaded == {"near.py"}
+
+
+def test_an_import_is_followed_where_it_is_used(tmp_path, monkeypatch):
+    far = "def anything(x):\n    return x\ndef something(x):\n    return x\n"
+    near = NEAR.replace("x.to(DEVICE)", "anything(something(x.to(DEVICE)))")
+    for name, text in {"user": USER, "near": near, "far": far}.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    codes, loaded = read_for("user.py", tmp_path, monkeypatch)
+    assert codes == ["DEV204"]
+    assert loaded == {"near.py", "far.py"}
+
+
+def test_other_packages_are_followed_where_they_speak_of_tensors(tmp_path, monkeypatch):
+    user = "import torch\nimport plain\nimport moving\n\nx = torch.ones(3)\nprint(plain.same(x), moving.moved(x).numpy())\n"
+    texts = {
+        "app/__init__": "",
+        "app/user": user,
+        "plain/__init__": "from plain.more import same\n",
+        "plain/more": "from plain.deep import identity\n\ndef same(x):\n    return identity(x)\n",
+        "plain/deep": "from plain.l0 import step as identity\n",
+        **{
+            f"plain/l{i}": f"from plain.l{i + 1} import step as next\n\ndef step(x):\n    return next(x)\n"
+            for i in range(6)
+        },
+        "plain/l6": "def step(x):\n    return x\n",
+        "moving/__init__": "from moving.more import moved\n",
+        "moving/more": 'def moved(x):\n    return x.to("cuda")\n',
+    }
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / f"{name}.py").write_text(text)
+    codes, loaded = read_for("app/user.py", tmp_path, monkeypatch)
+    assert codes == ["DEV204"]
+    assert "moving/more.py" in loaded
+    assert "plain/l5.py" not in loaded
+
+
+def test_an_attribute_that_is_one_of_many_functions(tmp_path, monkeypatch):
+    """More than are told apart."""
+    names = "abcdefghijkl"
+    text = "import torch\n\n" + "".join(f"\n\ndef {n}(x):\n    return x * 2\n" for n in names)
+    text += f"\n\nTABLE = {{{', '.join(f'{n!r}: {n}' for n in names)}}}\n"
+    text += "\n\nclass Op:\n    def __init__(self, name):\n        self.op = TABLE[name]\n"
+    text += "\n    def run(self, x):\n        return self.op(x.cpu() + torch.ones(3))\n"
+    (tmp_path / "user.py").write_text(text)
+    assert read_for("user.py", tmp_path, monkeypatch)[0] == []
