@@ -28,6 +28,7 @@ from devlint.placement.units import Unit, all_functions, units_at
 from devlint.placement.values import UNKNOWN, Happening, Kind, Step, Value
 from devlint.signatures.answers.callees import Callee, callee
 from devlint.signatures.answers.drops import Drop, drops
+from devlint.signatures.answers.mixed import Mixed, mixed_results
 from devlint.signatures.answers.shown import described
 from devlint.signatures.reading.reader import Reader
 
@@ -203,6 +204,12 @@ class PlacementModel:
     def unplaced(self) -> dict[ast.Call, Mixing]:
         """The factories without a device whose result meets an input."""
         return unplaced(self.mixings, self.source)
+
+    @cached_property
+    def mixed(self) -> dict[tuple[int, int], Mixed]:
+        """Results on the host of functions that give theirs where an input is on other paths, by where they are made."""
+        reader = _reader(self._analysis.project, self._hints)
+        return {(m.made.line, m.made.column): m for m in mixed_results(reader, self.source)}
 
     def signature_at(self, line: int) -> list[str]:
         """The signature of the function that is defined on a line, in words; empty where none is."""

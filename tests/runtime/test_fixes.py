@@ -129,6 +129,7 @@ def alike(a: object, b: object) -> bool:
 # Rules whose bug is the value itself, or whose fix says that the values are others.
 OTHER_VALUES = {
     "DEV105": "other random numbers",
+    "DEV107": "other random numbers",
     "DEV302": "the keys lose their prefix",
     "DEV405": "the wrapper is gone",
     "DEV509": "other times",

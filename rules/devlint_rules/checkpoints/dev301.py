@@ -23,7 +23,8 @@ class LoadWithoutMapLocation(Rule):
     """A checkpoint that loads only on a machine like the one that wrote it.
 
     ## What it does
-    Flags `torch.load` without `map_location`, under any name that it was imported or assigned to, and
+    Flags `torch.load`, `torch.hub.load_state_dict_from_url` and `torch.utils.model_zoo.load_url` without `map_location`,
+    under any name that they were imported or assigned to, and
     `functools.partial(torch.load, ...)`. A call with `*args` or `**kwargs` may hold it and is left alone, and so is
     one that reads back a buffer or a cache that the program itself filled, a file that ships beside the code, or the
     state of a scheduler, a gradient scaler or a random generator, which holds nothing of a device. So are tests
@@ -62,7 +63,7 @@ class LoadWithoutMapLocation(Rule):
 
     code = "DEV301"
     name = "load-without-map-location"
-    trigger = r"\bload\b"
+    trigger = r"\bload(?:_state_dict_from_url|_url)?\b"
     alias = r"\bload\s+as\s+(\w+)|\b(\w+)\s*=\s*[\w.]*\bload\b(?!\s*\()"
     effect = Effect(
         raises="RuntimeError",
@@ -77,7 +78,7 @@ class LoadWithoutMapLocation(Rule):
 
     def judge(self, node: cst.Call, facts: Facts) -> Iterator[Report]:
         first = _file_argument(node, facts) if not is_test(Path(facts.path)) else None
-        if first is None or _is_given(node.args[first:]):
+        if first is None or _is_given(node.args[first:], 3 if facts.qualified(node.func) in _DOWNLOADS else 2):
             return
         found = facts.node(node)
         if not isinstance(found, ast.Call) or _is_own(found, first, facts) or _is_provided_for(found, facts):
@@ -103,10 +104,14 @@ class LoadWithoutMapLocation(Rule):
         )
 
 
+# They download a checkpoint and hand `map_location`, their third argument, on to torch.load.
+_DOWNLOADS = frozenset({"torch.hub.load_state_dict_from_url", "torch.utils.model_zoo.load_url"})
+
+
 def _file_argument(node: cst.Call, facts: Facts) -> int | None:
     """Where torch.load's own arguments start in the call; None for other calls."""
     called = facts.qualified(node.func)
-    if called == "torch.load":
+    if called == "torch.load" or called in _DOWNLOADS:
         return 0
     if called == "functools.partial" and node.args and facts.qualified(node.args[0].value) == "torch.load":
         return None if _given_later(node, facts) else 1
@@ -128,9 +133,9 @@ def _given_later(node: cst.Call, facts: Facts) -> bool:
     return any(k.arg in ("map_location", None) for call in calls for k in call.keywords)
 
 
-def _is_given(args: Sequence[cst.Arg]) -> bool:
+def _is_given(args: Sequence[cst.Arg], position: int) -> bool:
     positional = [a for a in args if a.keyword is None and not a.star]
-    return len(positional) >= 2 or any(
+    return len(positional) >= position or any(
         a.star or (a.keyword is not None and a.keyword.value == "map_location") for a in args
     )
 

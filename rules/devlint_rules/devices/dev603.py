@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from devlint.lazy import cst, m
+from devlint.placement.devices import is_device_name
 from devlint.placement.sources import blocks_of
 from devlint.placement.values import Kind
 from devlint.rule import Change, Effect, Report, Rule
@@ -22,8 +23,9 @@ class HardCodedDevice(Rule):
 
     ## What it does
     Flags `.cuda()`, and `"cuda"`, `"xpu"`, `"mps"` where torch takes a device, that no check of availability stands
-    before: no condition that asks for it, no early exit, no `assert`, no mark on the test. A parameter's default is
-    left alone (the caller may give another), and so are programs that need GPUs anyway: those that use NCCL.
+    before: no condition that asks for it, no early exit, no `assert`, no mark on the test; the default of a parameter that
+    is called a device; and `torch.cuda.synchronize()`, `current_device()` and others that need CUDA to be there. Left alone
+    are programs that need GPUs anyway: those that use NCCL.
 
     The rule is opt-in: much code is meant for one machine.
 
@@ -60,7 +62,7 @@ class HardCodedDevice(Rule):
     code = "DEV603"
     name = "hard-coded-device"
     severity = "warning"
-    trigger = r"\.\s*(?:cuda|xpu)\s*\(|[\"'](?:cuda|xpu|mps)(?::\d+)?[\"']"
+    trigger = r"\.\s*(?:cuda|xpu|synchronize|current_device|current_stream|Stream|set_device)\s*\(|[\"'](?:cuda|xpu|mps)(?::\d+)?[\"']"
     default = False
     # A wheel without CUDA, one without a driver to speak to, and one without a device differ in what they say.
     effect = Effect(
@@ -71,7 +73,7 @@ class HardCodedDevice(Rule):
     fix = "U"
 
     def shape(self) -> m.BaseMatcherNode:
-        moves = m.Call(func=m.Attribute(attr=m.Name("cuda") | m.Name("xpu")))
+        moves = m.Call(func=m.Attribute(attr=m.OneOf(*(m.Name(n) for n in ("cuda", "xpu", *_OF_BACKENDS)))))
         return moves | m.SimpleString(m.MatchRegex(r"[\"'](?:cuda|xpu|mps)(?::\d+)?[\"']"))
 
     def judge(self, node: cst.Call | cst.SimpleString, facts: Facts) -> Iterator[Report]:
@@ -85,11 +87,22 @@ class HardCodedDevice(Rule):
             f"`{facts.name_of(node)}` fails on a machine without `{name}`: nothing asks whether it is there",
             "likely",
             hint=None if variable else _hint(name, facts),
-            change=_by_variable(node) if variable else None,
+            change=_by_variable(node) if variable and not _is_of_backend(node) else None,
         )
 
 
+# Functions of `torch.cuda` and `torch.xpu` that fail without a device; those that do nothing then are left out.
+_OF_BACKENDS = ("synchronize", "current_device", "current_stream", "Stream", "set_device")
+
+
+def _is_of_backend(node: cst.Call | cst.SimpleString) -> bool:
+    return isinstance(node, cst.Call) and cst.ensure_type(node.func, cst.Attribute).attr.value in _OF_BACKENDS
+
+
 def _backend(node: cst.Call | cst.SimpleString) -> str:
+    if _is_of_backend(node):
+        owner = cst.ensure_type(cst.ensure_type(node, cst.Call).func, cst.Attribute).value
+        return owner.attr.value if isinstance(owner, cst.Attribute) else "cuda"
     if isinstance(node, cst.Call):
         return cst.ensure_type(node.func, cst.Attribute).attr.value
     return str(node.evaluated_value).split(":")[0]
@@ -106,14 +119,29 @@ def _is_taken(found: ast.expr, facts: Facts) -> bool:
     """Whether it is a move, or a string that torch takes for a device and that isn't a parameter's default."""
     if isinstance(found, ast.Call):
         assert isinstance(found.func, ast.Attribute)
+        if found.func.attr in _OF_BACKENDS:
+            return (facts.model.qualified(found.func) or "").startswith(("torch.cuda.", "torch.xpu."))
         owner = facts.model.resolved(found.func.value)
         if has_no_parameters(owner):
             return False
         return owner.kind in (Kind.TENSOR, Kind.PARAMETER, Kind.MODULE, Kind.WRAPPER, Kind.BATCH)
-    # A default is for callers to choose, and what is compared is asked about.
-    if any(isinstance(parent, (ast.arguments, ast.Compare)) for parent in facts.model.ancestors(found)):
+    parents = list(facts.model.ancestors(found))
+    # What is compared is asked about.
+    if any(isinstance(parent, ast.Compare) for parent in parents):
         return False
+    if any(isinstance(parent, ast.arguments) for parent in parents):
+        return _is_default_device(found, parents[0])
     return any(t.name not in _ASKS_FOR_NOTHING and not _moves_nothing(t.call, facts) for t in takers(found, facts))
+
+
+def _is_default_device(found: ast.expr, arguments: ast.AST) -> bool:
+    """`device="cuda"` of a parameter, right as it stands."""
+    if not isinstance(arguments, ast.arguments):
+        return False
+    positional = [*arguments.posonlyargs, *arguments.args]
+    pairs = [*zip(reversed(positional), reversed(arguments.defaults), strict=False)]
+    pairs += [(a, d) for a, d in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if d is not None]
+    return any(default is found and is_device_name(ast.Name(argument.arg)) for argument, default in pairs)
 
 
 # Naming an accelerator here only chooses what happens on it.

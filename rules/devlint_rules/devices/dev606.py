@@ -14,6 +14,7 @@ from devlint_rules.devices.spelling import INDEXED, definitions, spellings
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
+    from devlint.placement.sources import FunctionModel
     from devlint.placement.units import Unit
 
 
@@ -22,8 +23,9 @@ class DeviceComparison(Rule):
 
     ## What it does
     Flags `==`, `!=` and `in` between a `torch.device` and strings (`t.device == "cuda"`), between a tensor's device
-    and an accelerator without an index (`t.device == torch.device("cuda")`), and `is` between devices. Comparisons of
-    `.type`, of `str(device)`, with an index, and with `torch.device("cpu")` or `torch.device("meta")` are left alone,
+    and an accelerator without an index (`t.device == torch.device("cuda")`, `str(t.device) == "cuda"`, and
+    `torch.device(device)` of a parameter that may be text), and `is` between devices. Comparisons of
+    `.type`, of `str(device)` with an index, and with `torch.device("cpu")` or `torch.device("meta")` are left alone,
     and so is a device that may be a string, such as an argument.
 
     ## Why is this bad
@@ -57,7 +59,7 @@ class DeviceComparison(Rule):
     code = "DEV606"
     name = "device-comparison"
     trigger = (
-        r"device\s*(?:[!=]=|\bis\s+(?:not\s+)?(?!None\b|not\b)|\b(?:not\s+)?in\s*[(\[{])"
+        r"device\s*\)?\s*(?:[!=]=|\bis\s+(?:not\s+)?(?!None\b|not\b)|\b(?:not\s+)?in\s*[(\[{])"
         r"|(?:[!=]=|\bis(?:\s+not)?)\s+(?:[\w.\[\]()]*\.)?\w*device\b(?!\s*\.)"
     )
     effect = Effect(holds="on_gpu is False and x.is_cuda")
@@ -69,9 +71,12 @@ class DeviceComparison(Rule):
         return any(_is_suspect(n) for n in walk(unit.node) if isinstance(n, ast.Compare))
 
     def shape(self) -> m.BaseMatcherNode:
-        return m.Comparison(comparisons=[m.ComparisonTarget()])
+        return m.Comparison()
 
     def judge(self, node: cst.Comparison, facts: Facts) -> Iterator[Report]:
+        if len(node.comparisons) > 1:
+            yield from _chained(node, facts)
+            return
         target = node.comparisons[0]
         outcome = _OUTCOMES.get(type(target.operator).__name__)
         if outcome is None:
@@ -86,6 +91,89 @@ class DeviceComparison(Rule):
                     change=Change(found.title, "safe", ((node, _repaired(node, device, found)),)),
                 )
                 return
+        yield from _as_text(node, outcome, facts)
+        yield from _of_any_index(node, facts)
+
+
+def _chained(node: cst.Comparison, facts: Facts) -> Iterator[Report]:
+    """`a.device == b.device == "cuda"`: the pair that never comes out."""
+    sides = [node.left, *(t.comparator for t in node.comparisons)]
+    for target, left, right in zip(node.comparisons, sides, sides[1:], strict=False):
+        outcome = _OUTCOMES.get(type(target.operator).__name__)
+        for device, other in ((left, right), (right, left)):
+            found = facts.node(other)
+            if outcome is None or found is None or not _is_device(device, facts) or not spellings(found, facts):
+                continue
+            yield Report(
+                node,
+                f"`{facts.name_of(device)}` never equals `{facts.name_of(other)}`: a `torch.device` equals no string",
+                "likely" if facts.value(device).likely or _base(device, facts).likely else "certain",
+                hint="compare its `.type`",
+            )
+            return
+
+
+def _as_text(node: cst.Comparison, outcome: str, facts: Facts) -> Iterator[Report]:
+    """`str(x.device) == "cuda"`: the text has an index."""
+    target = node.comparisons[0]
+    if not isinstance(target.operator, (cst.Equal, cst.NotEqual)):
+        return
+    for text, other in ((node.left, target.comparator), (target.comparator, node.left)):
+        if not m.matches(text, m.Call(func=m.Name("str"), args=[m.Arg(m.Attribute(attr=m.Name("device")))])):
+            continue
+        found = facts.node(other)
+        literals = spellings(found, facts) if found is not None else None
+        device = cst.ensure_type(text, cst.Call).args[0].value
+        if not literals or not all(n.value in INDEXED for n in literals) or not _is_of_tensor(device, facts):
+            continue
+        name = str(literals[0].value)
+        fixed = node.deep_replace(text, _typed(device))
+        assert isinstance(fixed, cst.Comparison)
+        yield Report(
+            node,
+            f"`{facts.name_of(node)}` is {outcome}: on `{name}`, a tensor is at `{name}:0`, and so says the text",
+            "likely" if _base(device, facts).likely else "certain",
+            change=Change("compare its `.type`", "safe", ((node, fixed),)),
+        )
+        return
+
+
+def _of_any_index(node: cst.Comparison, facts: Facts) -> Iterator[Report]:
+    """`torch.device(device) != x.device`, where a caller may say `"cuda"`."""
+    target, scope = node.comparisons[0], facts.scope
+    if not isinstance(target.operator, (cst.Equal, cst.NotEqual)) or scope is None:
+        return
+    for made, other in ((node.left, target.comparator), (target.comparator, node.left)):
+        found = facts.node(made)
+        match found:
+            case ast.Call(func=func, args=[ast.Name(id=name)], keywords=[]):
+                if facts.model.resolved(func).name != DEVICE_CLASS or not m.matches(
+                    other, m.Attribute(attr=m.Name("device"))
+                ):
+                    continue
+            case _:
+                continue
+        if not any(a.arg == name for a in scope.parameters) or not _may_be_text(name, scope):
+            continue
+        if m.matches(other, m.Attribute(value=m.Name("self"))):
+            # What the object keeps may be without an index as well.
+            continue
+        yield Report(
+            node,
+            f'`{facts.name_of(made)}` has no index where `{name}` is "cuda", and a tensor\'s device has one: they differ on the same GPU',
+            "likely",
+            hint="compare the types, and the indices where both have one",
+        )
+        return
+
+
+def _may_be_text(name: str, scope: FunctionModel) -> bool:
+    """Whether a parameter may be given as a string, going by its annotation or default."""
+    argument = next(a for a in scope.parameters if a.arg == name)
+    default = scope.defaults.get(name)
+    if isinstance(default, ast.Constant) and isinstance(default.value, str):
+        return True
+    return argument.annotation is not None and "str" in ast.unparse(argument.annotation)
 
 
 def _is_suspect(comparison: ast.Compare) -> bool:

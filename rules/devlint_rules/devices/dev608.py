@@ -28,8 +28,9 @@ class CudaInWorker(Rule):
     that set another start method are left alone.
 
     ## Why is this bad
-    On Linux the workers are forked, and CUDA doesn't survive that: once the program has used it, the first batch
-    raises `RuntimeError: Cannot re-initialize CUDA in forked subprocess`. Started otherwise, each worker takes some
+    On Linux the workers are forked (up to Python 3.13; later ones start them by a fork server), and CUDA doesn't survive
+    that: once the program has used it, the first batch raises `RuntimeError: Cannot re-initialize CUDA in forked
+    subprocess`. Started otherwise, each worker takes some
     hundred megabytes of the GPU for itself, and has to keep what it sends alive.
 
     ## Example
@@ -93,7 +94,7 @@ class CudaInWorker(Rule):
                 continue
             yield Report(
                 node.func,
-                f"the workers of this loader run `{found.name}`, which uses the accelerator: RuntimeError in a forked process",
+                f"the workers of this loader run `{found.name}`, which uses the accelerator: RuntimeError in a process that was forked after CUDA was used",
                 "likely",
                 notes=(Note(f"`{ast.unparse(use)}` here", found.path, use.lineno, use.col_offset + 1),),
                 hint="return host tensors, and move the batch in the loop",

@@ -103,7 +103,7 @@ class FactoryWithoutDevice(Rule):
             "give it a `device`",
             "likely",
             notes=(facts.note(f"`{other}` meets it here", mixing.node),),
-            change=_created_there(call, device, facts) if device and _takes_device(node, facts) else None,
+            change=_created_there(call, device, facts) if device and takes_device(node, facts) else None,
         )
 
 
@@ -116,7 +116,7 @@ def _is_of_a_module(function: ast.FunctionDef | ast.AsyncFunctionDef, facts: Fac
     return cls is None or any(facts.model.is_module_base(base) for base in cls.outside_bases)
 
 
-def _takes_device(node: cst.Call, facts: Facts) -> bool:
+def takes_device(node: cst.Call, facts: Facts) -> bool:
     """Whether a call is a factory that could be told a device, and isn't."""
     if any(a.star or (a.keyword is not None and a.keyword.value in ("device", "out")) for a in node.args):
         return False

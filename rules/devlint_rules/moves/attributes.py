@@ -48,6 +48,25 @@ def in_constructor(unit: Unit) -> bool:
     return scope is not None and scope.name == "__init__" and scope.cls is not None and bool(scope.cls.bases)
 
 
+def in_making(unit: Unit) -> bool:
+    """The same, or in a method that the constructor calls and nothing else does."""
+    scope = unit.scope
+    if in_constructor(unit) or scope is None or scope.cls is None or not scope.cls.bases:
+        return in_constructor(unit)
+    callers = {
+        method.name
+        for method in scope.cls.body
+        if isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef))
+        for node in walk(method)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == scope.name
+        and isinstance(node.func.value, ast.Name)
+        and node.func.value.id == "self"
+    }
+    return callers == {"__init__"}
+
+
 @lru_cache(maxsize=4)
 def read_by_methods(cls: ast.ClassDef) -> frozenset[str]:
     """The attributes of `self` that methods other than the constructor read, and do more with than call them."""

@@ -29,7 +29,7 @@ class UnregisteredModule(Rule):
     """Modules in a plain list, tuple or dict of a module, which doesn't know of them.
 
     ## What it does
-    Flags a list, tuple or dict of modules that a module's constructor makes and keeps in a plain attribute. Modules
+    Flags a list, tuple or dict of modules that a module's constructor, or a method that it alone calls, makes and keeps in a plain attribute. Modules
     without parameters and buffers (activations, pooling) are left alone, and so are those that are registered
     elsewhere too, that come from outside (a teacher may be hidden from `parameters()` on purpose), or that the class
     looks after by itself.
@@ -99,7 +99,7 @@ class UnregisteredModule(Rule):
 
     def concerns(self, unit: Unit) -> bool:
         found = attributes.kept(unit.statement)
-        if found is None or unit.scope is None or not attributes.in_constructor(unit):
+        if found is None or unit.scope is None or not attributes.in_making(unit):
             return False
         return gathered.may_gather(found.value, unit.scope) and gathered.is_filled(found, unit.scope)
 
@@ -146,7 +146,7 @@ def _wrapped(
         isinstance(found.statement, ast.AnnAssign)
         or gathering.nested
         or kind == "set"
-        or not attributes.after_super(found.statement, constructor)
+        or (constructor.name == "__init__" and not attributes.after_super(found.statement, constructor))
         or _needs_plain(found.name, kind, facts)
         or (kind == "dict" and not all(_is_key(key) for key in gathering.keys))
         or any(line > found.statement.lineno for line in gathering.added_to_alias)

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from devlint.placement.devices import MOVES
 from devlint.placement.environment import access_path
 from devlint.placement.sources import FunctionModel, last_name
 from devlint.placement.trees import own_nodes
@@ -292,7 +293,7 @@ def registered_elsewhere(
         for node in function.nodes:
             if _registers(node) or _hands_on(node, found, function is constructor, filled.alias):
                 return True
-    return _is_tended(found.name, facts)
+    return _is_tended(found.name, constructor, facts)
 
 
 def _registers(node: ast.AST) -> bool:
@@ -317,8 +318,16 @@ def _hands_on(node: ast.AST, found: Kept, in_constructor: bool, alias: str) -> b
             targets = [access_path(t) or "" for t in node.targets]
             return any(t.startswith("self.") for t in targets) and _speaks_of(value, paths)
         case ast.For(iter=iterated) if in_constructor and _speaks_of(iterated, paths):
-            return any(isinstance(n, (ast.Assign, ast.Delete)) for n in own_nodes(node))
+            return any(
+                isinstance(n, ast.Delete) or (isinstance(n, ast.Assign) and not is_move(n.value))
+                for n in own_nodes(node)
+            )
     return False
+
+
+def is_move(node: ast.expr) -> bool:
+    """`layer.to(device)`, which registers nothing."""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in MOVES
 
 
 def _speaks_of(node: ast.expr, paths: set[str]) -> bool:
@@ -332,8 +341,8 @@ def _speaks_of(node: ast.expr, paths: set[str]) -> bool:
     )
 
 
-def _is_tended(attribute: str, facts: Facts) -> bool:
-    """Whether someone moves or trains the modules one by one."""
+def _is_tended(attribute: str, constructor: FunctionModel, facts: Facts) -> bool:
+    """Whether someone moves or trains the modules one by one; that the constructor moves them trains none."""
     tending = r"\s*\.\s*(?:to|cuda|parameters|named_parameters|state_dict|load_state_dict)\s*\("
     if re.search(rf"\.{attribute}\s*\[[^\]\n]{{0,200}}\]{tending}", facts.text.text):
         return True
@@ -346,6 +355,7 @@ def _is_tended(attribute: str, facts: Facts) -> bool:
         for iterated, target in loops:
             if re.search(rf"\.{attribute}\b", ast.unparse(iterated)):
                 names = "|".join(n.id for n in ast.walk(target) if isinstance(n, ast.Name))
-                if names and re.search(rf"\b(?:{names}){tending}", ast.unparse(node)):
+                only = tending.replace("to|cuda|", "") if node in constructor.nodes else tending
+                if names and re.search(rf"\b(?:{names}){only}", ast.unparse(node)):
                     return True
     return False

@@ -31,13 +31,30 @@ def at_hand(found: ast.expr, facts: Facts) -> AtHand | None:
 
 
 def _named(found: ast.expr, facts: Facts) -> AtHand | None:
-    """A variable or parameter."""
-    if facts.model.is_bound_before("device", found) and not _is_assigned_here("device", found, facts):
-        return AtHand("device", _typed("device", found, facts))
-    for name in _TYPES:
-        if facts.model.is_bound_before(name, found) and not _is_assigned_here(name, found, facts):
-            return AtHand(name, name)
+    """A variable or parameter, also of a function around."""
+    for name in ("device", *_TYPES):
+        if _is_bound(name, found, facts) and not _is_assigned_here(name, found, facts):
+            return AtHand(name, name if name in _TYPES else _typed(name, found, facts))
     return None
+
+
+def _is_bound(name: str, found: ast.expr, facts: Facts) -> bool:
+    if facts.model.is_bound_before(name, found):
+        return True
+    around = outermost(found, facts)
+    before = (n for n in own_nodes(around) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store))
+    return not isinstance(around, ast.Module) and any(n.lineno < found.lineno for n in before)
+
+
+def outermost(found: ast.expr, facts: Facts) -> ast.FunctionDef | ast.AsyncFunctionDef | ast.Module:
+    """The function around that no other is around, but for those of other classes; the module elsewhere."""
+    scope = facts.model.enclosing_scope(found)
+    for parent in facts.model.ancestors(scope):
+        if isinstance(parent, ast.ClassDef):
+            break
+        if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            scope = parent
+    return scope
 
 
 def _typed(name: str, found: ast.expr, facts: Facts) -> str:
@@ -55,8 +72,8 @@ def _typed(name: str, found: ast.expr, facts: Facts) -> str:
 
 
 def _scope_nodes(found: ast.expr, facts: Facts) -> list[ast.AST]:
-    scope = facts.model.enclosing_scope(found)
-    inside = [*ast.walk(scope.args), *own_nodes(scope)] if not isinstance(scope, ast.Module) else []
+    scopes = [s for s in {facts.model.enclosing_scope(found), outermost(found, facts)} if not isinstance(s, ast.Module)]
+    inside = [n for s in scopes for n in (*ast.walk(s.args), *own_nodes(s))]
     return [*inside, *own_nodes(facts.model.source.tree)]
 
 

@@ -14,7 +14,7 @@ from devlint.portable import ATTRIBUTE, DEVICE, METHOD, Layer
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.devices.arguments import taker, takers
 from devlint_rules.portable import guards
-from devlint_rules.portable.at_hand import CHECKS_SINCE, AtHand, at_hand
+from devlint_rules.portable.at_hand import CHECKS_SINCE, AtHand, at_hand, outermost
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
@@ -205,7 +205,10 @@ def _is_last_resort(found: ast.expr, facts: Facts) -> bool:
 
 
 def _is_label(found: ast.expr, facts: Facts) -> bool:
-    """Whether a test that runs anywhere makes a `torch.device` and puts nothing there: what it tests are names."""
+    """Whether nothing is put there: tensors are fake, or a test that runs anywhere only makes a `torch.device`."""
+    withs = (p for p in facts.model.ancestors(found) if isinstance(p, ast.With))
+    if any(re.search(r"[fF]ake", ast.unparse(item)) for p in withs for item in p.items):
+        return True
     whole = _whole(found, facts)
     around = guards.definitions_around(found, facts)
     if whole is found or not guards.is_in_test(found, facts) or any(d.decorator_list for d in around):
@@ -314,7 +317,7 @@ def _by_device(found: ast.expr, facts: Facts) -> Change | None:
 
 def _by_new_variable(found: ast.expr, facts: Facts) -> Change | None:
     """A variable `device`, set before the statement of the function or module that first needs it."""
-    scope = facts.model.enclosing_scope(found)
+    scope = outermost(found, facts)
     if isinstance(scope, ast.Module) or _binds(scope, "device"):
         return None
     first = _first_statement(scope, found)
@@ -364,6 +367,9 @@ def _accelerator(found: ast.expr, facts: Facts) -> str:
 
 def _needs_one(found: ast.expr, facts: Facts) -> bool:
     """Whether the code only runs where there is an accelerator: under a test for one, or a mark."""
+    if isinstance(facts.model.enclosing_scope(found), ast.Module):
+        # Marks come too late for what a class or module does as it is made.
+        return guards.has_accelerator(found, facts, marks=False)
     return guards.has_accelerator(found, facts) or any(
         re.search(r"requires?_(?:gpu|accelerator|cuda)", ast.unparse(mark))
         for definition in guards.definitions_around(found, facts)
@@ -376,6 +382,8 @@ def _asked(found: ast.expr, facts: Facts) -> str:
     whole = _whole(found, facts)
     if whole is not found:
         return _accelerator(found, facts)
+    if _needs_one(found, facts):
+        return "torch.accelerator.current_accelerator().type"
     return 'torch.accelerator.current_accelerator().type if torch.accelerator.is_available() else "cpu"'
 
 

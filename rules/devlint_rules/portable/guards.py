@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 # Tests that hold on CUDA alone; that it is available isn't one: the code below is often meant for any accelerator.
 _FOR_CUDA = (
     r"==\s*\(?['\"]cuda|['\"]cuda\b[^'\"]*['\"]\s*==|\bin\s+[\[({]\s*['\"]cuda['\"]\s*,?\s*[\])}]|startswith\(['\"]cuda"
-    r"|version\.cuda|\.is_cuda\b|\bis_cuda(?:_alike|_platform)?\(|get_device_capability|\bis_nvidia|['\"]nccl['\"]|\bsm_?\d\d"
+    r"|version\.cuda|\.is_cuda\b|\bis_cuda(?:_alike|_platform)?\(|get_device_capability|\bis_nvidia|['\"][nm]ccl['\"]|\bsm_?\d\d"
 )
 _NOT_FOR_CUDA = re.compile(r"!=\s*['\"]cuda")
 # What ROCm's builds of torch answer to, where the project counts them in.
@@ -189,7 +189,7 @@ def is_cuda_only(found: ast.AST, facts: Facts) -> bool:
     return facts.is_cuda_only or _is_said(found, facts)
 
 
-def has_accelerator(found: ast.expr, facts: Facts) -> bool:
+def has_accelerator(found: ast.expr, facts: Facts, *, marks: bool = True) -> bool:
     """Whether a test around, or one before that leaves, asks for an accelerator."""
     child: ast.AST = found
     for parent in facts.model.ancestors(found):
@@ -200,9 +200,11 @@ def has_accelerator(found: ast.expr, facts: Facts) -> bool:
                 return True
             case ast.BoolOp(op=ast.And(), values=[first, *_]) if child is not first and _asks(first):
                 return True
-            case ast.FunctionDef(decorator_list=marks) | ast.ClassDef(decorator_list=marks):
-                if any(_asks(mark, negated=True) for mark in marks):
+            case ast.FunctionDef(decorator_list=given) | ast.ClassDef(decorator_list=given):
+                if marks and any(_asks(mark, negated=True) for mark in given):
                     return True
+        if any(_raises_without(other) for other in _beside(parent, child)):
+            return True
         for earlier in before(parent, child):
             match earlier:
                 case ast.If(test=ast.UnaryOp(op=ast.Not(), operand=test), body=[*_, last]) if _asks(test):
@@ -214,7 +216,30 @@ def has_accelerator(found: ast.expr, facts: Facts) -> bool:
     return False
 
 
+def _beside(parent: ast.AST, child: ast.AST) -> list[ast.stmt]:
+    """The other statements of a block, but for a module's."""
+    blocks = (getattr(parent, field, None) for field in ("body", "orelse", "finalbody"))
+    found = (block for block in blocks if isinstance(block, list) and child in block)
+    return [] if isinstance(parent, ast.Module) else [other for other in next(found, []) if other is not child]
+
+
+def _raises_without(statement: ast.stmt) -> bool:
+    """Whether a statement needs an accelerator itself, so that what stands beside it needs no test for one."""
+    match statement:
+        case ast.Expr(value=ast.Call(func=func)):
+            return (
+                re.fullmatch(
+                    r"torch\.(?:cuda|accelerator)\.(?:synchronize|set_device(?:_index)?|reset_peak_memory_stats)",
+                    ast.unparse(func),
+                )
+                is not None
+            )
+    return False
+
+
 def _asks(test: ast.expr, *, negated: bool = False) -> bool:
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        return any(_asks(value, negated=negated) for value in test.values)
     text = ast.unparse(test)
     return re.search(r"(?:cuda|accelerator)\.is_available\(|device_count\(", text) is not None and (
         negated or not text.startswith("not ")

@@ -1,0 +1,133 @@
+"""DEV210: a result that is on the host on one path, and where the inputs are on another."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from devlint.lazy import cst, m
+from devlint.placement.trees import walk
+from devlint.rule import Change, Effect, Report, Rule
+from devlint.signatures.values.values import text_of
+from devlint_rules.mixing.dev203 import takes_device
+
+if TYPE_CHECKING:
+    from devlint.facts import Facts
+    from devlint.placement.model import PlacementModel
+    from devlint.placement.units import Unit
+    from devlint.signatures.answers.mixed import Mixed
+
+
+class MixedResult(Rule):
+    """A result that is on the host on one path, and where the inputs are on another.
+
+    ## What it does
+    Flags a factory without `device=` whose tensor a function returns on one of its paths (the empty input, the default, the
+    value out of range), where another path returns what is computed from an input. Left alone are functions that are meant for the
+    host by their name or class, and those whose callers in the same file all move the result.
+
+    The rule is a preview: it is selected by its code.
+
+    ## Why is this bad
+    The path is rare, and its result is on the wrong device: the caller raises `RuntimeError: Expected all tensors to be on
+    the same device` at the first batch without a box, or hands a host tensor on to others.
+
+    ## Example
+    ```python
+    import torch
+
+
+    def centres(boxes):
+        if boxes.shape[0] == 0:
+            return torch.zeros(1, 2)
+        return (boxes[:, :2] + boxes[:, 2:]) / 2
+
+
+    target = torch.ones(1, 2, device="cuda")
+    loss = (centres(torch.ones(0, 4, device="cuda")) - target).abs().sum()
+    ```
+
+    ## Use instead
+    ```python
+    import torch
+
+
+    def centres(boxes):
+        if boxes.shape[0] == 0:
+            return torch.zeros(1, 2, device=boxes.device)
+        return (boxes[:, :2] + boxes[:, 2:]) / 2
+
+
+    target = torch.ones(1, 2, device="cuda")
+    loss = (centres(torch.ones(0, 4, device="cuda")) - target).abs().sum()
+    ```
+
+    ## Fix safety
+    Safe: the tensor is made where the other result is, which had to be on the host until now.
+
+    ## References
+    - [CUDA semantics: device-agnostic code](https://docs.pytorch.org/docs/stable/notes/cuda.html#device-agnostic-code)
+    - [Lightning-AI/torchmetrics 1973](https://github.com/Lightning-AI/torchmetrics/pull/1973)
+    """
+
+    code = "DEV210"
+    name = "mixed-result"
+    trigger = r"\b(?:arange|linspace|logspace|eye|zeros|ones|empty|full|rand|randn|randint|randperm|tensor|from_numpy|\w*Tensor)\("
+    needs = (r"\breturn\b", r"\bdef\s")
+    default = False
+    effect = Effect(raises="RuntimeError", words="Expected all tensors to be on the same device")
+    fix = "S"
+
+    def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
+        return unit.scope is not None and any((n.lineno, n.col_offset) in model.mixed for n in walk(unit.node) if isinstance(n, ast.Call))  # fmt: skip
+
+    def shape(self) -> m.BaseMatcherNode:
+        return m.Call()
+
+    def judge(self, node: cst.Call, facts: Facts) -> Iterator[Report]:
+        call = facts.node(node)
+        if not isinstance(call, ast.Call) or (
+            isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Call)
+        ):
+            return
+        mixed = facts.model.mixed.get((call.lineno, call.col_offset))
+        if mixed is None or any(k.arg == "device" for k in call.keywords) or _is_moved_by_callers(mixed, facts):
+            return
+        name = mixed.other.place.name
+        where = text_of(name).replace("\N{PRIME}", "")
+        told = mixed.other.place.sort == "told"
+        yield Report(
+            node,
+            f"`{mixed.function.name}` returns this on the cpu, and on other paths what is "
+            f"{'on' if told else 'where'} `{where}`{'' if told else ' is'}",
+            "likely",
+            change=_there(node, call, where, told, mixed, facts),
+        )
+
+
+def _there(node: cst.Call, call: ast.Call, where: str, told: bool, mixed: Mixed, facts: Facts) -> Change | None:
+    """The factory with the device of the input, where that has a plain name and is there on this path."""
+    given = {a.arg for a in mixed.function.parameters} - set(mixed.function.defaults)
+    root = where.split(".")[0]
+    if (
+        root not in given
+        or root == "self"
+        or not takes_device(node, facts)
+        or not where.replace(".", "").isidentifier()
+    ):
+        return None
+    device = where if told else f"{where}.device"
+    return Change(f"make it there: `device={device}`", "safe", edits=(facts.with_argument(call, f"device={device}"),))
+
+
+def _is_moved_by_callers(mixed: Mixed, facts: Facts) -> bool:
+    """Whether each call of the function in this file is moved at once."""
+    calls = [c for c in facts.model.calls(mixed.function.name) if c is not None]
+    moved = [_is_moved(c, facts) for c in calls]
+    return bool(moved) and all(moved)
+
+
+def _is_moved(call: ast.Call, facts: Facts) -> bool:
+    parent = next(facts.model.ancestors(call), None)
+    return isinstance(parent, ast.Attribute) and parent.attr in ("to", "cuda", "cpu", "type_as", "item", "tolist")
