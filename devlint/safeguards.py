@@ -324,7 +324,9 @@ def _around(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> Iterator[ast.AST]
 _BACKEND_CALL = re.compile(
     r"torch\.(?:cuda|xpu|mps|hpu|npu|accelerator)\.(?!is_available\b|device_count\b|current_accelerator\b)\w+"
 )
-_ASKS = re.compile(r"\bis_available\s*\(|\b(?:no|use)_(?:cuda|gpu)\b|\bdevice_count\s*\(", re.IGNORECASE)
+_ASKS = re.compile(
+    r"\b(?:is_available|current_accelerator)\s*\(|\b(?:no|use)_(?:cuda|gpu)\b|\bdevice_count\s*\(", re.IGNORECASE
+)
 
 
 def _asks_for_accelerator(text: str) -> bool:

@@ -156,6 +156,8 @@ NEEDED = "it would need an accelerator where there may be none"
     [
         ("d = torch.cuda.is_available()\n", "torch.cuda.synchronize()\n", NEEDED),
         ("use_cuda = True\n", "torch.cuda.synchronize()\n", NEEDED),
+        ("d = torch.accelerator.current_accelerator() or 0\n", "torch.accelerator.synchronize()\n", NEEDED),
+        ("use_cuda = True\n", "torch.accelerator.current_accelerator()\n", ""),
         ("d = torch.cuda.is_available()\n", "if torch.cuda.is_available():\n    torch.cuda.synchronize()\n", ""),
         ("d = torch.cuda.is_available()\n", "if not d:\n    torch.cuda.synchronize()\n", NEEDED),
         ("use_cuda = True\n", "if use_cuda:\n    torch.cuda.synchronize()\n", ""),
