@@ -33,50 +33,50 @@ class Role(NamedTuple):
 
 # What frameworks, engines and loops call. The names are those under which projects have mended stalls.
 ROLES: tuple[Role, ...] = (
-    Role("", r"forward|_call_impl|forward_\w+|\w+_forward|inner_forward\w*", module=True),
-    Role(r"\w+", r"__call__"),
-    Role(r"\w*Function|Function", r"forward|backward|vmap|jvp"),
-    Role(r"\w*(?:Optimizer\w*|Adam\w*|SGD\w*|Lion|Muon|AdaFactor|Adafactor|LAMB)", r"_?step|\w+_step|_?update\w*|clip_\w+"),
-    Role(r"\w*(?:Loss|Criterion|Objective)\w*", r"forward|__call__|\w*loss\w*|compute\w*|update\w*"),
-    Role(r"\w*(?:Metric|Accuracy|Score)\w*", r"_?update|forward"),
-    Role(r"\w*(?:Sampler|Scheduler|Generator|Proposer|Integrator|Solver)\w*", r"step|sample\w*|_?sample|__call__|forward|propose\w*|integrate"),
-    Role(r"\w*(?:Backend|Builder|Metadata|Dispatcher|Router|Context)\w*", r"build\w*|_?prepare\w*|step\w*|update_\w+|apply|dispatch\w*|combine\w*|\w*preprocess\w*|\w*postprocess\w*|initialize_\w+"),
-    Role("", r"(?:training|train|validation|test|eval|val|inference|predict|prediction|denoising?|decoding|decode|generation|sampling|optimizer|optim|forward|backward|fwd|bwd|scheduler|inner|model|mini_?batch|micro_?batch|pp|engine)_(?:one_)?(?:step|batch|iter|iteration)(?:_\w+)?"),
-    Role("", r"_?step|_?(?:\w+_)?step_(?!size|count|ratio)\w+"),
-    Role("", r"_?(?:multinomial_|top_?[kp]_|greedy_|rejection_|dynamic_step_)?(?:sample|sampling)(?:_(?!size|rate|weights?|ids?$)\w+)?|\w+_sample|\w*_sampling(?:_\w+)?|rejection_\w*sampl\w*"),
-    Role("", r"_?(?:async_)?(?:generate|generation|decode|decoding|prefill|denoise|speculate|propose|draft)(?:_\w+)?|\w+_decode|\w+_prefill"),
-    Role("", r"_?\w*execute_model\w*|_?run_model\w*|_?model_forward\w*|\w*forward_(?:backward|only)\w*|_?async_model_forward|forward|_forward\w*|\w+_forward"),
-    Role("", r"_?prepare_(?:\w+_)?(?:inputs?|ids)(?:_\w+)?|_?build_(?:\w+_)?(?:metadata|masks?|inputs?|batch)|\w*_?build_\w*metadata\w*|_?update_(?:\w+_)?states?|update_step_context|_?get_(?:\w+_)?(?:position_ids|rope_index|rotary\w*|masks?)"),
-    Role("", r"\w*clip_grad\w*|\w*grad_?norm\w*|_?get_(?:\w+_)?norm\w*|\w*(?:scaled|global)_norm\w*|_?(?:check_|has_)overflow\w*|\w*overflow\w*|_?reduce\w*(?:grad|bucket|partition)\w*|_?allreduce\w*|unscale_\w*|\w*count_zeros\w*|\w*partition\w*gradient\w*"),
-    Role("", r"_?(?:token_)?(?:dispatch|combine|permute|unpermute|all_to_all|a2a|route|routing|gating|top\d?k?gating)(?:_\w+)?|\w+_(?:dispatch|permute|unpermute|gating)|\w*grouped_(?:mm|gemm)\w*"),
-    Role("", r"(?:compute_|_compute_|get_|_get_|calc_|calculate_)?\w*loss(?:es|_fn|_func|_step)?|get_batch\w*|loss_\w+"),
-    Role("", r"(?!get_|build_|make_|create_|init)\w*(?:attention|attn|rotary|rope)(?:_(?:forward|func|fn|apply|mask|masked|emb|pos_emb|embedding|impl|fwd|bwd|varlen)\w*)?"),
-    Role("", r"(?:on_)?(?:train_)?(?:batch|step|forward|backward)_(?:start|end|begin)|batch_end|after_\w+|pre_forward|post_forward"),
-    Role("", r"train_on_\w+|_?train_(?:ppo|dpo|grpo|batch|step|epoch)\w*|_?compute_(?:reward|advantage|logp|log_prob|kl)\w*|get_per_token\w*|\w*logps?\w*"),
-    Role("", r"(?:apply_)?(?:augment|transform)(?:ation)?s?(?:_\w+)?|apply_transform\w*|compute_transformation"),
+    Role("", r"forward|_call_impl|forward_\w{1,60}|\w{1,60}_forward|inner_forward\w{0,60}", module=True),
+    Role(r"\w{1,60}", r"__call__"),
+    Role(r"\w{0,60}Function|Function", r"forward|backward|vmap|jvp"),
+    Role(r"\w{0,60}(?:Optimizer\w{0,60}|Adam\w{0,60}|SGD\w{0,60}|Lion|Muon|AdaFactor|Adafactor|LAMB)", r"_?step|\w{1,60}_step|_?update\w{0,60}|clip_\w{1,60}"),
+    Role(r"\w{0,60}(?:Loss|Criterion|Objective)\w{0,60}", r"forward|__call__|\w{0,60}loss\w{0,60}|compute\w{0,60}|update\w{0,60}"),
+    Role(r"\w{0,60}(?:Metric|Accuracy|Score)\w{0,60}", r"_?update|forward"),
+    Role(r"\w{0,60}(?:Sampler|Scheduler|Generator|Proposer|Integrator|Solver)\w{0,60}", r"step|sample\w{0,60}|_?sample|__call__|forward|propose\w{0,60}|integrate"),
+    Role(r"\w{0,60}(?:Backend|Builder|Metadata|Dispatcher|Router|Context)\w{0,60}", r"build\w{0,60}|_?prepare\w{0,60}|step\w{0,60}|update_\w{1,60}|apply|dispatch\w{0,60}|combine\w{0,60}|\w{0,60}preprocess\w{0,60}|\w{0,60}postprocess\w{0,60}|initialize_\w{1,60}"),
+    Role("", r"(?:training|train|validation|test|eval|val|inference|predict|prediction|denoising?|decoding|decode|generation|sampling|optimizer|optim|forward|backward|fwd|bwd|scheduler|inner|model|mini_?batch|micro_?batch|pp|engine)_(?:one_)?(?:step|batch|iter|iteration)(?:_\w{1,60})?"),
+    Role("", r"_?step|_?(?:\w{1,60}_)?step_(?!size|count|ratio)\w{1,60}"),
+    Role("", r"_?(?:multinomial_|top_?[kp]_|greedy_|rejection_|dynamic_step_)?(?:sample|sampling)(?:_(?!size|rate|weights?|ids?$)\w{1,60})?|\w{1,60}_sample|\w{0,60}_sampling(?:_\w{1,60})?|rejection_\w{0,60}sampl\w{0,60}"),
+    Role("", r"_?(?:async_)?(?:generate|generation|decode|decoding|prefill|denoise|speculate|propose|draft)(?:_\w{1,60})?|\w{1,60}_decode|\w{1,60}_prefill"),
+    Role("", r"_?\w{0,60}execute_model\w{0,60}|_?run_model\w{0,60}|_?model_forward\w{0,60}|\w{0,60}forward_(?:backward|only)\w{0,60}|_?async_model_forward|forward|_forward\w{0,60}|\w{1,60}_forward"),
+    Role("", r"_?prepare_(?:\w{1,60}_)?(?:inputs?|ids)(?:_\w{1,60})?|_?build_(?:\w{1,60}_)?(?:metadata|masks?|inputs?|batch)|\w{0,60}_?build_\w{0,60}metadata\w{0,60}|_?update_(?:\w{1,60}_)?states?|update_step_context|_?get_(?:\w{1,60}_)?(?:position_ids|rope_index|rotary\w{0,60}|masks?)"),
+    Role("", r"\w{0,60}clip_grad\w{0,60}|\w{0,60}grad_?norm\w{0,60}|_?get_(?:\w{1,60}_)?norm\w{0,60}|\w{0,60}(?:scaled|global)_norm\w{0,60}|_?(?:check_|has_)overflow\w{0,60}|\w{0,60}overflow\w{0,60}|_?reduce\w{0,60}(?:grad|bucket|partition)\w{0,60}|_?allreduce\w{0,60}|unscale_\w{0,60}|\w{0,60}count_zeros\w{0,60}|\w{0,60}partition\w{0,60}gradient\w{0,60}"),
+    Role("", r"_?(?:token_)?(?:dispatch|combine|permute|unpermute|all_to_all|a2a|route|routing|gating|top\d?k?gating)(?:_\w{1,60})?|\w{1,60}_(?:dispatch|permute|unpermute|gating)|\w{0,60}grouped_(?:mm|gemm)\w{0,60}"),
+    Role("", r"(?:compute_|_compute_|get_|_get_|calc_|calculate_)?\w{0,60}loss(?:es|_fn|_func|_step)?|get_batch\w{0,60}|loss_\w{1,60}"),
+    Role("", r"(?!get_|build_|make_|create_|init)\w{0,60}(?:attention|attn|rotary|rope)(?:_(?:forward|func|fn|apply|mask|masked|emb|pos_emb|embedding|impl|fwd|bwd|varlen)\w{0,60})?"),
+    Role("", r"(?:on_)?(?:train_)?(?:batch|step|forward|backward)_(?:start|end|begin)|batch_end|after_\w{1,60}|pre_forward|post_forward"),
+    Role("", r"train_on_\w{1,60}|_?train_(?:ppo|dpo|grpo|batch|step|epoch)\w{0,60}|_?compute_(?:reward|advantage|logp|log_prob|kl)\w{0,60}|get_per_token\w{0,60}|\w{0,60}logps?\w{0,60}"),
+    Role("", r"(?:apply_)?(?:augment|transform)(?:ation)?s?(?:_\w{1,60})?|apply_transform\w{0,60}|compute_transformation"),
 )  # fmt: skip
 _ROLES = [(re.compile(role.cls) if role.cls else None, re.compile(role.name), role.module) for role in ROLES]
 
 # Functions that run once, or now and then, whoever calls them.
 _COLD = re.compile(
     r"__init__|__new__|__post_init__|__setstate__|__getstate__|__repr__|__str__|__del__|__reduce__|extra_repr"
-    r"|_*(?:load|save|export|dump|read|write|parse|plot|show|visuali[sz]e|print|log|debug|profile|benchmark|register|download|to_onnx|onnx|warm_?up|capture|dummy|test|refit|broadcast_params?|add_argument\w*|get_args|main|cleanup|close|destroy|shutdown|restore|resume)(?:_\w+)?"
-    r"|\w*(?:state_dict|checkpoint|ckpt|warmup|warm_up|dummy_run|profile_run|capture_model|capture_graph|post_init|pretrained|load_weights?|weight_loader|_debug|_repr|onnx)\w*"
-    r"|_?init_?weights?|_*reset_parameters|process_weights\w*|post_load\w*|create_weights|worker_init\w*|_?get_dummy\w*|naive_\w+|ref_\w+|\w+_(?:naive|ref|reference)|\w*_for_export"
+    r"|_{0,3}(?:load|save|export|dump|read|write|parse|plot|show|visuali[sz]e|print|log|debug|profile|benchmark|register|download|to_onnx|onnx|warm_?up|capture|dummy|test|refit|broadcast_params?|add_argument\w{0,60}|get_args|main|cleanup|close|destroy|shutdown|restore|resume)(?:_\w{1,60})?"
+    r"|\w{0,60}(?:state_dict|checkpoint|ckpt|warmup|warm_up|dummy_run|profile_run|capture_model|capture_graph|post_init|pretrained|load_weights?|weight_loader|_debug|_repr|onnx)\w{0,60}"
+    r"|_?init_?weights?|_*reset_parameters|process_weights\w{0,60}|post_load\w{0,60}|create_weights|worker_init\w{0,60}|_?get_dummy\w{0,60}|naive_\w{1,60}|ref_\w{1,60}|\w{1,60}_(?:naive|ref|reference)|\w{0,60}_for_export"
 )  # fmt: skip
 # Functions that are hot only where something hot calls them.
 _NOT_BY_ITSELF = re.compile(
-    r"__\w+__|_?(?:re)?init(?:ialize)?(?:_\w+)?|_*reset\w*|_*(?:convert|setup|set|create|make|configure|from|quantize|pack|shard|offload|onload|wake|sleep|merge|upgrade|validate|check|finalize|compile|tie)(?:_\w+)?"
-    r"|\w*(?:_cpu|_np|_numpy|_host|_ref|_reference|_naive|_config)|collate\w*|extra_\w*|(?:get|num|compute)_(?:num|size|shape)\w*"
+    r"__\w{1,60}__|_?(?:re)?init(?:ialize)?(?:_\w{1,60})?|_*reset\w{0,60}|_{0,3}(?:convert|setup|set|create|make|configure|from|quantize|pack|shard|offload|onload|wake|sleep|merge|upgrade|validate|check|finalize|compile|tie)(?:_\w{1,60})?"
+    r"|\w{0,60}(?:_cpu|_np|_numpy|_host|_ref|_reference|_naive|_config)|collate\w{0,60}|extra_\w{0,60}|(?:get|num|compute)_(?:num|size|shape)\w{0,60}"
 )  # fmt: skip
 _NOT_COLD = re.compile(
-    r"log_?probs?\w*|logps?\w*|\w*loss\w*|set_?timesteps_never|to_kernel\w*|(?:make|create)_(?:\w+_)?mask\w*|pack_(?:seq|inputs?|tokens?)\w*|\w*attention_mask\w*|from_unscaled\w*"
+    r"log_?probs?\w{0,60}|logps?\w{0,60}|\w{0,60}loss\w{0,60}|set_?timesteps_never|to_kernel\w{0,60}|(?:make|create)_(?:\w{1,60}_)?mask\w{0,60}|pack_(?:seq|inputs?|tokens?)\w{0,60}|\w{0,60}attention_mask\w{0,60}|from_unscaled\w{0,60}"
 )
 _COLD_CLASSES = re.compile(
-    r"(?i).*(?:Dataset|Collat\w*|Tokenizer|TestCase|Tests?|Reader|Loader|Config|DataModule|Checkpoint\w*|Exporter|Converter|Profiler|Processor|ImageProcessor|FeatureExtractor)"
+    r"(?i).{0,60}(?:Dataset|Collat\w{0,60}|Tokenizer|TestCase|Tests?|Reader|Loader|Config|DataModule|Checkpoint\w{0,60}|Exporter|Converter|Profiler|Processor|ImageProcessor|FeatureExtractor)"
 )
 _COLD_FILES = re.compile(
-    r"(?:^|/)(?:tests?|testing|datasets?|preprocess\w*|benchmarks?|export|docs?|tools|scripts|configs?|checkpoint\w*|conversion|convert\w*)/|(?:^|/)(?:test_|conftest|setup\.|benchmark|convert_|export_|preprocess|naive|reference)[^/]*$|(?:_test|_tests|_benchmark|_bench)\.py$"
+    r"(?:^|/)(?:tests?|testing|datasets?|preprocess\w{0,60}|benchmarks?|export|docs?|tools|scripts|configs?|checkpoint\w{0,60}|conversion|convert\w{0,60})/|(?:^|/)(?:test_|conftest|setup\.|benchmark|convert_|export_|preprocess|naive|reference)[^/]*$|(?:_test|_tests|_benchmark|_bench)\.py$"
 )
 # Names that so many things have that a call of one says nothing of who is called.
 _COMMON = frozenset(

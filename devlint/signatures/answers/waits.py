@@ -101,7 +101,7 @@ def _judged(reader: Reader, frame: Frame, wait: Wait) -> Stall | None:
 
 # Names that say: this is on the host.
 _HOST_NAME = re.compile(
-    r"(?i)(?:.*_)?(?:cpu|np|numpy|host|list|lst|py|pil|ndarray|pinned|str|arr|array|cpu_\w+|np_\w+|host_\w+|pinned_\w+|list_of_\w+|df|args|config|cfg|shape)\d*"
+    r"(?i)(?:.{0,60}_)?(?:cpu|np|numpy|host|list|lst|py|pil|ndarray|pinned|str|arr|array|cpu_\w{1,60}|np_\w{1,60}|host_\w{1,60}|pinned_\w{1,60}|list_of_\w{1,60}|df|args|config|cfg|shape)\d{0,4}"
 )
 _HOST_PARTS = ("numpy", "np.", ".cpu", "_cpu", "cpu_", "_np", ".shape", ".size(", "_list", "host", "config", "json")
 
@@ -137,7 +137,7 @@ def says_host(node: ast.expr) -> bool:
 
 # Methods that only tensors have, of what may be anything by its place.
 _TENSOR_WORDS = re.compile(
-    r"\.(?:detach|squeeze|unsqueeze|flatten|argmax|argmin|topk|softmax|log_softmax|cumsum|sum|max|min|mean|norm|any|all|abs|eq|ne|gt|lt|ge|le|nonzero|masked_fill|gather|scatter|index_select|logical_\w+|isnan|isfinite|isinf|amax|amin|item|float|long|int|bool|data|grad|flip|prod)\b"
+    r"\.(?:detach|squeeze|unsqueeze|flatten|argmax|argmin|topk|softmax|log_softmax|cumsum|sum|max|min|mean|norm|any|all|abs|eq|ne|gt|lt|ge|le|nonzero|masked_fill|gather|scatter|index_select|logical_\w{1,60}|isnan|isfinite|isinf|amax|amin|item|float|long|int|bool|data|grad|flip|prod)\b"
 )
 
 
@@ -313,7 +313,7 @@ def _size(reader: Reader, frame: Frame, wait: Wait) -> tuple[Value, bool] | None
     return on_accelerator(frame, wait.asked, wait.value, surely_tensor=wait.name != "repeat_interleave")
 
 
-_MASK_NAME = re.compile(r"\w*masks?|(?:.*_)?(?:valid|finite|is_nan)")
+_MASK_NAME = re.compile(r"\w{0,60}masks?|(?:.{0,60}_)?(?:valid|finite|is_nan)")
 _MASKING = frozenset(
     {"eq", "ne", "gt", "ge", "lt", "le", "isnan", "isinf", "isfinite", "isclose", "isin", "bool", "logical_and", "logical_or",
      "logical_not", "logical_xor"}
@@ -428,7 +428,7 @@ def _staged(reader: Reader, frame: Frame, wait: Wait) -> tuple[Value, bool] | No
 
 
 # Calls after which a copy that was begun is there, or that somebody waits for by.
-_WAITING = re.compile(r"(?i)\w*(?:sync|wait|query|join|result|barrier)\w*")
+_WAITING = re.compile(r"(?i)\w{0,60}(?:sync|wait|query|join|result|barrier)\w{0,60}")
 _READING = frozenset({"numpy", "tolist", "item", "__array__"})
 _READERS = frozenset(
     {"int", "float", "bool", "list", "print", "len_never", "str", "any", "all", "min", "max", "sum", "asarray", "array"}

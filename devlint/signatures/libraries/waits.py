@@ -49,7 +49,7 @@ _LEGACY = re.compile(r"torch\.(?:cuda\.)?(?:Float|Double|Half|Long|Int|Short|Byt
 _FLUSHING = re.compile(
     r"torch\.(?:cuda|xpu|npu|hpu|mps|accelerator|musa|mlu)\.(?:memory\.)?(?:empty_cache|synchronize|ipc_collect)"
 )
-_STREAM = re.compile(r"(?i).*(?:stream|event|evt)\w*")
+_STREAM = re.compile(r"(?i).{0,60}(?:stream|event|evt)\w{0,60}")
 _TEXT = frozenset({"print", "str", "repr", "format"})
 
 

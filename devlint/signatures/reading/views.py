@@ -219,7 +219,7 @@ class View:
                 return Value(TUPLE, parts=tuple(
                     self._seen(p, (*path, f"[{i}]"), me, cls, signature) for i, p in enumerate(value.parts)))  # fmt: skip
             case "unknown":
-                is_number = _NUMBERS.fullmatch(str(path[-1])) is not None
+                is_number = _is_number(str(path[-1]).removeprefix("."))
                 # What was copied to the host stays there, unless it may be a module that somebody moves.
                 at = HOST if value.place == HOST and not cls.is_module else own
                 return Value(NUMBER, path=path) if is_number else Value(UNKNOWN, at, path=path)

@@ -59,8 +59,8 @@ class DeviceComparison(Rule):
     code = "DEV606"
     name = "device-comparison"
     trigger = (
-        r"device\s*\)?\s*(?:[!=]=|\bis\s+(?:not\s+)?(?!None\b|not\b)|\b(?:not\s+)?in\s*[(\[{])"
-        r"|(?:[!=]=|\bis(?:\s+not)?)\s+(?:[\w.\[\]()]*\.)?\w*device\b(?!\s*\.)"
+        r"device\s{0,9}\)?\s{0,9}(?:[!=]=|\bis\s{1,9}(?:not\s{1,9})?(?!None\b|not\b)|\b(?:not\s{1,9})?in\s{0,9}[(\[{])"
+        r"|(?:[!=]=|\bis(?:\s{1,9}not)?)\s{1,9}(?:[\w.\[\]()]{0,60}\.)?\w{0,30}device\b(?!\s{0,9}\.)"
     )
     effect = Effect(holds="on_gpu is False and x.is_cuda")
     fix = "S"

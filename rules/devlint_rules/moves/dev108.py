@@ -74,7 +74,7 @@ class OptimizerBeforeRebind(Rule):
 
     code = "DEV108"
     name = "optimizer-before-rebind"
-    trigger = r"\.load_state_dict\s*\(|\bAdagrad\s*\(|\.\w+\s*=\s*(?:\w+\.)*(?:Linear|Conv\w+|Parameter|Embedding|Sequential|Identity|\w+Norm\w*)\s*\("
+    trigger = r"\.load_state_dict\s*\(|\bAdagrad\s*\(|=\s*(?:torch\.)?(?:nn\.)?(?:Linear|Conv\w{1,20}|Parameter|Embedding|Sequential|Identity|\w{1,20}Norm\w{0,4})\("
     needs = (r"\.parameters\(\)",)
     default = False
     effect = Effect(raises="RuntimeError", words="Expected all tensors to be on the same device")
