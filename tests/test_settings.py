@@ -383,13 +383,15 @@ def test_the_schema_takes_what_settings_take(key, tmp_path):
     made = schema()
     for value in values:
         jsonschema.validate({key.name: value}, made)
-    write(tmp_path.parent / "devlint.toml", "")
-    write(tmp_path / "devlint.toml", f"{key.name} = {key.example}\n")
-    load_settings(tmp_path, config=None, isolated=False, registry=load_registry())
+    # What `extend` names stands above, in a folder that no other test is in.
+    project = tmp_path / "project"
+    write(tmp_path / "devlint.toml", "")
+    write(project / "devlint.toml", f"{key.name} = {key.example}\n")
+    load_settings(project, config=None, isolated=False, registry=load_registry())
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({key.name: 3.5}, made)
     with pytest.raises(SettingsError):
-        load_settings(tmp_path, config=None, isolated=True, registry=load_registry(), inline=(f"{key.name} = 3.5",))
+        load_settings(project, config=None, isolated=True, registry=load_registry(), inline=(f"{key.name} = 3.5",))
 
 
 def test_the_schema_refuses_what_settings_refuse():

@@ -66,11 +66,15 @@ def test_settings_name_no_code(project):
     """Whatever a project's settings say, nothing of the project is imported."""
     write("evil.py", RUN_ME)
     write("bad.py")
-    for key in ("plugins", "packs", "rules", "load", "extend", "init-hook"):
+    for key in ("plugins", "packs", "rules", "load", "init-hook"):
         write("devlint.toml", f'{key} = ["evil"]\n')
         done = devlint("bad.py")
         assert done.returncode == 2
         assert f"unknown key '{key}'" in done.stderr
+    write("devlint.toml", 'extend = "evil.py"\n')
+    done = devlint("bad.py")
+    assert done.returncode == 2
+    assert "evil.py" in done.stderr
     write(
         "devlint.toml",
         'behaves-like = { "evil.f" = "torch.load" }\nhot-functions = ["evil.*"]\nloader-names = ["evil"]\n',
