@@ -66,11 +66,8 @@ def _narrow(frame: Frame, env: Environment, test: ast.expr, outcome: bool) -> No
             _keep(env, subject, lambda v: False if v.kind is Kind.WRAPPER else None, True)
         case ast.Compare(left=left, ops=[ast.Is() | ast.IsNot() as op], comparators=[ast.Constant(value=None)]):
             _keep(env, left, _is_none, outcome == isinstance(op, ast.Is))
-        case ast.Compare(
-            left=ast.Call(func=ast.Name(id="type"), args=[subject]),
-            ops=[ast.Is() | ast.Eq() | ast.In()],
-            comparators=[types],
-        ):
+        case ast.Compare() if (asked := _type_test(test)) is not None:
+            subject, types = asked
             names = _type_names(frame, types)
             if names is not None:
                 _keep(env, subject, lambda v: _is_instance(v, names), outcome)
@@ -83,24 +80,27 @@ def _asked_types(frame: Frame, func: ast.expr) -> set[str] | None:
     function = frame.value_of(func).function if isinstance(func, (ast.Name, ast.Attribute)) else None
     if function is None or len(function.parameters) != 1:
         return None
-    subject = function.parameters[0].arg
     body = [s for s in function.node.body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]
     match body:
-        case [ast.Return(value=ast.Call(func=ast.Name(id="isinstance"), args=[ast.Name(id=name), types]))]:
+        case [ast.Return(value=ast.Call(func=ast.Name(id="isinstance"), args=[subject, types]))]:
             pass
-        case [
-            ast.Return(
-                value=ast.Compare(
-                    left=ast.Call(func=ast.Name(id="type"), args=[ast.Name(id=name)]),
-                    ops=[ast.Is() | ast.Eq() | ast.In()],
-                    comparators=[types],
-                )
-            )
-        ]:
-            pass
+        case [ast.Return(value=ast.Compare() as test)] if (asked := _type_test(test)) is not None:
+            subject, types = asked
         case _:
             return None
-    return _type_names(frame.beside(function), types) if name == subject else None
+    return _type_names(frame.beside(function), types) if access_path(subject) == function.parameters[0].arg else None
+
+
+def _type_test(test: ast.Compare) -> tuple[ast.expr, ast.expr] | None:
+    """What `type(x) is T`, `type(x) == T` or `type(x) in (T, U)` asks, and for which types."""
+    match test:
+        case ast.Compare(
+            left=ast.Call(func=ast.Name(id="type"), args=[subject]),
+            ops=[ast.Is() | ast.Eq() | ast.In()],
+            comparators=[types],
+        ):
+            return subject, types
+    return None
 
 
 def _fetch(frame: Frame, env: Environment, subject: ast.expr) -> None:

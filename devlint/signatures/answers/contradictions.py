@@ -16,7 +16,6 @@ from devlint.signatures.answers.silence import (
     is_stand_in,
     speaks_of_devices,
 )
-from devlint.signatures.reading.classes import ClassInfo
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.frame import PLACE, Frame, Need
 from devlint.signatures.state.objects import KEPT
@@ -174,22 +173,13 @@ def _stands_in(reader: Reader, value: Value, *operands: list[tuple[Condition, Va
     """Whether a value is an input, or what is made on the host where none is given: both are meant to be there."""
     if value.place.sort != "input":
         return False
+    absent = reader.atoms.literal(("none", value.place.name))
     return any(
-        option.place == HOST
-        and condition
-        and all(any(_is_absent(reader, x, value.place) for x in clause) for clause in condition)
+        option.place == HOST and condition and reader.atoms.implies(condition, absent)
         for placed in operands
         if any(option is value for _, option in placed)
         for condition, option in placed
     )
-
-
-def _is_absent(reader: Reader, literal: int, place: Place) -> bool:
-    """Whether a test says that the input which decides a place is None."""
-    match reader.atoms.atom(literal).key:
-        case ("none", tuple() as path):
-            return literal > 0 and path == place.name
-    return False
 
 
 def _is_chosen(value: Value, *operands: list[tuple[Condition, Value]]) -> bool:
@@ -439,7 +429,7 @@ def _may_be_off_host(frame: Frame, value: Value) -> bool:
         or (value.place.sort == "input" and value.kind is TENSOR and "of module" in value.tags)
     ):
         return True
-    cls = reader_class(frame)
+    cls = frame.reader.class_around(frame)
     if cls is not None and cls.is_module and value.place == Place("input", (frame.function.parameters[0].arg,)):
         return True
     return speaks_of_devices(frame.function) or is_handed_over_with_a_device(frame.function)
@@ -463,11 +453,6 @@ def _meets_own_parts(frame: Frame, value: Value) -> bool:
             if {own} in places and {value.place} in places and value.place != own:
                 return True
     return False
-
-
-def reader_class(frame: Frame) -> ClassInfo | None:
-    """The class of the method at hand."""
-    return frame.reader.class_around(frame)
 
 
 def is_kept(value: Value) -> bool:

@@ -9,7 +9,6 @@ from devlint.placement.sources import SourceModule
 from devlint.signatures.libraries.torch_calls import MADE_OF_DATA
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.frame import Frame
-from devlint.signatures.values.conditions import Condition
 from devlint.signatures.values.values import BATCH, CONSTANT, METHOD, TENSOR, UNKNOWN, Step, Value, steps_to
 
 
@@ -39,18 +38,14 @@ def _judged(frame: Frame, call: ast.Call, method: Value) -> Drop | None:
         owner = option.parts[0] if option.kind is METHOD and isinstance(option.data, str) else None
         if owner is None:
             return None
-        if owner.kind is not CONSTANT and not _is_absent(frame, condition, owner):
+        # Nothing is moved where it is None.
+        absent = frame.atoms.literal(("none", owner.path))
+        if owner.kind is not CONSTANT and not (condition and frame.atoms.implies(condition, absent)):
             owners.append(owner)
     if not owners or not all(_is_tensor(frame, call, owner) for owner in owners):
         return None
     likely = any(owner.likely or owner.kind is not TENSOR for owner in owners)
     return Drop(call, likely, steps_to(next((o.step for o in owners if o.step is not None), None)))
-
-
-def _is_absent(frame: Frame, condition: Condition, value: Value) -> bool:
-    """Whether a value is None where its condition holds: nothing is moved there."""
-    keys = [{frame.atoms.atom(literal).key for literal in clause if literal > 0} for clause in condition]
-    return bool(keys) and all(("none", value.path) in clause for clause in keys)
 
 
 def _is_tensor(frame: Frame, call: ast.Call, owner: Value) -> bool:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from devlint.signatures.reading.reader import Reader
 
 MAX_BASES = 24
+_MADE_BY_METHOD = re.compile(r"self\.(\w{1,60})\s{0,9}=\s{0,9}self\.(\w{1,60})\(")
+_REGISTERING = re.compile(r"\b(?:add_module|register_module|setattr|ModuleList|ModuleDict|Sequential)\(")
 
 
 class ClassInfo:
@@ -116,10 +118,18 @@ class ClassInfo:
         """The annotated names of the class bodies, in the order of a dataclass's or a named tuple's arguments."""
         return list(self.annotated)
 
-    def hands_on(self, attribute: str) -> bool:
-        """Whether an attribute is set to what a method of the object gives that a derived class overrides."""
-        made = re.search(rf"self\.{attribute}\s*=\s*self\.(\w+)\(", self.text)
-        return made is not None and sum(made[1] in cls._own for cls in self._lineage) > 1
+    @cached_property
+    def handed_on(self) -> frozenset[str]:
+        """The attributes that are set to what a method of the object gives which a derived class overrides."""
+        makers: dict[str, str] = {}
+        for made in _MADE_BY_METHOD.finditer(self.text):
+            makers.setdefault(made[1], made[2])
+        return frozenset(a for a, maker in makers.items() if sum(maker in cls._own for cls in self._lineage) > 1)
+
+    @cached_property
+    def may_register(self) -> bool:
+        """Whether the class may register a module otherwise than by an assignment."""
+        return _REGISTERING.search(self.text) is not None
 
     @cached_property
     def setters(self) -> dict[str, list[FunctionModel]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from devlint.placement.sources import FunctionModel
@@ -48,10 +47,6 @@ _NUMBERS_END = ("_size", "_dim", "_eps", "_epsilon", "_rate")
 
 def _is_number(name: str) -> bool:
     return name in _NUMBERS or name.startswith(_NUMBERS_BEGIN) or name.endswith(_NUMBERS_END)
-
-
-# What may register a module without an assignment.
-_REGISTERING = re.compile(r"\b(?:add_module|register_module|setattr|ModuleList|ModuleDict|Sequential)\(")
 
 
 class View:
@@ -115,7 +110,7 @@ class View:
             if signature is None or cls.applies(name):
                 return unknown
             held = _held(signature, constructor, f".{name}")
-            if held is not None and cls.hands_on(name):
+            if held is not None and name in cls.handed_on:
                 return unknown
             if held is not None:
                 options.append(self._seen(held, path, me, cls, signature))
@@ -262,7 +257,7 @@ class View:
     def _plain_part(self, value: Value, path: Path, me: Path, cls: ClassInfo, signature: Signature) -> Value:
         """A part of a plain list: what stands in there doesn't move with the object."""
         seen = self._seen(value, path, me, cls, signature)
-        if value.kind in MODULES and _REGISTERING.search(cls.text):
+        if value.kind in MODULES and cls.may_register:
             # They may be registered beside the list.
             return NOTHING
         if value.kind in MODULES:
