@@ -57,6 +57,21 @@ class Notebook:
             return (1, 1)
         return (self.cells[index].number, max(line - self.first_lines[index] + 1, 1))
 
+    def file_line(self, line: int) -> int:
+        """The line of the notebook's JSON text, from 1, in which a line of the code is spelt."""
+        cell_number, number = self.locate(line)
+        cell = next((cell for cell in self.cells if cell.number == cell_number), None)
+        if cell is None:
+            return 1
+        at = cell.start
+        if self.text[at] == "[":
+            for start, end in _items(self.text, at):
+                at = start
+                number -= json.loads(self.text[start:end]).count("\n")
+                if number < 1:
+                    break
+        return self.text.count("\n", 0, at) + 1
+
     def can_edit(self, span: Span) -> bool:
         """Whether an edit of the span leaves the cells apart: it takes in no part of a marker line."""
         if span.column == 1 and (span.line, 1) == (span.end_line, span.end_column):

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import click
 
-from devlint.commands.options import HELP, ValuesAfterEquals, list_option, need_folder, settings_options
+from devlint.commands.options import HELP, FormOfReport, ValuesAfterEquals, list_option, need_folder, settings_options
 from devlint.findings import Confidence, OutputFormat, Severity
 from devlint.options import Options
 from devlint.session import Session
@@ -46,7 +46,10 @@ from devlint.signals import ended_by_signals
 @list_option("--ignore", "CODES", "Leave these rules out.")
 @list_option("--extend-select", "CODES", "Run these rules as well.")
 @click.option(
-    "--output-format", type=click.Choice(get_args(OutputFormat)), help="The form of the report [default: text]."
+    "--output-format",
+    multiple=True,
+    type=FormOfReport(),
+    help=f"The form of the report, and where to write it; may be repeated. One of {', '.join(get_args(OutputFormat))} [default: text].",
 )
 @click.option("-o", "--output-file", type=click.Path(dir_okay=False, path_type=Path), help="Write the report there.")
 @click.option("--confidence", type=click.Choice(get_args(Confidence)), help="The least confidence that is reported.")

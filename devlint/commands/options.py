@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, get_args
 
 import click
 
+from devlint.findings import OutputFormat
+from devlint.options import ReportForm
 from devlint.output import Failure
 
 HELP = {"help_option_names": ["-h", "--help"]}
@@ -35,6 +37,25 @@ def settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
         help="Take the settings from this TOML file; or lay this over them, say 'select = [\"DEV1\"]' (may be repeated).",
     )
     return config(isolated(command))
+
+
+class FormOfReport(click.ParamType):  # type: ignore[type-arg]
+    """`FORMAT`, or `FORMAT=FILE`."""
+
+    name = "FORMAT[=FILE]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> ReportForm:
+        if isinstance(value, ReportForm):
+            return value
+        form, equals, file = str(value).partition("=")
+        forms = get_args(OutputFormat)
+        if form not in forms:
+            from devlint.settings import nearest
+
+            self.fail(f"{form!r} is none of {', '.join(forms)}{nearest(form, forms)}", param, ctx)
+        if equals and not file:
+            self.fail(f"{value!r} names no file behind '='", param, ctx)
+        return ReportForm(cast(OutputFormat, form), Path(file) if file else None)
 
 
 class ValuesAfterEquals(click.Command):
