@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 import os
 import sys
+from typing import Any
 
 import click
 
 from devlint import __version__
 from devlint.commands.baseline import baseline
 from devlint.commands.check import check
+from devlint.commands.completion import completion
 from devlint.commands.init import init
 from devlint.commands.options import HELP
 from devlint.commands.rules import rule, rules
@@ -27,23 +29,33 @@ class _DefaultToCheck(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         own = {*self.commands, "-h", "--help", "-V", "--version"}
-        if not args or args[0] not in own:
+        # A shell that completes the first word hasn't got any yet.
+        if (args or not ctx.resilient_parsing) and (not args or args[0] not in own):
             args = ["check", *args]
         return super().parse_args(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
+        """The commands, and what `check` takes, since that is what is meant without one."""
+        from click.shell_completion import CompletionItem
+
+        found = super().shell_complete(ctx, incomplete)
+        if incomplete.startswith("-"):
+            return found + self.commands["check"].shell_complete(ctx, incomplete)
+        return found or [CompletionItem(incomplete, type="file")]
 
 
 @click.group(
     cls=_DefaultToCheck,
     context_settings=HELP,
     epilog="`devlint PATH...` is short for `devlint check PATH...`; see `devlint check --help` for the options. "
-    "A folder with a command's name needs the long form.",
+    "A folder with a command's name needs the long form: `devlint check rules`.",
 )
 @click.version_option(__version__, "-V", "--version", prog_name="devlint", message="%(prog)s %(version)s")
 def cli() -> None:
     """Find device-placement bugs in PyTorch code, and fix them."""
 
 
-for command in (check, init, baseline, run, where, rule, rules):
+for command in (check, init, baseline, run, where, rule, rules, completion):
     cli.add_command(command)
 
 

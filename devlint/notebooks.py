@@ -57,6 +57,13 @@ class Notebook:
             return (1, 1)
         return (self.cells[index].number, max(line - self.first_lines[index] + 1, 1))
 
+    def line_of(self, number: int, line: int) -> int | None:
+        """The line of the code that is a line of a cell, the reverse of `locate`; None where there is none."""
+        for cell, first in zip(self.cells, self.first_lines, strict=True):
+            if cell.number == number and line <= len(split_lines(cell.code)):
+                return first + line - 1
+        return None
+
     def file_line(self, line: int) -> int:
         """The line of the notebook's JSON text, from 1, in which a line of the code is spelt."""
         cell_number, number = self.locate(line)

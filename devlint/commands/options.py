@@ -24,7 +24,15 @@ def listed(_ctx: click.Context, _parameter: click.Parameter, values: tuple[str, 
 
 def list_option(name: str, metavar: str, text: str) -> _Decorator:
     """An option that takes several values, with commas between or by being given again."""
-    return click.option(name, multiple=True, callback=listed, metavar=metavar, help=text)
+    completes = _complete_codes if metavar == "CODES" else None
+    return click.option(name, multiple=True, callback=listed, metavar=metavar, help=text, shell_complete=completes)
+
+
+def _complete_codes(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> Any:
+    # Imported here because a shell asks for it, and no run does.
+    from devlint.commands.completion import complete_codes
+
+    return complete_codes(ctx, parameter, incomplete)
 
 
 def settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -56,6 +64,11 @@ class FormOfReport(click.ParamType):  # type: ignore[type-arg]
         if equals and not file:
             self.fail(f"{value!r} names no file behind '='", param, ctx)
         return ReportForm(cast(OutputFormat, form), Path(file) if file else None)
+
+    def shell_complete(self, _ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[Any]:
+        from click.shell_completion import CompletionItem
+
+        return [CompletionItem(form) for form in get_args(OutputFormat) if form.startswith(incomplete)]
 
 
 class ValuesAfterEquals(click.Command):

@@ -1,0 +1,41 @@
+"""`devlint completion`, and what completes codes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem, get_completion_class
+
+from devlint.commands.options import HELP
+from devlint.console import emit
+
+_SHELLS = {
+    "bash": 'eval "$(devlint completion bash)"  # in ~/.bashrc',
+    "zsh": 'eval "$(devlint completion zsh)"  # in ~/.zshrc, behind compinit',
+    "fish": "devlint completion fish > ~/.config/fish/completions/devlint.fish",
+}
+
+
+@click.command(context_settings=HELP, epilog="\b\n" + "\n".join(_SHELLS.values()))
+@click.argument("shell", type=click.Choice(list(_SHELLS)))
+def completion(shell: str) -> None:
+    """Print what lets a shell complete options, files and the codes of rules."""
+    completing = get_completion_class(shell)
+    assert completing is not None
+    root = click.get_current_context().find_root().command
+    emit(completing(root, {}, "devlint", "_DEVLINT_COMPLETE").source())
+
+
+def complete_codes(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem[Any]]:
+    """The codes and names that go on as what is typed, behind those that stand before a comma already."""
+    from devlint.session import load_rules
+
+    before, comma, typed = incomplete.rpartition(",")
+    rules = load_rules().rules()
+    words = [(rule.code, rule.summary()) for rule in rules] + [(rule.name, rule.summary()) for rule in rules]
+    return [
+        CompletionItem(f"{before}{comma}{word}", help=text)
+        for word, text in words
+        if word.lower().startswith(typed.lower())
+    ]
