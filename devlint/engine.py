@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -63,7 +64,7 @@ class Linter:
         found = suppressions.apply(found, path=source.display, enabled=enabled, registry=self.registry)
         if self.settings.confidence == "certain":
             found = [f for f in found if f.confidence == "certain"]
-        return sorted(map(self.as_set, found), key=lambda f: f.sort_key)
+        return sorted((_as_editable(self.as_set(f), source) for f in found), key=lambda f: f.sort_key)
 
     def as_set(self, finding: Finding) -> Finding:
         """A finding with what the settings say of its rule: its severity, and whether it may be fixed."""
@@ -97,7 +98,14 @@ class Linter:
             self.project().forget_if_full()
             portable = any(rule.for_any_accelerator for rule in rules)
             inspection = _Inspection(
-                self, source, path, _parse(source), triggered, spelt, hearing=hearing, portable=portable
+                self,
+                source,
+                path,
+                _parse(source, self.settings.target_version),
+                triggered,
+                spelt,
+                hearing=hearing,
+                portable=portable,
             )
             yield from inspection.findings()
             inspection.close()
@@ -128,20 +136,29 @@ class Linter:
         return self._screens[importer]
 
 
+def _as_editable(finding: Finding, source: Source) -> Finding:
+    """A finding without a fix that can't be put back into the cells or blocks that the source was taken out of."""
+    container = source.notebook
+    if container is None or finding.fix is None or all(container.can_edit(edit.span) for edit in finding.fix.edits):
+        return finding
+    return replace(finding, fix=None)
+
+
 class _InvalidSourceError(Exception):
     def __init__(self, finding: Finding) -> None:
         super().__init__(finding.message)
         self.finding = finding
 
 
-def _parse(source: Source) -> ast.Module:
+def _parse(source: Source, target: tuple[int, int] | None) -> ast.Module:
+    """The tree of a source that is written for a release of Python, where one is named; raises _InvalidSourceError."""
     from devlint.placement.project import parse
 
     try:
         return parse(source.text)
     except SyntaxError as error:
         line, column = error.lineno or 1, max(error.offset or 1, 1)
-        message = f"isn't valid Python: {error.msg}"
+        message = f"isn't valid Python{_too_old(target)}: {error.msg}"
     except ValueError as error:
         line, column, message = 1, 1, f"isn't valid Python: {error}"
     except (RecursionError, MemoryError):
@@ -149,6 +166,14 @@ def _parse(source: Source) -> ast.Module:
     raise _InvalidSourceError(
         Finding(UnreadableFile.code, UnreadableFile.name, message, source.display, Span(line, column, line, column))
     )
+
+
+def _too_old(target: tuple[int, int] | None) -> str:
+    """What is to be said of the Python that devlint runs on, where the code is written for a newer one."""
+    if target is None or target <= sys.version_info[:2]:
+        return ""
+    ours, theirs = (".".join(map(str, version)) for version in (sys.version_info[:2], target))
+    return f" {ours}, on which devlint runs, while the code is for {theirs} (target-version); run devlint with that"
 
 
 class _Inspection:

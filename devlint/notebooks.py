@@ -11,7 +11,7 @@ import json
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from devlint.files import FileError, split_lines
 from devlint.findings import Span
@@ -57,10 +57,21 @@ class Notebook:
             return (1, 1)
         return (self.cells[index].number, max(line - self.first_lines[index] + 1, 1))
 
-    def line_of(self, number: int, line: int) -> int | None:
+    def indent(self, line: int) -> int:
+        """Nothing stands before the code."""
+        return 0
+
+    def over(self, code: str) -> Notebook:
+        """The same notebook with its cells where they stand in an edited code."""
+        marks = (f"# %% {self.mark} cell {cell.number}" for cell in self.cells)
+        lines = {line.rstrip("\r\n"): at for at, line in enumerate(split_lines(code), 1) if line.startswith("# %% ")}
+        firsts = (lines.get(mark, first - 1) + 1 for mark, first in zip(marks, self.first_lines, strict=True))
+        return replace(self, first_lines=tuple(firsts))
+
+    def line_of(self, cell_number: int | None, line: int) -> int | None:
         """The line of the code that is a line of a cell, the reverse of `locate`; None where there is none."""
         for cell, first in zip(self.cells, self.first_lines, strict=True):
-            if cell.number == number and line <= len(split_lines(cell.code)):
+            if cell.number == cell_number and line <= len(split_lines(cell.code)):
                 return first + line - 1
         return None
 

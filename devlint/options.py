@@ -55,3 +55,4 @@ class Options:
     color: Literal["auto", "always", "never"] = "auto"
     follow_links: bool = False
     preview: bool = False
+    markdown: bool = False

@@ -130,6 +130,7 @@ class Session:
                 overrides=self.overrides,
                 confidence=options.confidence or found.confidence,
                 preview=options.preview or found.preview,
+                markdown=options.markdown or found.markdown,
                 exclude=(*found.exclude, *(_from_root(pattern, found.root) for pattern in options.exclude)),
             )
             self.output.say(f"settings for {folder}: {found.origin or 'the defaults'}")

@@ -15,7 +15,7 @@ from devlint.placement.model import PlacementModel, build
 from devlint.placement.project import Project, parse
 from devlint.placement.units import units_at
 from devlint.placement.values import Guards, Kind, Sort, Step, Value
-from devlint.reports import place_of, spell_place
+from devlint.reports import place_of
 
 if TYPE_CHECKING:
     from devlint.files import Source
@@ -220,4 +220,5 @@ def _step(path: str, line: int, source: Source, display: str) -> str:
 
 
 def _line(display: str, source: Source, line: int) -> str:
-    return spell_place(display, place_of(source, line, 1)).removesuffix(":1")
+    place = place_of(source, line, 1)
+    return f"{display}:{'' if place.cell is None else f'cell {place.cell}:'}{place.line}"

@@ -65,6 +65,7 @@ from devlint.signals import ended_by_signals
 @click.option("--show-files", is_flag=True, help="Show which files would be linted, and lint nothing.")
 @click.option("--stdin-filename", metavar="PATH", help="The name of what `-` reads from the standard input.")
 @list_option("--exclude", "PATTERNS", "Leave out more files, by patterns as in .gitignore.")
+@click.option("--markdown", is_flag=True, help="Lint blocks of Python in the .md and .rst files of folders too.")
 @click.option("--force-exclude", is_flag=True, help="Leave out excluded files even when they are named.")
 @click.option(
     "--evidence",

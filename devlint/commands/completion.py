@@ -24,7 +24,9 @@ def completion(shell: str) -> None:
     completing = get_completion_class(shell)
     assert completing is not None
     root = click.get_current_context().find_root().command
-    emit(completing(root, {}, "devlint", "_DEVLINT_COMPLETE").source())
+    script = completing(root, {}, "devlint", "_DEVLINT_COMPLETE").source()
+    # click's script for fish would cut what is completed behind its first comma.
+    emit(script.replace('string split ","', 'string split --max 1 ","'))
 
 
 def complete_codes(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem[Any]]:
@@ -35,7 +37,8 @@ def complete_codes(_ctx: click.Context, _parameter: click.Parameter, incomplete:
     rules = load_rules().rules()
     words = [(rule.code, rule.summary()) for rule in rules] + [(rule.name, rule.summary()) for rule in rules]
     return [
-        CompletionItem(f"{before}{comma}{word}", help=text)
+        # As it was typed, since shells drop what begins in another way; devlint takes any case.
+        CompletionItem(f"{before}{comma}{typed}{word[len(typed) :]}", help=text)
         for word, text in words
         if word.lower().startswith(typed.lower())
     ]

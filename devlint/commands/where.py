@@ -95,9 +95,9 @@ def _line_of(asked: _Asked, source: Source) -> int:
         if asked.line > len(source.lines):
             raise Failure(f"{asked}: the file has {len(source.lines)} lines")
         return asked.line
-    if asked.cell is None:
+    if asked.cell is None and asked.file.endswith(".ipynb"):
         raise Failure(f"{asked}: a notebook's lines count from their cell; write {asked.file}:cell 1:{asked.line}")
     line = source.notebook.line_of(asked.cell, asked.line)
     if line is None:
-        raise Failure(f"{asked}: the notebook has no such line of Python")
+        raise Failure(f"{asked}: no line of Python is there")
     return line

@@ -101,7 +101,7 @@ def place_of(source: Source | None, line: int, column: int) -> Place:
     if source is None or source.notebook is None:
         return Place(None, line, column)
     cell, cell_line = source.notebook.locate(line)
-    return Place(cell, cell_line, column)
+    return Place(cell, cell_line, column + source.notebook.indent(line))
 
 
 def spell_place(path: str, place: Place) -> str:

@@ -51,6 +51,9 @@ def in_file(source: Source | None, span: Span) -> Span:
     """A span of a source's text as one of its file; of a notebook, the lines of its JSON from their first column."""
     if source is None or source.notebook is None:
         return span
+    start, end = place_of(source, span.line, span.column), place_of(source, span.end_line, span.end_column)
+    if start.cell is None:
+        return Span(start.line, start.column, end.line, end.column)
     first, last = source.notebook.file_line(span.line), source.notebook.file_line(span.end_line)
     return Span(first, 1, last, 1)
 
