@@ -13,8 +13,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from devlint.files import FileError, split_lines
+from devlint.disk import FileError
 from devlint.findings import Span
+from devlint.textmap import split_lines
 
 MARKDOWN_SUFFIXES = (".md", ".markdown")
 _PYTHON = frozenset({"python", "python3", "py", "pycon", "ipython", "ipython3"})

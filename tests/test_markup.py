@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from test_cli import devlint, write
 
-from devlint.files import FileError, source_from_bytes
+from devlint.disk import FileError
+from devlint.files import source_from_bytes
 from devlint.markup import read_page
 
 MARKDOWN = """\

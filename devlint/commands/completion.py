@@ -1,11 +1,9 @@
-"""`devlint completion`, and what completes codes."""
+"""`devlint completion`."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
-from click.shell_completion import CompletionItem, get_completion_class
+from click.shell_completion import get_completion_class
 
 from devlint.commands.options import HELP
 from devlint.console import emit
@@ -27,18 +25,3 @@ def completion(shell: str) -> None:
     script = completing(root, {}, "devlint", "_DEVLINT_COMPLETE").source()
     # click's script for fish would cut what is completed behind its first comma.
     emit(script.replace('string split ","', 'string split --max 1 ","'))
-
-
-def complete_codes(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem[Any]]:
-    """The codes and names that go on as what is typed, behind those that stand before a comma already."""
-    from devlint.session import load_rules
-
-    before, comma, typed = incomplete.rpartition(",")
-    rules = load_rules().rules()
-    words = [(rule.code, rule.summary()) for rule in rules] + [(rule.name, rule.summary()) for rule in rules]
-    return [
-        # As it was typed, since shells drop what begins in another way; devlint takes any case.
-        CompletionItem(f"{before}{comma}{typed}{word[len(typed) :]}", help=text)
-        for word, text in words
-        if word.lower().startswith(typed.lower())
-    ]

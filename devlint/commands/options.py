@@ -24,15 +24,26 @@ def listed(_ctx: click.Context, _parameter: click.Parameter, values: tuple[str, 
 
 def list_option(name: str, metavar: str, text: str) -> _Decorator:
     """An option that takes several values, with commas between or by being given again."""
-    completes = _complete_codes if metavar == "CODES" else None
+    completes = complete_codes if metavar == "CODES" else None
     return click.option(name, multiple=True, callback=listed, metavar=metavar, help=text, shell_complete=completes)
 
 
-def _complete_codes(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> Any:
-    # Imported here because a shell asks for it, and no run does.
-    from devlint.commands.completion import complete_codes
+def complete_codes(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[Any]:
+    """For a shell: the codes and names that go on as what is typed, behind those that stand before a comma already."""
+    # Imported here because shells ask for it, and no run does.
+    from click.shell_completion import CompletionItem
 
-    return complete_codes(ctx, parameter, incomplete)
+    from devlint.session import load_rules
+
+    before, comma, typed = incomplete.rpartition(",")
+    rules = load_rules().rules()
+    words = [(rule.code, rule.summary()) for rule in rules] + [(rule.name, rule.summary()) for rule in rules]
+    return [
+        # As it was typed, since shells drop what begins in another way; devlint takes any case.
+        CompletionItem(f"{before}{comma}{typed}{word[len(typed) :]}", help=text)
+        for word, text in words
+        if word.lower().startswith(typed.lower())
+    ]
 
 
 def settings_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from devlint.commands.completion import complete_codes
-from devlint.commands.options import HELP, need_torch
+from devlint.commands.options import HELP, complete_codes, need_torch
 from devlint.console import emit, follows_links, is_terminal
 from devlint.output import CLEAN, FOUND, Failure, wants_color
 from devlint.session import load_rules

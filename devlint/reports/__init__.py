@@ -8,8 +8,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from devlint.disk import FileError
 from devlint.escapes import printable
-from devlint.files import FileError, Source, read_source
+from devlint.files import Source, read_source
 from devlint.findings import Finding, OutputFormat, Severity
 
 if TYPE_CHECKING:
