@@ -21,9 +21,7 @@ MARKDOWN_SUFFIXES = (".md", ".markdown")
 _PYTHON = frozenset({"python", "python3", "py", "pycon", "ipython", "ipython3"})
 # What a fence says of its code: `python`, `{.python .numberLines}`, `{code-block} python`, `python title="train.py"`.
 _INFO = re.compile(r"\{code-(?:block|cell)\}\s*(?P<directive>\w+)|\{\s*\.?(?P<attribute>\w+)|(?P<word>\w+)")
-_DIRECTIVE = re.compile(
-    r"(?P<indent>[ \t]*)\.\.[ \t]+(?:code-block|sourcecode|code|testcode)::[ \t]*(?P<language>\w*)[ \t]*$"
-)
+_DIRECTIVE = re.compile(r"(?P<indent>[ \t]*)\.\.[ \t]+(?:code-block|sourcecode|code|testcode)::(?P<language>.*)")
 _OPTION = re.compile(r"[ \t]*:[\w-]+:")
 _PROMPT = re.compile(r"(?:>>>|\.\.\.)(?: |$)")
 
@@ -191,7 +189,7 @@ def _in_restructured_text(ended: Sequence[str]) -> Iterator[_Block]:
         while at < len(lines) and (not lines[at].strip() or _depth(lines[at]) > indent):
             at += 1
         body = lines[start:at]
-        if (match["language"] or language).lower() in _PYTHON:
+        if (match["language"].strip() or language).lower() in _PYTHON:
             yield from _block(start, body, body)
 
 

@@ -10,11 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
-
-# What `re` itself parses with; it is documented nowhere, but has been the same since Python 3.11.
-from re import _constants as code  # type: ignore[attr-defined]
-from re import _parser as parser  # type: ignore[attr-defined]
-from typing import Any
+from typing import NamedTuple
 
 # A word shorter than this stands nearly everywhere.
 _MIN_LENGTH = 2
@@ -54,26 +50,44 @@ class Alternative:
 @cache
 def alternatives(pattern: str) -> tuple[Alternative, ...]:
     """The outermost alternatives of an expression: it matches where one of them does."""
-    return tuple(Alternative(re.compile(part.encode()), _needed(parser.parse(part))) for part in _split(pattern))
+    return tuple(Alternative(re.compile(part.encode()), _needed(part)) for part in _split(pattern))
 
 
-# An escape, a class of characters, or one character.
-_TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
+_TOKEN = re.compile(
+    r"""(?P<class>\[\^?\]?(?:\\.|[^\]\\])*\])
+    | (?P<width>\\[bBAZ]|[\^$]|\(\?[aiLmsux]+\)|\(\?\#[^)]*\))  # it takes up no characters
+    | \\(?P<escaped>[^\w\s]|_)                                  # a character that would mean something else
+    | (?P<unknown>\\.|\.|\(\?P=\w+\))
+    | (?P<open>\((?:\?(?:P<\w+>|[aiLmsux-]+:|\(\w+\)|[:>]|<?[=!]))?)
+    | (?P<close>\))
+    | (?P<repeat>[*+?]|\{\d*(?:,\d*)?\})[?+]?
+    | (?P<plain>.)""",
+    re.DOTALL | re.VERBOSE,
+)
 
 
 def _split(pattern: str) -> Iterator[str]:
     depth = start = 0
     for token in _TOKEN.finditer(pattern):
-        depth += {"(": 1, ")": -1}.get(token[0], 0)
+        depth += (token.lastgroup == "open") - (token.lastgroup == "close")
         if token[0] == "|" and not depth:
             yield pattern[start : token.start()]
             start = token.end()
     yield pattern[start:]
 
 
-def _needed(parsed: Iterable[tuple[Any, Any]]) -> frozenset[bytes] | None:
-    """The words of which one stands in whatever a parsed sequence matches: of several such sets, the most telling one."""
-    found = [words for words in _sets(parsed) if words is not None]
+def _needed(pattern: str) -> frozenset[bytes] | None:
+    """The words of which one stands in whatever an expression matches; None where it doesn't tell.
+
+    What isn't understood here, such as a reference to another group, counts as any text.
+    """
+    sets = [_of_sequence(part) for part in _split(pattern)]
+    return None if None in sets else frozenset().union(*(s for s in sets if s is not None))
+
+
+def _of_sequence(pattern: str) -> frozenset[bytes] | None:
+    """The same for an expression without alternatives: of several such sets, the most telling one."""
+    found = [words for words in _sets(_flat(pattern)) if words is not None]
     return max(found, key=_shortest, default=None)
 
 
@@ -81,30 +95,73 @@ def _shortest(words: frozenset[bytes]) -> int:
     return min(map(len, words), default=1_000)
 
 
-def _sets(parsed: Iterable[tuple[Any, Any]]) -> Iterator[frozenset[bytes] | None]:
+class _Part(NamedTuple):
+    """One part of a sequence: a character, a group by how it opens and what is in it, or something else."""
+
+    kind: str
+    text: str
+    # How often it stands there at least; None where it isn't repeated.
+    least: int | None
+
+
+def _parts(pattern: str) -> Iterator[_Part]:
+    tokens = list(_TOKEN.finditer(pattern))
+    at = 0
+    while at < len(tokens):
+        token, at = tokens[at], at + 1
+        kind, text = token.lastgroup or "", token["escaped"] or token[0]
+        if kind == "open":
+            depth = 1
+            while depth and at < len(tokens):
+                depth += (tokens[at].lastgroup == "open") - (tokens[at].lastgroup == "close")
+                at += 1
+            kind, text = token[0], pattern[token.end() : tokens[at - 1].start()]
+        least = None
+        if at < len(tokens) and (repeat := tokens[at]["repeat"]):
+            least, at = _least(repeat), at + 1
+        yield _Part(kind, text, least)
+
+
+def _least(repeat: str) -> int:
+    if repeat[0] != "{":
+        return int(repeat == "+")
+    number = repeat[1:-1].partition(",")[0]
+    return int(number or 0)
+
+
+def _flat(pattern: str) -> Iterator[_Part]:
+    """The parts of a sequence; a group that only holds things together is its parts."""
+    for part in _parts(pattern):
+        if part.kind == "(?:" and part.least is None and len(list(_split(part.text))) == 1:
+            yield from _flat(part.text)
+        else:
+            yield part
+
+
+def _sets(parts: Iterable[_Part]) -> Iterator[frozenset[bytes] | None]:
     run = ""
-    for what, given in parsed:
-        if what is code.LITERAL and given < 128 and _TO_WORDS[given] != _BLANK:
-            run += chr(given)
+    for part in parts:
+        if part.kind in ("plain", "escaped") and part.least is None and _is_of_words(part.text):
+            run += part.text
             continue
-        if what is code.FAILURE or (what is code.ASSERT_NOT and not given[1]):
-            # `(?!)` matches nowhere.
+        if part.kind in ("(?!", "(?<!") and not part.text:
+            # It matches nowhere.
             yield frozenset()
-        if what in _WITHOUT_WIDTH:
+        if part.kind in _WITHOUT_WIDTH:
             continue
         yield _word(run)
         run = ""
-        if what is code.SUBPATTERN or (what in _REPEATS and given[0] > 0):
-            yield _needed(given[-1])
-        elif what is code.BRANCH:
-            sets = [_needed(part) for part in given[1]]
-            yield None if None in sets else frozenset().union(*(s for s in sets if s is not None))
+        if part.kind.startswith("(") and not part.kind.startswith("(?(") and part.least != 0:
+            yield _needed(part.text)
     yield _word(run)
 
 
 # Between the characters of a word, they leave it one.
-_WITHOUT_WIDTH = (code.AT, code.ASSERT, code.ASSERT_NOT)
-_REPEATS = (code.MAX_REPEAT, code.MIN_REPEAT, code.POSSESSIVE_REPEAT)
+_WITHOUT_WIDTH = ("width", "(?=", "(?!", "(?<=", "(?<!")
+
+
+def _is_of_words(character: str) -> bool:
+    return character.isascii() and _TO_WORDS[ord(character)] != _BLANK
 
 
 def _word(run: str) -> frozenset[bytes] | None:
