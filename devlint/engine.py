@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from devlint.causes import merged
 from devlint.files import Source
 from devlint.findings import Cost, Finding, Fix, Note, Span
+from devlint.looks import Looks
 from devlint.rule import Registry, Rule, UnreadableFile
 from devlint.screen import Screen, lets_through, lines_of_names, pattern_of, trigger_lines
 from devlint.settings import Settings
@@ -20,6 +21,7 @@ from devlint.suppressions import read_suppressions
 
 if TYPE_CHECKING:
     from devlint.facts import Facts, Piece
+    from devlint.filesystem import FileSystem
     from devlint.placement.model import PlacementModel
     from devlint.placement.project import Project
     from devlint.placement.units import Unit
@@ -34,9 +36,11 @@ FOLLOWING_IMPORTS = ("missing-attribute", "pinned-device")
 class Linter:
     """Lints sources under one set of settings; what it reads of the project it keeps for the next source."""
 
-    def __init__(self, settings: Settings, registry: Registry) -> None:
+    def __init__(self, settings: Settings, registry: Registry, files: FileSystem | None = None) -> None:
         self.settings = settings
+        self._files = files
         self.registry = registry
+        self.looks = Looks()
         self._project: Project | None = None
         self._screens: dict[Path, Screen] = {}
         self._words = {r.code: (settings.severity_of(r), settings.fixes(r)) for r in registry.rules()}
@@ -75,7 +79,7 @@ class Linter:
         if self._project is None:
             from devlint.placement.project import Project
 
-            self._project = Project(self.settings.src)
+            self._project = Project(self.settings.src, self.looks, self._files)
         return self._project
 
     def _findings(self, source: Source, path: Path, rules: list[type[Rule]]) -> Iterator[Finding]:
@@ -116,15 +120,19 @@ class Linter:
         open_to = [rule for rule in rules if rule.event == "mixing" or (rule.only_hot and screen.holds(rule.trigger))]
         if not open_to:
             return []
-        screens = [screen, *map(self._screen_of, self.project().importers.of(path))]
+        importers = self.project().importers_of(path)
+        screens = [screen, *(self._screen_of(importer, path) for importer in importers)]
         return [rule for rule in open_to if lets_through(rule, screens)]
 
-    def _screen_of(self, importer: Path) -> Screen:
+    def _screen_of(self, importer: Path, asking: Path) -> Screen:
         """The screen of a file that others ask about, kept for them."""
-        from devlint.placement.texts import read
-
+        project = self.project()
         if importer not in self._screens:
-            self._screens[importer] = Screen(read(importer))
+            try:
+                self._screens[importer] = Screen(project.read(importer, asking))
+            except OSError:
+                self._screens[importer] = Screen(b"")
+        project.note_text(importer, asking)
         return self._screens[importer]
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from devlint.disk import MAX_BYTES, TooLargeError, read_bytes, replace_bytes, spelt_size
+from devlint.filesystem import digest_of
 from devlint.patterns import is_valid, verdict, without_those_on
 from devlint.settings import FILE_NAMES, Settings, SettingsError
 
@@ -25,7 +26,7 @@ SUFFIXES = (".py", ".pyi", ".ipynb")
 # Folders that hold other people's code, or none; never entered unless named.
 USUAL_EXCLUDES = frozenset(
     {
-        ".bzr", ".direnv", ".eggs", ".git", ".hg", ".hypothesis", ".idea", ".ipynb_checkpoints", ".mypy_cache", ".nox",
+        ".bzr", ".devlint_cache", ".direnv", ".eggs", ".git", ".hg", ".hypothesis", ".idea", ".ipynb_checkpoints", ".mypy_cache", ".nox",
         ".pants.d", ".pyenv", ".pytest_cache", ".pytype", ".ruff_cache", ".svn", ".tox", ".venv", ".vscode",
         "__pycache__", "__pypackages__", "_build", "buck-out", "build", "dist", "node_modules", "site-packages", "venv",
     }
@@ -65,6 +66,8 @@ class Source:
     encoding: str = "utf-8"
     bom: bytes = b""
     notebook: Notebook | None = None
+    # What stands for the bytes that were read.
+    digest: str = ""
 
     @cached_property
     def lines(self) -> list[str]:
@@ -121,10 +124,10 @@ def source_from_bytes(raw: bytes, path: Path | None, display: str, limit: int = 
 
         notebook, code = read_notebook(_decode(body, "utf-8"))
         _need_code(code.count(","))
-        return Source(path, display, code, "utf-8", bom, notebook)
+        return Source(path, display, code, "utf-8", bom, notebook, digest_of(raw))
     _need_code(body.count(b","))
     encoding = _encoding_of(body, bom)
-    return Source(path, display, _decode(body, encoding), encoding, bom)
+    return Source(path, display, _decode(body, encoding), encoding, bom, digest=digest_of(raw))
 
 
 def _need_code(commas: int) -> None:

@@ -261,7 +261,7 @@ class PlacementModel:
         """
         if not elsewhere and re.search(pattern, self.source.text):
             return True
-        return self._analysis.project.texts.match(Path(self.source.path), pattern)
+        return self._analysis.project.texts_match(pattern, Path(self.source.path))
 
     @cached_property
     def pinned(self) -> dict[ast.Call, Pinned]:
@@ -389,8 +389,9 @@ class PlacementModel:
             return []
         project = self._analysis.project
         found = []
-        for path in project.importers.of(Path(self.source.path)):
-            source = project.load(path)
+        here = Path(self.source.path)
+        for path in project.importers_of(here):
+            source = project.load(path, here)
             if source is not None:
                 known = project.memory.get(("importing", path))
                 if not isinstance(known, PlacementModel):

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from devlint.disk import read_bytes
 from devlint.files import USUAL_EXCLUDES
+from devlint.filesystem import digest_of
 
 if TYPE_CHECKING:
     from devlint.placement.project import Project
@@ -29,6 +29,7 @@ class Texts:
         self._project = project
         self._files: dict[tuple[Path, int], list[Path] | None] = {}
         self._matching: dict[tuple[Path, str], list[Path] | None] = {}
+        self._bases: dict[tuple[Path, ...], str] = {}
 
     def match(self, asking: Path, pattern: str) -> bool:
         """Whether another file than `asking` matches; True as well where there are too many to tell."""
@@ -37,6 +38,16 @@ class Texts:
             if found is None or any(path != asking for path in found):
                 return True
         return False
+
+    def basis(self, asking: Path) -> str:
+        """What stands for all that a match hangs on: which files there are, and what they hold."""
+        folders = self._folders_around(asking)
+        key = tuple(folders)
+        if key not in self._bases:
+            files = [self._files_of(folder, MAX_FILES) or () for folder in folders]
+            spelt = (f"{path}\0{self._project.files.digest(path)}" for found in files for path in found)
+            self._bases[key] = digest_of("\0".join(spelt).encode("utf-8", "surrogateescape"))
+        return self._bases[key]
 
     def files_around(self, asking: Path, limit: int) -> list[Path]:
         """The project's files; none where there are more than `limit`."""
@@ -49,16 +60,22 @@ class Texts:
         return files
 
     def _folders_around(self, asking: Path) -> list[Path]:
-        root, _ = self._project.name_of(asking)
-        return _outermost([root, *self._project.roots])
+        return _outermost([self._project.base_of(asking), *self._project.roots])
 
     def _found(self, folder: Path, pattern: str) -> list[Path] | None:
         key = (folder, pattern)
         if key not in self._matching:
             files = self._files_of(folder, MAX_FILES)
             compiled = re.compile(pattern.encode())
-            self._matching[key] = None if files is None else [f for f in files if compiled.search(read(f))]
+            self._matching[key] = None if files is None else [f for f in files if compiled.search(self._read(f))]
         return self._matching[key]
+
+    def _read(self, path: Path) -> bytes:
+        """A file's bytes, none where it can't be read."""
+        try:
+            return self._project.files.read(path)
+        except OSError:
+            return b""
 
     def _files_of(self, folder: Path, limit: int) -> list[Path] | None:
         """The Python files of a folder; None where there are more than so many, of files or of folders."""
@@ -87,11 +104,3 @@ def _python_files(folder: Path) -> Iterator[list[Path]]:
     for where, folders, names in os.walk(folder):
         folders[:] = [f for f in folders if f not in USUAL_EXCLUDES]
         yield [Path(where, name) for name in names if name.endswith((".py", ".ipynb"))]
-
-
-def read(path: Path) -> bytes:
-    """A file's bytes, none where it can't be read."""
-    try:
-        return read_bytes(path)
-    except OSError:
-        return b""
