@@ -11,15 +11,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from devlint.disk import FileError, TooLargeFileError
 from devlint.engine import Linter
 from devlint.escapes import quoted_name
-from devlint.files import FileError, Source, Target, TooLargeFileError, read_source, write_source
-from devlint.filesystem import FileFacts, FileSystem
+from devlint.files import Source, Target, read_source, write_source
 from devlint.findings import Finding, Span
-from devlint.looks import Answer, Looks, Seen
 from devlint.reports import FileResult
 from devlint.rule import Registry, load_registry
 from devlint.settings import Settings
+from devlint.source.filesystem import FileFacts, FileSystem
+from devlint.source.looks import Answer, Looks, Seen
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ProcessPoolExecutor

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from devlint import __version__
-from devlint.filesystem import TOO_NEW, digest_of, state_of
+from devlint.disk import digest_of
+from devlint.source.filesystem import TOO_NEW, state_of
 
 if TYPE_CHECKING:
     from devlint.rule import Registry

@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING
 from devlint.cache.identity import identity_of
 from devlint.cache.shapes import data_of, finding_of
 from devlint.cache.store import Entry, Rows, Store
-from devlint.filesystem import FileSystem, digest_of
-from devlint.looks import UNSETTLED, Looks, Seen
+from devlint.disk import digest_of
 from devlint.reports import FileResult
+from devlint.source.filesystem import FileSystem
+from devlint.source.looks import UNSETTLED, Looks, Seen
 
 if TYPE_CHECKING:
     from devlint.files import Target
-    from devlint.placement.project import Project
     from devlint.rule import Registry
     from devlint.settings import Settings
+    from devlint.source.project import Project
 
 
 class Results:
@@ -54,13 +55,14 @@ class Results:
         return found
 
     def _project(self, roots: tuple[Path, ...]) -> Project:
-        from devlint.placement.project import Project
+        from devlint.source.project import Project
 
         return Project(roots, files=self._files)
 
     def _result(self, target: Target, entry: Entry) -> FileResult | None:
         """The kept result; None where it can't be used after all."""
-        from devlint.files import FileError, read_source
+        from devlint.disk import FileError
+        from devlint.files import read_source
 
         try:
             findings = tuple(map(finding_of, json.loads(entry.findings)))

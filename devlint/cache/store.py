@@ -15,8 +15,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, TypeVar
 
-from devlint.filesystem import FileFacts
-from devlint.looks import Answer, Question
+from devlint.source.filesystem import FileFacts
+from devlint.source.looks import Answer, Question
 
 Result = TypeVar("Result")
 

@@ -17,15 +17,12 @@ from devlint.placement.interpreter import Frame
 from devlint.placement.limits import BUDGET, MAX_STAR_IMPORTS
 from devlint.placement.memory import Result, Workings
 from devlint.placement.objects import Objects
-from devlint.placement.project import Project
-from devlint.placement.sources import FunctionModel, SourceModule
 from devlint.placement.values import (
     EMPTY,
     HOST,
     ITEM,
     SCALAR,
     UNKNOWN,
-    Kind,
     Sort,
     Value,
     displaced,
@@ -36,6 +33,9 @@ from devlint.placement.values import (
     reference,
     replace,
 )
+from devlint.source.kinds import Kind
+from devlint.source.modules import FunctionModel, SourceModule
+from devlint.source.project import Project
 
 if TYPE_CHECKING:
     pass

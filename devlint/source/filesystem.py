@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from devlint.disk import read_bytes
+from devlint.disk import digest_of, read_bytes
 
 # A file that was written this shortly before it was read may be written again without the disk telling it apart.
 _UNSURE_NS = 2_000_000_000
@@ -84,6 +84,13 @@ class FileSystem:
         self._remember(str(path), FileFacts(state, digest, imports))
         return raw
 
+    def read_quietly(self, path: Path) -> bytes:
+        """The bytes of a file, none where it can't be read."""
+        try:
+            return self.read(path)
+        except OSError:
+            return b""
+
     def _remember(self, path: str, facts: FileFacts) -> FileFacts:
         if self.facts.get(path) != facts:
             self.facts[path] = facts
@@ -132,13 +139,6 @@ def _state(path: Path) -> str:
 def import_pattern() -> re.Pattern[str]:
     """An import statement as it stands in a text: `module` and `names`, or `plain` and `alias`."""
     return re.compile(_IMPORT, re.MULTILINE)
-
-
-def digest_of(raw: bytes) -> str:
-    """What stands for some bytes."""
-    from hashlib import blake2b
-
-    return blake2b(raw, digest_size=16).hexdigest()
 
 
 def state_of(found: os.stat_result) -> str:

@@ -7,12 +7,10 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from devlint.filesystem import digest_of
-
-if TYPE_CHECKING:
-    from devlint.placement.project import Project
+from devlint.disk import digest_of
+from devlint.source.roots import ImportRoots
+from devlint.source.texts import Texts
 
 # A file that more than these import is a library to them: its functions have no one story.
 MAX_IMPORTERS = 4
@@ -23,8 +21,9 @@ MAX_FILES = 600
 class Importers:
     """The few files that a file is a part of the program of."""
 
-    def __init__(self, project: Project) -> None:
-        self._project = project
+    def __init__(self, roots: ImportRoots, texts: Texts) -> None:
+        self._roots = roots
+        self._texts = texts
         # By import root: word -> the files with an import statement in which it stands.
         self._naming: dict[Path, dict[str, list[Path]]] = {}
         self._bases: dict[Path, str] = {}
@@ -57,19 +56,19 @@ class Importers:
 
     def _imports_of(self, importer: Path) -> set[Path]:
         if importer not in self._imports:
-            self._imports[importer] = self._project.imports_of(importer)
+            self._imports[importer] = self._roots.imports_of(importer)
         return self._imports[importer]
 
     def basis(self, path: Path) -> str:
         """What stands for all that who imports a file hangs on: which files there are, and their import statements."""
-        root = self._project.base_of(path)
+        root, _ = self._roots.name_of(path)
         if root not in self._bases:
             spelt = (f"{file}\0{os.path.realpath(file)}\0{statements}" for file, statements in self._statements(path))
             self._bases[root] = digest_of("\0".join(spelt).encode("utf-8", "surrogateescape"))
         return self._bases[root]
 
     def _around(self, path: Path) -> dict[str, list[Path]]:
-        root = self._project.base_of(path)
+        root, _ = self._roots.name_of(path)
         if root not in self._naming:
             naming = self._naming[root] = defaultdict(list)
             for file, statements in self._statements(path):
@@ -80,9 +79,9 @@ class Importers:
 
     def _statements(self, path: Path) -> Iterator[tuple[Path, str]]:
         """The files around a file that are no tests, with their import statements."""
-        for file in self._project.files_around(path, MAX_FILES):
+        for file in self._texts.files_around(path, MAX_FILES):
             if file.suffix == ".py" and not is_test(file):
-                yield file, self._project.files.import_statements(file)
+                yield file, self._roots.files.import_statements(file)
 
 
 def is_test(path: Path) -> bool:

@@ -10,13 +10,10 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from devlint.files import USUAL_EXCLUDES
-from devlint.filesystem import digest_of
-
-if TYPE_CHECKING:
-    from devlint.placement.project import Project
+from devlint.disk import digest_of
+from devlint.patterns import USUAL_EXCLUDES
+from devlint.source.roots import ImportRoots
 
 # A project with more than these files, or folders, is too large to look through for one finding.
 MAX_FILES = 8_000
@@ -25,8 +22,8 @@ MAX_FILES = 8_000
 class Texts:
     """The texts around a file: what stands under its import root and under the settings' roots."""
 
-    def __init__(self, project: Project) -> None:
-        self._project = project
+    def __init__(self, roots: ImportRoots) -> None:
+        self._roots = roots
         self._files: dict[tuple[Path, int], list[Path] | None] = {}
         self._matching: dict[tuple[Path, str], list[Path] | None] = {}
         self._bases: dict[tuple[Path, ...], str] = {}
@@ -45,7 +42,7 @@ class Texts:
         key = tuple(folders)
         if key not in self._bases:
             files = [self._files_of(folder, MAX_FILES) or () for folder in folders]
-            spelt = (f"{path}\0{self._project.files.digest(path)}" for found in files for path in found)
+            spelt = (f"{path}\0{self._roots.files.digest(path)}" for found in files for path in found)
             self._bases[key] = digest_of("\0".join(spelt).encode("utf-8", "surrogateescape"))
         return self._bases[key]
 
@@ -60,22 +57,18 @@ class Texts:
         return files
 
     def _folders_around(self, asking: Path) -> list[Path]:
-        return _outermost([self._project.base_of(asking), *self._project.roots])
+        root, _ = self._roots.name_of(asking)
+        return _outermost([root, *self._roots.folders])
 
     def _found(self, folder: Path, pattern: str) -> list[Path] | None:
         key = (folder, pattern)
         if key not in self._matching:
             files = self._files_of(folder, MAX_FILES)
             compiled = re.compile(pattern.encode())
-            self._matching[key] = None if files is None else [f for f in files if compiled.search(self._read(f))]
+            self._matching[key] = (
+                None if files is None else [f for f in files if compiled.search(self._roots.files.read_quietly(f))]
+            )
         return self._matching[key]
-
-    def _read(self, path: Path) -> bytes:
-        """A file's bytes, none where it can't be read."""
-        try:
-            return self._project.files.read(path)
-        except OSError:
-            return b""
 
     def _files_of(self, folder: Path, limit: int) -> list[Path] | None:
         """The Python files of a folder; None where there are more than so many, of files or of folders."""
