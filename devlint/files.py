@@ -12,7 +12,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from devlint.disk import MAX_BYTES, FileError, TooLargeError, TooLargeFileError, read_bytes, replace_bytes, spelt_size
+from devlint.disk import (
+    MAX_BYTES,
+    FileError,
+    TooLargeError,
+    TooLargeFileError,
+    digest_of,
+    read_bytes,
+    replace_bytes,
+    spelt_size,
+)
 from devlint.findings import Span
 from devlint.patterns import USUAL_EXCLUDES, is_valid, verdict, without_those_on
 from devlint.settings import FILE_NAMES, Settings, SettingsError
@@ -85,6 +94,8 @@ class Source:
     notebook: Container | None = None
     # What else there is to say of the file, a line each.
     remarks: tuple[str, ...] = ()
+    # What stands for the bytes that were read.
+    digest: str = ""
 
     @cached_property
     def lines(self) -> list[str]:
@@ -136,12 +147,12 @@ def source_from_bytes(raw: bytes, path: Path | None, display: str, limit: int = 
 
         notebook, code = read_notebook(_decode(body, "utf-8"))
         _need_code(code.count(","))
-        return Source(path, display, code, "utf-8", bom, notebook)
+        return Source(path, display, code, "utf-8", bom, notebook, digest=digest_of(raw))
     _need_code(body.count(b","))
     if display.endswith(PAGE_SUFFIXES):
-        return _page(path, display, _decode(body, "utf-8"), bom)
+        return dataclasses.replace(_page(path, display, _decode(body, "utf-8"), bom), digest=digest_of(raw))
     encoding = _encoding_of(body, bom)
-    return Source(path, display, _decode(body, encoding), encoding, bom)
+    return Source(path, display, _decode(body, encoding), encoding, bom, digest=digest_of(raw))
 
 
 def _page(path: Path | None, display: str, text: str, bom: bytes) -> Source:

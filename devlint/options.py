@@ -56,3 +56,5 @@ class Options:
     follow_links: bool = False
     preview: bool = False
     markdown: bool = False
+    no_cache: bool = False
+    cache_dir: Path | None = None
