@@ -131,6 +131,8 @@ class Facts:
         self.text = text
         self.path = path
         release = settings.torch_version if settings is not None else None
+        # Whether rules are on that ask for code which runs on any accelerator, and fixes make it so.
+        self.for_any_accelerator = portable
         # Whether the code is meant for releases that all have `torch.accelerator`, which came with torch 2.6, or, where
         # nothing is said of releases, for any accelerator.
         self.prefers_accelerator = portable if release is None else release >= (2, 6)
