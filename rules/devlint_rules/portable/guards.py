@@ -204,7 +204,7 @@ def is_cuda_only(found: ast.AST, facts: Facts) -> bool:
     return facts.is_cuda_only or _is_said(found, facts)
 
 
-def has_accelerator(found: ast.expr, facts: Facts, *, marks: bool = True) -> bool:
+def has_accelerator(found: ast.expr | ast.stmt, facts: Facts, *, marks: bool = True) -> bool:
     """Whether a test around, or one before that leaves, asks for an accelerator."""
     child: ast.AST = found
     for parent in facts.model.ancestors(found):
