@@ -38,7 +38,7 @@ _KERNEL = re.compile(
     re.IGNORECASE,
 )
 # Flags of CUDA's libraries, which do nothing on other machines.
-_FLAGS = re.compile(r"\btorch\.backends\.(?:cuda|cudnn)(?:\.\w+)+(?= = )")
+_FLAGS = re.compile(r"\btorch\.backends\.(?:cuda|cudnn)\.[\w.]{1,80}(?= = )")
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
