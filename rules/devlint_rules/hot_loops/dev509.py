@@ -7,11 +7,9 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from devlint.facts import Kind, Sort, Value, access_path, own_nodes, walk
 from devlint.knowledge import canonical, torch_knowledge
 from devlint.lazy import cst, m
-from devlint.placement.environment import access_path
-from devlint.placement.trees import own_nodes, walk
-from devlint.placement.values import Kind, Sort, Value
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.hot_loops import stalls
 
@@ -255,7 +253,7 @@ _ASKED = {"mps": "torch.backends.mps"}
 
 def _runs_without(backend: str, facts: Facts) -> bool:
     """Whether the program is meant for machines without the accelerator too: it asks for one somewhere, or is about to."""
-    return facts.for_any_accelerator or (
+    return facts.surroundings.for_any_accelerator or (
         re.search(rf"\bis_available\s*\(|\b(?:no|use)_(?:{backend}|gpu)\b|\bdevice_count\s*\(", facts.text.text)
         is not None
     )
@@ -278,7 +276,7 @@ def _synchronised(measured: Measured, value: Value, facts: Facts) -> Change | No
         return None
     if "torch" not in facts.model.source.bindings:
         return None
-    module = "accelerator" if facts.prefers_accelerator else backend
+    module = "accelerator" if facts.surroundings.prefers_accelerator else backend
     call = f"torch.{module}.synchronize()"
     if _runs_without(backend, facts) and not _is_asked_around(measured, facts):
         call = f"if {_ASKED.get(module, f'torch.{module}')}.is_available():\n    {call}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from devlint.placement.sources import dotted
+from devlint.facts import dotted
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
