@@ -107,6 +107,10 @@ class Project:
                     return candidate
         return None
 
+    def is_loaded(self, path: Path) -> bool:
+        """Whether a file was read by now."""
+        return path in self._modules
+
     def load(self, path: Path) -> SourceModule | None:
         """The parsed module at a path; None when it can't be read or parsed."""
         if path in self._modules:
@@ -139,11 +143,15 @@ class Project:
             raw = read_bytes(path)
             if len(raw) > MAX_MODULE_BYTES:
                 return None
-            encoding, _ = tokenize.detect_encoding(io.BytesIO(raw).readline)
-            text = raw.decode(encoding)
-            return self.module(path, text, parse(text))
+            return self.module(path, *self.parsed(path, raw))
         except (OSError, SyntaxError, ValueError, LookupError, RecursionError, MemoryError):
             return None
+
+    def parsed(self, path: Path, raw: bytes) -> tuple[str, ast.Module]:
+        """The text and the tree of a file that holds `raw`; raises what decoding and `parse` raise."""
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(raw).readline)
+        text = raw.decode(encoding)
+        return text, parse(text)
 
     def module(self, path: Path, text: str, tree: ast.Module) -> SourceModule:
         """The model of a text that was read and parsed elsewhere."""
