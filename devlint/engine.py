@@ -231,7 +231,7 @@ class Inspection:
             if not judge.may_bring(self.model):
                 return
             if rule.event in FOLLOWING_IMPORTS:
-                self.model_events(names)
+                self._model_events(names)
             lines = sorted({node.lineno for node in self.model.events(rule.event)})
         else:
             lines = trigger_lines(self._text.text, rule, self._text.starts, self._spelt)
@@ -258,9 +258,7 @@ class Inspection:
                 piece = self._piece(unit)
                 node = piece.node_at(stall.node, self._text) if piece is not None else None
                 if piece is not None and node is not None:
-                    facts = Facts(
-                        self.model, piece, self._text, self._display, self._settings, portable=self._portable
-                    )
+                    facts = Facts(self.model, piece, self._text, self._display, self._settings, portable=self._portable)
                     for report in judge.judge_stall(node, stall, facts):
                         yield replace(self._finding(judge, report, piece, facts), cost=Cost(rule.costs(), stall.loops))
                     break

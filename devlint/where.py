@@ -95,11 +95,10 @@ def known_at(model: PlacementModel, line: int, column: int) -> tuple[Span, list[
     span, node = min(around, key=lambda found: len(text.slice(found[0])))
     for unit in units_at(model.source, sorted({line, node.lineno})):
         model.ensure(unit.scope)
-    if _is_method_name(node, model):
-        node = next(model.ancestors(node))
-        assert isinstance(node, ast.Call)
-        span = text.span_of(node)
-    return span, list(_known(node, model))
+    asked: ast.expr = node
+    if _is_method_name(node, model) and isinstance(call := next(model.ancestors(node)), ast.Call):
+        span, asked = text.span_of(call), call
+    return span, list(_known(asked, model))
 
 
 def _holds(span: Span, line: int, column: int) -> bool:
@@ -127,11 +126,7 @@ def signature_of(source: Source, line: int, settings: Settings) -> list[str]:
 def _expressions(tree: ast.Module, line: int) -> Iterator[ast.expr]:
     """The names, attributes and calls that start on a line, as they stand, each spelling once."""
     seen: set[str] = set()
-    found = [
-        n
-        for n in ast.walk(tree)
-        if isinstance(n, _ASKED) and n.lineno == line
-    ]
+    found = [n for n in ast.walk(tree) if isinstance(n, _ASKED) and n.lineno == line]
     for node in sorted(found, key=lambda n: (n.col_offset, n.end_col_offset or 0)):
         text = ast.unparse(node)
         if text not in seen:

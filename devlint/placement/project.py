@@ -107,9 +107,10 @@ class Project:
                     return candidate
         return None
 
-    def is_loaded(self, path: Path) -> bool:
-        """Whether a file was read by now."""
-        return path in self._modules
+    @property
+    def loaded(self) -> frozenset[Path]:
+        """The files that were read by now."""
+        return frozenset(self._modules)
 
     def load(self, path: Path) -> SourceModule | None:
         """The parsed module at a path; None when it can't be read or parsed."""

@@ -54,7 +54,7 @@ class Server(LanguageServer):
         # The options of each folder of the workspace; under "" those of everything else.
         self.options: dict[str, Options] = {"": Options()}
         self.desk = Desk(registry, self.options_of, self.tell)
-        self.thread = WorkThread()
+        self.worker = WorkThread()
         self._loop: asyncio.AbstractEventLoop | None = None
         # What will be done for each document, and for all of them, once there was no key for a while.
         self._timers: dict[str, asyncio.TimerHandle] = {}
@@ -134,7 +134,7 @@ class Server(LanguageServer):
 
     def lint_all(self, *, but: str = "", delay: float = 0.0) -> None:
         """Lints all that is open."""
-        for key in self.documents.keys():
+        for key in self.documents.open_keys():
             if key != but:
                 self.lint_soon(key, delay)
 
@@ -161,7 +161,7 @@ class Server(LanguageServer):
             snapshot = self.documents.snapshot(key)
             return self.desk.lint(key, snapshot) if snapshot is not None else None
 
-        outcome = await self.thread.do(work, TYPING)
+        outcome = await self.worker.do(work, TYPING)
         if outcome is not None and self.documents.version(key) == version:
             self.publish(key, outcome)
             self._when_idle()
@@ -190,7 +190,7 @@ class Server(LanguageServer):
         if known is not None:
             known.cancel()
         if self._loop is not None:
-            tidy = lambda: self.start_task(self.thread.do(self.desk.tidy, BESIDE))  # noqa: E731
+            tidy = lambda: self.start_task(self.worker.do(self.desk.tidy, BESIDE))  # noqa: E731
             self._timers[""] = self._loop.call_later(_IDLE, tidy)
 
     # -- what has changed ----------------------------------------------------------------------------------------------
@@ -203,8 +203,9 @@ class Server(LanguageServer):
         if path is not None and text is not None and not isinstance(text, NotebookSnapshot):
             disk.unsaved[os.path.realpath(path)] = text.text.encode("utf-8", "surrogatepass")
             self.desk.changed(path, saved=False)
-            if not opened and self.desk.knows(path):
-                self.lint_all(but=key, delay=_QUIET)
+            for other in self.desk.hanging_on(path):
+                if other != key:
+                    self.lint_soon(other, _QUIET)
         options = self.options_of(path)
         if opened or options.run == "onType":
             self.lint_soon(key, 0.0 if opened else options.debounce / 1000)
@@ -238,7 +239,7 @@ class Server(LanguageServer):
         known = self.desk.outcomes.get(key)
         if known is not None and (known.snapshot.version, known.snapshot.text) == (snapshot.version, snapshot.text):
             return known
-        return await self.thread.do(lambda: self.desk.lint(key, snapshot), ASKED)
+        return await self.worker.do(lambda: self.desk.lint(key, snapshot), ASKED)
 
     async def code_actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
         """What can be done about the findings in a range."""
@@ -263,7 +264,7 @@ class Server(LanguageServer):
         snapshot = self.documents.snapshot(str(data.get("document")))
         unsafe = self.options_of(snapshot.path if snapshot is not None else None).unsafe_fixes
         try:
-            changes = await self.thread.do(lambda: edits_of(self.desk, data, unsafe=unsafe), ASKED)
+            changes = await self.worker.do(lambda: edits_of(self.desk, data, unsafe=unsafe), ASKED)
         except WithheldError as error:
             if tell:
                 self.tell(str(error))
@@ -287,7 +288,7 @@ class Server(LanguageServer):
                 found = hovers.value_at(model, line, column, snapshot) if model is not None else None
             return hovers.as_hover(snapshot, found, markdown=markdown) if found is not None else None
 
-        return await self.thread.do(_without_errors(work, None), ASKED)
+        return await self.worker.do(_without_errors(work, None), ASKED)
 
     async def code_lens(self, params: types.CodeLensParams) -> list[types.CodeLens]:
         """How often the host waits in the functions of a text that are hot."""
@@ -305,7 +306,7 @@ class Server(LanguageServer):
             model = self.desk.model(snapshot)
             return lenses(model, snapshot) if model is not None else None
 
-        found = await self.thread.do(_without_errors(work, None), BESIDE)
+        found = await self.worker.do(_without_errors(work, None), BESIDE)
         if found is not None:
             self._lenses[key] = found
         return [lens for own, lens in self._lenses.get(key, ()) if same_uri(own) == same_uri(uri)]
@@ -338,9 +339,7 @@ def made(registry: Registry) -> Server:
             watchers = [types.FileSystemWatcher(pattern) for pattern in _WATCHED]
             options = types.DidChangeWatchedFilesRegistrationOptions(watchers)
             registration = types.Registration(SOURCE, types.WORKSPACE_DID_CHANGE_WATCHED_FILES, options)
-            server.start_task(
-                server.client_register_capability_async(types.RegistrationParams([registration]))
-            )
+            server.start_task(server.client_register_capability_async(types.RegistrationParams([registration])))
         await server.configure()
 
     @server.feature(types.WORKSPACE_DID_CHANGE_CONFIGURATION)

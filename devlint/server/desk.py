@@ -31,6 +31,8 @@ class Outcome:
 
     snapshot: Snapshot
     findings: tuple[Finding, ...] = ()
+    # The files that it may hang on.
+    read: frozenset[Path] = frozenset()
 
 
 @dataclass
@@ -111,9 +113,10 @@ class Desk:
         for linter in self._linters.values():
             linter.changed(path, saved=saved)
 
-    def knows(self, path: Path) -> bool:
-        """Whether what is found elsewhere may hang on a file."""
-        return any(linter.knows(path) for linter in self._linters.values())
+    def hanging_on(self, path: Path) -> list[str]:
+        """The documents in which something else may be found once a file is another one."""
+        real = Path(os.path.realpath(path))
+        return [key for key, outcome in self.outcomes.items() if not outcome.read.isdisjoint((path, real))]
 
     def tidy(self) -> None:
         """Lets go of linters whose settings hold no more, and of what only the collector finds."""
@@ -138,7 +141,9 @@ class Desk:
             traceback.print_exc(file=sys.stderr)
             said = f"{type(error).__name__}: {error}".splitlines()[0]
             findings = [self._failed(snapshot, f"internal error, please report it: {said}")]
-        outcome = self.outcomes[key] = Outcome(snapshot, tuple(findings))
+        linter = self.linter_of(snapshot)
+        read = linter.read if linter is not None else frozenset()
+        outcome = self.outcomes[key] = Outcome(snapshot, tuple(findings), read)
         return outcome
 
     def _findings(self, snapshot: Snapshot) -> list[Finding]:

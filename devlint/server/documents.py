@@ -6,13 +6,15 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 
 from lsprotocol import types
 
-from devlint.files import Source, source_from_bytes
+from devlint.files import Source, source_from_bytes, split_lines
 from devlint.findings import Edit, Span
 from devlint.server.positions import Places, path_of, same_uri
+from devlint.textmap import minimal_edit
 
 Edits = dict[str, list[types.TextEdit]]
 
@@ -120,17 +122,18 @@ class NotebookSnapshot(Snapshot):
 
 
 def changes(places: Places, text: str) -> list[types.TextEdit]:
-    """The edits that make `text` of the text of some places: whole lines, the ones that differ alone."""
+    """The edits that make `text` of the text of some places: in each stretch of lines that differ, what differs there."""
     import difflib
 
-    from devlint.files import split_lines
-
     old, new = split_lines(places.map.text), split_lines(text)
-    return [
-        types.TextEdit(places.range(Span(i1 + 1, 1, i2 + 1, 1)), "".join(new[j1:j2]))
-        for what, i1, i2, j1, j2 in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
-        if what != "equal"
-    ]
+    starts = [*accumulate(map(len, old), initial=0)]
+    found = []
+    for what, i1, i2, j1, j2 in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if what != "equal":
+            start, end, put = minimal_edit("".join(old[i1:i2]), "".join(new[j1:j2]))
+            first, last = (places.map.position(starts[i1] + offset) for offset in (start, end))
+            found.append(types.TextEdit(places.range(Span(*first, *last)), put))
+    return found
 
 
 @dataclass
@@ -237,7 +240,7 @@ class Documents:
         """What a text is linted as: itself, or for a cell its notebook."""
         return self._book_of.get(same_uri(uri), same_uri(uri))
 
-    def keys(self) -> list[str]:
+    def open_keys(self) -> list[str]:
         """All that is linted."""
         return [*(uri for uri in self._texts if uri not in self._book_of), *self._books]
 

@@ -66,10 +66,10 @@ class KeptLinter(Linter):
         """Notes that a file was edited, or that the one on the disk was written, made or taken away."""
         (self._saved if saved else self._edited).add(path)
 
-    def knows(self, path: Path) -> bool:
-        """Whether a file was read for another one's sake."""
-        project = self._project
-        return project is not None and (project.is_loaded(path) or project.is_loaded(Path(os.path.realpath(path))))
+    @property
+    def read(self) -> frozenset[Path]:
+        """The files that were read for others' sake."""
+        return self._project.loaded if self._project is not None else frozenset()
 
     def every_finding(self, source: Source) -> list[Finding]:
         self._renew(source.path)
@@ -107,7 +107,9 @@ class KeptLinter(Linter):
         if not isinstance(project, KeptProject):
             return
         others = {path for path in self._saved if path != asking}
-        if others or any(self.knows(path) for path in self._saved | self._edited) or project.changed_on_disk():
+        changed = self._saved | self._edited
+        seen = not project.loaded.isdisjoint({*changed, *(Path(os.path.realpath(path)) for path in changed)})
+        if others or seen or project.changed_on_disk():
             self.forget()
         elif asking is not None:
             self._edited.discard(asking)

@@ -1,4 +1,4 @@
-"""What the editor's own settings say: those of the project stand in its files, and hold first."""
+"""What the editor's own settings say: they are laid over those of the project's files."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from devlint.findings import Confidence
 from devlint.rule import Registry
-from devlint.settings import Selection, Settings, SettingsError, check_selectors, nearest
+from devlint.settings import Selection, Settings, check_selectors, nearest
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class Options:
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     extend_select: tuple[str, ...] = ()
-    confidence: str | None = None
+    confidence: Confidence | None = None
     preview: bool | None = None
     # Lint while typing, or when a file is saved.
     run: str = "onType"
@@ -77,7 +78,9 @@ def read_options(told: object) -> tuple[Options, list[str]]:
     if told is None:
         return Options(), []
     if not isinstance(told, Mapping):
-        return Options(), [f"the editor's settings of devlint are {told!r}; write an object, such as {{\"preview\": true}}"]
+        return Options(), [
+            f'the editor\'s settings of devlint are {told!r}; write an object, such as {{"preview": true}}'
+        ]
     found: dict[str, Any] = {}
     wrong = []
     for key, value in told.items():
@@ -120,6 +123,3 @@ def plain(value: object) -> object:
     if hasattr(value, "_asdict"):
         return {str(key): plain(v) for key, v in value._asdict().items()}
     return value
-
-
-__all__ = ["KEYS", "Options", "SettingsError", "plain", "read_options"]

@@ -129,7 +129,7 @@ class Reader:
         """Lets go of all that was understood of a file, which has another text by now."""
         self.finished(source)
         for known in (self._modules, self._active, self._changed, self._speaking):
-            known.pop(source, None)  # type: ignore[attr-defined]
+            known.pop(source, None)
         self._signatures = {f: s for f, s in self._signatures.items() if f.source is not source}
         self._defaults = {f: d for f, d in self._defaults.items() if f.source is not source}
         self._lambdas = {n: f for n, f in self._lambdas.items() if f.source is not source}
