@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 from devlint.escapes import printable
 from devlint.findings import Span
 from devlint.knowledge import canonical
-from devlint.placement.devices import is_device_name
 from devlint.placement.model import PlacementModel, build
-from devlint.placement.project import Project, parse
-from devlint.placement.trees import walk
-from devlint.placement.units import units_at
-from devlint.placement.values import Guards, Kind, Sort, Step, Value
+from devlint.placement.values import Guards, Sort, Step, Value
+from devlint.source.devices import is_device_name
+from devlint.source.kinds import Kind
+from devlint.source.project import Project, parse
+from devlint.source.trees import walk
+from devlint.source.units import units_at
 from devlint.textmap import TextMap
 
 if TYPE_CHECKING:

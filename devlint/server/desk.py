@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from devlint.files import FileError, Source, TooLargeFileError, is_excluded
+from devlint.disk import FileError, TooLargeFileError
+from devlint.files import Source, is_excluded
 from devlint.findings import Finding, Span
 from devlint.rule import Registry
 from devlint.server.documents import Snapshot

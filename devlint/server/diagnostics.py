@@ -8,8 +8,8 @@ from pathlib import Path
 from lsprotocol import types
 
 from devlint.addresses import rule_page
-from devlint.disk import read_bytes
-from devlint.files import FileError, source_from_bytes
+from devlint.disk import FileError, read_bytes
+from devlint.files import source_from_bytes
 from devlint.findings import Finding, Note, Span
 from devlint.server.desk import Outcome
 from devlint.server.documents import Snapshot

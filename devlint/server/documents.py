@@ -11,10 +11,10 @@ from pathlib import Path
 
 from lsprotocol import types
 
-from devlint.files import Source, source_from_bytes, split_lines
+from devlint.files import Source, source_from_bytes
 from devlint.findings import Edit, Span
 from devlint.server.positions import Places, path_of, same_uri
-from devlint.textmap import minimal_edit
+from devlint.textmap import minimal_edit, split_lines
 
 Edits = dict[str, list[types.TextEdit]]
 

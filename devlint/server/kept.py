@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from devlint.engine import Inspection, Linter
 from devlint.files import Source
 from devlint.findings import Finding
-from devlint.placement.project import Project, parse
 from devlint.rule import Registry
 from devlint.settings import Settings
 from devlint.signatures.reading.reader import Reader
+from devlint.source.project import Project, parse
 
 if TYPE_CHECKING:
     from devlint.placement.model import PlacementModel

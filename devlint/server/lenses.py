@@ -13,8 +13,8 @@ from devlint.signatures.state.waits import RACE
 
 if TYPE_CHECKING:
     from devlint.placement.model import PlacementModel
-    from devlint.placement.sources import FunctionModel
     from devlint.placement.waiting import HotStall
+    from devlint.source.modules import FunctionModel
 
 
 def lenses(model: PlacementModel, snapshot: Snapshot) -> list[tuple[str, types.CodeLens]]:
