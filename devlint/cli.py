@@ -11,6 +11,7 @@ import click
 from devlint import __version__
 from devlint.commands.baseline import baseline
 from devlint.commands.check import check
+from devlint.commands.clean import clean
 from devlint.commands.init import init
 from devlint.commands.options import HELP
 from devlint.commands.rules import rule, rules
@@ -44,7 +45,7 @@ def cli() -> None:
     """Find device-placement bugs in PyTorch code, and fix them."""
 
 
-for command in (check, init, baseline, run, where, server, rule, rules):
+for command in (check, init, baseline, clean, run, where, server, rule, rules):
     cli.add_command(command)
 
 

@@ -13,6 +13,7 @@ from devlint.findings import Finding
 from devlint.rule import Registry
 from devlint.settings import Settings
 from devlint.signatures.reading.reader import Reader
+from devlint.source.looks import Looks
 from devlint.source.project import Project, parse
 
 if TYPE_CHECKING:
@@ -27,8 +28,8 @@ _Stamp = tuple[int, int] | None
 class KeptProject(Project):
     """A project that parses each text once, however often it is made anew."""
 
-    def __init__(self, roots: tuple[Path, ...], trees: Trees) -> None:
-        super().__init__(roots)
+    def __init__(self, roots: tuple[Path, ...], looks: Looks, trees: Trees) -> None:
+        super().__init__(roots, looks)
         self._trees = trees
         self.stamps: dict[Path, _Stamp] = {}
 
@@ -60,7 +61,7 @@ class KeptLinter(Linter):
         self._edited: set[Path] = set()
 
     def new_project(self) -> Project:
-        return KeptProject(self.settings.src, self._trees)
+        return KeptProject(self.settings.src, self.looks, self._trees)
 
     def changed(self, path: Path, *, saved: bool) -> None:
         """Notes that a file was edited, or that the one on the disk was written, made or taken away."""
@@ -122,6 +123,7 @@ class KeptLinter(Linter):
         self._screens.clear()
         self._saved.clear()
         self._edited.clear()
+        self.looks = Looks()
         self._project = None
 
 
