@@ -18,6 +18,7 @@ from devlint.commands.init import init
 from devlint.commands.options import HELP
 from devlint.commands.rules import rule, rules
 from devlint.commands.run import run
+from devlint.commands.server import server
 from devlint.commands.where import where
 from devlint.console import OutputError, emit, occupy_closed_streams, silence
 from devlint.escapes import printable_lines
@@ -56,7 +57,7 @@ def cli() -> None:
     """Find device-placement bugs in PyTorch code, and fix them."""
 
 
-for command in (check, init, baseline, clean, run, where, rule, rules, completion):
+for command in (check, init, baseline, clean, run, where, server, rule, rules, completion):
     cli.add_command(command)
 
 
