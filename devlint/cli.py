@@ -12,6 +12,7 @@ from devlint import __version__
 from devlint.commands.baseline import baseline
 from devlint.commands.check import check
 from devlint.commands.init import init
+from devlint.commands.new_rule import new_rule
 from devlint.commands.options import HELP
 from devlint.commands.rules import rule, rules
 from devlint.commands.run import run
@@ -43,7 +44,7 @@ def cli() -> None:
     """Find device-placement bugs in PyTorch code, and fix them."""
 
 
-for command in (check, init, baseline, run, where, rule, rules):
+for command in (check, init, baseline, run, where, rule, rules, new_rule):
     cli.add_command(command)
 
 

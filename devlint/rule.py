@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from devlint.placement.waiting import HotStall
 
 ENTRY_POINTS = "devlint.rules"
+# What codes and names look like.
+CODE = r"[A-Z]+[0-9]{3,4}"
+NAME = r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*"
 
 
 @dataclass(frozen=True)
@@ -332,10 +335,10 @@ def rules_in(pack: ModuleType) -> Iterator[type[Rule]]:
 
 def _faults(rule: type[Rule]) -> Iterator[str]:
     """What a rule lacks, or has wrong, that would show only when it is used."""
-    if not isinstance(rule.code, str) or not re.fullmatch(r"[A-Z]+[0-9]{3,4}", rule.code):
+    if not isinstance(rule.code, str) or not re.fullmatch(CODE, rule.code):
         yield f"code {rule.code!r} isn't letters and three or four digits"
     name = getattr(rule, "name", None)
-    if not isinstance(name, str) or not re.fullmatch(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*", name):
+    if not isinstance(name, str) or not re.fullmatch(NAME, name):
         yield f"name {name!r} isn't words in lower case with hyphens between"
     # With -OO, nothing has any documentation.
     for section in _SECTIONS if sys.flags.optimize < 2 else ():

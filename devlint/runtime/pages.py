@@ -20,6 +20,7 @@ from devlint.files import read_source
 from devlint.fixer import fix
 from devlint.rule import META_RULES, Effect, Registry, Rule
 from devlint.settings import Settings
+from devlint.testing.pages import example
 
 # Enough for every example: two of everything.
 DEVICES = 2
@@ -45,14 +46,6 @@ class Ran:
     syncs: int = 0
     # Whether the warning that the effect names was given.
     warned: bool = False
-
-
-def example(rule: type[Rule], heading: str) -> str:
-    """The code below a heading of a rule's page. Raises ValueError where there is none."""
-    match = re.search(rf"^## {heading}\n.*?^```python\n(.*?)^```$", rule.page(), re.MULTILINE | re.DOTALL)
-    if match is None:
-        raise ValueError(f"{rule.code}: no code under '{heading}'")
-    return match[1]
 
 
 def run_page(rule: type[Rule], *, real: bool = False) -> list[Outcome]:
