@@ -176,6 +176,14 @@ class Rule:
         """The documentation as Markdown."""
         return f"# {cls.name} ({cls.code})\n\nSeverity: {cls.severity}.\n\n{inspect.cleandoc(cls.__doc__ or '')}\n"
 
+    @classmethod
+    def example(cls, heading: str) -> str:
+        """The code below a heading of the page. Raises ValueError where there is none."""
+        match = re.search(rf"^## {heading}\n.*?^```python\n(.*?)^```$", cls.page(), re.MULTILINE | re.DOTALL)
+        if match is None:
+            raise ValueError(f"{cls.code}: no code under '{heading}'")
+        return match[1]
+
 
 class MetaRule(Rule):
     """A code about the run itself; the engine reports it, not a matcher."""

@@ -20,7 +20,6 @@ from devlint.files import read_source
 from devlint.fixer import fix
 from devlint.rule import META_RULES, Effect, Registry, Rule
 from devlint.settings import Settings
-from devlint.testing.pages import example
 
 # Enough for every example: two of everything.
 DEVICES = 2
@@ -56,7 +55,7 @@ def run_page(rule: type[Rule], *, real: bool = False) -> list[Outcome]:
     """
     if rule.effect is None:
         raise ValueError(f"{rule.code} states no effect")
-    bad, good = example(rule, "Example"), example(rule, "Use instead")
+    bad, good = rule.example("Example"), rule.example("Use instead")
     outcomes = [
         _outcome("bad example", rule, rule.effect, bad, wanted=True, real=real),
         _outcome("good example", rule, rule.effect, good, wanted=False, real=real),

@@ -43,6 +43,6 @@ A pack's test of all its cases and pages:
 
 from devlint.testing.cases import Case, File, cases_in, read_cases
 from devlint.testing.checks import check_case
-from devlint.testing.pages import check_page, example
+from devlint.testing.pages import check_page
 
-__all__ = ["Case", "File", "cases_in", "check_case", "check_page", "example", "read_cases"]
+__all__ = ["Case", "File", "cases_in", "check_case", "check_page", "read_cases"]

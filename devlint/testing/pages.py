@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -11,14 +10,6 @@ from devlint.files import read_source
 from devlint.fixer import fix
 from devlint.rule import META_RULES, Registry, Rule
 from devlint.settings import Settings
-
-
-def example(rule: type[Rule], heading: str) -> str:
-    """The code below a heading of a rule's page. Raises ValueError where there is none."""
-    match = re.search(rf"^## {heading}\n.*?^```python\n(.*?)^```$", rule.page(), re.MULTILINE | re.DOTALL)
-    if match is None:
-        raise ValueError(f"{rule.code}: no code under '{heading}'")
-    return match[1]
 
 
 def check_page(rule: type[Rule], folder: Path) -> None:
@@ -34,7 +25,7 @@ def check_page(rule: type[Rule], folder: Path) -> None:
         path.write_text(code, encoding="utf-8")
         return [finding.code for finding in linter.check(read_source(path, path.name))]
 
-    bad, good = example(rule, "Example"), example(rule, "Use instead")
+    bad, good = rule.example("Example"), rule.example("Use instead")
     if set(found(bad)) != {rule.code}:
         raise AssertionError(f"{rule.code}: nothing, or something else, is found in its example")
     fixed = fix(read_source(path, path.name), linter, unsafe=True).source.text
