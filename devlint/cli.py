@@ -10,6 +10,7 @@ import click
 
 from devlint.commands.baseline import baseline
 from devlint.commands.check import check
+from devlint.commands.clean import clean
 from devlint.commands.init import init
 from devlint.commands.new_rule import new_rule
 from devlint.commands.options import HELP
@@ -60,7 +61,7 @@ def cli() -> None:
     """Find device-placement bugs in PyTorch code, and fix them."""
 
 
-for command in (check, init, baseline, run, where, rule, rules, new_rule):
+for command in (check, init, baseline, clean, run, where, rule, rules, new_rule):
     cli.add_command(command)
 
 

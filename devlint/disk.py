@@ -80,6 +80,13 @@ def read_quietly(path: Path) -> bytes:
         return b""
 
 
+def digest_of(raw: bytes) -> str:
+    """What stands for some bytes."""
+    from hashlib import blake2b
+
+    return blake2b(raw, digest_size=16).hexdigest()
+
+
 def _need_file(found: os.stat_result) -> None:
     kind = stat.S_IFMT(found.st_mode)
     if kind == stat.S_IFDIR:

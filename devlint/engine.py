@@ -16,6 +16,7 @@ from devlint.findings import Cost, Finding, Fix, Note, Span
 from devlint.rule import Registry, Rule, UnreadableFile
 from devlint.screen import Screen, lets_through, lines_of_names, pattern_of, trigger_lines
 from devlint.settings import Settings
+from devlint.source.looks import Looks
 from devlint.suppressions import read_suppressions
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from devlint.pieces import Piece
     from devlint.placement.model import PlacementModel
     from devlint.rule import Report
+    from devlint.source.filesystem import FileSystem
     from devlint.source.project import Project
     from devlint.source.units import Unit
     from devlint.textmap import TextMap
@@ -35,9 +37,11 @@ FOLLOWING_IMPORTS = ("missing-attribute", "pinned-device")
 class Linter:
     """Lints sources under one set of settings; what it reads of the project it keeps for the next source."""
 
-    def __init__(self, settings: Settings, registry: Registry) -> None:
+    def __init__(self, settings: Settings, registry: Registry, files: FileSystem | None = None) -> None:
         self.settings = settings
+        self._files = files
         self.registry = registry
+        self.looks = Looks()
         self._project: Project | None = None
         self._screens: dict[Path, Screen] = {}
         self._words = {r.code: (settings.severity_of(r), settings.fixes(r)) for r in registry.rules()}
@@ -76,7 +80,7 @@ class Linter:
         if self._project is None:
             from devlint.source.project import Project
 
-            self._project = Project(self.settings.src)
+            self._project = Project(self.settings.src, self.looks, self._files)
         return self._project
 
     def _findings(self, source: Source, path: Path, rules: list[type[Rule]]) -> Iterator[Finding]:
@@ -110,22 +114,23 @@ class Linter:
 
     def _imported(self, source: Source, path: Path, rule: type[Rule]) -> frozenset[str]:
         """Names that the source imports from modules that bear the trigger of an event rule."""
-        return frozenset(self.project().roots.names_from(path, source.text, pattern_of(rule)))
+        return frozenset(self.project().names_from(path, source.text, pattern_of(rule)))
 
     def _by_callers(self, screen: Screen, path: Path, rules: set[type[Rule]]) -> list[type[Rule]]:
         """The rules that a file is suspected of together with those that import it: they may call it in a loop, or mix."""
         open_to = [rule for rule in rules if rule.event == "mixing" or (rule.only_hot and screen.holds(rule.trigger))]
         if not open_to:
             return []
-        screens = [screen, *map(self._screen_of, self.project().importers.of(path))]
+        importers = self.project().importers_of(path)
+        screens = [screen, *(self._screen_of(importer, path) for importer in importers)]
         return [rule for rule in open_to if lets_through(rule, screens)]
 
-    def _screen_of(self, importer: Path) -> Screen:
+    def _screen_of(self, importer: Path, asking: Path) -> Screen:
         """The screen of a file that others ask about, kept for them."""
-        from devlint.disk import read_quietly
-
+        project = self.project()
         if importer not in self._screens:
-            self._screens[importer] = Screen(read_quietly(importer))
+            self._screens[importer] = Screen(project.read_quietly(importer, asking))
+        project.note_text(importer, asking)
         return self._screens[importer]
 
 
