@@ -16,6 +16,7 @@ from devlint.commands.new_rule import new_rule
 from devlint.commands.options import HELP
 from devlint.commands.rules import rule, rules
 from devlint.commands.run import run
+from devlint.commands.server import server
 from devlint.commands.where import where
 from devlint.console import OutputError, emit, occupy_closed_streams, silence
 from devlint.escapes import printable_lines
@@ -61,7 +62,7 @@ def cli() -> None:
     """Find device-placement bugs in PyTorch code, and fix them."""
 
 
-for command in (check, init, baseline, clean, run, where, rule, rules, new_rule):
+for command in (check, init, baseline, clean, run, where, server, rule, rules, new_rule):
     cli.add_command(command)
 
 
