@@ -31,6 +31,7 @@ from devlint.signatures.answers.callees import Callee, callee
 from devlint.signatures.answers.drops import Drop, drops
 from devlint.signatures.answers.mixed import Mixed, mixed_results
 from devlint.signatures.answers.shown import described
+from devlint.signatures.answers.uploads import Upload, uploads
 from devlint.signatures.reading.reader import Reader
 
 if TYPE_CHECKING:
@@ -203,6 +204,11 @@ class PlacementModel:
     def drops(self) -> dict[ast.Call, Drop]:
         """The moves of tensors that stand as statements of their own, so that nothing comes of them."""
         return drops(self.reader, self.source)
+
+    @cached_property
+    def uploads(self) -> dict[ast.Call, Upload]:
+        """The moves of what a function of the project has just made on the host."""
+        return uploads(self.reader, self.source)
 
     @cached_property
     def mixings(self) -> dict[ast.expr | ast.AugAssign, Mixing]:

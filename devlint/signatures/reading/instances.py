@@ -19,6 +19,7 @@ from devlint.signatures.values.values import (
     EITHER,
     FUNCTION,
     HOST,
+    LIST,
     LOADER,
     METHOD,
     MODULES,
@@ -230,7 +231,18 @@ class Instance:
             return Value(TENSOR, value.place, step=value.step, likely=value.likely)
         if value.kind == "object" and value.place.is_open:
             return Value(TENSOR, value.place, likely=True)
+        if value.kind in (TUPLE, LIST):
+            # What is computed from tensors in a list is where they are.
+            return self._whereabouts_of_all(value)
         return Value(TENSOR, UNKNOWN_PLACE)
+
+    def _whereabouts_of_all(self, value: Value) -> Value:
+        """Where all parts of a tuple or list are; unknown where they aren't at one place."""
+        part = containers.all_parts(containers.contents_of(self.frame, value), self.frame)
+        places = {o.place for _, o in part.options() if o.kind in (TENSOR, BATCH)}
+        if len(places) != 1 or any(o.kind not in (TENSOR, BATCH) for _, o in part.options()):
+            return Value(TENSOR, UNKNOWN_PLACE)
+        return self._whereabouts(next(o for _, o in part.options()))
 
     # -- conditions ------------------------------------------------------------------------------------------------
 
@@ -302,6 +314,8 @@ def _placed(value: Value, place: Value) -> Value:
         # No device: what is made there is made on the host, what was moved there stayed where it was.
         made = value.step is not None and value.step.message.startswith("created there")
         place = place.but(place=HOST if made else UNKNOWN_PLACE)
+        if value.step is not None and made:
+            value = value.but(step=value.step._replace(message=value.step.message.replace("there", "on cpu", 1)))
     return value.but(
         place=place.place, step=value.step or place.step if place.step is None else _joined(value, place),
         likely=value.likely or place.likely,
