@@ -30,6 +30,7 @@ from devlint.placement.waiting import HotStall, stalls_of
 from devlint.signatures.answers.callees import Callee, callee
 from devlint.signatures.answers.drops import Drop, drops
 from devlint.signatures.answers.mixed import Mixed, mixed_results
+from devlint.signatures.answers.loads import left_open
 from devlint.signatures.answers.shown import described
 from devlint.signatures.answers.uploads import Upload, uploads
 from devlint.signatures.reading.reader import Reader
@@ -365,6 +366,12 @@ class PlacementModel:
         """The function, method or constructor of the project that a call calls, going by names alone."""
         cls = next((p for p in self.ancestors(call) if isinstance(p, ast.ClassDef)), None)
         return callee(_reader(self._analysis.project, self._hints), self.source, cls, call)
+
+    def map_location_of(self, call: ast.Call) -> str | None:
+        """The parameter of a function of the project that is torch.load's `map_location`, where a call leaves it at None."""
+        called = self.callee(call)
+        reader = _reader(self._analysis.project, self._hints)
+        return left_open(reader, called, call) if called is not None else None
 
     def class_info(self, node: ast.ClassDef) -> ClassInfo:
         """A class of this file, as the signatures know it."""
