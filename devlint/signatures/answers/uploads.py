@@ -53,11 +53,16 @@ def _judged(reader: Reader, frame: Frame, wait: Wait, move: ast.Call) -> Upload 
         return None
     cls = frame.function.cls if frame.function is not None else None
     called = callee(reader, frame.source, cls, root)
-    if called is None or called.makes is not None or any("cache" in name for name in called.function.decorators):
-        # What is kept isn't made each time.
+    if called is None or called.makes is not None or not _makes_at_once(called.function):
         return None
     inside = next((step for step in made if step is not None and _is_in(step, called.function)), None)
     return Upload(move, called.function, inside) if inside is not None else None
+
+
+def _makes_at_once(function: FunctionModel) -> bool:
+    """Whether a function makes its result each time, and not piece by piece: that is quicker on the host."""
+    kept = any("cache" in name for name in function.decorators)
+    return not kept and not any(isinstance(n, (ast.For, ast.While)) for n in function.nodes)
 
 
 def _may_lead_away(target: Value | None) -> bool:
@@ -136,5 +141,3 @@ def _position(node: ast.AST) -> tuple[int, int]:
 
 def _holds(node: ast.AST, inner: ast.AST) -> bool:
     return any(n is inner for n in ast.walk(node))
-
-
