@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from devlint.placement.model import build
-from devlint.placement.project import Project, parse
+from devlint.source.project import Project, parse
 
 _MODULE = """\
 import torch

@@ -25,6 +25,14 @@ _NO_FILES = {
 }
 
 
+class FileError(Exception):
+    """A file that can't be read or written; the text is one line without the file's name."""
+
+
+class TooLargeFileError(FileError):
+    """A file that is passed over because of its size."""
+
+
 class TooLargeError(OSError):
     """A file that is larger than asked for."""
 
@@ -62,6 +70,14 @@ def read_bytes(path: Path, limit: int = MAX_BYTES) -> bytes:
     if len(raw) > limit:
         raise TooLargeError(limit)
     return raw
+
+
+def read_quietly(path: Path) -> bytes:
+    """A file's bytes, none where it can't be read."""
+    try:
+        return read_bytes(path)
+    except OSError:
+        return b""
 
 
 def _need_file(found: os.stat_result) -> None:

@@ -19,11 +19,12 @@ from devlint.settings import Settings
 from devlint.suppressions import read_suppressions
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts, Piece
+    from devlint.facts import Facts, Surroundings
+    from devlint.pieces import Piece
     from devlint.placement.model import PlacementModel
-    from devlint.placement.project import Project
-    from devlint.placement.units import Unit
     from devlint.rule import Report
+    from devlint.source.project import Project
+    from devlint.source.units import Unit
     from devlint.textmap import TextMap
 
 
@@ -73,7 +74,7 @@ class Linter:
     def project(self) -> Project:
         """The project that imports are followed in."""
         if self._project is None:
-            from devlint.placement.project import Project
+            from devlint.source.project import Project
 
             self._project = Project(self.settings.src)
         return self._project
@@ -109,7 +110,7 @@ class Linter:
 
     def _imported(self, source: Source, path: Path, rule: type[Rule]) -> frozenset[str]:
         """Names that the source imports from modules that bear the trigger of an event rule."""
-        return frozenset(self.project().names_from(path, source.text, pattern_of(rule)))
+        return frozenset(self.project().roots.names_from(path, source.text, pattern_of(rule)))
 
     def _by_callers(self, screen: Screen, path: Path, rules: set[type[Rule]]) -> list[type[Rule]]:
         """The rules that a file is suspected of together with those that import it: they may call it in a loop, or mix."""
@@ -121,10 +122,10 @@ class Linter:
 
     def _screen_of(self, importer: Path) -> Screen:
         """The screen of a file that others ask about, kept for them."""
-        from devlint.placement.texts import read
+        from devlint.disk import read_quietly
 
         if importer not in self._screens:
-            self._screens[importer] = Screen(read(importer))
+            self._screens[importer] = Screen(read_quietly(importer))
         return self._screens[importer]
 
 
@@ -135,7 +136,7 @@ class _InvalidSourceError(Exception):
 
 
 def _parse(source: Source) -> ast.Module:
-    from devlint.placement.project import parse
+    from devlint.source.project import parse
 
     try:
         return parse(source.text)
@@ -149,6 +150,14 @@ def _parse(source: Source) -> ast.Module:
     raise _InvalidSourceError(
         Finding(UnreadableFile.code, UnreadableFile.name, message, source.display, Span(line, column, line, column))
     )
+
+
+def _surroundings(settings: Settings, path: Path, *, portable: bool) -> Surroundings:
+    """What the settings say of one file; `portable` says that rules are on that ask for code for any accelerator."""
+    from devlint.facts import Surroundings
+
+    about_cuda = settings.portable.is_cuda_only(settings.root, path)
+    return Surroundings(settings.torch_version, settings.portable, about_cuda, portable)
 
 
 class _Inspection:
@@ -169,7 +178,6 @@ class _Inspection:
         from devlint.placement.model import build
         from devlint.textmap import TextMap
 
-        self._settings = linter.settings
         self._registry = linter.registry
         self._display = source.display
         self._path = path
@@ -179,8 +187,7 @@ class _Inspection:
         self._hearing = list(hearing)
         # Names that the settings explain, and what they stand for.
         self._spelt = spelt
-        # Whether the code is meant for any accelerator.
-        self._portable = portable
+        self._surroundings = _surroundings(linter.settings, path, portable=portable)
         self._text: TextMap = TextMap(source.text)
         self._model: PlacementModel = build(path, source.text, tree, linter.project(), linter.settings.hints)
         self._pieces: dict[Unit, Piece | None] = {}
@@ -214,7 +221,7 @@ class _Inspection:
         return Finding(UnreadableFile.code, UnreadableFile.name, message, self._display, Span(1, 1, 1, 1))
 
     def _found_by(self, rule: type[Rule], names: frozenset[str]) -> Iterator[Finding]:
-        from devlint.placement.units import units_at
+        from devlint.source.units import units_at
 
         judge = rule()
         if rule.event:
@@ -238,7 +245,7 @@ class _Inspection:
     def _heard_by(self, rule: type[Rule]) -> Iterator[Finding]:
         """What a rule tells of waits in code that is hot by its role."""
         from devlint.facts import Facts
-        from devlint.placement.units import units_at
+        from devlint.source.units import units_at
 
         judge = rule()
         for stall in self._model.stalls:
@@ -248,16 +255,14 @@ class _Inspection:
                 piece = self._piece(unit)
                 node = piece.node_at(stall.node, self._text) if piece is not None else None
                 if piece is not None and node is not None:
-                    facts = Facts(
-                        self._model, piece, self._text, self._display, self._settings, portable=self._portable
-                    )
+                    facts = Facts(self._model, piece, self._text, self._display, self._surroundings)
                     for report in judge.judge_stall(node, stall, facts):
                         yield replace(self._finding(judge, report, piece, facts), cost=Cost(rule.costs(), stall.loops))
                     break
 
     def _model_events(self, names: frozenset[str]) -> None:
         """Models what may bring events: every scope, or those that use the given names."""
-        from devlint.placement.units import units_at
+        from devlint.source.units import units_at
 
         if not names:
             self._model.ensure_all()
@@ -274,7 +279,7 @@ class _Inspection:
         if unit not in self._pieces:
             from libcst import ParserSyntaxError
 
-            from devlint.facts import Piece
+            from devlint.pieces import Piece
 
             try:
                 self._pieces[unit] = Piece(unit, self._text)
@@ -293,7 +298,7 @@ class _Inspection:
         matches = m.findall(piece.module, rule.shape())
         if matches:
             self._model.ensure(unit.scope)
-        facts = Facts(self._model, piece, self._text, self._display, self._settings, portable=self._portable)
+        facts = Facts(self._model, piece, self._text, self._display, self._surroundings)
         for node in matches:
             for report in rule.judge(node, facts):
                 yield self._finding(rule, report, piece, facts)

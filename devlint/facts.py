@@ -1,145 +1,139 @@
-"""What a rule can ask about the LibCST nodes in front of it."""
+"""What a rule can ask about the LibCST nodes in front of it, and the words in which it is answered.
+
+This module and `devlint.rule` are the interface of rules. What `__all__` names here stays as it is within a major
+version, as do the public methods and attributes of what it names; everything else of devlint may change with any release.
+"""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from devlint.findings import Edit, Note, Span
 from devlint.lazy import cst
-from devlint.placement.devices import is_device_name
-from devlint.placement.sources import dotted
-from devlint.placement.trees import walk
-from devlint.placement.values import UNKNOWN, Kind, Sort, Step, Value
+from devlint.placement.devices import parse_device, place_of_device
+from devlint.placement.mixing import Mixing, Operand, Sense, is_told
+from devlint.placement.values import (
+    BUFFER,
+    DEVICE_CLASS,
+    GATHERED,
+    HOST,
+    NONE,
+    UNKNOWN,
+    Place,
+    Sort,
+    Step,
+    Value,
+    leaves,
+)
 from devlint.portable import Portable
+from devlint.signatures.values.values import text_of as text_of_path
+from devlint.source.devices import MOVES, SETTINGS_NAMES, is_device_name, is_setting
+from devlint.source.importers import is_test
+from devlint.source.kinds import Kind
+from devlint.source.modules import FunctionModel, FunctionNode, SourceModule, blocks_of, dotted, last_name
+from devlint.source.paths import access_path, is_under
+from devlint.source.trees import kept_on_node, own_nodes, walk
+from devlint.source.units import Unit, units_at
 
 if TYPE_CHECKING:
-    from libcst.metadata import CodeRange
-
+    from devlint.pieces import Piece
     from devlint.placement.analysis import Missing
+    from devlint.placement.classes import ClassModel
     from devlint.placement.loops import HotLoop
-    from devlint.placement.mixing import Mixing
     from devlint.placement.model import PlacementModel
-    from devlint.placement.sources import FunctionModel
-    from devlint.placement.units import Unit
-    from devlint.settings import Settings
+    from devlint.placement.replicas import Pinned
+    from devlint.placement.waiting import HotStall
     from devlint.signatures.answers.drops import Drop
+    from devlint.signatures.answers.mixed import Mixed
     from devlint.signatures.answers.uploads import Upload
+    from devlint.signatures.reading.classes import ClassInfo
     from devlint.signatures.values.values import Step as SignatureStep
     from devlint.textmap import TextMap
 
+__all__ = [
+    "BUFFER",
+    "DEVICE_CLASS",
+    "GATHERED",
+    "HOST",
+    "MOVES",
+    "NONE",
+    "SETTINGS_NAMES",
+    "UNKNOWN",
+    "ClassInfo",
+    "ClassModel",
+    "Facts",
+    "FunctionModel",
+    "FunctionNode",
+    "HotLoop",
+    "HotStall",
+    "Kind",
+    "Missing",
+    "Mixed",
+    "Mixing",
+    "Operand",
+    "Pinned",
+    "Place",
+    "PlacementModel",
+    "Sense",
+    "Sort",
+    "SourceModule",
+    "Step",
+    "Surroundings",
+    "Unit",
+    "Value",
+    "access_path",
+    "blocks_of",
+    "dotted",
+    "is_device_name",
+    "is_setting",
+    "is_test",
+    "is_told",
+    "is_under",
+    "kept_on_node",
+    "last_name",
+    "leaves",
+    "own_nodes",
+    "parse_device",
+    "place_of_device",
+    "text_of_path",
+    "units_at",
+    "walk",
+]
 
-class Piece:
-    """A unit, parsed by LibCST, with the way back to the file's lines and to the `ast`."""
 
-    def __init__(self, unit: Unit, text: TextMap) -> None:
-        from libcst.metadata import MetadataWrapper, PositionProvider
+@dataclass(frozen=True)
+class Surroundings:
+    """What the project's settings say of the code at hand."""
 
-        self.unit = unit
-        self.span = text.span_of(unit.node)
-        self.code = text.slice(self.span)
-        # A header may run over lines that only its statement's own brackets allow.
-        self._wrapped = not unit.is_statement
-        code = f"({self.code})" if self._wrapped else self.code
-        self.module = cst.parse_module(code)
-        self._column = self.span.column - 1 - (1 if self._wrapped else 0)
-        wrapper = MetadataWrapper(self.module, unsafe_skip_copy=True)
-        self.positions: dict[cst.CSTNode, CodeRange] = dict(wrapper.resolve(PositionProvider))
-        self._nodes: dict[Span, ast.expr] = {}
-        self._augmented: dict[Span, ast.AugAssign] = {}
-        for node in walk(unit.node):
-            if isinstance(node, ast.expr):
-                # The outermost: before Python 3.12, the parts of an f-string have the span of the whole.
-                self._nodes.setdefault(text.span_of(node), node)
-            elif isinstance(node, ast.AugAssign):
-                self._augmented[text.span_of(node)] = node
+    # The oldest release of torch that it is meant for; None where it isn't said.
+    oldest_torch: tuple[int, int] | None = None
+    # What the project says of portability, and whether it says of this file that it is about CUDA.
+    portable: Portable = field(default_factory=Portable)
+    is_cuda_only: bool = False
+    # Whether rules are on that ask for code that runs on any accelerator.
+    for_any_accelerator: bool = False
 
-    def span_of(self, node: cst.CSTNode) -> Span:
-        """Where a LibCST node stands in the file."""
-        place = self.positions[node]
-        start, end = place.start, place.end
-        return Span(
-            self.span.line + start.line - 1,
-            start.column + 1 + (self._column if start.line == 1 else 0),
-            self.span.line + end.line - 1,
-            end.column + 1 + (self._column if end.line == 1 else 0),
-        )
-
-    def node_at(self, node: ast.expr | ast.stmt, text: TextMap) -> cst.CSTNode | None:
-        """The LibCST node that an `ast` node is; the outermost of those that stand there."""
-        span = text.span_of(node)
-        here = [
-            n
-            for n in self.positions
-            if isinstance(n, (cst.BaseExpression, cst.BaseSmallStatement)) and self.span_of(n) == span
-        ]
-        return next((n for n in here if isinstance(n, cst.BaseExpression)), here[0] if here else None)
-
-    def ast_of(self, node: cst.CSTNode) -> ast.expr | None:
-        """The `ast` expression that a LibCST expression is."""
-        if isinstance(node, cst.Arg):
-            node = node.value
-        if node not in self.positions:
-            return None
-        span = self.span_of(node)
-        if (isinstance(node, cst.Tuple) and node.lpar) or (isinstance(node, cst.GeneratorExp) and not node.lpar):
-            # For `ast`, a tuple's parentheses belong to it, and a call's to the generator that is all it is given.
-            span = Span(span.line, span.column - 1, span.end_line, span.end_column + 1)
-        return self._nodes.get(span)
-
-    def statement_of(self, node: cst.AugAssign) -> ast.AugAssign | None:
-        """The `ast` statement that a LibCST augmented assignment is."""
-        return self._augmented.get(self.span_of(node))
-
-    def rendered(self, replacements: Iterable[tuple[cst.CSTNode, cst.CSTNode]]) -> str:
-        """The piece's code with nodes replaced."""
-        tree: cst.CSTNode = self.module
-        for old, new in replacements:
-            changed = tree.deep_replace(old, self._in_our_brackets(old, new))
-            assert isinstance(changed, cst.CSTNode)
-            tree = changed
-        assert isinstance(tree, cst.Module)
-        return tree.code[1:-1] if self._wrapped else tree.code
-
-    def _in_our_brackets(self, old: cst.CSTNode, new: cst.CSTNode) -> cst.CSTNode:
-        """A replacement of a whole header: the brackets around it, which LibCST gives to `old`, stay outermost."""
-        if not self._wrapped or not isinstance(old, cst.BaseExpression) or not isinstance(new, cst.BaseExpression):
-            return new
-        if self.span_of(old) != self.span or (new.lpar and new.lpar[0] is old.lpar[0]):
-            return new
-        inner = old.with_changes(lpar=old.lpar[1:], rpar=old.rpar[:-1])
-        changed = new.deep_replace(old, inner)
-        assert isinstance(changed, cst.BaseExpression)
-        return changed.with_changes(lpar=[old.lpar[0], *changed.lpar], rpar=[*changed.rpar, old.rpar[-1]])
+    @property
+    def prefers_accelerator(self) -> bool:
+        """Whether the code is meant for releases that all have `torch.accelerator`, which came with torch 2.6, or, where
+        nothing is said of releases, for any accelerator.
+        """
+        return self.for_any_accelerator if self.oldest_torch is None else self.oldest_torch >= (2, 6)
 
 
 class Facts:
     """The model's answers for the nodes of one piece of one file."""
 
     def __init__(
-        self,
-        model: PlacementModel,
-        piece: Piece,
-        text: TextMap,
-        path: str,
-        settings: Settings | None = None,
-        *,
-        portable: bool = False,
+        self, model: PlacementModel, piece: Piece, text: TextMap, path: str, surroundings: Surroundings | None = None
     ) -> None:
         self.model = model
         self.text = text
         self.path = path
-        release = settings.torch_version if settings is not None else None
-        # Whether the code is meant for releases that all have `torch.accelerator`, which came with torch 2.6, or, where
-        # nothing is said of releases, for any accelerator.
-        self.prefers_accelerator = portable if release is None else release >= (2, 6)
-        # The oldest release of torch that the code is meant for; None where it isn't said.
-        self.oldest_torch = release
-        # What the project says of portability, and whether it says of this file that it is about CUDA.
-        self.portable = settings.portable if settings is not None else Portable()
-        self.is_cuda_only = settings is not None and self.portable.is_cuda_only(settings.root, Path(model.source.path))
+        self.surroundings = surroundings or Surroundings()
         self._piece = piece
 
     def node(self, node: cst.CSTNode) -> ast.expr | None:

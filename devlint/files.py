@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import dataclasses
 import os
-import re
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -13,26 +12,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from devlint.disk import MAX_BYTES, TooLargeError, read_bytes, replace_bytes, spelt_size
-from devlint.patterns import is_valid, verdict, without_those_on
+from devlint.disk import MAX_BYTES, FileError, TooLargeError, TooLargeFileError, read_bytes, replace_bytes, spelt_size
+from devlint.patterns import USUAL_EXCLUDES, is_valid, verdict, without_those_on
 from devlint.settings import FILE_NAMES, Settings, SettingsError
+from devlint.textmap import split_lines
 
 if TYPE_CHECKING:
     from devlint.notebooks import Notebook
 
 SUFFIXES = (".py", ".pyi", ".ipynb")
-
-# Folders that hold other people's code, or none; never entered unless named.
-USUAL_EXCLUDES = frozenset(
-    {
-        ".bzr", ".direnv", ".eggs", ".git", ".hg", ".hypothesis", ".idea", ".ipynb_checkpoints", ".mypy_cache", ".nox",
-        ".pants.d", ".pyenv", ".pytest_cache", ".pytype", ".ruff_cache", ".svn", ".tox", ".venv", ".vscode",
-        "__pycache__", "__pypackages__", "_build", "buck-out", "build", "dist", "node_modules", "site-packages", "venv",
-    }
-)  # fmt: skip
-
-# Where Python's own parser ends a line; str.splitlines ends it at form feeds and other characters as well.
-_LINE = re.compile(r"[^\r\n]+(?:\r\n?|\n)?|\r\n?|\n")
 
 
 # Most of a notebook is what its cells gave out: it may be this many times as large as a Python file.
@@ -41,14 +29,6 @@ _NOTEBOOK_FACTOR = 10
 
 # A tree takes 1.4 kB for each item of a list: with more commas than these, a file is a table of data.
 MAX_COMMAS = 400_000
-
-
-class FileError(Exception):
-    """A file that can't be read or written; the text is one line without the file's name."""
-
-
-class TooLargeFileError(FileError):
-    """A file that is passed over because of its size."""
 
 
 @dataclass
@@ -83,11 +63,6 @@ class Source:
         except UnicodeEncodeError as error:
             character = error.object[error.start]
             raise FileError(f"the fixed text holds {character!r}, which {self.encoding} can't write") from None
-
-
-def split_lines(text: str) -> list[str]:
-    r"""`text` cut after each `\n`, `\r\n` and `\r`, and nowhere else."""
-    return _LINE.findall(text)
 
 
 def read_source(path: Path, display: str, limit: int = MAX_BYTES) -> Source:

@@ -13,8 +13,9 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from devlint.files import FileError, split_lines
+from devlint.disk import FileError
 from devlint.findings import Span
+from devlint.textmap import split_lines
 
 # After these the rest of the cell is Python; after any other cell magic it is something else.
 _PYTHON_CELL_MAGICS = frozenset({"capture", "prun", "python", "python3", "time", "timeit"})

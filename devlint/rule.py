@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from devlint.facts import Facts
     from devlint.placement.model import PlacementModel
-    from devlint.placement.units import Unit
     from devlint.placement.waiting import HotStall
+    from devlint.source.units import Unit
 
 ENTRY_POINTS = "devlint.rules"
 

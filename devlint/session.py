@@ -242,7 +242,7 @@ class Session:
         """The results without the findings that got a `# noqa` comment."""
         from devlint.adoption.noqa import with_noqa
         from devlint.batch import Worker
-        from devlint.files import FileError
+        from devlint.disk import FileError
         from devlint.reports import counted
 
         worker = Worker(self.plan, self.registry)
@@ -362,7 +362,8 @@ class Session:
     def _run_stdin(self) -> int:
         """Lints the standard input; with --fix the fixed text goes to the standard output, the report beside it."""
         from devlint.batch import Worker
-        from devlint.files import FileError, Target, TooLargeFileError, is_excluded, source_from_bytes
+        from devlint.disk import FileError, TooLargeFileError
+        from devlint.files import Target, is_excluded, source_from_bytes
         from devlint.settings import SettingsError
 
         if len(self.options.paths) > 1:

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from devlint.files import split_lines
 from devlint.findings import Edit, Finding, Fix, Span
 from devlint.settings import nearest
+from devlint.textmap import split_lines
 
 if TYPE_CHECKING:
     from devlint.rule import Registry, Rule

@@ -8,6 +8,13 @@ import re
 from devlint.findings import Span
 
 _NEWLINE = re.compile(r"\r\n|\n|\r")
+# Where Python's own parser ends a line; str.splitlines ends it at form feeds and other characters as well.
+_LINE = re.compile(r"[^\r\n]+(?:\r\n?|\n)?|\r\n?|\n")
+
+
+def split_lines(text: str) -> list[str]:
+    r"""`text` cut after each `\n`, `\r\n` and `\r`, and nowhere else."""
+    return _LINE.findall(text)
 
 
 class TextMap:

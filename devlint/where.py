@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from devlint.escapes import printable
 from devlint.knowledge import canonical
-from devlint.placement.devices import is_device_name
 from devlint.placement.model import PlacementModel, build
-from devlint.placement.project import Project, parse
-from devlint.placement.units import units_at
-from devlint.placement.values import Guards, Kind, Sort, Step, Value
+from devlint.placement.values import Guards, Sort, Step, Value
+from devlint.source.devices import is_device_name
+from devlint.source.kinds import Kind
+from devlint.source.project import Project, parse
+from devlint.source.units import units_at
 
 if TYPE_CHECKING:
     from devlint.files import Source

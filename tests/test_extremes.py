@@ -11,10 +11,10 @@ import pytest
 
 from devlint.engine import Linter
 from devlint.files import read_source
-from devlint.placement.trees import children, own_nodes, parents_in, walk
 from devlint.rule import load_registry
 from devlint.screen import TORCH, Screen, lets_through
 from devlint.settings import Settings
+from devlint.source.trees import children, own_nodes, parents_in, walk
 
 HEAD = """\
 import torch

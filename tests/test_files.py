@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from devlint.files import FileError, Missing, Source, discover, read_source, split_lines, write_source
+from devlint.disk import FileError
+from devlint.files import Missing, Source, discover, read_source, write_source
 from devlint.settings import Settings
+from devlint.textmap import split_lines
 
 
 def found(*paths: Path, exclude: tuple[str, ...] = (), force_exclude: bool = False, root: Path | None = None):

@@ -14,8 +14,9 @@ from literate import read_cases
 
 from devlint.batch import Plan, Worker
 from devlint.causes import merged
+from devlint.disk import FileError
 from devlint.evidence import EvidenceError, read_evidence
-from devlint.files import FileError, source_from_bytes
+from devlint.files import source_from_bytes
 from devlint.notebooks import read_notebook
 from devlint.rule import load_registry
 from devlint.settings import Selection, Settings, SettingsError, load_settings

@@ -9,8 +9,9 @@ from random import Random
 
 import pytest
 
+from devlint.disk import FileError
 from devlint.engine import Linter
-from devlint.files import FileError, Source, read_source, write_source
+from devlint.files import Source, read_source, write_source
 from devlint.findings import Span
 from devlint.notebooks import read_notebook
 from devlint.rule import load_registry

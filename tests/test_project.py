@@ -6,9 +6,9 @@ from pathlib import Path
 
 from devlint.engine import Linter
 from devlint.files import read_source
-from devlint.placement.project import Project
 from devlint.rule import load_registry
 from devlint.settings import Settings
+from devlint.source.project import Project
 
 USER = """\
 import torch

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from devlint.files import split_lines
 from devlint.findings import Finding, Span
 from devlint.rule import Registry, Rule
 from devlint.suppressions import read_suppressions
+from devlint.textmap import split_lines
 
 
 def _rule(code: str, name: str, default: bool = True) -> type[Rule]:

@@ -16,11 +16,12 @@ from pathlib import Path
 
 from devlint.adoption.git import Change, Repository
 from devlint.adoption.marks import mark_of, sift
-from devlint.files import FileError, Source, Target, read_source
+from devlint.disk import FileError
+from devlint.files import Source, Target, read_source
 from devlint.findings import Finding
-from devlint.placement.project import Project
 from devlint.reports import FileResult
 from devlint.settings import Settings
+from devlint.source.roots import ImportRoots
 
 Lint = Callable[[Sequence[Target]], list[FileResult]]
 
@@ -127,15 +128,15 @@ def _real(path: Path) -> Path:
 
 def _depending(targets: Iterable[Target], changed: set[Path]) -> set[Path]:
     """The changed files, those that import one, by way of others too, and those that a changed one imports."""
-    projects: dict[tuple[Path, ...], Project] = {}
+    known: dict[tuple[Path, ...], ImportRoots] = {}
     importers: dict[Path, set[Path]] = defaultdict(set)
     imports: dict[Path, set[Path]] = {}
     for target in targets:
         roots = target.settings.src
-        if roots not in projects:
-            projects[roots] = Project(roots)
+        if roots not in known:
+            known[roots] = ImportRoots(roots)
         path = _real(target.path)
-        imports[path] = projects[roots].imports_of(path)
+        imports[path] = known[roots].imports_of(path)
         for imported in imports[path]:
             importers[imported].add(path)
     wanted = set(changed)

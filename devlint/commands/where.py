@@ -27,7 +27,8 @@ def where(place: str, output_format: str, config: tuple[str, ...], isolated: boo
     """
     import json
 
-    from devlint.files import FileError, read_source
+    from devlint.disk import FileError
+    from devlint.files import read_source
     from devlint.settings import SettingsError, load_settings, split_config
     from devlint.where import NothingThereError, explain, render, signature_of
 

@@ -243,3 +243,14 @@ MASK_FUNCTIONS = frozenset(
     {"eq", "ne", "gt", "ge", "lt", "le", "greater", "less", "isnan", "isinf", "isfinite", "isclose", "isin", "bool",
      "logical_and", "logical_or", "logical_not", "logical_xor"}
 )  # fmt: skip
+
+# Methods that set an object up before anything else is done with it.
+CONSTRUCTORS = ("__init__", "setup", "__post_init__", "build")
+
+# Functions that tell the time.
+CLOCKS = frozenset(
+    {"time", "perf_counter", "monotonic", "process_time", "time_ns", "perf_counter_ns", "monotonic_ns", "default_timer"}
+)
+
+# What `wandb.init()` gives.
+WANDB_RUN = "wandb.Run"

@@ -17,15 +17,12 @@ from devlint.placement.interpreter import Frame
 from devlint.placement.limits import BUDGET, MAX_STAR_IMPORTS
 from devlint.placement.memory import Result, Workings
 from devlint.placement.objects import Objects
-from devlint.placement.project import Project
-from devlint.placement.sources import FunctionModel, SourceModule
 from devlint.placement.values import (
     EMPTY,
     HOST,
     ITEM,
     SCALAR,
     UNKNOWN,
-    Kind,
     Sort,
     Value,
     displaced,
@@ -36,6 +33,9 @@ from devlint.placement.values import (
     reference,
     replace,
 )
+from devlint.source.kinds import Kind
+from devlint.source.modules import FunctionModel, SourceModule
+from devlint.source.project import Project
 
 if TYPE_CHECKING:
     pass
@@ -129,8 +129,8 @@ class Analysis:
     def _is_outside(self, first: str, asking: SourceModule) -> bool:
         def look() -> bool:
             path = Path(asking.path)
-            root, _ = self.project.name_of(path)
-            bases = {root, path.parent, *self.project.roots}
+            root, _ = self.project.roots.name_of(path)
+            bases = {root, path.parent, *self.project.roots.folders}
             return not any((b / first).is_dir() or (b / f"{first}.py").is_file() for b in bases)
 
         return self.workings.once(("outside", first, str(Path(asking.path).parent)), look, True, shared=True)

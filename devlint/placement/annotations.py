@@ -7,15 +7,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from devlint.knowledge import canonical, ecosystem
-from devlint.placement.environment import unparsed
 from devlint.placement.interpreter import Frame
-from devlint.placement.sources import SourceModule
 from devlint.placement.values import (
     HOST,
     NOWHERE,
     SCALAR,
     UNKNOWN,
-    Kind,
     Value,
     mapping_of,
     reference,
@@ -23,6 +20,9 @@ from devlint.placement.values import (
     sequence,
     sequence_of,
 )
+from devlint.source.kinds import Kind
+from devlint.source.modules import SourceModule
+from devlint.source.paths import unparsed
 
 if TYPE_CHECKING:
     from devlint.placement.analysis import Analysis

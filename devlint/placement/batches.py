@@ -9,12 +9,13 @@ from __future__ import annotations
 import ast
 
 from devlint.knowledge.ecosystem import MOVING_FRAMEWORKS
-from devlint.placement.devices import is_device_name, parse_device
-from devlint.placement.environment import unparsed
-from devlint.placement.expressions import leaves
-from devlint.placement.sources import SourceModule, target_names
-from devlint.placement.trees import walk
-from devlint.placement.values import HOST, ITEM, Kind, Sort, Step, Value, replace, with_parts
+from devlint.placement.devices import parse_device
+from devlint.placement.values import HOST, ITEM, Sort, Step, Value, leaves, replace, with_parts
+from devlint.source.devices import is_device_name
+from devlint.source.kinds import Kind
+from devlint.source.modules import SourceModule, target_names
+from devlint.source.paths import unparsed
+from devlint.source.trees import walk
 
 
 def taken_by(loop: ast.For | ast.AsyncFor, each: Value, source: SourceModule) -> Value:

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from devlint.knowledge import canonical
 from devlint.knowledge.ecosystem import TENSOR_TYPES
-from devlint.placement.environment import access_path
 from devlint.placement.expressions import EXPRESSIONS, attribute, evaluate
 from devlint.placement.methods import method
 from devlint.placement.outside import outside
 from devlint.placement.request import Call, forward, is_super, unknown_call
-from devlint.placement.values import Kind, Value, either, replace
+from devlint.placement.values import Value, either, replace
+from devlint.source.kinds import Kind
+from devlint.source.paths import access_path
 
 if TYPE_CHECKING:
     from devlint.placement.interpreter import Frame

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from devlint.placement.sources import FunctionModel, SourceModule, flat_statements
-
-CONSTRUCTORS = ("__init__", "setup", "__post_init__", "build")
+from devlint.knowledge.ecosystem import CONSTRUCTORS
+from devlint.source.modules import FunctionModel, SourceModule, flat_statements
 
 
 @dataclass(eq=False)

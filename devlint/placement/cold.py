@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from devlint.placement.sources import last_name
-from devlint.placement.trees import own_nodes, walk
+from devlint.knowledge.ecosystem import CLOCKS
+from devlint.source.modules import last_name
+from devlint.source.trees import own_nodes, walk
 
 if TYPE_CHECKING:
     from devlint.placement.model import PlacementModel
@@ -27,9 +28,6 @@ _ABNORMAL_CALLS = frozenset({"isnan", "isinf", "isfinite", "is_nonzero"})
 ALLOWING = frozenset({"sync_allowed"})
 # Contexts that are entered to measure or to debug.
 _MEASURING = frozenset({"profile", "emit_nvtx", "detect_anomaly", "FlopCounterMode"})
-CLOCKS = frozenset(
-    {"time", "perf_counter", "monotonic", "process_time", "time_ns", "perf_counter_ns", "monotonic_ns", "default_timer"}
-)
 _LEAVING_CALLS = frozenset({"exit", "_exit", "quit"})
 _COUNTERS = frozenset(
     {"i", "j", "idx", "index", "step", "it", "iteration", "batch_idx", "batch_i", "global_step", "n_iter", "iter", "counter",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from devlint.placement.environment import access_path, unparsed
-from devlint.placement.trees import kept_on_node, walk
 from devlint.placement.values import Guard
+from devlint.source.paths import access_path, unparsed
+from devlint.source.trees import kept_on_node, walk
 
 
 @dataclass(frozen=True, slots=True)

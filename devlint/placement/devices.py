@@ -1,47 +1,21 @@
-"""Device expressions: which place a string, an index, a `torch.device` or a name stands for."""
+"""Which place a device expression stands for: a string, an index, a `torch.device`, a name."""
 
 from __future__ import annotations
 
 import ast
-import re
 
-from devlint.knowledge.ecosystem import DEVICE_NAMES
-from devlint.placement.environment import unparsed
-from devlint.placement.values import HOST, PREFERRED, Kind, Place, Sort, Value, accelerator, same_as
-
-# Backends of torch.device (https://docs.pytorch.org/docs/stable/tensor_attributes.html#torch.device).
-_DEVICE = re.compile(r"(cuda|xpu|mps|hpu|npu|mtia|xla|hip|ipu|cpu|meta)(:\d+)?")
-# Methods that move, and the backend that each moves to; `to` says it in its arguments.
-MOVES = {"cuda": "cuda", "cpu": "cpu", "xpu": "xpu", "mps": "mps", "hpu": "hpu", "npu": "npu", "ipu": "ipu", "to": ""}
+from devlint.placement.values import HOST, PREFERRED, Place, Sort, Value, accelerator, same_as
+from devlint.source.devices import backend_of, is_device_name
+from devlint.source.kinds import Kind
+from devlint.source.paths import unparsed
 
 
 def parse_device(text: str) -> Place | None:
     """The place of a device string, or None for text that isn't one."""
-    match = _DEVICE.fullmatch(text)
-    if match is None:
+    backend = backend_of(text)
+    if backend is None:
         return None
-    return HOST if match[1] == "cpu" else accelerator(text)
-
-
-def is_device_name(node: ast.expr) -> bool:
-    """Whether an expression is called what people call devices: `device`, `args.gpu`, `self.device`."""
-    match node:
-        case ast.Name(id=name) | ast.Attribute(attr=name) | ast.Subscript(slice=ast.Constant(value=str() as name)):
-            return name.lower() in DEVICE_NAMES or name.lower().endswith(("_device", "device"))
-        case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)):
-            return "device" in name.lower()
-    return False
-
-
-# Names under which programs keep what their user told them.
-SETTINGS_NAMES = frozenset(
-    {"self", "args", "opt", "opts", "options", "config", "cfg", "conf", "hparams", "params", "FLAGS"}
-)
-
-
-def is_setting(node: ast.Attribute) -> bool:
-    """`args.device`, `self.device`: what the program was told, rather than where some tensor is."""
-    return isinstance(node.value, ast.Name) and node.value.id in SETTINGS_NAMES
+    return HOST if backend == "cpu" else accelerator(text)
 
 
 def place_of_device(value: Value, node: ast.expr | None) -> tuple[Place, bool] | None:

@@ -5,21 +5,15 @@ An access path is a name with constant attributes and keys: `model`, `self.net`,
 
 from __future__ import annotations
 
-import ast
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import lru_cache
 
-from devlint.placement.sources import dotted
-from devlint.placement.trees import kept_on_node
 from devlint.placement.values import (
     NO_GUARDS,
     NOWHERE,
     UNKNOWN,
     Guard,
     Guards,
-    Kind,
     Place,
     Sort,
     Step,
@@ -30,50 +24,8 @@ from devlint.placement.values import (
     replace,
     wrappers_among,
 )
-
-
-def access_path(node: ast.expr) -> str | None:
-    """The access path that an expression spells, or None."""
-    if isinstance(node, ast.Name):
-        return node.id
-    if not isinstance(node, (ast.Attribute, ast.Subscript)):
-        return None
-    return _path_of(node)
-
-
-@kept_on_node
-def _path_of(node: ast.Attribute | ast.Subscript) -> str | None:
-    base = access_path(node.value)
-    match node:
-        case ast.Attribute(attr=attr) if base:
-            return f"{base}.{attr}"
-        case ast.Subscript(slice=ast.Constant(value=str() | int() as key)) if base:
-            return f"{base}[{key!r}]"
-    return None
-
-
-def unparsed(node: ast.expr) -> str:
-    """What an expression says, as `ast.unparse` writes it; kept on the node."""
-    if isinstance(node, ast.Name):
-        return node.id
-    return _spelt(node)
-
-
-@kept_on_node
-def _spelt(node: ast.expr) -> str:
-    # Unparsing is slow, and most that is asked about are chains of names.
-    return dotted(node) or ast.unparse(node)
-
-
-def is_under(path: str, base: str) -> bool:
-    """Whether `path` names a part of `base`."""
-    return path.startswith(base) and path[len(base) : len(base) + 1] in (".", "[")
-
-
-@lru_cache(maxsize=10_000)
-def wholes(path: str) -> frozenset[str]:
-    """The paths that `path` names a part of: `a` and `a.b` for `a.b[0]`."""
-    return frozenset(path[: match.start()] for match in re.finditer(r"[.\[]", path))
+from devlint.source.kinds import Kind
+from devlint.source.paths import is_under, wholes
 
 
 @dataclass

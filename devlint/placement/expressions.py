@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 
 from devlint.knowledge import torch_knowledge
 from devlint.placement import narrowing
-from devlint.placement.devices import is_setting
-from devlint.placement.environment import access_path, merge, unparsed
-from devlint.placement.trees import kept_on_node
+from devlint.placement.environment import merge
 from devlint.placement.values import (
     DEVICE_CLASS,
     GATHERED,
@@ -20,7 +18,6 @@ from devlint.placement.values import (
     NOWHERE,
     SCALAR,
     UNKNOWN,
-    Kind,
     Place,
     Sort,
     Value,
@@ -30,6 +27,7 @@ from devlint.placement.values import (
     inherited,
     join,
     join_all,
+    leaves,
     mapping,
     mapping_of,
     replace,
@@ -37,6 +35,10 @@ from devlint.placement.values import (
     sequence,
     sequence_of,
 )
+from devlint.source.devices import is_setting
+from devlint.source.kinds import Kind
+from devlint.source.paths import access_path, unparsed
+from devlint.source.trees import kept_on_node
 
 if TYPE_CHECKING:
     from devlint.placement.interpreter import Frame
@@ -236,24 +238,6 @@ def _tells_more(value: Value, other: Value) -> bool:
 
 _PLACED = frozenset({Kind.TENSOR, Kind.PARAMETER, Kind.BATCH, Kind.UNKNOWN})
 _WEIGHT = {Sort.ACCELERATOR: 4, Sort.PREFERRED: 4, Sort.SAME: 3, Sort.UNKNOWN: 2, Sort.HOST: 1}
-
-
-def leaves(value: Value) -> list[Value]:
-    """The tensors and the like in a value, containers looked into."""
-    if value.kind not in _HOLDING:
-        return [value]
-    options = [option for _, option in value.options] if value.kind is Kind.EITHER else [value]
-    found: list[Value] = []
-    for option in options:
-        if option.kind in (Kind.SEQUENCE, Kind.MAPPING):
-            for part in option.elements or ((option.each,) if option.each else ()):
-                found += leaves(part)
-        else:
-            found.append(option)
-    return found
-
-
-_HOLDING = frozenset({Kind.EITHER, Kind.SEQUENCE, Kind.MAPPING})
 
 
 def _binary(frame: Frame, node: ast.BinOp) -> Value:

@@ -18,7 +18,6 @@ from devlint.placement.values import (
     PREFERRED,
     UNKNOWN,
     Guard,
-    Kind,
     Sort,
     Step,
     Value,
@@ -27,11 +26,12 @@ from devlint.placement.values import (
     sequence,
     with_parts,
 )
+from devlint.source.kinds import Kind
 
 if TYPE_CHECKING:
     from devlint.placement.classes import ClassModel
     from devlint.placement.request import Call
-    from devlint.placement.sources import FunctionModel
+    from devlint.source.modules import FunctionModel
 
 ACCELERATOR = "accelerate.Accelerator"
 _DDP = "torch.nn.parallel.DistributedDataParallel"

@@ -8,13 +8,11 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from devlint.placement.classes import ClassModel
-from devlint.placement.devices import is_device_name, parse_device
-from devlint.placement.environment import access_path
+from devlint.placement.devices import parse_device
 from devlint.placement.frameworks import given_by_trainer, step_methods
 from devlint.placement.interpreter import Frame
 from devlint.placement.limits import MAX_DEPTH, MAX_DEPTH_OUTSIDE, MAX_FIELDS, MAX_SIZE
 from devlint.placement.request import is_super, unmoved_sites
-from devlint.placement.sources import FunctionModel
 from devlint.placement.values import (
     ARGUMENT,
     EMPTY,
@@ -26,7 +24,6 @@ from devlint.placement.values import (
     UNKNOWN,
     Guard,
     Happening,
-    Kind,
     Place,
     Sort,
     Step,
@@ -38,6 +35,10 @@ from devlint.placement.values import (
     replace,
     same_as,
 )
+from devlint.source.devices import is_device_name
+from devlint.source.kinds import Kind
+from devlint.source.modules import FunctionModel
+from devlint.source.paths import access_path
 
 if TYPE_CHECKING:
     from devlint.placement.analysis import Analysis

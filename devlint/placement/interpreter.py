@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any
 from devlint.placement import calls, narrowing  # noqa: F401 - calls add themselves to the expressions
 from devlint.placement.batches import taken_by
 from devlint.placement.conditions import condition_of
-from devlint.placement.environment import Environment, access_path, merge
+from devlint.placement.environment import Environment, merge
 from devlint.placement.expressions import evaluate
-from devlint.placement.sources import FunctionModel, FunctionNode, SourceModule
-from devlint.placement.trees import is_too_deep, kept_on_node, names_in
 from devlint.placement.values import (
     BUFFER,
     EMPTY,
@@ -21,7 +19,6 @@ from devlint.placement.values import (
     UNKNOWN,
     Guards,
     Happening,
-    Kind,
     Sort,
     Value,
     either,
@@ -30,6 +27,10 @@ from devlint.placement.values import (
     replace,
     sequence_of,
 )
+from devlint.source.kinds import Kind
+from devlint.source.modules import FunctionModel, FunctionNode, SourceModule
+from devlint.source.paths import access_path
+from devlint.source.trees import is_too_deep, kept_on_node, names_in
 
 if TYPE_CHECKING:
     from devlint.placement.analysis import Analysis

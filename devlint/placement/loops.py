@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Literal
 from devlint.knowledge import ecosystem
 from devlint.placement.cold import ColdCode, is_warm_up
 from devlint.placement.conditions import is_for_the_host
-from devlint.placement.importers import is_test
-from devlint.placement.sources import FunctionNode, last_name
-from devlint.placement.trees import children, own_nodes, walk
-from devlint.placement.values import OVER_LOADER, Kind, Step, Value
+from devlint.placement.values import OVER_LOADER, Step, Value
+from devlint.source.importers import is_test
+from devlint.source.kinds import Kind
+from devlint.source.modules import FunctionNode, last_name
+from devlint.source.trees import children, own_nodes, walk
 
 if TYPE_CHECKING:
     from devlint.placement.model import PlacementModel

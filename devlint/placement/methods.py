@@ -7,13 +7,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from devlint.knowledge import ecosystem, torch_knowledge
-from devlint.placement.devices import MOVES
-from devlint.placement.environment import access_path
 from devlint.placement.expressions import combined
 from devlint.placement.frameworks import ACCELERATOR, accelerator_method
 from devlint.placement.metrics import metrics_in
 from devlint.placement.request import Call, forward, site_of, unknown_call
-from devlint.placement.sources import last_name
 from devlint.placement.standard import resited
 from devlint.placement.values import (
     BUFFER,
@@ -22,7 +19,6 @@ from devlint.placement.values import (
     NOWHERE,
     SCALAR,
     UNKNOWN,
-    Kind,
     Place,
     Sort,
     Value,
@@ -35,6 +31,10 @@ from devlint.placement.values import (
     sequence,
     sequence_of,
 )
+from devlint.source.devices import MOVES
+from devlint.source.kinds import Kind
+from devlint.source.modules import last_name
+from devlint.source.paths import access_path
 
 if TYPE_CHECKING:
     pass

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import ast
-
 from devlint.knowledge.metrics import COLLECTIONS, PACKAGES, WaitTable, is_metric, wait_table
 from devlint.placement.request import Call, site_of
-from devlint.placement.values import HOST, NOWHERE, UNKNOWN, Kind, Value, element_of, inherited, replace
+from devlint.placement.values import HOST, NOWHERE, UNKNOWN, Value, element_of, inherited, replace
+from devlint.source.kinds import Kind
 
 
 def new_metric(request: Call, name: str) -> Value:
@@ -56,13 +55,3 @@ def metrics_in(value: Value) -> list[Value]:
             else:
                 found.append(option)
     return found
-
-
-def updated_by(call: ast.Call) -> tuple[str, ast.expr]:
-    """(how, the metric), if it is one that a call updates: by its method `update`, or by calling it."""
-    match call.func:
-        case ast.Attribute(value=owner, attr="update"):
-            return "update", owner
-        case ast.Attribute(value=owner, attr="forward"):
-            return "call", owner
-    return "call", call.func

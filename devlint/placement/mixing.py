@@ -1,18 +1,13 @@
-"""Operations whose operands are at different places, as the signatures tell of them."""
+"""What is told of an operation whose operands are at different places."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from devlint.placement import values as old
-from devlint.placement.devices import is_device_name, is_setting
-from devlint.placement.sources import SourceModule
-from devlint.signatures.answers.contradictions import Contradiction, contradictions, is_kept_elsewhere
-from devlint.signatures.reading.reader import Reader
-from devlint.signatures.values import values as new
+from devlint.placement.values import Place, Sort, Step, Value
+from devlint.source.devices import is_device_name, is_setting
 
 
 class Sense(Enum):
@@ -29,7 +24,7 @@ class Operand:
     """One operand: the expression, and the value of it that is at odds."""
 
     node: ast.expr
-    value: old.Value
+    value: Value
     # It stands in another file.
     foreign: bool = False
 
@@ -52,12 +47,12 @@ class Mixing:
     certain: bool
     # The function that the operation stands in by itself shows it, whatever calls it.
     by_itself: bool
-    calls: tuple[old.Step, ...] = ()
+    calls: tuple[Step, ...] = ()
     # A method shows it, and another one has kept the operand on the host.
     in_method: bool = False
 
     @property
-    def kept(self) -> old.Step | None:
+    def kept(self) -> Step | None:
         """Where the operand on the host is kept as a plain attribute of a module."""
         if not self.in_method:
             return None
@@ -68,69 +63,9 @@ class Mixing:
 KEPT_IN = "kept in"
 
 
-def mixings(reader: Reader, source: SourceModule) -> list[Mixing]:
-    """The mixings of a file, the surest first."""
-    return [_mixing(found) for found in contradictions(reader, source)]
-
-
-def _mixing(found: Contradiction) -> Mixing:
-    foreign = bool(found.via) and found.function is None
-    other_text = ast.unparse(found.other.node)
-    return Mixing(
-        Sense(found.sense),
-        found.node,
-        found.name,
-        Operand(found.host.node, _value(found.host.value), foreign),
-        Operand(found.other.node, _value(found.other.value, other_text), foreign),
-        found.sometimes,
-        found.certain,
-        found.by_itself,
-        tuple(
-            old.Step(f"called from here with {_words(call)}", source.path, call.lineno, call.col_offset)
-            for source, call in found.via
-            if call is not found.node
-        ),
-        any(f is not None and f.cls is not None for f in (found.function, found.scope))
-        and is_kept_elsewhere(found.scope, found.host.value),
-    )
-
-
-def _words(call: ast.Call) -> str:
-    given = ", ".join(ast.unparse(a) for a in [*call.args, *(k.value for k in call.keywords)])
-    return f"`{given}`" if 0 < len(given) <= 40 else "these arguments"
-
-
-_KINDS = {new.TENSOR: old.Kind.TENSOR, new.BATCH: old.Kind.BATCH, new.MODULE: old.Kind.MODULE}
-
-
-def _value(value: new.Value, text: str = "") -> old.Value:
-    steps = tuple(old.Step(s.message, s.path, s.line, s.column) for s in new.steps_to(value.step))
-    return old.Value(
-        _KINDS.get(value.kind, old.Kind.TENSOR),
-        _place(value.place, text),
-        likely=value.likely or value.kind is new.UNKNOWN,
-        ranked=value.rank == new.RANKED,
-        trail=steps[-old.MAX_TRAIL :],
-        name=value.data if isinstance(value.data, str) else "",
-    )
-
-
-def _place(place: new.Place, text: str) -> old.Place:
-    match place.sort:
-        case "host":
-            return old.HOST
-        case "accelerator":
-            return old.accelerator(place.name)
-        case "input" | "told":
-            # What an unknown call gave has no name but the one that stands here.
-            unnamed = str(place.name[0]).startswith("#")
-            return old.same_as(text if unnamed else new.text_of(place.name).replace("\N{PRIME}", ""))
-    return old.NOWHERE
-
-
-def is_told(place: old.Place) -> bool:
+def is_told(place: Place) -> bool:
     """Whether it is the device that the program is told: `device`, `args.device`."""
-    if place.sort is not old.Sort.SAME:
+    if place.sort is not Sort.SAME:
         return False
     try:
         node = ast.parse(place.name, mode="eval").body
@@ -142,56 +77,6 @@ def is_told(place: old.Place) -> bool:
     return is_device_name(node)
 
 
-def is_input(place: old.Place) -> bool:
+def is_input(place: Place) -> bool:
     """Whether it is where an input of the function, or the object itself, is."""
-    return place.sort is old.Sort.SAME and not is_told(place)
-
-
-def unplaced(found: Mapping[ast.expr | ast.AugAssign, Mixing], source: SourceModule) -> dict[ast.Call, Mixing]:
-    """The factory calls that should have been told a device, each with where its result meets what a function is given."""
-    result: dict[ast.Call, Mixing] = {}
-    wanted = {
-        (made.line, made.column): mixing
-        for mixing in reversed(list(found.values()))
-        if mixing.sense in (Sense.OPERATION, Sense.CALL)
-        and not mixing.kept
-        and (made := next(iter(mixing.host.value.trail), None)) is not None
-        and made.path == source.path
-        and made.message.startswith("created on cpu")
-        and _is_given(mixing, made, source)
-    }
-    if wanted:
-        for node in ast.walk(source.tree):
-            if isinstance(node, ast.Call) and (node.lineno, node.col_offset) in wanted and _is_innermost(node):
-                result[node] = wanted[node.lineno, node.col_offset]
-    return result
-
-
-def _is_innermost(node: ast.Call) -> bool:
-    """Whether a call is the first of a chain: all of `torch.zeros(3).view(1, 3)` begins at one place."""
-    inner = node.func
-    while isinstance(inner, (ast.Attribute, ast.Subscript)):
-        inner = inner.value
-    return not isinstance(inner, ast.Call)
-
-
-def _is_given(mixing: Mixing, made: old.Step, source: SourceModule) -> bool:
-    """Whether what it meets came into the factory's function from outside."""
-    scope = _function_at(source, made.line)
-    if scope is None:
-        return False
-    if is_input(mixing.other.value.place):
-        return True
-    end = scope.end_lineno or scope.lineno
-    if not scope.lineno <= mixing.node.lineno <= end:
-        return False
-    return not any(s.path == source.path and scope.lineno <= s.line <= end for s in mixing.other.value.trail)
-
-
-def _function_at(source: SourceModule, line: int) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
-    """The innermost function around a line."""
-    found = None
-    for node in ast.walk(source.tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.lineno <= line <= (node.end_lineno or 0):
-            found = node
-    return found
+    return place.sort is Sort.SAME and not is_told(place)

@@ -17,23 +17,26 @@ from devlint.placement.conditions import is_for_the_host
 from devlint.placement.frameworks import step_methods
 from devlint.placement.interpreter import Frame
 from devlint.placement.loops import HotLoop, Loops
-from devlint.placement.mixing import Mixing, mixings, unplaced
-from devlint.placement.names import is_unbound
-from devlint.placement.project import Project
+from devlint.placement.meetings import mixings, unplaced
+from devlint.placement.metrics import metrics_in
+from devlint.placement.mixing import Mixing
 from devlint.placement.replicas import Pinned, pinned_calls
 from devlint.placement.request import site_at
-from devlint.placement.sources import FunctionModel, FunctionNode, SourceModule, assigned_in, dotted
-from devlint.placement.trees import own_nodes, walk
-from devlint.placement.units import Unit, all_functions, units_at
-from devlint.placement.values import UNKNOWN, Happening, Kind, Step, Value
+from devlint.placement.values import UNKNOWN, Happening, Step, Value
 from devlint.placement.waiting import HotStall, stalls_of
 from devlint.signatures.answers.callees import Callee, callee
 from devlint.signatures.answers.drops import Drop, drops
-from devlint.signatures.answers.mixed import Mixed, mixed_results
 from devlint.signatures.answers.loads import left_open
+from devlint.signatures.answers.mixed import Mixed, mixed_results
 from devlint.signatures.answers.shown import described
 from devlint.signatures.answers.uploads import Upload, uploads
 from devlint.signatures.reading.reader import Reader
+from devlint.source.kinds import Kind
+from devlint.source.modules import FunctionModel, FunctionNode, SourceModule, assigned_in, dotted
+from devlint.source.names import is_unbound
+from devlint.source.project import Project
+from devlint.source.trees import own_nodes, walk
+from devlint.source.units import Unit, all_functions, units_at
 
 if TYPE_CHECKING:
     from devlint.placement.classes import ClassModel
@@ -377,6 +380,20 @@ class PlacementModel:
         """A class of this file, as the signatures know it."""
         return _reader(self._analysis.project, self._hints).class_info(self.source, node)
 
+    def known_classes(self) -> list[ClassModel]:
+        """The classes of this file that were asked about by now."""
+        return self._analysis.objects.known(self.source)
+
+    def metrics_in(self, node: ast.expr) -> list[Value]:
+        """The metrics of a library that an expression may be or hold, with the options that they were made with."""
+        return metrics_in(self.value(node))
+
+    def maker_of(self, value: Value) -> ast.Call | None:
+        """The call of this file that made an object: the shortest of a chain that starts there."""
+        path = self.source.path
+        made = [n for n in ast.walk(self.source.tree) if isinstance(n, ast.Call) and site_at(path, n) == value.site]
+        return min(made, key=lambda n: (n.end_lineno or 0, n.end_col_offset or 0), default=None)
+
     def classes(self) -> list[ClassInfo]:
         """The classes at the top level of this file, as the signatures know them."""
         return [self.class_info(s) for s in self.source.tree.body if isinstance(s, ast.ClassDef)]
@@ -451,7 +468,7 @@ class PlacementModel:
 
     def imports_from(self, pattern: re.Pattern[bytes]) -> set[str]:
         """The names that the file imports from project modules whose text matches a pattern."""
-        return self._analysis.project.names_from(Path(self.source.path), self.source.text, pattern)
+        return self._analysis.project.roots.names_from(Path(self.source.path), self.source.text, pattern)
 
     @property
     def packages(self) -> frozenset[str]:

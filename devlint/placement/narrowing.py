@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from devlint.knowledge import torch_knowledge
 from devlint.placement.conditions import condition_of
-from devlint.placement.environment import Environment, access_path
-from devlint.placement.values import Kind, Value, either, replace
+from devlint.placement.environment import Environment
+from devlint.placement.values import Value, either, replace
+from devlint.source.kinds import Kind
+from devlint.source.paths import access_path
 
 if TYPE_CHECKING:
     from devlint.placement.interpreter import Frame

@@ -6,17 +6,15 @@ import ast
 from typing import TYPE_CHECKING
 
 from devlint.knowledge import canonical, ecosystem
-from devlint.placement.classes import CONSTRUCTORS, ClassModel
-from devlint.placement.environment import access_path
+from devlint.knowledge.ecosystem import CONSTRUCTORS
+from devlint.placement.classes import ClassModel
 from devlint.placement.interpreter import Frame
 from devlint.placement.limits import MAX_DEPTH
-from devlint.placement.sources import FunctionModel, SourceModule
 from devlint.placement.values import (
     NONE,
     NOWHERE,
     SCALAR,
     UNKNOWN,
-    Kind,
     Place,
     Sort,
     Value,
@@ -26,6 +24,9 @@ from devlint.placement.values import (
     join_all,
     replace,
 )
+from devlint.source.kinds import Kind
+from devlint.source.modules import FunctionModel, SourceModule
+from devlint.source.paths import access_path
 
 if TYPE_CHECKING:
     from devlint.placement.analysis import Analysis
@@ -39,15 +40,18 @@ class Objects:
 
     def class_model(self, source: SourceModule, node: ast.ClassDef) -> ClassModel:
         """The model of a class definition, bases resolved."""
-        model = source.classes.get(node)
-        if model is None:
-            model = source.classes[node] = ClassModel(node, source)
-            frame = Frame(self._analysis, source)
-            bases: list[ClassModel | str] = []
-            for base in node.bases:
-                bases.append(self._base(frame, base))
-            model.bases = tuple(b for b in bases if b is not model)
+        known = source.classes.get(node)
+        if isinstance(known, ClassModel):
+            return known
+        model = source.classes[node] = ClassModel(node, source)
+        frame = Frame(self._analysis, source)
+        bases = [self._base(frame, base) for base in node.bases]
+        model.bases = tuple(b for b in bases if b is not model)
         return model
+
+    def known(self, source: SourceModule) -> list[ClassModel]:
+        """The models of a file's classes that were asked for by now."""
+        return [c for c in source.classes.values() if isinstance(c, ClassModel)]
 
     def _base(self, frame: Frame, base: ast.expr) -> ClassModel | str:
         text = access_path(base.value if isinstance(base, ast.Subscript) else base)

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 
 from devlint.knowledge import ecosystem, torch_knowledge
+from devlint.knowledge.ecosystem import WANDB_RUN
 from devlint.knowledge.metrics import is_metric
 from devlint.placement.devices import parse_device
-from devlint.placement.environment import access_path, is_under
-from devlint.placement.expressions import combined, leaves
+from devlint.placement.expressions import combined
 from devlint.placement.frameworks import ACCELERATOR
 from devlint.placement.metrics import new_metric
 from devlint.placement.request import Call, site_of, unknown_call
@@ -25,18 +25,18 @@ from devlint.placement.values import (
     PREFERRED,
     SCALAR,
     UNKNOWN,
-    Kind,
     Place,
     Sort,
     Value,
     accelerator,
     either,
     element_of,
+    leaves,
     replace,
     sequence_of,
 )
-
-WANDB_RUN = "wandb.Run"
+from devlint.source.kinds import Kind
+from devlint.source.paths import access_path, is_under
 
 
 def outside(request: Call, name: str) -> Value:

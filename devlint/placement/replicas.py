@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from devlint.placement.analysis import OutOfBudgetError
 from devlint.placement.devices import place_of_device
 from devlint.placement.interpreter import Frame
-from devlint.placement.values import UNKNOWN, Kind, Value
+from devlint.placement.values import UNKNOWN, Value
+from devlint.source.kinds import Kind
 
 if TYPE_CHECKING:
     from devlint.placement.analysis import Analysis
-    from devlint.placement.sources import FunctionModel
+    from devlint.source.modules import FunctionModel
 
 DATA_PARALLEL = "torch.nn.DataParallel"
 

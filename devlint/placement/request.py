@@ -9,23 +9,24 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from devlint.placement.devices import place_of_device
-from devlint.placement.environment import unparsed
-from devlint.placement.expressions import combined, leaves
+from devlint.placement.expressions import combined
 from devlint.placement.values import (
     GATHERED,
     HOST,
     NOWHERE,
     UNKNOWN,
     Happening,
-    Kind,
     Place,
     Sort,
     Step,
     Value,
     either,
+    leaves,
     replace,
     sequence,
 )
+from devlint.source.kinds import Kind
+from devlint.source.paths import unparsed
 
 if TYPE_CHECKING:
     from devlint.placement.interpreter import Frame

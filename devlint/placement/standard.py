@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from devlint.placement.environment import access_path
 from devlint.placement.expressions import attribute
 from devlint.placement.request import Call, site_of, unknown_call
 from devlint.placement.values import (
@@ -13,7 +12,6 @@ from devlint.placement.values import (
     OVER_LOADER,
     SCALAR,
     UNKNOWN,
-    Kind,
     Value,
     either,
     element_of,
@@ -23,6 +21,8 @@ from devlint.placement.values import (
     sequence,
     sequence_of,
 )
+from devlint.source.kinds import Kind
+from devlint.source.paths import access_path
 
 
 def _enumerate(request: Call) -> Value:

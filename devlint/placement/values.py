@@ -14,9 +14,11 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from devlint.source.kinds import Kind
+
 if TYPE_CHECKING:
     from devlint.placement.classes import ClassModel
-    from devlint.placement.sources import FunctionModel
+    from devlint.source.modules import FunctionModel
 
 # The path of a step that stands for an argument's own trail.
 ARGUMENT = "<argument>"
@@ -29,36 +31,6 @@ MAX_TRAIL = 8
 MAX_ELEMENTS = 64
 # Values nested deeper than this (lists of lists built in a loop) are cut to unknown.
 MAX_NESTING = 6
-
-
-class Kind(Enum):
-    """What a value is. The upper ones are the words of the design; the lower ones are how Python gets there."""
-
-    TENSOR = "tensor"
-    PARAMETER = "parameter"
-    MODULE = "module"
-    WRAPPER = "wrapper"
-    OPTIMIZER = "optimizer"
-    SCHEDULER = "scheduler"
-    LOADER = "loader"
-    BATCH = "batch"
-    DEVICE = "device"
-    STATE_DICT = "state dict"
-    NDARRAY = "ndarray"
-    SCALAR = "scalar"
-    UNKNOWN = "unknown"
-
-    CONSTANT = "constant"
-    SEQUENCE = "sequence"
-    MAPPING = "mapping"
-    OBJECT = "object"
-    CLASS = "class"
-    FUNCTION = "function"
-    REFERENCE = "reference"
-    EITHER = "either"
-
-    # By identity: members are keys of hot tables, and Enum's own hash is a Python call.
-    __hash__ = object.__hash__
 
 
 class Sort(Enum):
@@ -421,6 +393,24 @@ def either(options: Iterable[tuple[Guards, Value]]) -> Value:
     if len(found) > MAX_ALTERNATIVES:
         return UNKNOWN
     return Value(Kind.EITHER, options=tuple(found), depth=max(option.depth for _, option in found))
+
+
+def leaves(value: Value) -> list[Value]:
+    """The tensors and the like in a value, containers looked into."""
+    if value.kind not in _HOLDING:
+        return [value]
+    options = [option for _, option in value.options] if value.kind is Kind.EITHER else [value]
+    found: list[Value] = []
+    for option in options:
+        if option.kind in (Kind.SEQUENCE, Kind.MAPPING):
+            for part in option.elements or ((option.each,) if option.each else ()):
+                found += leaves(part)
+        else:
+            found.append(option)
+    return found
+
+
+_HOLDING = frozenset({Kind.EITHER, Kind.SEQUENCE, Kind.MAPPING})
 
 
 def wrappers_among(*values: tuple[Guards, Value]) -> Value:

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from devlint.placement.cold import ColdCode
-from devlint.placement.sources import FunctionModel, last_name
 from devlint.placement.values import Step
 from devlint.signatures.answers.hot import Hot, HotCode
 from devlint.signatures.answers.waits import Stall, in_words, stalls
 from devlint.signatures.state.waits import COPY, DECIDE, RACE, READ
+from devlint.source.modules import FunctionModel, last_name
 
 if TYPE_CHECKING:
     from devlint.placement.loops import HotLoop

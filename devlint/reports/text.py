@@ -8,8 +8,9 @@ from pathlib import Path
 
 import click
 
+from devlint.disk import FileError
 from devlint.escapes import escaped, printable
-from devlint.files import FileError, Source, read_source
+from devlint.files import Source, read_source
 from devlint.findings import Finding, Note, Span
 from devlint.reports import COLORS, FileResult, place_of, spell_place, summary
 from devlint.reports.ranking import ranking

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from faults.program import BAD, CLEAN, devlint, errors, write
 
-from devlint.disk import TooLargeError, read_bytes
-from devlint.files import FileError, Missing, discover, read_source
+from devlint.disk import FileError, TooLargeError, read_bytes
+from devlint.files import Missing, discover, read_source
 from devlint.settings import Settings
 
 # Makes a user without rights of this process: root may read everything.

@@ -16,7 +16,8 @@ from faults.program import BAD, COMMAND, FIXED, devlint, errors, write
 
 from devlint import fixer
 from devlint.batch import Plan, Worker
-from devlint.files import FileError, Target, read_source, write_source
+from devlint.disk import FileError
+from devlint.files import Target, read_source, write_source
 from devlint.rule import load_registry
 from devlint.settings import Settings
 

@@ -29,9 +29,9 @@ class _Entering(Loader):
         module.__loader__ = module.__spec__.loader = self._loader
         self._loader.exec_module(module)
         try:
-            from devlint.runtime.virtual import children
+            from devlint.runtime.virtual import child
 
-            children.enter()
+            child.enter()
         except Exception as error:
             print(f"devlint: virtual CUDA can't be switched on in this process: {error!r}", file=sys.stderr)
 

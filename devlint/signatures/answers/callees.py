@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from typing import NamedTuple
 
-from devlint.placement.sources import FunctionModel, SourceModule, dotted
 from devlint.signatures.reading.classes import ClassInfo
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.values.values import CLASS, FUNCTION
+from devlint.source.modules import FunctionModel, SourceModule, dotted
 
 
 class Callee(NamedTuple):

@@ -6,7 +6,6 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from devlint.placement.sources import FunctionModel, SourceModule
 from devlint.signatures.answers.silence import (
     is_handed_over_with_a_device,
     is_host_code,
@@ -38,6 +37,7 @@ from devlint.signatures.values.values import (
     leaves,
     steps_to,
 )
+from devlint.source.modules import FunctionModel, SourceModule
 
 
 @dataclass(frozen=True)

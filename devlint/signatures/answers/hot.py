@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from devlint.placement.sources import FunctionModel, SourceModule, dotted
-from devlint.placement.units import all_functions
 from devlint.signatures.reading.classes import ClassInfo
 from devlint.signatures.reading.reader import Reader
+from devlint.source.modules import FunctionModel, SourceModule, dotted
+from devlint.source.units import all_functions
 
 # Calls are followed this far from a function that is hot by itself.
 MAX_CALLS = 6

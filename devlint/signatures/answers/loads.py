@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 
-from devlint.placement.sources import FunctionModel
 from devlint.signatures.answers.callees import Callee
 from devlint.signatures.reading.reader import Reader
+from devlint.source.modules import FunctionModel
 
 
 def left_open(reader: Reader, called: Callee, call: ast.Call) -> str | None:

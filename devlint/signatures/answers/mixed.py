@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from devlint.placement.sources import FunctionModel, SourceModule
-from devlint.placement.units import all_functions
 from devlint.signatures.answers.silence import is_host_code, is_host_file
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.values.conditions import Condition
 from devlint.signatures.values.values import EITHER, HOST, TENSOR, TUPLE, UNKNOWN, Path, Step, Value, steps_to
+from devlint.source.modules import FunctionModel, SourceModule
+from devlint.source.units import all_functions
 
 
 class Mixed(NamedTuple):

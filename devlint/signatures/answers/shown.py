@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from devlint.placement.sources import FunctionModel
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.frame import ANYTHING, IF_MODULE, PLACE, Effect, Need
 from devlint.signatures.values.values import (
@@ -16,6 +15,7 @@ from devlint.signatures.values.values import (
     Value,
     text_of,
 )
+from devlint.source.modules import FunctionModel
 
 
 def described(reader: Reader, function: FunctionModel) -> list[str]:

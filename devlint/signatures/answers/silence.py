@@ -6,10 +6,10 @@ import ast
 import re
 from functools import lru_cache
 
-from devlint.placement.devices import is_device_name
-from devlint.placement.sources import FunctionModel, SourceModule, dotted, last_name
-from devlint.placement.trees import walk
 from devlint.signatures.values.values import Place
+from devlint.source.devices import is_device_name
+from devlint.source.modules import FunctionModel, SourceModule, dotted, last_name
+from devlint.source.trees import walk
 
 # Functions that run before anything is moved, or that are about files and other forms of a model.
 _HOST_FUNCTIONS = re.compile(

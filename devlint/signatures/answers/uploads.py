@@ -6,15 +6,15 @@ import ast
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from devlint.placement.devices import MOVES
-from devlint.placement.sources import FunctionModel, SourceModule
-from devlint.placement.trees import own_nodes
 from devlint.signatures.answers.callees import callee
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.frame import Frame
 from devlint.signatures.state.objects import KEPT
 from devlint.signatures.state.waits import MADE, STAGED, Wait
 from devlint.signatures.values.values import HOST, TENSOR, Step, Value, steps_to
+from devlint.source.devices import MOVES
+from devlint.source.modules import FunctionModel, SourceModule
+from devlint.source.trees import own_nodes
 
 # Factories that make the same on a device as on the host, or all but the last bit: what is made of data or at random isn't theirs.
 _FACTORIES = frozenset(

@@ -6,8 +6,6 @@ import ast
 import re
 from dataclasses import dataclass
 
-from devlint.placement.devices import is_device_name
-from devlint.placement.sources import FunctionModel, SourceModule
 from devlint.signatures.answers.silence import speaks_of_devices
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.frame import Frame
@@ -28,6 +26,8 @@ from devlint.signatures.values.values import (
     leaves,
     steps_to,
 )
+from devlint.source.devices import is_device_name
+from devlint.source.modules import FunctionModel, SourceModule
 
 
 @dataclass(frozen=True)

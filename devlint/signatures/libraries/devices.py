@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 
-from devlint.placement.devices import is_device_name, parse_device
 from devlint.signatures.state.call import Call
 from devlint.signatures.state.frame import Frame
 from devlint.signatures.values.values import (
@@ -22,16 +21,17 @@ from devlint.signatures.values.values import (
     Value,
     mapped,
 )
+from devlint.source.devices import backend_of, is_device_name
 
 CUDA = Place("accelerator", "cuda")
 
 
 def parse_place(text: str) -> Place | None:
     """The place of a device string, or None."""
-    found = parse_device(text)
-    if found is None:
+    backend = backend_of(text)
+    if backend is None:
         return None
-    return HOST if found.name == "cpu" else Place("accelerator", found.name)
+    return HOST if backend == "cpu" else Place("accelerator", text)
 
 
 _NUMBERED = re.compile(r"(cuda|xpu):(?:\{\w*\}|%[dsi])?")

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from devlint.knowledge import ecosystem, torch_knowledge
 from devlint.knowledge.metrics import is_metric
 from devlint.knowledge.operators import operator
-from devlint.placement.devices import MOVES
 from devlint.signatures.libraries import metrics
 from devlint.signatures.libraries.devices import CUDA, device_from, named_device, numbered_device
 from devlint.signatures.libraries.operations import apply, operands_of
@@ -45,6 +44,7 @@ from devlint.signatures.values.values import (
     mapped,
     ranked_like,
 )
+from devlint.source.devices import MOVES
 
 # Methods by which a value of unknown kind shows that it is a tensor.
 _TELLING = ecosystem.TENSOR_EVIDENCE | ecosystem.TENSOR_CALL_EVIDENCE | {"item", "numpy", "matmul", "detach", "view"}

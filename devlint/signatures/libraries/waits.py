@@ -10,7 +10,6 @@ import re
 
 from devlint.knowledge import canonical, ecosystem
 from devlint.knowledge.operators import Operator, operator
-from devlint.placement.devices import MOVES
 from devlint.signatures.libraries.devices import CUDA, device_from
 from devlint.signatures.libraries.methods import target_of
 from devlint.signatures.state import containers
@@ -31,6 +30,7 @@ from devlint.signatures.values.values import (
     Value,
     leaves,
 )
+from devlint.source.devices import MOVES
 
 # Methods and functions that answer with a number or a truth value of the host's.
 _READING = frozenset({"item", "tolist", "__int__", "__float__", "__index__"})

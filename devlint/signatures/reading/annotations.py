@@ -6,7 +6,6 @@ import ast
 from typing import TYPE_CHECKING
 
 from devlint.knowledge import canonical, ecosystem, torch_knowledge
-from devlint.placement.devices import MOVES, is_device_name
 from devlint.signatures.state.frame import Frame
 from devlint.signatures.values.values import (
     ARRAY,
@@ -26,6 +25,7 @@ from devlint.signatures.values.values import (
     Place,
     Value,
 )
+from devlint.source.devices import MOVES, is_device_name
 
 if TYPE_CHECKING:
     from devlint.signatures.reading.reader import Reader

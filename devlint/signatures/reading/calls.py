@@ -6,8 +6,6 @@ import ast
 import re
 from collections.abc import Sequence
 
-from devlint.placement.devices import MOVES
-from devlint.placement.sources import FunctionModel
 from devlint.signatures.libraries import methods, python_calls, torch_calls, torch_modules, waits
 from devlint.signatures.reading.expressions import EXPRESSIONS, evaluate
 from devlint.signatures.reading.instances import Instance
@@ -38,6 +36,8 @@ from devlint.signatures.values.values import (
     either,
     mapped,
 )
+from devlint.source.devices import MOVES
+from devlint.source.modules import FunctionModel
 
 # A signature hands on so many needs to each caller; what is left open in more than these is nobody's one mistake.
 MAX_NEEDS = 80

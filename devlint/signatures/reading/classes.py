@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from devlint.knowledge import canonical, torch_knowledge
-from devlint.placement.sources import FunctionModel, SourceModule, bound_names, flat_statements
 from devlint.signatures.values.values import CLASS, REFERENCE, Value
+from devlint.source.modules import FunctionModel, SourceModule, bound_names, flat_statements
 
 if TYPE_CHECKING:
     from devlint.signatures.reading.reader import Reader

@@ -10,10 +10,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from devlint.knowledge import ecosystem
-from devlint.placement.devices import MOVES, is_device_name
-from devlint.placement.project import Project
-from devlint.placement.sources import FunctionModel, SourceModule, dotted
-from devlint.placement.units import all_functions
 from devlint.signatures.libraries import torch_calls
 from devlint.signatures.reading import calls, statements, tests
 from devlint.signatures.reading.annotations import Annotations
@@ -60,6 +56,10 @@ from devlint.signatures.values.values import (
 from devlint.signatures.values.values import (
     Path as InputPath,
 )
+from devlint.source.devices import MOVES, is_device_name
+from devlint.source.modules import FunctionModel, SourceModule, dotted
+from devlint.source.project import Project
+from devlint.source.units import all_functions
 
 _BUILTINS = frozenset(dir(__import__("builtins")))
 # Functions nested deeper in one another's calls than this are left unknown.

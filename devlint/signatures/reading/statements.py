@@ -6,7 +6,6 @@ import ast
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from devlint.placement.trees import is_too_deep, names_in
 from devlint.signatures.libraries import waits
 from devlint.signatures.reading.expressions import evaluate, operate
 from devlint.signatures.reading.tests import assume, condition_of, narrow
@@ -26,6 +25,7 @@ from devlint.signatures.values.values import (
     mapped,
     reference,
 )
+from devlint.source.trees import is_too_deep, names_in
 
 
 def execute(frame: Frame, body: Sequence[ast.stmt]) -> None:

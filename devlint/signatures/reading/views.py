@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from devlint.placement.sources import FunctionModel
 from devlint.signatures.reading.classes import ClassInfo
 from devlint.signatures.state.frame import CONTENTS, PLACE, Frame
 from devlint.signatures.state.objects import KEPT, REGISTERED, class_of
@@ -34,6 +33,7 @@ from devlint.signatures.values.values import (
     mapped,
     rank_of,
 )
+from devlint.source.modules import FunctionModel
 
 if TYPE_CHECKING:
     from devlint.signatures.reading.reader import Reader, Signature

@@ -6,7 +6,6 @@ import ast
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, NamedTuple
 
-from devlint.placement.sources import FunctionModel, SourceModule
 from devlint.signatures.values.conditions import FALSE, TRUE, Clause, Condition
 from devlint.signatures.values.values import (
     DICT,
@@ -29,6 +28,7 @@ from devlint.signatures.values.values import (
     mapped,
     under,
 )
+from devlint.source.modules import FunctionModel, SourceModule
 
 if TYPE_CHECKING:
     from devlint.signatures.reading.reader import Reader

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from devlint.knowledge import torch_knowledge
 from devlint.knowledge.metrics import is_metric
-from devlint.placement.devices import MOVES, SETTINGS_NAMES, is_device_name
 from devlint.signatures.state.frame import CONTENTS, PLACE, Frame
 from devlint.signatures.values.conditions import TRUE
 from devlint.signatures.values.values import (
@@ -47,6 +46,7 @@ from devlint.signatures.values.values import (
     either,
     mapped,
 )
+from devlint.source.devices import MOVES, SETTINGS_NAMES, is_device_name
 
 if TYPE_CHECKING:
     from devlint.signatures.reading.classes import ClassInfo

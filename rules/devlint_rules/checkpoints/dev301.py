@@ -8,11 +8,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from devlint.facts import Kind, is_test, last_name, own_nodes
 from devlint.lazy import cst, m
-from devlint.placement.importers import is_test
-from devlint.placement.sources import last_name
-from devlint.placement.trees import own_nodes
-from devlint.placement.values import Kind
 from devlint.rule import Change, Effect, Report, Rule
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from devlint.facts import Kind
 from devlint.findings import Note
 from devlint.lazy import cst, m
-from devlint.placement.values import Kind
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.checkpoints.keys import STRIPPING, WRAPS_AND_LOADS, state_of
 from devlint_rules.wrappers.unwrapping import class_of, unwrapped, wrap_notes

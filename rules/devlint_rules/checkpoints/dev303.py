@@ -6,9 +6,9 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from devlint.facts import Kind, Value
 from devlint.findings import Note
 from devlint.lazy import cst, m
-from devlint.placement.values import Kind, Value
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.checkpoints.files import loaded_by, saved_under
 from devlint_rules.wrappers.bare import bare_model, is_bare

@@ -6,8 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from devlint.placement.trees import own_nodes
-from devlint.placement.values import Kind, Value
+from devlint.facts import Kind, Value, own_nodes
 
 if TYPE_CHECKING:
     from devlint.facts import Facts

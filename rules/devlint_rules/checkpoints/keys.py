@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from devlint.placement.values import Kind, Value
+from devlint.facts import Kind, Value
 
 # Text that only code has that deals with the prefix: "module." as a string, or its seven characters cut off.
 STRIPPING = r"""['"]module\.|\[7\s*:\]|consume_prefix_in_state_dict_if_present|['"]module['"]\s*(?:in\b|==|\))"""

@@ -6,10 +6,9 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from devlint.facts import Kind, Value, own_nodes
 from devlint.knowledge import canonical, torch_knowledge
 from devlint.knowledge.ecosystem import CHEAP_MODULES
-from devlint.placement.trees import own_nodes
-from devlint.placement.values import Kind, Value
 
 if TYPE_CHECKING:
     from devlint.facts import Facts

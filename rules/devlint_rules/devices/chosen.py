@@ -6,9 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from devlint.placement.devices import SETTINGS_NAMES, is_setting
-from devlint.placement.sources import FunctionModel, SourceModule, dotted
-from devlint.placement.trees import own_nodes, walk
+from devlint.facts import SETTINGS_NAMES, FunctionModel, SourceModule, dotted, is_setting, own_nodes, walk
 
 # Names that hold the one device of a function; `target_device` and the like play parts of their own.
 NAMES = ("device", "dev", "torch_device", "_device")

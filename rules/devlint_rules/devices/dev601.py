@@ -6,17 +6,13 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from devlint.facts import Kind, Sort, Unit, blocks_of, own_nodes, units_at
 from devlint.lazy import cst, m
-from devlint.placement.sources import blocks_of
-from devlint.placement.trees import own_nodes
-from devlint.placement.units import Unit, units_at
-from devlint.placement.values import Kind, Sort
 from devlint.rule import Effect, Report, Rule
 from devlint_rules.devices.environment import VARIABLES, access_by
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts
-    from devlint.placement.sources import FunctionModel
+    from devlint.facts import Facts, FunctionModel
 
 
 class LateVisibleDevices(Rule):

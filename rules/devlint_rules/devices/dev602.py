@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from devlint.facts import Kind
 from devlint.findings import Edit
 from devlint.lazy import cst, m
-from devlint.placement.values import Kind
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.devices.environment import VARIABLES, Access, access_by
 

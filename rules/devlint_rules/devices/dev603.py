@@ -7,10 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from devlint.facts import Kind, blocks_of, is_device_name
 from devlint.lazy import cst, m
-from devlint.placement.devices import is_device_name
-from devlint.placement.sources import blocks_of
-from devlint.placement.values import Kind
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.devices.arguments import has_no_parameters, takers
 
@@ -109,7 +107,7 @@ def _backend(node: cst.Call | cst.SimpleString) -> str:
 
 
 def _hint(name: str, facts: Facts) -> str:
-    if facts.prefers_accelerator:
+    if facts.surroundings.prefers_accelerator:
         return 'choose once: `device = torch.accelerator.current_accelerator() or torch.device("cpu")`'
     module = "torch.backends.mps" if name == "mps" else f"torch.{name}"
     return f'choose once: `device = torch.device("{name}" if {module}.is_available() else "cpu")`'

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from devlint.facts import HOST, Kind
 from devlint.lazy import cst, m
-from devlint.placement.values import HOST, Kind
 from devlint.rule import Change, Effect, Report, Rule
 
 if TYPE_CHECKING:
@@ -196,4 +196,4 @@ def _moved(call: ast.Call, kind: str, facts: Facts) -> Change | None:
 
 def _place(facts: Facts) -> str:
     """Code for the place that the type stands for."""
-    return "torch.accelerator.current_accelerator()" if facts.prefers_accelerator else '"cuda"'
+    return "torch.accelerator.current_accelerator()" if facts.surroundings.prefers_accelerator else '"cuda"'

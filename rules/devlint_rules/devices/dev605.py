@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from devlint.facts import MOVES, is_device_name
 from devlint.lazy import cst, m
-from devlint.placement.devices import MOVES, is_device_name
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.devices.dev610 import diagnosed
 

@@ -6,16 +6,13 @@ import ast
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from devlint.facts import DEVICE_CLASS, UNKNOWN, Kind, Value, walk
 from devlint.lazy import cst, m
-from devlint.placement.trees import walk
-from devlint.placement.values import DEVICE_CLASS, UNKNOWN, Kind, Value
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.devices.spelling import INDEXED, definitions, spellings
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts
-    from devlint.placement.sources import FunctionModel
-    from devlint.placement.units import Unit
+    from devlint.facts import Facts, FunctionModel, Unit
 
 
 class DeviceComparison(Rule):

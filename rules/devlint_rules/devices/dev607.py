@@ -6,18 +6,14 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from devlint.facts import Kind, Value, walk
 from devlint.lazy import cst, m
-from devlint.placement.trees import walk
-from devlint.placement.values import Kind, Value
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.devices.arguments import has_no_parameters
 from devlint_rules.guards import expects_missing
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts
-    from devlint.placement.classes import ClassModel
-    from devlint.placement.sources import FunctionModel
-    from devlint.placement.units import Unit
+    from devlint.facts import ClassModel, Facts, FunctionModel, Unit
 
 
 class ModuleHasNoDevice(Rule):
@@ -154,7 +150,7 @@ def _is_completed(cls: ClassModel, facts: Facts) -> bool:
         return True
     if any("abstractmethod" in d for f in cls.methods.values() for d in f.decorators):
         return True
-    subclasses = (c for c in facts.model.source.classes.values() if c is not cls and cls in c.lineage)
+    subclasses = (c for c in facts.model.known_classes() if c is not cls and cls in c.lineage)
     return any(_has(c) for c in subclasses)
 
 

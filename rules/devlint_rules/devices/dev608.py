@@ -6,17 +6,13 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from devlint.facts import MOVES, Kind, Value, dotted, own_nodes, parse_device
 from devlint.findings import Note
 from devlint.lazy import cst, m
-from devlint.placement.devices import MOVES, parse_device
-from devlint.placement.sources import dotted
-from devlint.placement.trees import own_nodes
-from devlint.placement.values import Kind, Value
 from devlint.rule import Effect, Report, Rule
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts
-    from devlint.placement.sources import FunctionModel
+    from devlint.facts import Facts, FunctionModel
 
 
 class CudaInWorker(Rule):

@@ -6,9 +6,8 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from devlint.facts import Kind, own_nodes
 from devlint.lazy import cst, m
-from devlint.placement.trees import own_nodes
-from devlint.placement.values import Kind
 from devlint.rule import Change, Effect, Report, Rule
 
 if TYPE_CHECKING:

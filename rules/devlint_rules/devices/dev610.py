@@ -78,7 +78,7 @@ class InvalidDeviceString(Rule):
         direct = taken[0].call
         notes = () if written.whole in ast.walk(direct) else (facts.note("taken for a device here", direct),)
         hint = fault.hint
-        if fault.is_name and facts.prefers_accelerator:
+        if fault.is_name and facts.surroundings.prefers_accelerator:
             hint = "`torch.accelerator.current_accelerator()` is the one that the machine has"
         yield Report(
             node,

@@ -6,16 +6,13 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from devlint.facts import HOST, UNKNOWN, Kind, place_of_device
 from devlint.lazy import cst, m
-from devlint.placement.devices import place_of_device
-from devlint.placement.values import HOST, UNKNOWN, Kind
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.devices.dev604 import DTYPES
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts
-    from devlint.placement.model import PlacementModel
-    from devlint.placement.units import Unit
+    from devlint.facts import Facts, PlacementModel, Unit
 
 
 class LegacyConstructorDevice(Rule):

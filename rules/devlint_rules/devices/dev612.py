@@ -7,16 +7,13 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from devlint.facts import FunctionModel, dotted, walk
 from devlint.lazy import cst, m
-from devlint.placement.sources import FunctionModel, dotted
-from devlint.placement.trees import walk
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.devices.chosen import NAMES, Chosen, chosen_in, own_device
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts
-    from devlint.placement.model import PlacementModel
-    from devlint.placement.units import Unit
+    from devlint.facts import Facts, PlacementModel, Unit
 
 
 class ChosenDeviceIgnored(Rule):

@@ -6,17 +6,13 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from devlint.facts import FunctionModel, dotted, walk
 from devlint.findings import Edit
 from devlint.lazy import cst, m
-from devlint.placement.sources import FunctionModel, dotted
-from devlint.placement.trees import walk
 from devlint.rule import Change, Effect, Report, Rule
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts
-    from devlint.placement.model import PlacementModel
-    from devlint.placement.units import Unit
-    from devlint.signatures.reading.classes import ClassInfo
+    from devlint.facts import ClassInfo, Facts, PlacementModel, Unit
 
 
 class StaleDevice(Rule):

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.placement.trees import own_nodes
+from devlint.facts import own_nodes
 
 if TYPE_CHECKING:
     from devlint.facts import Facts

@@ -10,8 +10,7 @@ from devlint.rule import Change, Report
 if TYPE_CHECKING:
     import libcst as cst
 
-    from devlint.facts import Facts
-    from devlint.placement.waiting import HotStall
+    from devlint.facts import Facts, HotStall
 
 
 def report(

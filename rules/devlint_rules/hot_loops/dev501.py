@@ -6,21 +6,16 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from devlint.facts import Kind, own_nodes
 from devlint.findings import Edit
 from devlint.lazy import cst, m
-from devlint.placement.trees import own_nodes
-from devlint.placement.values import Kind
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.hot_loops import by_role, stalls
 from devlint_rules.hot_loops.needed import is_needed
 from devlint_rules.hot_loops.sized import sized_by_values
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts
-    from devlint.placement.loops import HotLoop
-    from devlint.placement.model import PlacementModel
-    from devlint.placement.units import Unit
-    from devlint.placement.waiting import HotStall
+    from devlint.facts import Facts, HotLoop, HotStall, PlacementModel, Unit
 
 READERS = ("item", "tolist")
 CONVERSIONS = {"builtins.float": "float", "builtins.int": "int"}

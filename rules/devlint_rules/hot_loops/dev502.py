@@ -6,19 +6,13 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from devlint.facts import HOST, Kind, last_name, own_nodes
 from devlint.lazy import cst, m
-from devlint.placement.sources import last_name
-from devlint.placement.trees import own_nodes
-from devlint.placement.values import HOST, Kind
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.hot_loops import by_role, stalls
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts
-    from devlint.placement.loops import HotLoop
-    from devlint.placement.model import PlacementModel
-    from devlint.placement.units import Unit
-    from devlint.placement.waiting import HotStall
+    from devlint.facts import Facts, HotLoop, HotStall, PlacementModel, Unit
 
 # Functions that make one tensor, or one array, of a list.
 JOINERS = {"cat", "concat", "concatenate", "stack", "vstack", "hstack"}

@@ -6,21 +6,15 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from devlint.facts import Kind, Value, last_name, leaves, walk
+from devlint.knowledge.ecosystem import WANDB_RUN
 from devlint.lazy import cst, m
-from devlint.placement.expressions import leaves
-from devlint.placement.outside import WANDB_RUN
-from devlint.placement.sources import last_name
-from devlint.placement.trees import walk
-from devlint.placement.values import Kind, Value
 from devlint.rule import Effect, Report, Rule
 from devlint_rules.hot_loops import by_role, stalls
 from devlint_rules.hot_loops.needed import is_needed
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts
-    from devlint.placement.model import PlacementModel
-    from devlint.placement.units import Unit
-    from devlint.placement.waiting import HotStall
+    from devlint.facts import Facts, HotStall, PlacementModel, Unit
 
 TEXT_FUNCTIONS = {"builtins.print", "builtins.str", "builtins.repr", "builtins.format", "tqdm.write", "tqdm.tqdm.write",
                   "wandb.log", "wandb.run.log", "mlflow.log_metric", "mlflow.log_metrics"}  # fmt: skip

@@ -7,20 +7,16 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from devlint.facts import Kind, Value, walk
 from devlint.knowledge.ecosystem import KEEP_ALL, SIZED_BY_VALUES
 from devlint.lazy import cst, m
-from devlint.placement.trees import walk
-from devlint.placement.values import Kind, Value
 from devlint.rule import Effect, Report, Rule
 from devlint_rules.hot_loops import by_role, stalls
 from devlint_rules.hot_loops.needed import is_needed
 from devlint_rules.hot_loops.sized import may_be_sized, sized_by_values
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts
-    from devlint.placement.model import PlacementModel
-    from devlint.placement.units import Unit
-    from devlint.placement.waiting import HotStall
+    from devlint.facts import Facts, HotStall, PlacementModel, Unit
 
 # Builtins that ask their argument, or each part of it, for a truth value.
 DECIDING = {f"builtins.{name}" for name in ("bool", "any", "all", "min", "max", "sorted")}

@@ -6,19 +6,15 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from devlint.facts import access_path
 from devlint.lazy import cst, m
-from devlint.placement.environment import access_path
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.hot_loops import stalls
 from devlint_rules.hot_loops.graphs import Graph, Region, added_up, gradients_are_on, only_read
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts
+    from devlint.facts import Facts, FunctionModel, HotLoop, PlacementModel, Unit
     from devlint.findings import Note
-    from devlint.placement.loops import HotLoop
-    from devlint.placement.model import PlacementModel
-    from devlint.placement.sources import FunctionModel
-    from devlint.placement.units import Unit
 
 
 class Kept(NamedTuple):

@@ -7,15 +7,14 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from devlint.facts import own_nodes
+from devlint.knowledge.ecosystem import CLOCKS
 from devlint.lazy import cst, m
-from devlint.placement.cold import CLOCKS
-from devlint.placement.trees import own_nodes
 from devlint.rule import Effect, Report, Rule
 from devlint_rules.hot_loops import by_role, stalls
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts
-    from devlint.placement.waiting import HotStall
+    from devlint.facts import Facts, HotStall
 
 _BACKENDS = "cuda|xpu|mps|npu|hpu|mtia|accelerator"
 _FLUSH = re.compile(

@@ -6,9 +6,8 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from devlint.facts import MOVES, Value
 from devlint.lazy import cst, m
-from devlint.placement.devices import MOVES
-from devlint.placement.values import Value
 from devlint.rule import Change, Effect, Report, Rule
 
 if TYPE_CHECKING:

@@ -6,20 +6,14 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from devlint.facts import HOST, MOVES, Kind, Value, access_path, own_nodes
 from devlint.lazy import cst, m
-from devlint.placement.devices import MOVES
-from devlint.placement.environment import access_path
-from devlint.placement.trees import own_nodes
-from devlint.placement.values import HOST, Kind, Value
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.hot_loops import stalls
 from devlint_rules.hot_loops.invariants import Changes
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts
-    from devlint.placement.loops import HotLoop
-    from devlint.placement.model import PlacementModel
-    from devlint.placement.units import Unit
+    from devlint.facts import Facts, HotLoop, PlacementModel, Unit
 
 BUILDERS = {"torch.tensor", "torch.as_tensor", "torch.asarray"}
 

@@ -7,11 +7,9 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from devlint.facts import Kind, Sort, Value, access_path, own_nodes, walk
 from devlint.knowledge import canonical, torch_knowledge
 from devlint.lazy import cst, m
-from devlint.placement.environment import access_path
-from devlint.placement.trees import own_nodes, walk
-from devlint.placement.values import Kind, Sort, Value
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.hot_loops import stalls
 
@@ -278,7 +276,7 @@ def _synchronised(measured: Measured, value: Value, facts: Facts) -> Change | No
         return None
     if "torch" not in facts.model.source.bindings:
         return None
-    module = "accelerator" if facts.prefers_accelerator else backend
+    module = "accelerator" if facts.surroundings.prefers_accelerator else backend
     call = f"torch.{module}.synchronize()"
     if _runs_without(backend, facts) and not _is_asked_around(measured, facts):
         call = f"if {_ASKED.get(module, f'torch.{module}')}.is_available():\n    {call}"

@@ -7,22 +7,15 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from devlint.facts import HOST, Kind, Value, leaves, own_nodes, walk
 from devlint.findings import Edit, Note
 from devlint.knowledge.metrics import UNSETTLED, WaitTable, needs_one_device, wait_table
 from devlint.lazy import cst, m
-from devlint.placement.expressions import leaves
-from devlint.placement.metrics import metrics_in, updated_by
-from devlint.placement.request import site_at
-from devlint.placement.trees import own_nodes, walk
-from devlint.placement.values import HOST, Kind, Value
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.hot_loops import stalls
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts
-    from devlint.placement.loops import HotLoop
-    from devlint.placement.model import PlacementModel
-    from devlint.placement.units import Unit
+    from devlint.facts import Facts, HotLoop, PlacementModel, Unit
 
 # What a metric can be told so that it waits less, and what that means.
 REMEDIES: dict[str, tuple[object, str]] = {
@@ -156,14 +149,14 @@ class _Updated(NamedTuple):
 
     def maker(self, call: ast.Call, facts: Facts) -> ast.Call | None:
         """The call that decides the options: what made the metric, where that stands in the file."""
-        return call if self.metric.kind is Kind.FUNCTION else _made_by(self.metric, facts)
+        return call if self.metric.kind is Kind.FUNCTION else facts.model.maker_of(self.metric)
 
 
 def _updated(call: ast.Call, model: PlacementModel) -> list[_Updated]:
     """The metrics that a call updates, and the function of one that it calls."""
-    how, owner = updated_by(call)
+    how, owner = _updated_by(call)
     found = []
-    for metric in metrics_in(model.value(owner)):
+    for metric in model.metrics_in(owner):
         table = wait_table(metric.name)
         if table is not None:
             options = zip(metric.keys or (), metric.elements or (), strict=True)
@@ -349,8 +342,11 @@ def _made_notes(makers: list[ast.Call | None], call: ast.Call, facts: Facts) -> 
             yield facts.note("the metric is made here", maker)
 
 
-def _made_by(metric: Value, facts: Facts) -> ast.Call | None:
-    """The call that made a metric, where that stands in the file: the shortest of a chain that starts there."""
-    source = facts.model.source
-    calls = [n for n in ast.walk(source.tree) if isinstance(n, ast.Call) and site_at(source.path, n) == metric.site]
-    return min(calls, key=lambda n: (n.end_lineno or 0, n.end_col_offset or 0), default=None)
+def _updated_by(call: ast.Call) -> tuple[str, ast.expr]:
+    """(how, the metric), if it is one that a call updates: by its method `update`, or by calling it."""
+    match call.func:
+        case ast.Attribute(value=owner, attr="update"):
+            return "update", owner
+        case ast.Attribute(value=owner, attr="forward"):
+            return "call", owner
+    return "call", call.func

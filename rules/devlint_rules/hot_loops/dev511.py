@@ -12,8 +12,7 @@ from devlint_rules.hot_loops import by_role
 if TYPE_CHECKING:
     import libcst as cst
 
-    from devlint.facts import Facts
-    from devlint.placement.waiting import HotStall
+    from devlint.facts import Facts, HotStall
 
 
 class HostMadeInHotCode(Rule):

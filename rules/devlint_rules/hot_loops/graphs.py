@@ -14,10 +14,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from devlint.facts import Kind, access_path, is_under, own_nodes
 from devlint.knowledge import canonical, torch_knowledge
-from devlint.placement.environment import access_path, is_under
-from devlint.placement.trees import own_nodes
-from devlint.placement.values import Kind
 from devlint_rules.hot_loops.stalls import under_no_grad
 
 if TYPE_CHECKING:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from devlint.facts import Kind, access_path, is_under, own_nodes
 from devlint.knowledge import canonical, torch_knowledge
-from devlint.placement.classes import CONSTRUCTORS
-from devlint.placement.environment import access_path, is_under
-from devlint.placement.trees import own_nodes
-from devlint.placement.values import Kind
+from devlint.knowledge.ecosystem import CONSTRUCTORS
 
 if TYPE_CHECKING:
     from devlint.facts import Facts

@@ -7,13 +7,11 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.placement.sources import dotted, last_name
-from devlint.placement.trees import own_nodes, walk
+from devlint.facts import dotted, last_name, own_nodes, walk
 from devlint_rules.hot_loops import stalls
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts
-    from devlint.placement.loops import HotLoop
+    from devlint.facts import Facts, HotLoop
 
 # What makes processes agree on a value; a loop in one of them mustn't go on alone.
 _COLLECTIVES = frozenset({"all_reduce", "broadcast", "all_gather", "reduce", "all_gather_into_tensor"})

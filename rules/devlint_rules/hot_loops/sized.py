@@ -6,8 +6,8 @@ import ast
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from devlint.facts import HOST, Value
 from devlint.knowledge import ecosystem
-from devlint.placement.values import HOST, Value
 
 if TYPE_CHECKING:
     from devlint.facts import Facts

@@ -6,19 +6,13 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from devlint.facts import Sort, Value, access_path, leaves, own_nodes, walk
 from devlint.findings import Note
 from devlint.knowledge import torch_knowledge
 from devlint.lazy import cst
-from devlint.placement.environment import access_path
-from devlint.placement.expressions import leaves
-from devlint.placement.trees import own_nodes, walk
-from devlint.placement.values import Sort, Value
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts
-    from devlint.placement.loops import HotLoop
-    from devlint.placement.model import PlacementModel
-    from devlint.placement.units import Unit
+    from devlint.facts import Facts, HotLoop, PlacementModel, Unit
 
 
 # Text that a file about accelerators (or what a trainer puts there), and one about steps, has somewhere.

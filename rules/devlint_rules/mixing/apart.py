@@ -5,11 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from devlint.facts import MOVES, Mixing, Operand, Place, Sort, is_told, own_nodes
 from devlint.findings import Edit, Note
-from devlint.placement.devices import MOVES
-from devlint.placement.mixing import Mixing, Operand, is_told
-from devlint.placement.trees import own_nodes
-from devlint.placement.values import Place, Sort
 
 if TYPE_CHECKING:
     from devlint.facts import Facts

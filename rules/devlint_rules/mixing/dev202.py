@@ -6,9 +6,8 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from devlint.facts import MOVES, Mixing, Sense
 from devlint.lazy import cst, m
-from devlint.placement.devices import MOVES
-from devlint.placement.mixing import Mixing, Sense
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.mixing.apart import (
     MAKES_TENSORS,

@@ -6,9 +6,8 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from devlint.facts import Mixing, own_nodes
 from devlint.lazy import cst, m
-from devlint.placement.mixing import Mixing
-from devlint.placement.trees import own_nodes
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.mixing.apart import place_text, text_of
 

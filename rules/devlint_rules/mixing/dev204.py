@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from devlint.facts import Sense, Value
 from devlint.findings import Note
 from devlint.lazy import cst, m
-from devlint.placement.mixing import Sense
-from devlint.placement.values import Value
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.mixing.apart import is_likely, place_text, text_of
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from devlint.facts import Sense
 from devlint.lazy import cst, m
-from devlint.placement.mixing import Sense
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.mixing.apart import (
     MAKES_TENSORS,

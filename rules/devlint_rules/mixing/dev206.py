@@ -6,9 +6,8 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from devlint.facts import HOST, Place, Sort, Value, is_device_name
 from devlint.lazy import cst, m
-from devlint.placement.devices import is_device_name
-from devlint.placement.values import HOST, Place, Sort, Value
 from devlint.rule import Effect, Report, Rule
 from devlint_rules.mixing.apart import place_text
 

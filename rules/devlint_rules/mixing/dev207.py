@@ -6,15 +6,12 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from devlint.facts import FunctionModel, dotted, walk
 from devlint.lazy import cst, m
-from devlint.placement.sources import FunctionModel, dotted
-from devlint.placement.trees import walk
 from devlint.rule import Change, Effect, Report, Rule
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts
-    from devlint.placement.model import PlacementModel
-    from devlint.placement.units import Unit
+    from devlint.facts import Facts, PlacementModel, Unit
 
 
 class IndexLost(Rule):

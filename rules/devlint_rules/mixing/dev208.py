@@ -11,8 +11,7 @@ from devlint.rule import Change, Report, Rule
 if TYPE_CHECKING:
     import libcst as cst
 
-    from devlint.facts import Facts
-    from devlint.placement.waiting import HotStall
+    from devlint.facts import Facts, HotStall
 
 
 class RacingHostCopy(Rule):

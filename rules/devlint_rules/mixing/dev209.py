@@ -6,15 +6,12 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from devlint.facts import FunctionModel, dotted, last_name, walk
 from devlint.lazy import cst, m
-from devlint.placement.sources import FunctionModel, dotted, last_name
-from devlint.placement.trees import walk
 from devlint.rule import Effect, Report, Rule
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts
-    from devlint.placement.model import PlacementModel
-    from devlint.placement.units import Unit
+    from devlint.facts import Facts, PlacementModel, Unit
 
 
 class PartialContainerMove(Rule):

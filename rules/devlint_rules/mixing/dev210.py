@@ -6,17 +6,13 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from devlint.facts import text_of_path, walk
 from devlint.lazy import cst, m
-from devlint.placement.trees import walk
 from devlint.rule import Change, Effect, Report, Rule
-from devlint.signatures.values.values import text_of
 from devlint_rules.mixing.dev203 import takes_device
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts
-    from devlint.placement.model import PlacementModel
-    from devlint.placement.units import Unit
-    from devlint.signatures.answers.mixed import Mixed
+    from devlint.facts import Facts, Mixed, PlacementModel, Unit
 
 
 class MixedResult(Rule):
@@ -95,7 +91,7 @@ class MixedResult(Rule):
         if mixed is None or any(k.arg == "device" for k in call.keywords) or _is_moved_by_callers(mixed, facts):
             return
         name = mixed.other.place.name
-        where = text_of(name).replace("\N{PRIME}", "")
+        where = text_of_path(name).replace("\N{PRIME}", "")
         told = mixed.other.place.sort == "told"
         yield Report(
             node,

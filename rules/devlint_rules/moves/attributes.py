@@ -7,14 +7,10 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from devlint.placement.sources import FunctionModel
-from devlint.placement.trees import walk
-from devlint.placement.values import Kind
+from devlint.facts import FunctionModel, Kind, walk
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts
-    from devlint.placement.classes import ClassModel
-    from devlint.placement.units import Unit
+    from devlint.facts import ClassModel, Facts, Unit
 
 # Some attribute of some object is set.
 TRIGGER = r"\bself\s*\.\s*\w+\s*(?::[^=\n]{1,300})?=(?!=)"

@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from devlint.facts import Facts, plain_name
+from devlint.facts import BUFFER, Facts, Kind, Value, plain_name
 from devlint.lazy import cst, m
-from devlint.placement.values import BUFFER, Kind, Value
 from devlint.rule import Change, Effect, Report, Rule
 
 MOVES = ("to", "cuda", "cpu", "xpu", "mps", "hpu", "npu")

@@ -6,17 +6,13 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from devlint.facts import HOST, own_nodes, place_of_device
 from devlint.lazy import cst, m
-from devlint.placement.devices import place_of_device
-from devlint.placement.trees import own_nodes
-from devlint.placement.values import HOST
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.moves import factories
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts
-    from devlint.placement.model import PlacementModel
-    from devlint.placement.units import Unit
+    from devlint.facts import Facts, PlacementModel, Unit
 
 MOVES = ("to", "cuda", "xpu", "hpu", "npu")
 PARAMETER = "torch.nn.Parameter"

@@ -6,17 +6,14 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from devlint.facts import Mixing
 from devlint.findings import Edit
 from devlint.lazy import cst, m
-from devlint.placement.mixing import Mixing
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.moves import attributes
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts
-    from devlint.placement.model import PlacementModel
-    from devlint.placement.sources import FunctionModel
-    from devlint.placement.units import Unit
+    from devlint.facts import Facts, FunctionModel, PlacementModel, Unit
 
 # A class that defines one of these moves its tensors itself.
 MOVERS = ("_apply", "to", "cuda", "cpu")

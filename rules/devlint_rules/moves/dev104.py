@@ -7,15 +7,13 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from devlint.facts import Kind, Value
 from devlint.lazy import cst, m
-from devlint.placement.values import Kind, Value
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.moves import attributes, gathered
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts
-    from devlint.placement.sources import FunctionModel
-    from devlint.placement.units import Unit
+    from devlint.facts import Facts, FunctionModel, Unit
 
 # What lists and dicts have and nn.ModuleList and nn.ModuleDict haven't.
 LIST_ONLY = frozenset({"clear", "copy", "count", "index", "remove", "reverse", "sort"})

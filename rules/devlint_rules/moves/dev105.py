@@ -7,17 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from devlint.facts import is_test, walk
 from devlint.findings import Edit, Safety, Span
 from devlint.lazy import cst, m
-from devlint.placement.importers import is_test
-from devlint.placement.trees import walk
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.moves import factories
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts
-    from devlint.placement.model import PlacementModel
-    from devlint.placement.units import Unit
+    from devlint.facts import Facts, PlacementModel, Unit
 
 MOVES = ("to", "cuda", "xpu", "hpu", "npu")
 

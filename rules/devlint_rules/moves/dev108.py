@@ -6,10 +6,8 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from devlint.facts import MOVES, dotted, own_nodes, walk
 from devlint.lazy import cst, m
-from devlint.placement.devices import MOVES
-from devlint.placement.sources import dotted
-from devlint.placement.trees import own_nodes, walk
 from devlint.rule import Effect, Report, Rule
 
 if TYPE_CHECKING:

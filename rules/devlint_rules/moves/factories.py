@@ -7,10 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from devlint.facts import HOST, MOVES, Kind, place_of_device, walk
 from devlint.lazy import cst, m
-from devlint.placement.devices import MOVES, place_of_device
-from devlint.placement.trees import walk
-from devlint.placement.values import HOST, Kind
 
 if TYPE_CHECKING:
     from devlint.facts import Facts

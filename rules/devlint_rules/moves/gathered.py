@@ -8,16 +8,11 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from devlint.placement.devices import MOVES
-from devlint.placement.environment import access_path
-from devlint.placement.sources import FunctionModel, last_name
-from devlint.placement.trees import own_nodes
-from devlint.placement.values import NONE, Kind
+from devlint.facts import MOVES, NONE, FunctionModel, Kind, access_path, last_name, own_nodes
 from devlint_rules.moves.attributes import Kept, is_parameter, overrides
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts
-    from devlint.placement.classes import ClassModel
+    from devlint.facts import ClassModel, Facts
 
 MAKERS = {"list": "list", "tuple": "tuple", "set": "set", "dict": "dict", "OrderedDict": "dict", "defaultdict": "dict"}
 BUILTINS = frozenset(dir(builtins))

@@ -6,8 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from devlint.placement.trees import own_nodes
-from devlint.placement.values import Kind
+from devlint.facts import Kind, own_nodes
 
 if TYPE_CHECKING:
     from devlint.facts import Facts

@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from devlint.facts import dotted
 from devlint.findings import Edit, Safety, Span
 from devlint.knowledge.counterparts import Counterpart, counterpart, counterparts
 from devlint.lazy import cst, m
-from devlint.placement.sources import dotted
 from devlint.portable import Layer
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.devices.dev604 import DTYPES
@@ -134,7 +134,7 @@ def _name(found: ast.expr, facts: Facts) -> str | None:
 
 def _stand_ins(name: str, facts: Facts) -> tuple[Layer | None, Counterpart | None]:
     """(the project's own layer, what torch has) for a name; of torch's own, a layer is for what has no counterpart."""
-    layer, known = facts.portable.layer(name), counterpart(name, facts.oldest_torch)
+    layer, known = facts.surroundings.portable.layer(name), counterpart(name, facts.surroundings.oldest_torch)
     if layer is not None and layer.is_of_torch and known is not None:
         return None, known
     if layer is None and name.rpartition(".")[2] in DTYPES:
@@ -144,7 +144,7 @@ def _stand_ins(name: str, facts: Facts) -> tuple[Layer | None, Counterpart | Non
 
 def _speaks(found: ast.AST, name: str, facts: Facts) -> bool:
     # A project that names a layer means all of CUDA's, also where what only CUDA has is used.
-    has_layer = facts.portable.layer(name) is not None
+    has_layer = facts.surroundings.portable.layer(name) is not None
     return not (guards.is_meant(found, facts) if has_layer else guards.is_about_cuda(found, facts))
 
 
@@ -167,7 +167,7 @@ def _imported(node: cst.ImportFrom | cst.Import, facts: Facts) -> Iterator[Repor
             yield Report(node, _told(name, other), change=_of_import(statement, known, facts))
     elif isinstance(statement, ast.Import):
         for alias in statement.names:
-            layer = facts.portable.layer("torch.cuda")
+            layer = facts.surroundings.portable.layer("torch.cuda")
             # What is used of it tells the rest.
             if alias.name.startswith("torch.cuda") and layer is not None and _speaks(statement, alias.name, facts):
                 yield Report(node, _told(alias.name, layer.code))
@@ -286,7 +286,7 @@ def _choice(call: ast.Call, facts: Facts) -> Change | None:
         return None
     around = next(facts.model.ancestors(choice), None)
     is_device = isinstance(around, ast.Call) and dotted(around.func) in ("torch.device", "device")
-    checks = facts.oldest_torch is None or facts.oldest_torch >= CHECKS_SINCE
+    checks = facts.surroundings.oldest_torch is None or facts.surroundings.oldest_torch >= CHECKS_SINCE
     text = choice.body.value if isinstance(choice.body, ast.Constant) else ""
     if text not in ("cuda", "cuda:0") or not _has_torch(facts):
         return None

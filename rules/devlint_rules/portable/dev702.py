@@ -7,9 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from devlint.facts import Kind, dotted
 from devlint.lazy import cst, m
-from devlint.placement.sources import dotted
-from devlint.placement.values import Kind
 from devlint.portable import ATTRIBUTE, DEVICE, METHOD, Layer
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.devices.arguments import taker, takers
@@ -273,10 +272,10 @@ def _hint(found: ast.expr, layer: Layer | None, facts: Facts) -> str:
 def _layer(found: ast.expr, facts: Facts) -> Layer | None:
     """The project's own for what an expression does."""
     if isinstance(found, ast.Attribute):
-        return facts.portable.layer(ATTRIBUTE)
-    if isinstance(found, ast.Call) and (own := facts.portable.layer(METHOD)) is not None:
+        return facts.surroundings.portable.layer(ATTRIBUTE)
+    if isinstance(found, ast.Call) and (own := facts.surroundings.portable.layer(METHOD)) is not None:
         return own
-    return facts.portable.layer(DEVICE)
+    return facts.surroundings.portable.layer(DEVICE)
 
 
 def _by_layer(found: ast.expr, layer: Layer, facts: Facts) -> Change | None:
@@ -284,7 +283,7 @@ def _by_layer(found: ast.expr, layer: Layer, facts: Facts) -> Change | None:
     match found:
         case ast.Attribute():
             code = f"{layer.code}({facts.code_of(found.value)})"
-        case ast.Call(func=ast.Attribute(value=owner)) if facts.portable.layer(METHOD) is not None:
+        case ast.Call(func=ast.Attribute(value=owner)) if facts.surroundings.portable.layer(METHOD) is not None:
             rest = [facts.code_of(a) for a in found.args] + [
                 f"{k.arg}={facts.code_of(k.value)}" for k in found.keywords
             ]
@@ -360,7 +359,7 @@ def _accelerator(found: ast.expr, facts: Facts) -> str:
     current = "torch.accelerator.current_accelerator()"
     if _needs_one(found, facts):
         return current
-    if facts.oldest_torch is not None and facts.oldest_torch < CHECKS_SINCE:
+    if facts.surroundings.oldest_torch is not None and facts.surroundings.oldest_torch < CHECKS_SINCE:
         return f'{current} if torch.accelerator.is_available() else torch.device("cpu")'
     return 'torch.accelerator.current_accelerator(check_available=True) or torch.device("cpu")'
 

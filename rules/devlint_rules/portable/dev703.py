@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from devlint.facts import dotted
 from devlint.lazy import cst, m
-from devlint.placement.sources import dotted
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.portable import guards
 

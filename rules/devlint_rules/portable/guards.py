@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.placement.trees import kept_on_node
+from devlint.facts import kept_on_node
 from devlint.portable import marks_cuda_only
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 def is_meant(found: ast.AST, facts: Facts) -> bool:
     """Whether somebody says of what stands here that it is for CUDA: a setting, a comment, or a test for CUDA."""
-    return facts.is_cuda_only or _is_said(found, facts) or _is_tested(found, facts)
+    return facts.surroundings.is_cuda_only or _is_said(found, facts) or _is_tested(found, facts)
 
 
 def is_about_cuda(found: ast.AST, facts: Facts) -> bool:
@@ -149,7 +149,7 @@ def is_for_cuda(test: ast.expr, facts: Facts) -> bool:
         return all(is_for_cuda(value, facts) for value in test.values)
     if isinstance(test, ast.UnaryOp):
         return False
-    pattern = f"{_FOR_CUDA}|{_FOR_ROCM}" if "rocm" in facts.portable.accept else _FOR_CUDA
+    pattern = f"{_FOR_CUDA}|{_FOR_ROCM}" if "rocm" in facts.surroundings.portable.accept else _FOR_CUDA
     return re.search(pattern, ast.unparse(test)) is not None
 
 
@@ -186,7 +186,7 @@ def is_in_test(node: ast.AST, facts: Facts) -> bool:
 
 def is_cuda_only(found: ast.AST, facts: Facts) -> bool:
     """Whether the project says of what stands here that it is for CUDA alone."""
-    return facts.is_cuda_only or _is_said(found, facts)
+    return facts.surroundings.is_cuda_only or _is_said(found, facts)
 
 
 def has_accelerator(found: ast.expr, facts: Facts, *, marks: bool = True) -> bool:

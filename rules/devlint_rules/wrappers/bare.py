@@ -6,10 +6,9 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
+from devlint.facts import FunctionNode, Kind, Value
 from devlint.knowledge import torch_knowledge
 from devlint.knowledge.ecosystem import PLAIN_BASES
-from devlint.placement.sources import FunctionNode
-from devlint.placement.values import Kind, Value
 
 if TYPE_CHECKING:
     from devlint.facts import Facts

@@ -6,15 +6,14 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from devlint.facts import Kind
 from devlint.lazy import cst, m
-from devlint.placement.values import Kind
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.guards import expects_missing, is_unwrapped_beside
 from devlint_rules.wrappers.unwrapping import class_of, unwrapped
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts
-    from devlint.placement.analysis import Missing
+    from devlint.facts import Facts, Missing
 
 
 class MissingModuleAttribute(Rule):

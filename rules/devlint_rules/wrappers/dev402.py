@@ -7,10 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from devlint.facts import HOST, NONE, Kind, Sort, Step, Value, own_nodes, parse_device
 from devlint.lazy import cst, m
-from devlint.placement.devices import parse_device
-from devlint.placement.trees import own_nodes
-from devlint.placement.values import HOST, NONE, Kind, Sort, Step, Value
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.wrappers.unwrapping import DATA_PARALLEL, DISTRIBUTED, wrapping_by
 

@@ -12,8 +12,7 @@ from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.wrappers.unwrapping import wrap_notes
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts
-    from devlint.placement.replicas import Pinned
+    from devlint.facts import Facts, Pinned
 
 
 class DevicePinnedReplica(Rule):

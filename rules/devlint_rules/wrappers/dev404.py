@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from devlint.facts import GATHERED, Kind, Value
 from devlint.lazy import cst, m
-from devlint.placement.values import GATHERED, Kind, Value
 from devlint.rule import Change, Effect, Report, Rule
 
 if TYPE_CHECKING:

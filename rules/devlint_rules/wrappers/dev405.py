@@ -6,9 +6,9 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from devlint.facts import Kind, Value
 from devlint.findings import Edit, Span
 from devlint.lazy import cst, m
-from devlint.placement.values import Kind, Value
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.wrappers.unwrapping import DISTRIBUTED, wrapping_by
 

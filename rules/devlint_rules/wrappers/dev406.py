@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from devlint.facts import Kind, Value
 from devlint.lazy import cst, m
-from devlint.placement.values import Kind, Value
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.guards import expects_missing
 from devlint_rules.wrappers.bare import bare_model

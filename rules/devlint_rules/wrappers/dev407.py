@@ -7,17 +7,14 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from devlint.facts import HOST, Value, last_name
 from devlint.findings import Edit
 from devlint.lazy import cst, m
-from devlint.placement.sources import last_name
-from devlint.placement.values import HOST, Value
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.moves import factories
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts
-    from devlint.placement.model import PlacementModel
-    from devlint.placement.units import Unit
+    from devlint.facts import Facts, PlacementModel, Unit
 
 
 class CollectiveOnHostTensor(Rule):

@@ -11,9 +11,7 @@ from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts
-    from devlint.placement.model import PlacementModel
-    from devlint.placement.units import Unit
+    from devlint.facts import Facts, PlacementModel, Unit
 
 
 class CollectiveBeforeSetDevice(Rule):

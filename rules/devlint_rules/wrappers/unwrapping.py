@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from devlint.facts import Value
 from devlint.findings import Note
 from devlint.lazy import cst
-from devlint.placement.values import Value
 
 if TYPE_CHECKING:
     from devlint.facts import Facts

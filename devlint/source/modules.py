@@ -9,16 +9,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from devlint.knowledge.ecosystem import KEEPING_DECORATORS
-from devlint.placement.evidence import evidence_in
-from devlint.placement.outline import Outline, outline_of
-from devlint.placement.trees import own_nodes, parents_in, walk
-from devlint.placement.values import Kind
-
-if TYPE_CHECKING:
-    from devlint.placement.classes import ClassModel
+from devlint.source.evidence import evidence_in
+from devlint.source.kinds import Kind
+from devlint.source.outline import Outline, outline_of
+from devlint.source.trees import own_nodes, parents_in, walk
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -122,7 +118,8 @@ class SourceModule:
     # Its dotted name, where it is part of a package or stands at an import root; "" otherwise.
     name: str = ""
     is_package: bool = False
-    classes: dict[ast.ClassDef, ClassModel] = field(default_factory=dict)
+    # What is known of its classes, by their definitions.
+    classes: dict[ast.ClassDef, object] = field(default_factory=dict)
     _functions: dict[ast.AST, FunctionModel] = field(default_factory=dict)
     _parents: dict[ast.AST, ast.AST] = field(default_factory=dict)
     _starts: dict[int, list[int]] = field(default_factory=dict)

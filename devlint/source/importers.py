@@ -6,10 +6,9 @@ import os
 import re
 from collections import defaultdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from devlint.placement.project import Project
+from devlint.source.roots import ImportRoots
+from devlint.source.texts import Texts
 
 # A file that more than these import is a library to them: its functions have no one story.
 MAX_IMPORTERS = 4
@@ -20,8 +19,9 @@ MAX_FILES = 600
 class Importers:
     """The few files that a file is a part of the program of."""
 
-    def __init__(self, project: Project) -> None:
-        self._project = project
+    def __init__(self, roots: ImportRoots, texts: Texts) -> None:
+        self._roots = roots
+        self._texts = texts
         # By import root: word -> the files with an import statement in which it stands.
         self._naming: dict[Path, dict[str, list[Path]]] = {}
         self._imports: dict[Path, set[Path]] = {}
@@ -53,17 +53,17 @@ class Importers:
 
     def _imports_of(self, importer: Path) -> set[Path]:
         if importer not in self._imports:
-            self._imports[importer] = self._project.imports_of(importer)
+            self._imports[importer] = self._roots.imports_of(importer)
         return self._imports[importer]
 
     def _around(self, path: Path) -> dict[str, list[Path]]:
-        root, _ = self._project.name_of(path)
+        root, _ = self._roots.name_of(path)
         if root not in self._naming:
             naming = self._naming[root] = defaultdict(list)
-            for file in self._project.texts.files_around(path, MAX_FILES):
+            for file in self._texts.files_around(path, MAX_FILES):
                 if file.suffix == ".py" and not is_test(file):
                     resolved = Path(os.path.realpath(file))
-                    for word in set(re.findall(r"\w+", self._project.import_statements(file))):
+                    for word in set(re.findall(r"\w+", self._roots.import_statements(file))):
                         naming[word].append(resolved)
         return self._naming[root]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from devlint.placement.evidence import evidence_in
-from devlint.placement.values import Kind
+from devlint.source.evidence import evidence_in
+from devlint.source.kinds import Kind
 
 
 @dataclass(frozen=True)

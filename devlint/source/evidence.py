@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 from devlint.knowledge import ecosystem
-from devlint.placement.values import Kind
+from devlint.source.kinds import Kind
 
 
 def evidence_in(

@@ -10,13 +10,10 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from devlint.disk import read_bytes
-from devlint.files import USUAL_EXCLUDES
-
-if TYPE_CHECKING:
-    from devlint.placement.project import Project
+from devlint.disk import read_quietly
+from devlint.patterns import USUAL_EXCLUDES
+from devlint.source.roots import ImportRoots
 
 # A project with more than these files, or folders, is too large to look through for one finding.
 MAX_FILES = 8_000
@@ -25,8 +22,8 @@ MAX_FILES = 8_000
 class Texts:
     """The texts around a file: what stands under its import root and under the settings' roots."""
 
-    def __init__(self, project: Project) -> None:
-        self._project = project
+    def __init__(self, roots: ImportRoots) -> None:
+        self._roots = roots
         self._files: dict[tuple[Path, int], list[Path] | None] = {}
         self._matching: dict[tuple[Path, str], list[Path] | None] = {}
 
@@ -49,15 +46,15 @@ class Texts:
         return files
 
     def _folders_around(self, asking: Path) -> list[Path]:
-        root, _ = self._project.name_of(asking)
-        return _outermost([root, *self._project.roots])
+        root, _ = self._roots.name_of(asking)
+        return _outermost([root, *self._roots.folders])
 
     def _found(self, folder: Path, pattern: str) -> list[Path] | None:
         key = (folder, pattern)
         if key not in self._matching:
             files = self._files_of(folder, MAX_FILES)
             compiled = re.compile(pattern.encode())
-            self._matching[key] = None if files is None else [f for f in files if compiled.search(read(f))]
+            self._matching[key] = None if files is None else [f for f in files if compiled.search(read_quietly(f))]
         return self._matching[key]
 
     def _files_of(self, folder: Path, limit: int) -> list[Path] | None:
@@ -87,11 +84,3 @@ def _python_files(folder: Path) -> Iterator[list[Path]]:
     for where, folders, names in os.walk(folder):
         folders[:] = [f for f in folders if f not in USUAL_EXCLUDES]
         yield [Path(where, name) for name in names if name.endswith((".py", ".ipynb"))]
-
-
-def read(path: Path) -> bytes:
-    """A file's bytes, none where it can't be read."""
-    try:
-        return read_bytes(path)
-    except OSError:
-        return b""

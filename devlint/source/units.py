@@ -7,7 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from devlint.placement.sources import FunctionModel, SourceModule, blocks_of
+from devlint.source.modules import FunctionModel, SourceModule, blocks_of
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from devlint.placement.project import Project
-from devlint.placement.sources import SourceModule
-from devlint.placement.trees import own_nodes
+from devlint.source.modules import SourceModule
+from devlint.source.project import Project
+from devlint.source.trees import own_nodes
 
 _BUILTINS = frozenset({*dir(__import__("builtins")), "__file__"})
 # Code that may bind any name, and IPython's commands that do.

@@ -1,0 +1,40 @@
+"""How programs spell devices: strings, methods that move, and the names that people give to devices."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from devlint.knowledge.ecosystem import DEVICE_NAMES
+
+# Backends of torch.device (https://docs.pytorch.org/docs/stable/tensor_attributes.html#torch.device).
+_DEVICE = re.compile(r"(cuda|xpu|mps|hpu|npu|mtia|xla|hip|ipu|cpu|meta)(:\d+)?")
+# Methods that move, and the backend that each moves to; `to` says it in its arguments.
+MOVES = {"cuda": "cuda", "cpu": "cpu", "xpu": "xpu", "mps": "mps", "hpu": "hpu", "npu": "npu", "ipu": "ipu", "to": ""}
+
+
+def backend_of(text: str) -> str | None:
+    """The backend that a device string such as `cuda:1` names; None for text that is no device."""
+    match = _DEVICE.fullmatch(text)
+    return match[1] if match is not None else None
+
+
+def is_device_name(node: ast.expr) -> bool:
+    """Whether an expression is called what people call devices: `device`, `args.gpu`, `self.device`."""
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name) | ast.Subscript(slice=ast.Constant(value=str() as name)):
+            return name.lower() in DEVICE_NAMES or name.lower().endswith(("_device", "device"))
+        case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)):
+            return "device" in name.lower()
+    return False
+
+
+# Names under which programs keep what their user told them.
+SETTINGS_NAMES = frozenset(
+    {"self", "args", "opt", "opts", "options", "config", "cfg", "conf", "hparams", "params", "FLAGS"}
+)
+
+
+def is_setting(node: ast.Attribute) -> bool:
+    """`args.device`, `self.device`: what the program was told, rather than where some tensor is."""
+    return isinstance(node.value, ast.Name) and node.value.id in SETTINGS_NAMES
