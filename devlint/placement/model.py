@@ -25,6 +25,7 @@ from devlint.placement.request import site_at
 from devlint.placement.values import UNKNOWN, Happening, Step, Value
 from devlint.placement.waiting import HotStall, stalls_of
 from devlint.signatures.answers.callees import Callee, callee
+from devlint.signatures.answers.collectives import Apart, collectives_apart
 from devlint.signatures.answers.drops import Drop, drops
 from devlint.signatures.answers.loads import left_open
 from devlint.signatures.answers.mixed import Mixed, mixed_results
@@ -208,6 +209,11 @@ class PlacementModel:
     def drops(self) -> dict[ast.Call, Drop]:
         """The moves of tensors that stand as statements of their own, so that nothing comes of them."""
         return drops(self.reader, self.source)
+
+    @cached_property
+    def collectives_apart(self) -> dict[ast.Call, Apart]:
+        """The collectives on host tensors of functions that ask others for tensors of their inputs."""
+        return collectives_apart(self.reader, self.source)
 
     @cached_property
     def uploads(self) -> dict[ast.Call, Upload]:

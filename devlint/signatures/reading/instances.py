@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from devlint.signatures.reading.reader import Signature
 
 
+# So many parts of an input are told from one another where a function does the same with each.
+_MAX_IN_TURN = 8
 # The place that `device=None` names.
 _NOWHERE = Place("unknown", "none")
 
@@ -150,6 +152,9 @@ class Instance:
                 return actual.but(place=value.place, step=value.step, likely=value.likely)
             return actual
         if value.kind in (NUMBER, CONSTANT):
+            if actual.kind is TENSOR and actual.path is not None:
+                # It isn't a tensor on this way: None, where it may be left out.
+                return Value(UNKNOWN, path=actual.path, likely=True)
             return actual if actual.kind in (NUMBER, CONSTANT, OUTCOME) else value.but(path=None)
 
         def typed(option: Value) -> Value:
@@ -198,8 +203,22 @@ class Instance:
         if known is None:
             known = self._cells[cell] = Cell((cell.site, self._serial))
             for slot, held in self.signature.cells[cell].items():
-                self.frame.env[known, slot] = self.value(held)
+                self.frame.env[known, slot] = self._in_turn(held) or self.value(held)
         return known
+
+    def _in_turn(self, contents: Value) -> Value | None:
+        """Contents with a part for each part of an input, where the call knows those one by one."""
+        if contents.kind is not containers.EACH or contents.data is None:
+            return None
+        given = containers.contents_of(self.frame, self.at(contents.data))
+        if given is None or given.kind is not TUPLE or not 0 < len(given.parts) <= _MAX_IN_TURN:
+            return None
+        made = []
+        for part in given.parts:
+            inner = Instance(self.frame, self.signature, self.given, self.call)
+            inner._paths[*contents.data, "[]"] = part
+            made.append(inner.value(contents.parts[0]))
+        return Value(TUPLE, parts=tuple(made))
 
     # -- places ----------------------------------------------------------------------------------------------------
 
