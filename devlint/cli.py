@@ -11,10 +11,12 @@ import click
 from devlint import __version__
 from devlint.commands.baseline import baseline
 from devlint.commands.check import check
+from devlint.commands.clean import clean
 from devlint.commands.init import init
 from devlint.commands.options import HELP
 from devlint.commands.rules import rule, rules
 from devlint.commands.run import run
+from devlint.commands.server import server
 from devlint.commands.where import where
 from devlint.console import OutputError, emit, occupy_closed_streams, silence
 from devlint.escapes import printable_lines
@@ -43,7 +45,7 @@ def cli() -> None:
     """Find device-placement bugs in PyTorch code, and fix them."""
 
 
-for command in (check, init, baseline, run, where, rule, rules):
+for command in (check, init, baseline, clean, run, where, server, rule, rules):
     cli.add_command(command)
 
 

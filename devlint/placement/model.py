@@ -41,7 +41,7 @@ from devlint.source.units import Unit, all_functions, units_at
 
 if TYPE_CHECKING:
     from devlint.placement.classes import ClassModel
-    from devlint.signatures.reading.classes import ClassInfo
+    from devlint.signatures.state.classes import ClassInfo
 
 # Callers are looked at this many deep before a function itself.
 MAX_CALLER_CHAIN = 4
@@ -277,7 +277,7 @@ class PlacementModel:
         """
         if not elsewhere and re.search(pattern, self.source.text):
             return True
-        return self._analysis.project.texts.match(Path(self.source.path), pattern)
+        return self._analysis.project.texts_match(pattern, Path(self.source.path))
 
     @cached_property
     def pinned(self) -> dict[ast.Call, Pinned]:
@@ -425,8 +425,9 @@ class PlacementModel:
             return []
         project = self._analysis.project
         found = []
-        for path in project.importers.of(Path(self.source.path)):
-            source = project.load(path)
+        here = Path(self.source.path)
+        for path in project.importers_of(here):
+            source = project.load(path, here)
             if source is not None:
                 known = project.memory.get(("importing", path))
                 if not isinstance(known, PlacementModel):
@@ -474,7 +475,7 @@ class PlacementModel:
 
     def imports_from(self, pattern: re.Pattern[bytes]) -> set[str]:
         """The names that the file imports from project modules whose text matches a pattern."""
-        return self._analysis.project.roots.names_from(Path(self.source.path), self.source.text, pattern)
+        return self._analysis.project.names_from(Path(self.source.path), self.source.text, pattern)
 
     @property
     def packages(self) -> frozenset[str]:

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.frame import Frame
-from devlint.signatures.state.waits import COLLECTIVE, Wait
+from devlint.signatures.state.outcome import Wait
+from devlint.signatures.state.waits import COLLECTIVE
 from devlint.signatures.values.values import HOST, TENSOR, Step, Value, leaves, steps_to
 from devlint.source.modules import SourceModule
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from devlint.signatures.answers.silence import is_host_code, is_host_file
 from devlint.signatures.reading.reader import Reader
-from devlint.signatures.state.frame import Frame, Need
+from devlint.signatures.state.frame import Frame
+from devlint.signatures.state.outcome import Need
 from devlint.signatures.values.conditions import Condition
 from devlint.signatures.values.values import TENSOR, Place, Value
 from devlint.source.devices import MOVES
@@ -20,7 +21,7 @@ def is_of_a_graph(reader: Reader, frame: Frame, node: ast.expr) -> bool:
     function, path = frame.function, Path(frame.source.path)
     if not _is_detached(node) or function is None or is_host_code(function) or is_host_file(frame.source.path):
         return False
-    return _SPEAKS.search(function.text) is not None or reader.project.texts.match(path, _USES_ACCELERATORS)
+    return _SPEAKS.search(function.text) is not None or reader.project.texts_match(_USES_ACCELERATORS, path)
 
 
 _USES_ACCELERATORS = r"\.cuda\(|\.to\(\s*(?:self\.)?_?device|\baccelerator\b"

@@ -10,7 +10,8 @@ from devlint.signatures.answers.callees import callee
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.frame import Frame
 from devlint.signatures.state.objects import KEPT
-from devlint.signatures.state.waits import MADE, STAGED, Wait
+from devlint.signatures.state.outcome import Wait
+from devlint.signatures.state.waits import MADE, STAGED
 from devlint.signatures.values.values import HOST, TENSOR, Step, Value, steps_to
 from devlint.source.devices import MOVES
 from devlint.source.modules import FunctionModel, SourceModule
