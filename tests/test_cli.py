@@ -510,8 +510,8 @@ def test_the_loops_that_run_a_finding_are_counted_and_ranked():
 
 # Syntax by the first Python that knows it.
 NEWER = {
-    (3, 12): "import torch\ntype Tensors = list[torch.Tensor]\n",
-    (3, 14): 'import torch\nx = t"{torch.ones(1)}"\n',
+    (3, 12): BAD + "type Tensors = list[torch.Tensor]\n",
+    (3, 14): BAD + 'y = t"{torch.ones(1)}"\n',
 }
 
 
