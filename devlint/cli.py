@@ -74,8 +74,9 @@ def cli() -> None:
     """Find device-placement bugs in PyTorch code, and fix them."""
 
 
-for command in (check, init, baseline, clean, run, where, server, rule, rules, new_rule, completion):
+for command in (check, init, baseline, clean, run, where, server, rule, rules, new_rule):
     cli.add_command(command)
+cli.add_command(completion)
 
 
 def main() -> None:

@@ -65,7 +65,9 @@ class Linter:
         try:
             found = [f for f in self._findings(source, path, rules) if f.code in enabled]
         except _InvalidSourceError as error:
-            return [error.finding] if UnreadableFile.code in enabled else []
+            return (
+                [_with_version(error.finding, self.settings.target_version)] if UnreadableFile.code in enabled else []
+            )
         found = suppressions.apply(found, path=source.display, enabled=enabled, registry=self.registry)
         if self.settings.confidence == "certain":
             found = [f for f in found if f.confidence == "certain"]
@@ -156,15 +158,14 @@ class _InvalidSourceError(Exception):
         self.finding = finding
 
 
-def _parse(source: Source, target: tuple[int, int] | None) -> ast.Module:
-    """The tree of a source that is written for a release of Python, where one is named; raises _InvalidSourceError."""
+def _parse(source: Source) -> ast.Module:
     from devlint.source.project import parse
 
     try:
         return parse(source.text)
     except SyntaxError as error:
         line, column = error.lineno or 1, max(error.offset or 1, 1)
-        message = f"isn't valid Python{_too_old(target)}: {error.msg}"
+        message = f"isn't valid Python: {error.msg}"
     except ValueError as error:
         line, column, message = 1, 1, f"isn't valid Python: {error}"
     except (RecursionError, MemoryError):
@@ -174,12 +175,13 @@ def _parse(source: Source, target: tuple[int, int] | None) -> ast.Module:
     )
 
 
-def _too_old(target: tuple[int, int] | None) -> str:
-    """What is to be said of the Python that devlint runs on, where the code is written for a newer one."""
+def _with_version(finding: Finding, target: tuple[int, int] | None) -> Finding:
+    """A finding that a text isn't Python, with what is to be said where it is written for a newer one than devlint runs on."""
     if target is None or target <= sys.version_info[:2]:
-        return ""
+        return finding
     ours, theirs = (".".join(map(str, version)) for version in (sys.version_info[:2], target))
-    return f" {ours}, on which devlint runs, while the code is for {theirs} (target-version); run devlint with that"
+    why = f"isn't valid Python {ours}, on which devlint runs, while the code is for {theirs} (target-version); run devlint with that"
+    return replace(finding, message=finding.message.replace("isn't valid Python", why, 1))
 
 
 def _surroundings(settings: Settings, path: Path, *, portable: bool) -> Surroundings:
