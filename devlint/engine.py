@@ -108,8 +108,9 @@ class Linter:
         if triggered or hearing:
             self.project().forget_if_full()
             portable = any(rule.for_any_accelerator for rule in rules)
-            tree = _parse(source, self.settings.target_version)
-            inspection = Inspection(self, source, path, tree, triggered, spelt, hearing=hearing, portable=portable)
+            inspection = Inspection(
+                self, source, path, _parse(source), triggered, spelt, hearing=hearing, portable=portable
+            )
             yield from inspection.findings()
             self.leave(inspection)
 
