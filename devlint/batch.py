@@ -19,6 +19,7 @@ from devlint.findings import Finding, Span
 from devlint.reports import FileResult
 from devlint.rule import Registry, load_registry
 from devlint.settings import Settings
+from devlint.shards import chunks
 from devlint.source.filesystem import FileFacts, FileSystem
 from devlint.source.looks import Answer, Looks, Seen
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 # Starting a process costs about as much as linting this many files.
 _FILES_PER_JOB = 40
-_CHUNK = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,10 +295,10 @@ def _run_in_processes(
     """Runs chunks of targets side by side. A file that ends its process is tried again alone, then given up."""
     from concurrent.futures.process import BrokenProcessPool
 
-    chunks = [targets[at : at + _CHUNK] for at in range(0, len(targets), _CHUNK)]
+    parts = chunks(targets, jobs)
     with _pool(plan, registry, jobs, facts) as pool:
-        futures: list[Future[tuple[list[FileResult], Seen]]] = [pool.submit(_run_chunk, chunk) for chunk in chunks]
-        for chunk, future in zip(chunks, futures, strict=True):
+        futures: list[Future[tuple[list[FileResult], Seen]]] = [pool.submit(_run_chunk, chunk) for chunk in parts]
+        for chunk, future in zip(parts, futures, strict=True):
             try:
                 results, more = future.result()
                 seen.take_in(more)

@@ -13,6 +13,7 @@ from devlint.commands.baseline import baseline
 from devlint.commands.check import check
 from devlint.commands.clean import clean
 from devlint.commands.init import init
+from devlint.commands.merge import merge
 from devlint.commands.options import HELP
 from devlint.commands.rules import rule, rules
 from devlint.commands.run import run
@@ -44,7 +45,7 @@ def cli() -> None:
     """Find device-placement bugs in PyTorch code, and fix them."""
 
 
-for command in (check, init, baseline, clean, run, where, rule, rules):
+for command in (check, init, baseline, clean, merge, run, where, rule, rules):
     cli.add_command(command)
 
 

@@ -380,7 +380,12 @@ class Session:
         targets = [item for item in found if not isinstance(item, Missing)]
         if not targets and not self.failed:
             self.output.warn("warning", f"no Python files found under {', '.join(self._paths)}")
-        return sorted(targets, key=lambda target: target.display)
+        targets = sorted(targets, key=lambda target: target.display)
+        if self.options.shard is not None:
+            from devlint.shards import shard
+
+            targets = shard(targets, *self.options.shard)
+        return targets
 
     def _run_stdin(self) -> int:
         """Lints the standard input; with --fix the fixed text goes to the standard output, the report beside it."""
@@ -477,6 +482,7 @@ def _check_together(options: Options) -> None:
         (options.staged, options.since is not None, "--staged and --since ask about two changes; name one of them"),
         (options.staged or options.since is not None, options.fix or options.diff, "--fix and --diff are for whole files, --since and --staged for some of their lines; run one, then the other"),
         (options.staged, options.add_noqa is not None, "--add-noqa writes files, and --staged looks at what is to be committed; use --since=HEAD"),
+        (options.shard is not None, "-" in options.paths, "--shard is for files; leave out `-`"),
         (options.staged or options.since is not None, "-" in options.paths, "`-` has no history; name a path"),
         (options.update_baseline, options.no_baseline or options.confidence is not None or options.staged, "--update-baseline goes by all that is found in the files as they are; leave out --no-baseline, --confidence and --staged"),
         (options.add_noqa is not None, options.fix or options.diff or "-" in options.paths, "--add-noqa writes comments into files; leave out --fix, --diff and `-`"),
