@@ -45,6 +45,10 @@ class Plan:
     follow_links: bool = False
 
 
+# Gives the result of each target, and says in Seen what was seen of other files.
+Runner = Callable[[Sequence[Target], Plan, Seen], Iterator[FileResult]]
+
+
 @dataclass
 class Worker:
     """Does the plan for one file after another."""
@@ -184,8 +188,12 @@ def run_all(
     jobs: int | None = None,
     progress: Callable[[], None] = lambda: None,
     cache: Results | None = None,
+    elsewhere: Runner | None = None,
 ) -> Iterator[FileResult]:
-    """The result of each target, in their order. `jobs` of None: as many processes as pay."""
+    """The result of each target, in their order.
+
+    `jobs` of None: as many processes as pay; `elsewhere` does the work instead of processes of our own.
+    """
     known = cache.known(targets) if cache is not None else {}
     if plan.fix or plan.diff:
         # Whoever mends findings needs more than what is told of them.
@@ -193,7 +201,10 @@ def run_all(
     left = [target for target in targets if target.display not in known]
     seen = Seen()
     fresh: list[tuple[Target, FileResult]] = []
-    results = iter(_run(left, plan, registry, jobs, seen, cache.facts if cache is not None else {}))
+    if elsewhere is not None and left:
+        results = elsewhere(left, plan, seen)
+    else:
+        results = _run(left, plan, registry, jobs, seen, cache.facts if cache is not None else {})
     for target in targets:
         result = known.get(target.display)
         if result is None:
@@ -277,11 +288,16 @@ def _end_with_parent() -> None:
 
 def _run_chunk(targets: Sequence[Target]) -> tuple[list[FileResult], Seen]:
     assert _worker is not None
+    return run_chunk(_worker, targets)
+
+
+def run_chunk(worker: Worker, targets: Sequence[Target]) -> tuple[list[FileResult], Seen]:
+    """The results of some targets, and what was seen of other files for them."""
     results = []
     for target in targets:
-        results.append(_worker.run(target))
+        results.append(worker.run(target))
         _collect_young()
-    return results, _worker.seen()
+    return results, worker.seen()
 
 
 def _run_in_processes(

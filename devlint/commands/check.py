@@ -75,6 +75,11 @@ def _shard(_context: click.Context, _parameter: click.Parameter, value: str | No
 @click.option("--statistics", is_flag=True, help="Show how often each rule was broken, not where.")
 @click.option("-j", "--jobs", type=click.IntRange(min=1), help="Processes to use [default: as many as pay].")
 @click.option(
+    "--executor",
+    metavar="dask://HOST:PORT",
+    help="Let the workers of a Dask cluster lint; they must see the same files (pip install 'devlint[dask]').",
+)
+@click.option(
     "--shard",
     metavar="I/N",
     callback=_shard,
