@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from devlint.cache.seen import Seen
 from devlint.disk import FileError, TooLargeFileError
 from devlint.engine import Linter
 from devlint.escapes import quoted_name
@@ -21,7 +22,7 @@ from devlint.rule import Registry, load_registry
 from devlint.settings import Settings
 from devlint.shards import chunks
 from devlint.source.filesystem import FileFacts, FileSystem
-from devlint.source.looks import Answer, Looks, Seen
+from devlint.source.looks import Answer, Looks
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ProcessPoolExecutor

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from devlint.placement.waiting import HotStall
     from devlint.signatures.answers.drops import Drop
     from devlint.signatures.answers.mixed import Mixed
-    from devlint.signatures.reading.classes import ClassInfo
+    from devlint.signatures.state.classes import ClassInfo
     from devlint.signatures.values.values import Step as SignatureStep
     from devlint.textmap import TextMap
 

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from devlint.cache.identity import identity_of
+from devlint.cache.seen import Seen
 from devlint.cache.shapes import data_of, finding_of
 from devlint.cache.store import Entry, Rows, Store
 from devlint.disk import digest_of
 from devlint.reports import FileResult
 from devlint.source.filesystem import FileSystem
-from devlint.source.looks import UNSETTLED, Looks, Seen
+from devlint.source.looks import UNSETTLED, Looks
 
 if TYPE_CHECKING:
     from devlint.files import Target

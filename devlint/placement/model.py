@@ -38,7 +38,7 @@ from devlint.source.units import Unit, all_functions, units_at
 
 if TYPE_CHECKING:
     from devlint.placement.classes import ClassModel
-    from devlint.signatures.reading.classes import ClassInfo
+    from devlint.signatures.state.classes import ClassInfo
 
 # Callers are looked at this many deep before a function itself.
 MAX_CALLER_CHAIN = 4

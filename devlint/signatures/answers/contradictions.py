@@ -16,8 +16,9 @@ from devlint.signatures.answers.silence import (
     speaks_of_devices,
 )
 from devlint.signatures.reading.reader import Reader
-from devlint.signatures.state.frame import PLACE, Frame, Need
+from devlint.signatures.state.frame import PLACE, Frame
 from devlint.signatures.state.objects import KEPT
+from devlint.signatures.state.outcome import Need
 from devlint.signatures.values.conditions import Condition
 from devlint.signatures.values.values import (
     BATCH,

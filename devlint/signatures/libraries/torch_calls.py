@@ -15,7 +15,7 @@ from devlint.signatures.libraries.metrics import new_metric
 from devlint.signatures.libraries.operations import apply, operands_of
 from devlint.signatures.libraries.torch_modules import new_module, wrapped
 from devlint.signatures.state import containers
-from devlint.signatures.state.call import Call
+from devlint.signatures.state.frame import Call
 from devlint.signatures.state.objects import COMPUTED, KEPT, PARAMETER, REGISTERED, move
 from devlint.signatures.values.values import (
     A_NUMBER,

@@ -13,8 +13,7 @@ from devlint.knowledge.operators import Operator, operator
 from devlint.signatures.libraries.devices import CUDA, device_from
 from devlint.signatures.libraries.methods import target_of
 from devlint.signatures.state import containers
-from devlint.signatures.state.call import Call
-from devlint.signatures.state.frame import Frame
+from devlint.signatures.state.frame import Call, Frame
 from devlint.signatures.state.waits import COPY, DECIDE, FLUSH, MADE, RACE, READ, SIZE, STAGED, TEXT, note
 from devlint.signatures.values.values import (
     BATCH,

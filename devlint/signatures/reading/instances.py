@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Hashable
-from typing import TYPE_CHECKING
 
 from devlint.signatures.libraries.devices import device_from
 from devlint.signatures.reading import tests
 from devlint.signatures.state import containers
 from devlint.signatures.state.frame import Frame
 from devlint.signatures.state.objects import attribute, place_of
+from devlint.signatures.state.outcome import Signature
 from devlint.signatures.values.conditions import FALSE, TRUE, Condition
 from devlint.signatures.values.values import (
     BATCH,
@@ -40,10 +40,6 @@ from devlint.signatures.values.values import (
     mapped,
     rank_of,
 )
-
-if TYPE_CHECKING:
-    from devlint.signatures.reading.reader import Signature
-
 
 # The place that `device=None` names.
 _NOWHERE = Place("unknown", "none")

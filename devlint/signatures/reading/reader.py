@@ -7,19 +7,18 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from devlint.knowledge import ecosystem
 from devlint.signatures.libraries import torch_calls
-from devlint.signatures.reading import calls, statements, tests
+from devlint.signatures.reading import calls, comprehensions, statements, tests  # noqa: F401 - each fills EXPRESSIONS
 from devlint.signatures.reading.annotations import Annotations
-from devlint.signatures.reading.classes import ClassInfo
 from devlint.signatures.reading.expressions import evaluate, together
 from devlint.signatures.reading.views import View
 from devlint.signatures.state import containers
-from devlint.signatures.state.call import Call
-from devlint.signatures.state.frame import ANYTHING, CONTENTS, PLACE, Effect, Frame, Key, Need
+from devlint.signatures.state.classes import ClassInfo
+from devlint.signatures.state.frame import ANYTHING, CONTENTS, PLACE, Call, Frame, Key
 from devlint.signatures.state.objects import class_of, place_of
+from devlint.signatures.state.outcome import Effect, Need, Signature
 from devlint.signatures.values.conditions import FALSE, TRUE, Atoms, Condition
 from devlint.signatures.values.values import (
     ARRAY,
@@ -68,23 +67,6 @@ MAX_DEPTH = 60
 _SPEAKS_OF_TENSORS = re.compile(r"\btorch\b|\btensor|\.(?:to|cuda|cpu|numpy)\(|\bdevices?\b")
 # Needs that a signature keeps for its callers.
 MAX_KEPT_NEEDS = 80
-
-
-class Signature(NamedTuple):
-    """What a function needs, gives and changes, in terms of its inputs."""
-
-    function: FunctionModel
-    needs: tuple[Need, ...]
-    gives: Value
-    effects: tuple[Effect, ...]
-    # What it makes that changes in place, as its end leaves it.
-    cells: dict[Cell, dict[str, Value]]
-    # Inputs to which something is done that only tensors take.
-    tensors: frozenset[InputPath]
-    # Whether it comes to an end at all.
-    returns: bool
-    # What it saw of the scopes around it.
-    free: dict[str, Value]
 
 
 class Reader:
@@ -319,6 +301,10 @@ class Reader:
         """What a class body's annotation says of an attribute."""
         source, annotation = cls.annotated.get(name, (None, None))
         return self.annotations.typed(Frame(self, source), annotation) if source is not None else None
+
+    def refined(self, frame: Frame, value: Value, annotation: ast.expr | None) -> Value:
+        """A value, with what an annotation says of it."""
+        return self.annotations.refined(frame, value, annotation)
 
     def class_around(self, frame: Frame) -> ClassInfo | None:
         """The class of the method that a frame is of."""
