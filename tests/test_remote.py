@@ -111,7 +111,7 @@ def test_a_cluster_finds_the_same_and_survives_a_killed_worker(project, cluster)
     first = devlint(*kept, "--executor", address, env={"DEVLINT_NO_CACHE": ""})
     write(project, {"src/deadly.py": "import torch\n\ndeadly()\n"})
     killed = devlint(*kept, "--executor", address, env={"DEVLINT_NO_CACHE": ""})
-    assert (project / "mark").exists()
+    assert (project / "mark").exists(), killed.stdout + killed.stderr
     assert [process.poll() for process in workers].count(-signal.SIGKILL) == 1
     assert killed.stdout == devlint(*run).stdout != first.stdout
 
