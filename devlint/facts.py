@@ -279,14 +279,18 @@ class Facts:
     def inserted_before(self, statement: ast.stmt, code: str) -> Edit:
         """An edit that adds lines of code before a statement, as deep as the statement stands.
 
-        A statement that others stand before on its line gets them on that line too.
+        A statement that others stand before on its line gets them on that line too, a definition an empty line between.
         """
         start = self.text.span_of(statement)
+        marks = getattr(statement, "decorator_list", None)
+        line = min([start.line, *(mark.lineno for mark in marks or ())])
         indent = self.text.line(start.line)[: start.column - 1]
-        at = Span(start.line, start.column, start.line, start.column)
+        at = Span(line, start.column, line, start.column)
         if indent.strip():
             return Edit(at, f"{code}; ")
-        return Edit(at, "".join(f"{line}{self.text.newline}{indent}" for line in code.split("\n")))
+        between = "" if marks is None else self.text.newline
+        lines = [f"{line}{self.text.newline}" for line in code.split("\n")]
+        return Edit(at, indent.join([*lines[:-1], f"{lines[-1]}{between}"]) + indent)
 
     def removed(self, statement: ast.stmt) -> Edit:
         """An edit that takes a statement away, with its lines."""

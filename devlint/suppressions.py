@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 # Whether a text could hold a marker at all; tokenizing is only worth its time then.
 _HINT = re.compile(r"#\s*(?:noqa|devlint)|DEV\d{3}", re.IGNORECASE)
 
-_NOQA = re.compile(r"#\s*noqa\b(?:\s*:\s*(?P<codes>[A-Z]+[0-9]+(?:[,\s]+[A-Z]+[0-9]+)*))?", re.IGNORECASE)
+_NOQA = re.compile(r"#\s*noqa\b(?:\s*:\s*(?P<codes>[A-Z]+[0-9]\w*(?:[,\s]+[A-Z]+[0-9]\w*)*))?", re.IGNORECASE)
 _OURS = re.compile(r"#\s*devlint\s*:\s*(?P<form>[\w-]+)(?:\[(?P<codes>[^\]#]*)\])?", re.IGNORECASE)
-_OUR_CODE = re.compile(r"DEV\d+")
+_OUR_CODE = re.compile(r"DEV\d\w*")
 _ANY_CODE = re.compile(r"[A-Z]+\d*", re.IGNORECASE)
 # The forms of our own; `cuda-only` is no suppression, but what rules about portability ask for.
 _FORMS = ("ignore", "off", "on", "skip-file", "cuda-only")

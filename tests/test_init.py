@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -134,6 +135,72 @@ def test_what_it_looks_at_and_shows(project):
     done = devlint(project, "init")
     assert done.returncode == 2
     assert done.stderr == "error: nothing was written; --yes writes without asking\n"
+    assert git(project, "status", "--porcelain") == before
+
+
+def answered(folder: Path, *typed: bytes) -> tuple[int, str]:
+    """Runs `devlint init` on a terminal, and types an answer whenever it asks; its exit code, and what the terminal shows."""
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-P", "-m", "devlint", "init"]
+    # A session of its own, with the terminal as its own: ^C reaches it as from a keyboard.
+    take = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+    running = subprocess.Popen(
+        [sys.executable, "-c", take, *command],
+        cwd=folder,
+        env=ENVIRONMENT,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    shown, asked, answers = "", 0, list(typed)
+    try:
+        while part := os.read(ours, 4096):
+            shown += part.decode()
+            if answers and shown.count(QUESTION) > asked:
+                asked += 1
+                os.write(ours, answers.pop(0))
+    except OSError:
+        # Linux says so when the other end is closed.
+        pass
+    os.close(ours)
+    assert not answers, shown
+    return running.wait(timeout=60), shown.replace("\r\n", "\n")
+
+
+QUESTION = "Write these? [y/N]: "
+
+
+def test_yes_on_a_terminal(project):
+    code, shown = answered(project, b"y\n")
+    assert code == 0, shown
+    # Everything is shown before it asks, and written after.
+    before, _, after = shown.partition(QUESTION)
+    assert '+torch-version = "2.4"\n' in before
+    assert "Written:" not in before
+    assert (
+        "Written: pyproject.toml, .pre-commit-config.yaml, .github/workflows/devlint.yml, .devlint-baseline.json\n"
+        in after
+    )
+    assert told(project) == []
+    # Asked once: there is nothing left to agree to.
+    code, shown = answered(project)
+    assert code == 0, shown
+    assert QUESTION not in shown
+
+
+@pytest.mark.parametrize(
+    ("typed", "code"),
+    [((b"n\n",), 2), ((b"\n",), 2), ((b"what\n", b"no\n"), 2), ((b"\x04",), 130), ((b"\x03",), 130)],
+    ids=["no", "return", "something else, then no", "end of input", "ctrl-c"],
+)
+def test_no_on_a_terminal(project, typed, code):
+    before = git(project, "status", "--porcelain")
+    done = answered(project, *typed)
+    assert done[0] == code, done[1]
+    assert ("nothing was written; --yes writes without asking" in done[1]) == (code == 2)
+    assert "Traceback" not in done[1]
     assert git(project, "status", "--porcelain") == before
 
 

@@ -178,3 +178,33 @@ def test_fixes_of_other_rules_name_no_cuda(tmp_path):
         outcome = fix(read_source(path, path.name), Linter(Settings(tmp_path, select=select), REGISTRY), unsafe=False)
         assert outcome.source.text.endswith(f"y = torch.tensor([1.0], dtype=torch.float32, device={place})\n")
         assert not outcome.remaining
+
+
+TIMED = """
+    import time
+
+    import torch
+    from torch import nn
+
+
+    def measure():
+        model = nn.Linear(4, 1).cuda()
+        x = torch.ones(8, 4).cuda()
+        start = time.perf_counter()
+        y = model(x)
+        return time.perf_counter() - start, y
+"""
+WAITS = "    if torch.accelerator.is_available():\n        torch.accelerator.synchronize()\n"
+
+
+def test_a_clock_waits_for_what_is_there(tmp_path):
+    # DEV702's fix lets the program run without an accelerator, where DEV509's would end it.
+    after = fixed(TIMED, tmp_path, select=("DEV509", "DEV7"))
+    assert after.count(WAITS) == 2
+    assert ".cuda()" not in after
+    with virtual_cuda():
+        elapsed, y = ran(after)["measure"]()
+        assert elapsed > 0
+        assert y.is_cuda
+    done = without_accelerator(f"{after}\nprint(measure()[1].device)")
+    assert done.stdout == "cpu\n", done.stderr

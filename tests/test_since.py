@@ -169,6 +169,9 @@ def test_since_alone_is_where_the_main_branch_was_left(project):
     # What a CI says of the target comes first, as its clone has it.
     git(project, "update-ref", "refs/remotes/origin/develop", "work~1")
     assert told(project, "--since", GITHUB_BASE_REF="develop") == ["theirs.py:4 DEV101"]
+    said = one_error(devlint(project, "--since", GITHUB_BASE_REF="gone"))
+    assert said.startswith("error: there is no branch origin/gone, which GITHUB_BASE_REF names, in ")
+    assert said.endswith("; `git fetch origin gone` brings it, or name another, as in --since=HEAD~1\n")
 
 
 def one_error(done) -> str:
@@ -188,6 +191,11 @@ def test_a_shallow_clone(project, tmp_path_factory):
     git(clone, "symbolic-ref", "-d", "refs/remotes/origin/HEAD")
     git(clone, "branch", "-q", "-D", "main")
     assert "this shallow clone has no main branch; fetch the whole history" in one_error(devlint(clone, "--since"))
+    # No other branch stands in for the one that the CI names.
+    git(clone, "branch", "-q", "main")
+    said = one_error(devlint(clone, "--since", GITHUB_BASE_REF="develop"))
+    assert "this shallow clone has no origin/develop; fetch the whole history" in said
+    git(clone, "branch", "-q", "-D", "main")
     # A branch whose common past isn't there.
     git(project, "checkout", "-q", "-b", "side", "HEAD~1")
     commit(project, {"side.py": MOVE})

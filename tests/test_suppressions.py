@@ -81,6 +81,7 @@ def test_comments_that_take_a_finding(comment):
         "# see noqa",
         "# noqa: E501",
         "# noqa: DEV301",
+        "# noqa: DEV1o1",
         "# devlint: ignored",
         "# devlint: ignore-me",
         "# devlint: ignore[DEV301]",
@@ -186,6 +187,8 @@ def test_unknown_codes():
     assert unknown.span == Span(1, 12, 1, 22)
     (unknown,) = left("x  # devlint: ignore[discarded-mov]\n")
     assert (unknown.code, unknown.hint) == ("DEV002", "did you mean 'discarded-move'?")
+    (unknown,) = left("x  # noqa: DEV1o1\n")
+    assert (unknown.message.split(",")[0], unknown.hint) == ("no rule is called 'DEV1O1'", "did you mean 'DEV101'?")
     assert left("x  # devlint: ignore[E501, DEV002]\n") == []
     assert codes("x  # noqa: DEV110\n", enabled=frozenset({"DEV101"})) == []
 

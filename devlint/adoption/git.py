@@ -57,8 +57,8 @@ class Repository:
 
     def merge_base(self) -> str:
         """Where the current branch left the main one."""
-        told = [f"origin/{os.environ[name]}" for name in _TARGETS if os.environ.get(name)]
-        for branch in (*told, *_MAIN):
+        told = next((name for name in _TARGETS if os.environ.get(name)), None)
+        for branch in [f"origin/{os.environ[told]}"] if told else _MAIN:
             try:
                 tip = self._said("rev-parse", "--verify", "--quiet", "--end-of-options", f"{branch}^{{commit}}")
             except GitError:
@@ -70,7 +70,13 @@ class Repository:
                     raise GitError(f"this shallow clone doesn't reach back to {branch}; {_WHOLE_HISTORY}") from None
                 raise GitError(f"HEAD and {branch} have no commit in common; name one, as in --since=HEAD~1") from None
         if self.is_shallow:
-            raise GitError(f"this shallow clone has no main branch; {_WHOLE_HISTORY}")
+            raise GitError(f"this shallow clone has no {branch if told else 'main branch'}; {_WHOLE_HISTORY}")
+        if told:
+            target = os.environ[told]
+            raise GitError(
+                f"there is no branch {branch}, which {told} names, in {self.top}; `git fetch origin {target}` brings it, "
+                "or name another, as in --since=HEAD~1"
+            )
         raise GitError(f"no main branch was found in {self.top} ({', '.join(_MAIN)}); name one, as in --since=develop")
 
     def head(self) -> str:

@@ -1,6 +1,6 @@
 """What this torch has, where the releases of PyTorch differ: the one place that asks.
 
-Each answer is found by looking, not by the version's number. Where torch lacks a thing, virtual CUDA lacks it too.
+Each answer is found by looking, not by the version's number (what errors say can't be looked at: virtual/wording.py). Where torch lacks a thing, virtual CUDA lacks it too.
 Tried with PyTorch 2.4.1 and 2.15.0 (CUDA builds) and 2.13.0 (the CPU-only wheel), none with a GPU.
 """
 
@@ -39,11 +39,6 @@ def has_device(kind: str) -> bool:
     """Whether this machine has a device of a type, such as "mps" or "xpu"."""
     module: Any = torch.backends.mps if kind == "mps" else getattr(torch, kind, None)
     return hasattr(module, "is_available") and bool(module.is_available())
-
-
-# Whether the check in a CUDA kernel's wrapper says which argument is elsewhere. Nothing in Python tells; the text changed
-# with 2.8 (read in libtorch_cpu of 2.4.1, 2.7.1, 2.8.0, 2.13.0, 2.15.0), as AcceleratorError came.
-NAMES_ARGUMENT_ELSEWHERE = hasattr(torch, "AcceleratorError")
 
 
 @contextmanager

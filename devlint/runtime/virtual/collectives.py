@@ -108,7 +108,7 @@ def _meet(group: _Group, place: torch.device) -> None:
         other = seen.setdefault(group.store.get(f"devlint/{rank}"), rank)
         if other != rank:
             raise _distributed_error(
-                "NCCL error: invalid usage (run with NCCL_DEBUG=WARN for details)\nncclInvalidUsage: This usually "
+                "NCCL error in: virtual NCCL, invalid usage (run with NCCL_DEBUG=WARN for details)\nncclInvalidUsage: This usually "
                 f"reflects invalid usage of NCCL library.\nLast error:\nDuplicate GPU detected : rank {rank} and rank "
                 f"{other} both on CUDA device {place.index}"
             )

@@ -1,7 +1,7 @@
 """CUDA's errors, with CUDA's types and texts, and the one error of our own.
 
-The texts are those of PyTorch 2.13 (c10/core/Device*, ATen/core/TensorBase, torch/csrc), and where 2.4.1 has others, its
-own; tests look for key words only.
+The texts are PyTorch's (c10/core/Device*, ATen/core/TensorBase, torch/csrc); those that differ between its releases stand in
+`wording`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any, NoReturn
 
 import torch
 
-from devlint.runtime import compat
 from devlint.runtime.places import accelerator
+from devlint.runtime.virtual.wording import worded, words
 
 
 class VirtualCudaUnsupportedError(NotImplementedError):
@@ -70,23 +70,29 @@ def translated(error: BaseException, func: Any) -> BaseException:
     )
 
 
-def out_of_memory(asked: int, index: int = 0, total: int | None = None, held: int = 0) -> RuntimeError:
-    """What CUDA says when a device is full."""
-    free = "" if total is None else (
-        f" GPU {index} has a total capacity of {total / 2**30:.2f} GiB of which {(total - held) / 2**30:.2f} GiB is free."
-    )  # fmt: skip
-    return torch.OutOfMemoryError(
-        f"{accelerator.kind.upper()} out of memory. Tried to allocate {asked / 2**30:.2f} GiB.{free}"
-    )
+def out_of_memory(asked: int, index: int = 0, total: int | None = None, held: int = 0) -> Exception:
+    """What the device says when it is full; `total` is None where it is the host's memory that was."""
+    if total is None or accelerator.kind != "cuda":
+        kind: type[Exception] = torch.cuda.OutOfMemoryError
+        return kind(f"{accelerator.kind.upper()} out of memory. Tried to allocate {_size(asked)}.")
+    sizes = {"asked": asked, "total": total, "free": total - held, "held": held}
+    return worded("out of memory", index=index, **{name: _size(size) for name, size in sizes.items()})
 
 
-def invalid_ordinal() -> RuntimeError:
+def _size(size: int) -> str:
+    """A number of bytes, as the allocator writes it."""
+    for unit, name in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
+        if size > unit:
+            return f"{size / unit:.2f} {name}"
+    return f"{size} bytes"
+
+
+def invalid_ordinal() -> Exception:
     """What CUDA says to the index of a device that isn't there."""
-    text = "CUDA error: invalid device ordinal\nGPU device may be out of range, do you have enough GPUs?"
     try:
-        return compat.DriverError(text)
-    except TypeError:
-        return RuntimeError(text)
+        return worded("invalid ordinal")
+    except TypeError:  # a type of error that Python can't make
+        return RuntimeError(words("invalid ordinal").text)
 
 
 def bad_fork() -> RuntimeError:
@@ -106,17 +112,10 @@ def two_devices(first: torch.device | str, second: torch.device | str) -> Runtim
 
 def argument_elsewhere(
     argument: str, place: torch.device | str, common: torch.device | str, operator: str
-) -> RuntimeError:
+) -> Exception:
     """The text of the device check that every CUDA kernel's wrapper makes."""
-    if not compat.NAMES_ARGUMENT_ELSEWHERE:
-        return RuntimeError(
-            f"Expected all tensors to be on the same device, but found at least two devices, {common} and {place}! "
-            f"(when checking argument for argument {argument} in method wrapper_{accelerator.kind.upper()}_{operator})"
-        )
-    return RuntimeError(
-        f"Expected all tensors to be on the same device, but got {argument} is on {place}, different from other "
-        f"tensors on {common} (when checking argument in method wrapper_{accelerator.kind.upper()}_{operator})"
-    )
+    parts = {"argument": argument, "place": place, "common": common, "operator": operator}
+    return worded("argument elsewhere", kind=accelerator.kind.upper(), **parts)
 
 
 def mask_elsewhere(mask: torch.device | str, place: torch.device | str) -> RuntimeError:
@@ -126,8 +125,10 @@ def mask_elsewhere(mask: torch.device | str, place: torch.device | str) -> Runti
 
 def number_refused(operator: str, argument: str) -> RuntimeError:
     """What a CUDA kernel says to a 0-dim host tensor that its TensorIterator took."""
+    swap = " However, CPU Scalar support for tensor2 is supported, please swap your tensor1 and tensor2 terms."
     return RuntimeError(
         f"CPU Scalar support for {argument} argument is not supported when calling {operator} on CUDA tensors."
+        + (swap if argument == "tensor1" else "")
     )
 
 

@@ -26,7 +26,7 @@ def _broadcast_coalesced(tensors: Sequence[Tensor], devices: Sequence[Any], buff
     first = _place(devices[0])
     for tensor in tensors:
         if place_of(tensor) != first:
-            raise RuntimeError("all tensors must be on devices[0]")
+            raise RuntimeError(f"All tensors must be on devices[0]: {first.index}")
     return [[tensor.to(_place(device)) for tensor in tensors] for device in devices]
 
 
@@ -38,9 +38,11 @@ def _scatter(
 
 
 def _gather(tensors: Sequence[Tensor], dim: int = 0, destination: Any = None) -> Tensor:
-    for tensor in tensors:
+    for index, tensor in enumerate(tensors):
         if place_of(tensor).type != "cuda":
-            raise RuntimeError(f"Gather expects all inputs to be CUDA tensors, but got {tensor.type()}")
+            raise RuntimeError(
+                f"Expected all input tensors to be CUDA tensors, but tensor at index {index} has device '{place_of(tensor)}'"
+            )
     if destination is None or destination == -1:
         target: Any = virtual_place(machine.index()) if destination is None else "cpu"
     else:

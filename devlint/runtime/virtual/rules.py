@@ -151,7 +151,7 @@ def _mismatch(
     place: torch.device,
     common: torch.device,
     bound: list[tuple[Any, torch.Tensor, torch.device]],
-) -> RuntimeError:
+) -> Exception:
     if "convolution" in base:
         other = next(tensor for found, tensor, _ in bound if found.name == argument)
         if place.type != common.type and argument in ("weight", "bias"):

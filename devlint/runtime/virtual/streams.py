@@ -11,6 +11,7 @@ import torch
 from devlint.runtime.places import accelerator, virtual_place
 from devlint.runtime.virtual.memory import ledger
 from devlint.runtime.virtual.state import machine
+from devlint.runtime.virtual.wording import worded
 
 _ids = itertools.count(1)
 
@@ -120,11 +121,11 @@ class Event(metaclass=_AsClass):
         """Nothing to wait for."""
 
     def elapsed_time(self, end_event: Event) -> float:
-        """Milliseconds from this event to `end_event`. Raises ValueError as CUDA does."""
+        """Milliseconds from this event to `end_event`. Raises what CUDA does, where they take no time or have none."""
         if not (self.enable_timing and end_event.enable_timing):
-            raise ValueError("Both events must be created with argument 'enable_timing=True'.")
+            raise worded("events without timing")
         if self._time is None or end_event._time is None:
-            raise ValueError("Both events must be recorded before calculating elapsed time.")
+            raise worded("events without a record")
         return (end_event._time - self._time) * 1e3
 
 

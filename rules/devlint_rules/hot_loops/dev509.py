@@ -252,8 +252,8 @@ _ASKED = {"mps": "torch.backends.mps"}
 
 
 def _runs_without(backend: str, facts: Facts) -> bool:
-    """Whether the program is meant for machines without the accelerator too: it asks for one somewhere."""
-    return (
+    """Whether the program is meant for machines without the accelerator too: it asks for one somewhere, or is about to."""
+    return facts.surroundings.for_any_accelerator or (
         re.search(rf"\bis_available\s*\(|\b(?:no|use)_(?:{backend}|gpu)\b|\bdevice_count\s*\(", facts.text.text)
         is not None
     )

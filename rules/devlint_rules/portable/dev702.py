@@ -14,6 +14,7 @@ from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.devices.arguments import taker, takers
 from devlint_rules.portable import guards
 from devlint_rules.portable.at_hand import CHECKS_SINCE, AtHand, at_hand, outermost
+from devlint_rules.portable.indices import index_counts
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
@@ -98,8 +99,8 @@ class CudaLiteral(Rule):
         told = _told(found, facts)
         if told is None or guards.is_about_cuda(found, facts) or guards.maps_backends(found, facts):
             return
-        if any(d.name == "cuda" for d in guards.definitions_around(found, facts)):
-            # What a class has for CUDA itself.
+        if any(re.search(r"(?:^|_to_)cuda$", d.name) for d in guards.definitions_around(found, facts)):
+            # What a class has for CUDA itself, and what says that it moves there.
             return
         confidence, message = told
         layer = _layer(found, facts)
@@ -323,7 +324,7 @@ def _by_new_variable(found: ast.expr, facts: Facts) -> Change | None:
     code = _with(AtHand("device", "device.type"), found, facts)
     if first is None or code is None:
         return None
-    made = facts.inserted_before(first, f"device = {_accelerator(found, facts)}")
+    made = facts.inserted_before(first, f"device = {_accelerator(first, facts)}")
     return Change("ask for the accelerator once", "unsafe", edits=(made, facts.replaced(*code)))
 
 
@@ -354,8 +355,8 @@ def _is_literal(node: ast.AST) -> bool:
     return False
 
 
-def _accelerator(found: ast.expr, facts: Facts) -> str:
-    """Code for the accelerator of the machine, or the host."""
+def _accelerator(found: ast.expr | ast.stmt, facts: Facts) -> str:
+    """Code for the accelerator of the machine, or the host, for where an expression or a statement stands."""
     current = "torch.accelerator.current_accelerator()"
     if _needs_one(found, facts):
         return current
@@ -364,7 +365,7 @@ def _accelerator(found: ast.expr, facts: Facts) -> str:
     return 'torch.accelerator.current_accelerator(check_available=True) or torch.device("cpu")'
 
 
-def _needs_one(found: ast.expr, facts: Facts) -> bool:
+def _needs_one(found: ast.expr | ast.stmt, facts: Facts) -> bool:
     """Whether the code only runs where there is an accelerator: under a test for one, or a mark."""
     if isinstance(facts.model.enclosing_scope(found), ast.Module):
         # Marks come too late for what a class or module does as it is made.
@@ -379,6 +380,8 @@ def _needs_one(found: ast.expr, facts: Facts) -> bool:
 def _asked(found: ast.expr, facts: Facts) -> str:
     """The value of a variable that is set to CUDA."""
     whole = _whole(found, facts)
+    if whole is not found and _index_counts(found, facts):
+        return "torch.device(torch.accelerator.current_accelerator().type, 0)"
     if whole is not found:
         return _accelerator(found, facts)
     if _needs_one(found, facts):
@@ -388,7 +391,7 @@ def _asked(found: ast.expr, facts: Facts) -> str:
 
 def _sets_device(found: ast.expr, facts: Facts) -> bool:
     """Whether it is the whole value of a variable that is called a device."""
-    if _index(found) not in ("", "0"):
+    if _index(found) not in ("", "0") or (_index_counts(found, facts) and not _needs_one(found, facts)):
         return False
     parent = next(facts.model.ancestors(_whole(found, facts)), None)
     match parent:
@@ -419,7 +422,7 @@ def _with(device: AtHand, found: ast.expr, facts: Facts) -> tuple[ast.expr, str]
     if _compared(found, facts) is not None or _wants_type(found, facts):
         return (found, device.type) if not index else None
     whole = _whole(found, facts)
-    if index in ("", "0"):
+    if index == "" or (index == "0" and not _index_counts(found, facts)):
         return (whole, device.device) if device.device != device.type or whole is found else (found, device.device)
     if whole is not found:
         return whole, f"torch.device({device.type}, {index})"
@@ -437,6 +440,11 @@ def _index(found: ast.expr) -> str | None:
         ):
             return ast.unparse(value)
     return None
+
+
+def _index_counts(found: ast.expr, facts: Facts) -> bool:
+    """Whether a string names the first device, and that it has an index counts."""
+    return _index(found) == "0" and index_counts(_whole(found, facts), facts)
 
 
 def _wants_type(found: ast.expr, facts: Facts) -> bool:

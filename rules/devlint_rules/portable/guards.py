@@ -32,9 +32,13 @@ OWN = re.compile(
     r"|[tT]riton|\btl\.|flash_attn|FlashAttention|[hH]elion|cuda_kernel|symm_mem|[sS]ymmetric memory|[sS]ymmetricMemory"
     r"|nvshmem|cuda_ipc|_share_cuda_|CUDAPluggable|MemPool|is_current_stream_capturing|jiterator|[dD]eep_?[eE][pP]\b|CUDA-only|CUDA only"
 )
-# Files that are about kernels, by their names and by what they import.
-_KERNEL = r"triton|helion|cutlass|kernels?\b|_kernel|flash_attn|deep_?ep\b|hybrid_?ep|cupy|pynvml|evoformer|nvshmem|symm_mem|fused_"
-_KERNELS = re.compile(rf"^[ \t]{{0,20}}(?:import|from)[ \t][^\n]{{0,200}}(?:{_KERNEL})", re.MULTILINE | re.IGNORECASE)
+# Files that are about kernels, by their names and by the modules that they import.
+_KERNEL = re.compile(
+    r"triton|helion|cutlass|kernels?\b|_kernel|flash_attn|deep_?ep\b|hybrid_?ep|cupy|pynvml|evoformer|nvshmem|symm_mem|fused_",
+    re.IGNORECASE,
+)
+# Flags of CUDA's libraries, which do nothing on other machines.
+_FLAGS = re.compile(r"\btorch\.backends\.(?:cuda|cudnn)\.[\w.]{1,80}(?= = )")
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
@@ -69,11 +73,11 @@ def is_own(definition: ast.AST) -> bool:
 
 @kept_on_node
 def _code_of(definition: ast.AST) -> str:
-    """A definition without its comments and documentation."""
+    """A definition without its comments and documentation, and without the flags that it sets."""
     if not isinstance(definition, Definition):
         return ast.unparse(definition)
     body = definition.body[1:] if ast.get_docstring(definition) is not None else definition.body
-    return "\n".join(ast.unparse(node) for node in (*definition.decorator_list, *body))
+    return _FLAGS.sub("", "\n".join(ast.unparse(node) for node in (*definition.decorator_list, *body)))
 
 
 def text_of(node: ast.AST, facts: Facts) -> str:
@@ -86,7 +90,18 @@ def text_of(node: ast.AST, facts: Facts) -> str:
 
 def is_of_kernels(facts: Facts) -> bool:
     """Whether a file is about kernels for CUDA: by its name, or by what it imports."""
-    return re.search(_KERNEL, facts.path, re.IGNORECASE) is not None or _KERNELS.search(facts.text.text) is not None
+    if _KERNEL.search(facts.path):
+        return True
+    return _KERNEL.search(facts.text.text) is not None and _imports_kernels(facts.model.source.tree)
+
+
+@kept_on_node
+def _imports_kernels(tree: ast.AST) -> bool:
+    imports = (node for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom)))
+    names = (
+        n for i in imports for n in ([i.module or ""] if isinstance(i, ast.ImportFrom) else [a.name for a in i.names])
+    )
+    return any(map(_KERNEL.search, names))
 
 
 def is_in_chain(found: ast.AST, facts: Facts) -> bool:
@@ -189,7 +204,7 @@ def is_cuda_only(found: ast.AST, facts: Facts) -> bool:
     return facts.surroundings.is_cuda_only or _is_said(found, facts)
 
 
-def has_accelerator(found: ast.expr, facts: Facts, *, marks: bool = True) -> bool:
+def has_accelerator(found: ast.expr | ast.stmt, facts: Facts, *, marks: bool = True) -> bool:
     """Whether a test around, or one before that leaves, asks for an accelerator."""
     child: ast.AST = found
     for parent in facts.model.ancestors(found):
