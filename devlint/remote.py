@@ -16,12 +16,12 @@ from typing import Any
 
 from devlint.batch import Plan, Worker, run_chunk
 from devlint.cache.identity import identity_of
+from devlint.cache.seen import Seen
 from devlint.files import Target
 from devlint.output import Failure
 from devlint.reports import FileResult
 from devlint.rule import Registry, load_registry
 from devlint.shards import chunks
-from devlint.source.looks import Seen
 
 _ADDRESS = re.compile(r"dask://(?P<at>[^/\s]+:\d+)")
 # How long a scheduler and its workers are waited for, in seconds.
