@@ -89,6 +89,19 @@ class Node(Shape):
         yield from self._named.values()
 
 
+class _Kind(Shape):
+    """A class of nodes, such as `m.Call`."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __call__(self, *positional: object, **named: object) -> Node:
+        return Node(self._name, *positional, **named)
+
+    def original(self) -> Any:
+        return _there(self._name)
+
+
 class AtLeastN(Shape):
     """In a list: so many nodes or more that are so."""
 
@@ -222,11 +235,7 @@ class Matchers:
 
     def __getattr__(self, name: str) -> Any:
         if name[:1].isupper() and name not in _NO_NODES and name not in ("AllOf", "DoesNotMatch"):
-
-            def made(*positional: object, **named: object) -> Node:
-                return Node(name, *positional, **named)
-
-            value: Any = made
+            value: Any = _Kind(name)
         else:
             value = _there(name)
             if not isinstance(value, type) or name in _NO_NODES | {"AllOf"}:
