@@ -17,6 +17,7 @@ from devlint.commands.merge import merge
 from devlint.commands.options import HELP
 from devlint.commands.rules import rule, rules
 from devlint.commands.run import run
+from devlint.commands.server import server
 from devlint.commands.where import where
 from devlint.console import OutputError, emit, occupy_closed_streams, silence
 from devlint.escapes import printable_lines
@@ -45,7 +46,7 @@ def cli() -> None:
     """Find device-placement bugs in PyTorch code, and fix them."""
 
 
-for command in (check, init, baseline, clean, merge, run, where, rule, rules):
+for command in (check, init, baseline, clean, merge, run, where, server, rule, rules):
     cli.add_command(command)
 
 

@@ -20,6 +20,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from devlint import __version__
+from devlint.addresses import rule_page
 from devlint.findings import Confidence, Edit, Note, Safety, Severity
 
 if TYPE_CHECKING:
@@ -117,6 +118,8 @@ class Rule:
     for_any_accelerator: ClassVar[bool] = False
     # What its fixes are: "S" safe, "U" unsafe, "S/U" either, "-" none.
     fix: ClassVar[str] = "-"
+    # Where its page is published; rules whose codes begin with DEV have theirs among devlint's.
+    url: ClassVar[str] = ""
 
     def concerns(self, unit: Unit) -> bool:
         """Whether a unit may be worth a look, told from its `ast` alone: what this turns down is never parsed again."""
@@ -156,6 +159,11 @@ class Rule:
         if cls.severity == "error":
             return "error"
         return "slow" if cls.only_hot or cls.senses or (cls.effect is not None and cls.effect.syncs) else "other"
+
+    @classmethod
+    def address(cls) -> str:
+        """Where its page is published; "" where that isn't known."""
+        return cls.url or (rule_page(cls.code) if cls.code.startswith("DEV") else "")
 
     @classmethod
     def summary(cls) -> str:

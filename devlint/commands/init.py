@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from devlint import __version__
+from devlint.addresses import REPOSITORY
 from devlint.commands.options import HELP, need_folder
 from devlint.console import emit
 from devlint.escapes import printable, printable_lines
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from devlint.adoption.baseline import Baseline
     from devlint.adoption.setup import Proposal, Source
     from devlint.settings import Settings
-
-REPOSITORY = "https://github.com/devlint/devlint"
 
 
 @click.command(context_settings=HELP)

@@ -157,6 +157,11 @@ class Project:
         location = self.locate(name, asking)
         return self.load(location, asking) if location else None
 
+    @property
+    def loaded(self) -> frozenset[Path]:
+        """The files that were read by now."""
+        return frozenset(self._modules)
+
     def load(self, path: Path, asking: Path) -> SourceModule | None:
         """The parsed module at a path, for a file that asks; None when it can't be read or parsed."""
         self.looks.note_read(str(asking), str(path))
@@ -190,11 +195,15 @@ class Project:
             raw = self.read(path, path)
             if len(raw) > MAX_MODULE_BYTES:
                 return None
-            encoding, _ = tokenize.detect_encoding(io.BytesIO(raw).readline)
-            text = raw.decode(encoding)
-            return self.module(path, text, parse(text))
+            return self.module(path, *self.parsed(path, raw))
         except (OSError, SyntaxError, ValueError, LookupError, RecursionError, MemoryError):
             return None
+
+    def parsed(self, path: Path, raw: bytes) -> tuple[str, ast.Module]:
+        """The text and the tree of a file that holds `raw`; raises what decoding and `parse` raise."""
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(raw).readline)
+        text = raw.decode(encoding)
+        return text, parse(text)
 
     def module(self, path: Path, text: str, tree: ast.Module) -> SourceModule:
         """The model of a text that was read and parsed elsewhere."""

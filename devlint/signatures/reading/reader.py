@@ -107,6 +107,19 @@ class Reader:
         """Lets go of how a file was read, once it has been asked for all that it holds; its signatures stay."""
         self.frames.pop(source, None)
 
+    def forget(self, source: SourceModule) -> None:
+        """Lets go of all that was understood of a file, which has another text by now."""
+        self.finished(source)
+        for known in (self._modules, self._active, self._changed, self._speaking):
+            known.pop(source, None)
+        self._signatures = {f: s for f, s in self._signatures.items() if f.source is not source}
+        self._defaults = {f: d for f, d in self._defaults.items() if f.source is not source}
+        self._lambdas = {n: f for n, f in self._lambdas.items() if f.source is not source}
+        self._classes = {n: c for n, c in self._classes.items() if c.source is not source}
+        self._levels = {key: v for key, v in self._levels.items() if key[0].source is not source}
+        self.brought = {key: b for key, b in self.brought.items() if key[0].source is not source}
+        self.called = {f for f in self.called if f.source is not source}
+
     def whole(self, source: SourceModule) -> None:
         """Reads all that a file holds."""
         self.module(source)
