@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from devlint.signatures.libraries.devices import CUDA, named_device
@@ -47,20 +47,20 @@ class Framework(NamedTuple):
     placing: frozenset[str]
     # They hand back what they are given.
     passing: frozenset[str]
-    # Arguments that leave things where they are, or anywhere: of the constructor, and of these methods.
-    leaving: frozenset[str]
+    # Arguments of the constructor and of these methods that may leave things where they are, each with the values that don't.
+    leaving: Mapping[str, tuple[object, ...]]
 
 
 _FABRIC = Framework(
     frozenset({"setup", "setup_module", "setup_dataloaders", "to_device"}),
     frozenset({"all_reduce", "broadcast", "setup_optimizers"}),
-    frozenset({"accelerator", "move_to_device"}),
+    {"accelerator": ("cuda", "gpu"), "move_to_device": (True,)},
 )
 FRAMEWORKS = {
     "accelerate.Accelerator": Framework(
         frozenset({"prepare", "prepare_model", "prepare_data_loader"}),
         frozenset({"gather", "gather_for_metrics", "reduce", "pad_across_processes", "skip_first_batches", "unwrap_model"}),
-        frozenset({"device_placement", "cpu"}),
+        {"device_placement": (True,), "cpu": (False,)},
     ),
     **dict.fromkeys(("lightning.fabric.Fabric", "lightning.Fabric", "lightning_fabric.Fabric"), _FABRIC),
 }  # fmt: skip
@@ -75,15 +75,14 @@ def meaning(name: str) -> Meaning | None:
 
 def _made(call: Call, name: str) -> Value:
     """A framework's object; one that may leave things on the host is unknown."""
-    leaves_there = any(
-        not _names_accelerator(call.keywords[k][1]) for k in FRAMEWORKS[name].leaving & set(call.keywords)
-    )
-    return call.fresh() if call.open_ended or leaves_there else Value(FRAMEWORK, CUDA, data=name, likely=True)
+    may_leave = call.open_ended or _may_leave(call, FRAMEWORKS[name])
+    return call.fresh() if may_leave else Value(FRAMEWORK, CUDA, data=name, likely=True)
 
 
-def _names_accelerator(value: Value) -> bool:
-    """Whether an argument such as `accelerator="cuda"` asks for one."""
-    return value.kind is CONSTANT and value.data in ("cuda", "gpu", True)
+def _may_leave(call: Call, framework: Framework) -> bool:
+    """Whether an argument says, or may say, that things stay where they are."""
+    given = {name: call.keywords[name][1] for name in framework.leaving.keys() & call.keywords.keys()}
+    return any(v.kind is not CONSTANT or v.data not in framework.leaving[name] for name, v in given.items())
 
 
 def method(call: Call, owner: Value, name: str) -> Value:
@@ -91,7 +90,7 @@ def method(call: Call, owner: Value, name: str) -> Value:
     known = FRAMEWORKS[owner.data]
     given = [value for _, value in call.given]
     if name in known.placing:
-        if call.open_ended or known.leaving & set(call.keywords):
+        if call.open_ended or _may_leave(call, known):
             return call.fresh()
         placed = [_placed(call, node, value) for node, value in call.given]
         return placed[0] if len(placed) == 1 else Value(TUPLE, parts=tuple(placed))

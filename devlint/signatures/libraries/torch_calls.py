@@ -432,6 +432,10 @@ def _same_place(call: Call) -> Value:
 def _meshgrid(call: Call) -> Value:
     frame = call.frame
     given = [v for _, v in tensor_arguments(call)]
+    if len(given) == 1 and given[0].kind is UNKNOWN:
+        # A list of so many tensors as a caller says.
+        each = mapped(containers.element(frame, given[0]), lambda v: _result(v, RANKED), frame.atoms)
+        return containers.made(frame, LIST, Value(containers.EACH, parts=(each,)), call.node)
     parts = [p for v in given for p in (v.parts if v.kind is TUPLE else (v,))]
     frame.need("operation", call.node, "torch.meshgrid", *tensor_arguments(call))
     count = len(parts) if parts and not call.open_ended else 0
