@@ -19,7 +19,6 @@ from importlib import import_module, metadata
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
-from devlint import __version__
 from devlint.addresses import rule_page
 from devlint.findings import Confidence, Edit, Note, Safety, Severity
 
@@ -307,11 +306,10 @@ def load_registry() -> Registry:
     for entry in sorted(
         metadata.entry_points(group=ENTRY_POINTS), key=lambda e: (e.name != "devlint", e.name, e.value)
     ):
-        own = entry.value == _OWN_PACK
-        pack = f"the rule pack devlint {__version__}" if own else _pack_name(entry)
+        pack = _pack_name(entry)
         try:
             # What is wrong with our own rules is found by the tests.
-            rules = list(rules_in(entry.load(), checked=not own))
+            rules = list(rules_in(entry.load(), checked=entry.value != _OWN_PACK))
         except PackError as error:
             raise PackError(f"{pack}: {error}; mend or uninstall it") from None
         except Exception as error:

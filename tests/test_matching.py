@@ -1,5 +1,7 @@
 """Shapes of our own mean what those of `libcst.matchers` mean."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import libcst as cst
@@ -69,6 +71,17 @@ def test_parts_are_extracted(tree: cst.Module) -> None:
     call = ours.findall(tree, ours.Call(func=ours.Name("f")))[0]
     shape = ours.Call(func=ours.SaveMatchedNode(ours.Name(), "called"))
     assert ours.extract(call, shape) == {"called": call.func}
+
+
+def test_a_finding_is_told_without_theirs(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text('import torch\n\nx = torch.ones(3)\nx.to("cuda")\n')
+    script = (
+        "import sys\nfrom devlint.cli import main\nsys.argv = ['devlint', 'a.py', '--output-format', 'concise']\n"
+        "try:\n    main()\nfinally:\n    print('libcst' in sys.modules, 'libcst.matchers' in sys.modules)\n"
+    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert "DEV101" in run.stdout
+    assert run.stdout.splitlines()[-1] == "True False"
 
 
 def test_pack_annotations_are_theirs() -> None:
