@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 from devlint import expressions as parser
 
@@ -43,15 +43,20 @@ class Vocabulary:
 class Alternative:
     """One of the alternatives that an expression consists of."""
 
-    expression: re.Pattern[bytes]
+    pattern: bytes
     # One of these stands in all that it matches; None where no such words could be told.
     words: frozenset[bytes] | None
+
+    @cached_property
+    def expression(self) -> re.Pattern[bytes]:
+        """The alternative, compiled when a text has one of the words."""
+        return re.compile(self.pattern)
 
 
 @cache
 def alternatives(pattern: str) -> tuple[Alternative, ...]:
     """The outermost alternatives of an expression: it matches where one of them does."""
-    return tuple(Alternative(re.compile(part.encode()), _needed(parser.parse(part))) for part in parser.split(pattern))
+    return tuple(Alternative(part.encode(), _needed(parser.parse(part))) for part in parser.split(pattern))
 
 
 def _needed(parsed: Sequence[Sequence[parser.Part]]) -> frozenset[bytes] | None:
