@@ -253,7 +253,7 @@ class Inspection:
                 self._model_events(names)
             lines = sorted({node.lineno for node in self.model.events(rule.event)})
         else:
-            lines = trigger_lines(self._text.text, rule, self._text.starts, self._spelt)
+            lines = trigger_lines(self._text.text, rule, self._text.starts, self._spelt, self.within)
         if self.within is not None:
             lines = [line for line in lines if line in self.within]
         for unit in units_at(self.model.source, lines):
