@@ -240,11 +240,15 @@ class SourceModule:
     def imported_packages(self) -> frozenset[str]:
         """The first parts of everything that the module imports anywhere."""
         names = set()
-        for node in walk(self.tree):
+        waiting = [*self.tree.body]
+        while waiting:
+            node = waiting.pop()
             if isinstance(node, ast.Import):
                 names |= {a.name.split(".")[0] for a in node.names}
             elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
                 names.add(node.module.split(".")[0])
+            else:
+                waiting += [inner for block in blocks_of(node) for inner in block]
         return frozenset(names)
 
 
