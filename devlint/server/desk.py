@@ -22,6 +22,7 @@ from devlint.settings import FILE_NAMES, Settings, SettingsError, forget_files, 
 
 if TYPE_CHECKING:
     from devlint.placement.model import PlacementModel
+    from devlint.source.project import Project
 
 # Where other people's code is installed: nobody mends it in an editor.
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
@@ -39,6 +40,15 @@ class Outcome:
     read: frozenset[Path] = frozenset()
 
 
+@dataclass(frozen=True)
+class Sound:
+    """The last text of a document that was valid Python, all that was found in it, and with what around it."""
+
+    source: Source
+    findings: list[Finding]
+    project: Project
+
+
 @dataclass
 class Desk:
     """All that is kept between two questions of the editor. It does one thing at a time."""
@@ -51,8 +61,7 @@ class Desk:
     # The folder of what stands in no file.
     folder: Path = field(default_factory=Path.cwd)
     outcomes: dict[str, Outcome] = field(default_factory=dict)
-    # The last text of each document that was valid Python, and all that was found in it.
-    _sound: dict[str, tuple[Source, list[Finding]]] = field(default_factory=dict)
+    _sound: dict[str, Sound] = field(default_factory=dict)
     _trees: Trees = field(default_factory=dict)
     _linters: dict[Settings, KeptLinter] = field(default_factory=dict)
     _settings: dict[tuple[Path, Options], tuple[Settings | None, object]] = field(default_factory=dict)
@@ -170,9 +179,13 @@ class Desk:
             self._sound.pop(key, None)
             return [], True
         source, linter = snapshot.source, self.linter(settings)
+        linter.renew(snapshot.path)
         sound = self._sound.get(key)
-        change = change_between(sound[0].lines, source.lines) if sound is not None else None
-        within = change.within if first and change is not None and sound is not None else None
+        if sound is not None and sound.project is not linter.project():
+            # Settings, or other files, have changed: what was found may have as well.
+            sound = None
+        change = change_between(sound.source.lines, source.lines) if sound is not None else None
+        within = change.within if first and change is not None else None
         linter.is_stale = is_stale
         try:
             found = linter.check(source, within)
@@ -181,9 +194,9 @@ class Desk:
         is_sound = not (len(found) == 1 and found[0].code == "DEV000" and not found[0].message.startswith("internal"))
         if sound is not None and change is not None and (within is not None or not is_sound):
             # What was found elsewhere stands, until all is looked at again.
-            found = sorted([*change.moved(sound[1], source.display), *found], key=lambda f: f.sort_key)
+            found = sorted([*change.moved(sound.findings, source.display), *found], key=lambda f: f.sort_key)
         if is_sound:
-            self._sound[key] = source, found
+            self._sound[key] = Sound(source, found, linter.project())
         return self._new(snapshot, source, settings, found), within is None or not is_sound
 
     def is_left_out(self, snapshot: Snapshot, settings: Settings) -> bool:

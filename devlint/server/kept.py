@@ -80,7 +80,7 @@ class KeptLinter(Linter):
         return self._project.loaded if self._project is not None else frozenset()
 
     def every_finding(self, source: Source, within: range | None = None) -> list[Finding]:
-        self._renew(source.path)
+        self.renew(source.path)
         return super().every_finding(source, within)
 
     def pause(self) -> None:
@@ -101,7 +101,7 @@ class KeptLinter(Linter):
         from devlint.placement.model import build
 
         path = source.path or self.settings.root / source.display
-        self._renew(source.path)
+        self.renew(source.path)
         known = self._models.get(path)
         if known is None or known.source.text != source.text:
             known = build(path, source.text, parse(source.text), self.project(), self.settings.hints)
@@ -122,7 +122,7 @@ class KeptLinter(Linter):
             reader.forget(model.source)
         model.source.close()
 
-    def _renew(self, asking: Path | None) -> None:
+    def renew(self, asking: Path | None) -> None:
         """Starts anew where something around the file that is asked about has changed."""
         project = self._project
         if not isinstance(project, KeptProject):

@@ -14,7 +14,7 @@ from devlint.knowledge.ecosystem import KEEPING_DECORATORS
 from devlint.source.evidence import evidence_in
 from devlint.source.kinds import Kind
 from devlint.source.outline import Outline, outline_of
-from devlint.source.trees import own_nodes, parents_in, walk
+from devlint.source.trees import own_nodes, parents_in
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
