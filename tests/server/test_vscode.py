@@ -9,6 +9,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+
 from devlint.server.options import KEYS
 
 EXTENSION = Path(__file__).parent.parent.parent / "editors" / "vscode"
