@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from devlint.source.units import Unit
 
 ENTRY_POINTS = "devlint.rules"
+# What codes and names look like.
+CODE = r"[A-Z]+[0-9]{3,4}"
+NAME = r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*"
 
 
 @dataclass(frozen=True)
@@ -172,6 +175,14 @@ class Rule:
     def page(cls) -> str:
         """The documentation as Markdown."""
         return f"# {cls.name} ({cls.code})\n\nSeverity: {cls.severity}.\n\n{inspect.cleandoc(cls.__doc__ or '')}\n"
+
+    @classmethod
+    def example(cls, heading: str) -> str:
+        """The code below a heading of the page. Raises ValueError where there is none."""
+        match = re.search(rf"^## {heading}\n.*?^```python\n(.*?)^```$", cls.page(), re.MULTILINE | re.DOTALL)
+        if match is None:
+            raise ValueError(f"{cls.code}: no code under '{heading}'")
+        return match[1]
 
 
 class MetaRule(Rule):
@@ -340,10 +351,10 @@ def rules_in(pack: ModuleType) -> Iterator[type[Rule]]:
 
 def _faults(rule: type[Rule]) -> Iterator[str]:
     """What a rule lacks, or has wrong, that would show only when it is used."""
-    if not isinstance(rule.code, str) or not re.fullmatch(r"[A-Z]+[0-9]{3,4}", rule.code):
+    if not isinstance(rule.code, str) or not re.fullmatch(CODE, rule.code):
         yield f"code {rule.code!r} isn't letters and three or four digits"
     name = getattr(rule, "name", None)
-    if not isinstance(name, str) or not re.fullmatch(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*", name):
+    if not isinstance(name, str) or not re.fullmatch(NAME, name):
         yield f"name {name!r} isn't words in lower case with hyphens between"
     # With -OO, nothing has any documentation.
     for section in _SECTIONS if sys.flags.optimize < 2 else ():

@@ -1,7 +1,7 @@
 """What PyTorch's errors say where its releases differ: the words of the running one. The one place that knows releases.
 
 Texts that are the same from 2.4 to 2.15 stand where they are raised. Read in the libraries of the CUDA builds of 2.4.1,
-2.5.1, 2.6.0, 2.7.1, 2.8.0, 2.9.1, 2.10.0, 2.12.1, 2.14.1 and 2.15.0 (their strings), and in the headers that they bring;
+2.5.1, 2.6.0, 2.8.0, 2.9.1, 2.10.0, 2.11.0, 2.12.1, 2.14.1 and 2.15.0 (their strings), and in the headers that they bring;
 no GPU was asked. tests/runtime/test_wording.py looks for them in the libraries of the torch that runs.
 """
 
@@ -33,19 +33,16 @@ _ASYNCHRONOUS = (
 _ASSERTIONS = "\nCompile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.\n"
 _RANGE = "\nGPU device may be out of range, do you have enough GPUs?"
 _OUT_OF_MEMORY: type[Exception] = torch.cuda.OutOfMemoryError
-_OPTIMIZING = (
-    "https://docs.pytorch.org/docs/stable/notes/cuda.html#optimizing-memory-usage-with-pytorch-cuda-alloc-conf"
+_FULL = (
+    "CUDA out of memory. Tried to allocate {asked}. GPU {index} has a total capacity of {total} of which {free} is free. "
+    "Including non-PyTorch memory, this process has {held} memory in use. Of the allocated memory {held} is allocated by "
+    "PyTorch, and 0 bytes is reserved by PyTorch but unallocated. If reserved but unallocated memory is large try setting "
 )
-
-
-def _full(page: str) -> str:
-    return (
-        "CUDA out of memory. Tried to allocate {asked}. GPU {index} has a total capacity of {total} of which {free} is free. "
-        "Including non-PyTorch memory, this process has {held} memory in use. Of the allocated memory {held} is allocated by "
-        "PyTorch, and 0 bytes is reserved by PyTorch but unallocated. If reserved but unallocated memory is large try setting "
-        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See documentation for Memory Management  "
-        f"({page})"
-    )
+_FRAGMENTS = "=expandable_segments:True to avoid fragmentation.  See documentation for Memory Management  "
+_VARIABLES = "(https://pytorch.org/docs/stable/notes/cuda.html#environment-variables)"
+_OPTIMIZING = (
+    "(https://docs.pytorch.org/docs/stable/notes/cuda.html#optimizing-memory-usage-with-pytorch-cuda-alloc-conf)"
+)
 
 
 TABLE: dict[str, tuple[Words, ...]] = {
@@ -68,10 +65,12 @@ TABLE: dict[str, tuple[Words, ...]] = {
     "invalid ordinal": (
         Words((2, 4), compat.DriverError, f"CUDA error: invalid device ordinal{_ASYNCHRONOUS}{_ASSERTIONS}"),
         Words((2, 9), compat.DriverError, f"CUDA error: invalid device ordinal{_RANGE}{_ASYNCHRONOUS}{_ASSERTIONS}"),
+        Words((2, 14), compat.DriverError, f"CUDA error: invalid device ordinal{_RANGE}{_ASYNCHRONOUS}\n"),
     ),
     "out of memory": (
-        Words((2, 4), _OUT_OF_MEMORY, _full("https://pytorch.org/docs/stable/notes/cuda.html#environment-variables")),
-        Words((2, 9), _OUT_OF_MEMORY, _full(_OPTIMIZING)),
+        Words((2, 4), _OUT_OF_MEMORY, f"{_FULL}PYTORCH_CUDA_ALLOC_CONF{_FRAGMENTS}{_VARIABLES}"),
+        Words((2, 10), _OUT_OF_MEMORY, f"{_FULL}PYTORCH_ALLOC_CONF{_FRAGMENTS}{_VARIABLES}"),
+        Words((2, 11), _OUT_OF_MEMORY, f"{_FULL}PYTORCH_CUDA_ALLOC_CONF{_FRAGMENTS}{_OPTIMIZING}"),
     ),
     # torch.cuda.Event.elapsed_time. Before 2.8 the driver said what is wrong with events that take no time.
     "events without timing": (
