@@ -45,6 +45,8 @@ class Typist:
         self.client = LanguageClient("keystrokes", "1")
         # (milliseconds, whether the text was valid Python)
         self.times: list[tuple[float, bool]] = []
+        # Milliseconds from the last key to the end of a look at everything.
+        self.settled: list[float] = []
 
         @self.client.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
         def published(params: types.PublishDiagnosticsParams) -> None:
@@ -93,6 +95,19 @@ class Typist:
         taken = (time.perf_counter() - began) * 1000
         self.times.append((taken, _is_valid(self.text)))
 
+    async def settle(self) -> bool:
+        """Stops typing until all was looked at; returns whether that corrects what was shown."""
+        before = found_in(self.shown)
+        began = time.perf_counter()
+        self._news.clear()
+        try:
+            await asyncio.wait_for(self._news.wait(), 10)
+        except TimeoutError:
+            # The last look was one at all of it.
+            return False
+        self.settled.append((time.perf_counter() - began) * 1000)
+        return found_in(self.shown) != before
+
     async def stop(self) -> None:
         """Ends the server."""
         await self.client.shutdown_async(None)
@@ -136,16 +151,18 @@ async def measure(file: Path, lines: int, seed: int) -> None:
     typist = Typist(file)
     opened = await typist.start()
     draw = random.Random(seed)
-    # What is compiled, cached and read at first isn't waited for again.
-    places = draw.sample(lines_of_code(typist.text), lines + 1)
-    for key in keys(typist.text, places[0]):
-        await typist.press(key)
-    typist.times.clear()
-    for place in places[1:]:
-        for key in keys(typist.text, place):
+    corrected = 0
+    for turn in range(lines + 1):
+        # Each line that was added stays, empty: what is below has moved.
+        for key in keys(typist.text, draw.choice(lines_of_code(typist.text))):
             await typist.press(key)
-        # The line that was added stays, empty: what is below has moved.
-    shown = sorted((d.range.start.line + 1, str(d.code)) for d in typist.shown.diagnostics) if typist.shown else []
+        corrected += await typist.settle()
+        if turn == 0:
+            # What is compiled, cached and read at first isn't waited for again.
+            typist.times.clear()
+            typist.settled.clear()
+            corrected = 0
+    shown = found_in(typist.shown)
     await typist.stop()
     told = await asyncio.to_thread(check, file, typist.text)
     valid = [taken for taken, is_valid in typist.times if is_valid]
@@ -160,6 +177,16 @@ async def measure(file: Path, lines: int, seed: int) -> None:
         cuts = statistics.quantiles(times, n=100)
         shown_times = (statistics.median(times), cuts[94], cuts[98], max(times))
         print(f"| {title} | {len(times)} | " + " | ".join(f"{t:.0f} ms" for t in shown_times) + " |", flush=True)
+    if typist.settled:
+        waited = statistics.median(typist.settled)
+        print(
+            f"\nAll was looked at {waited:.0f} ms after the last key (median), which corrected {corrected} of {lines} first looks."
+        )
+
+
+def found_in(shown: types.PublishDiagnosticsParams | None) -> list[tuple[int, str]]:
+    """(line, code) of what the editor shows."""
+    return sorted((d.range.start.line + 1, str(d.code)) for d in (shown.diagnostics if shown is not None else ()))
 
 
 def check(file: Path, text: str) -> list[tuple[int, str]]:

@@ -181,7 +181,7 @@ class Server(LanguageServer):
     def publish(self, key: str, outcome: Outcome) -> None:
         """Tells the editor the diagnostics of a document."""
         with_related = self.can("text_document", "publish_diagnostics", "related_information")
-        found = diagnostics(outcome, with_related=with_related)
+        found = diagnostics(outcome, self.registry, with_related=with_related)
         is_book = isinstance(outcome.snapshot, NotebookSnapshot)
         for uri in self._published.get(key, frozenset()) - found.keys():
             self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, []))

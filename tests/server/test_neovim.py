@@ -48,7 +48,9 @@ def test_neovim_shows_findings_and_applies_a_fix(tmp_path: Path) -> None:
     folder = project(tmp_path / "work")
     (folder / "a.py").write_text(DROPPED)
     command = "{" + ", ".join(json.dumps(word) for word in (sys.executable, "-P", "-m", "devlint", "server")) + "}"
-    [snippet] = [code for code in re.findall(r"```lua\n(.*?)```", PAGE.read_text(), re.DOTALL) if "FileType" in code]
+    [snippet] = [
+        code for code in re.findall(r"```lua[^\n]*\n(.*?)```", PAGE.read_text(), re.DOTALL) if "FileType" in code
+    ]
     assert '{ "devlint", "server" }' in snippet
     (folder / "init.lua").write_text(snippet.replace('{ "devlint", "server" }', command))
     (folder / "try.lua").write_text(SCRIPT)
