@@ -174,6 +174,7 @@ class Server(LanguageServer):
         outcome = await self.worker.do(work, TYPING)
         if outcome is not None and not is_stale():
             self.publish(key, outcome)
+            self.start_task(self.worker.do(self.desk.sweep, BESIDE))
             if not outcome.is_whole:
                 self.lint_soon(key, _QUIET)
             self._when_idle()

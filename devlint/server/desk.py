@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import traceback
@@ -138,10 +139,12 @@ class Desk:
         self.outcomes.pop(key, None)
         self._sound.pop(key, None)
 
+    def sweep(self) -> None:
+        """Lets go of what the last look left behind."""
+        gc.collect(0)
+
     def tidy(self) -> None:
         """Lets go of linters whose settings hold no more, and of what only the collector finds."""
-        import gc
-
         held = {settings for settings, _ in self._settings.values()}
         self._linters = {settings: linter for settings, linter in self._linters.items() if settings in held}
         gc.collect()

@@ -121,6 +121,7 @@ class Reader:
         self._levels = {key: v for key, v in self._levels.items() if key[0].source is not source}
         self.brought = {key: b for key, b in self.brought.items() if key[0].source is not source}
         self.called = {f for f in self.called if f.source is not source}
+        self.views.forget(source)
 
     def whole(self, source: SourceModule, within: range | None = None) -> None:
         """Reads all that a file holds, or the functions that begin within some lines and what those ask for."""
