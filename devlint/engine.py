@@ -323,14 +323,13 @@ class Inspection:
         return self._pieces[unit]
 
     def _judge(self, rule: Rule, unit: Unit) -> Iterator[Finding]:
-        import libcst.matchers as m
-
         from devlint.facts import Facts
+        from devlint.matching import among
 
         piece = self._piece(unit)
         if piece is None:
             return
-        matches = m.findall(piece.module, rule.shape())
+        matches = among(piece.nodes, rule.shape(), piece.module)
         if matches:
             self.model.ensure(unit.scope)
         facts = Facts(self.model, piece, self._text, self._display, self._surroundings)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from devlint.findings import Span
 from devlint.lazy import cst
+from devlint.matching import preorder
 from devlint.source.trees import walk
 from devlint.source.units import Unit
 
@@ -48,6 +49,11 @@ class Piece:
                 self._nodes.setdefault(text.span_of(node), node)
             elif isinstance(node, ast.AugAssign):
                 self._augmented[text.span_of(node)] = node
+
+    @cached_property
+    def nodes(self) -> list[cst.CSTNode]:
+        """All nodes, each before what is in it."""
+        return preorder(self.module)
 
     def span_of(self, node: cst.CSTNode) -> Span:
         """Where a LibCST node stands in the file."""
