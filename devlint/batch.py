@@ -6,11 +6,12 @@ import gc
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from devlint.cache.seen import Seen
 from devlint.disk import FileError, TooLargeFileError
 from devlint.engine import Linter
 from devlint.escapes import quoted_name
@@ -19,9 +20,13 @@ from devlint.findings import Finding, Span
 from devlint.reports import FileResult
 from devlint.rule import Registry, load_registry
 from devlint.settings import Settings
+from devlint.source.filesystem import FileFacts, FileSystem
+from devlint.source.looks import Answer, Looks
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ProcessPoolExecutor
+
+    from devlint.cache.results import Results
 
 # Starting a process costs about as much as linting this many files.
 _FILES_PER_JOB = 40
@@ -47,13 +52,23 @@ class Worker:
 
     plan: Plan
     registry: Registry
+    files: FileSystem = field(default_factory=FileSystem)
     _linters: dict[Settings, Linter] = field(default_factory=dict)
+    _told: dict[Settings, Looks] = field(default_factory=dict)
 
     def linter(self, settings: Settings) -> Linter:
         """The linter for files under `settings`, made once."""
         if settings not in self._linters:
-            self._linters[settings] = Linter(settings, self.registry)
+            self._linters[settings] = Linter(settings, self.registry, self.files)
         return self._linters[settings]
+
+    def seen(self) -> Seen:
+        """What was seen of other files since this was asked last."""
+        looks = {
+            settings: linter.looks.since(self._told.setdefault(settings, Looks()))
+            for settings, linter in self._linters.items()
+        }
+        return Seen(looks, self.files.new_facts())
 
     def run(self, target: Target) -> FileResult:
         """Does the plan for a file; whatever goes wrong becomes a DEV000 finding."""
@@ -63,6 +78,7 @@ class Worker:
             return self.passed_over(target.display, str(error))
         except FileError as error:
             return self.failed(target.display, str(error))
+        self.linter(target.settings).looks.note(str(target.path), ("text", str(target.path)), Answer(source.digest))
         result, fixed = self.run_source(source, target.settings)
         if self.plan.fix and not self.plan.diff and fixed is not source:
             return self._written(target, source, fixed, result)
@@ -168,13 +184,44 @@ def run_all(
     *,
     jobs: int | None = None,
     progress: Callable[[], None] = lambda: None,
+    cache: Results | None = None,
 ) -> Iterator[FileResult]:
     """The result of each target, in their order. `jobs` of None: as many processes as pay."""
+    known = cache.known(targets) if cache is not None else {}
+    if plan.fix or plan.diff:
+        # Whoever mends findings needs more than what is told of them.
+        known = {display: result for display, result in known.items() if not result.findings}
+    left = [target for target in targets if target.display not in known]
+    seen = Seen()
+    fresh: list[tuple[Target, FileResult]] = []
+    results = iter(_run(left, plan, registry, jobs, seen, cache.facts if cache is not None else {}))
+    for target in targets:
+        result = known.get(target.display)
+        if result is None:
+            result = next(results)
+            fresh.append((target, result))
+        yield result
+        progress()
+    # It ends what it began.
+    next(results, None)
+    if cache is not None:
+        cache.keep(() if plan.fix or plan.diff else fresh, seen)
+
+
+def _run(
+    targets: Sequence[Target],
+    plan: Plan,
+    registry: Registry,
+    jobs: int | None,
+    seen: Seen,
+    facts: Mapping[str, FileFacts],
+) -> Iterator[FileResult]:
+    """The result of each target; what was seen of other files is in `seen` once all of them are given."""
     jobs = jobs or min(_processors(), max(len(targets) // _FILES_PER_JOB, 1))
     if jobs == 1 or len(targets) < 2:
-        yield from _run_here(targets, Worker(plan, registry), progress)
+        yield from _run_here(targets, Worker(plan, registry, FileSystem(facts)), seen)
     else:
-        yield from _run_in_processes(targets, plan, registry, min(jobs, len(targets)), progress)
+        yield from _run_in_processes(targets, plan, registry, min(jobs, len(targets)), seen, facts)
 
 
 def _processors() -> int:
@@ -183,14 +230,14 @@ def _processors() -> int:
     return os.cpu_count() or 1
 
 
-def _run_here(targets: Sequence[Target], worker: Worker, progress: Callable[[], None]) -> Iterator[FileResult]:
+def _run_here(targets: Sequence[Target], worker: Worker, seen: Seen) -> Iterator[FileResult]:
     # Trees are large: the collector would walk them again and again while they grow.
     gc.disable()
     try:
         for target in targets:
             yield worker.run(target)
             _collect_young()
-            progress()
+        seen.take_in(worker.seen())
     finally:
         gc.enable()
 
@@ -203,7 +250,7 @@ def _collect_young() -> None:
 _worker: Worker | None = None
 
 
-def _start_process(plan: Plan, registry: Registry | None) -> None:
+def _start_process(plan: Plan, registry: Registry | None, facts: Mapping[str, FileFacts]) -> None:
     """Makes a process's worker. The parent alone answers Ctrl-C, and what ends the parent ends it."""
     import signal
     import threading
@@ -216,7 +263,7 @@ def _start_process(plan: Plan, registry: Registry | None) -> None:
     gc.disable()
     gc.freeze()
     global _worker
-    _worker = Worker(plan, registry or load_registry())
+    _worker = Worker(plan, registry or load_registry(), FileSystem(facts))
 
 
 def _end_with_parent() -> None:
@@ -229,46 +276,51 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _run_chunk(targets: Sequence[Target]) -> list[FileResult]:
+def _run_chunk(targets: Sequence[Target]) -> tuple[list[FileResult], Seen]:
     assert _worker is not None
     results = []
     for target in targets:
         results.append(_worker.run(target))
         _collect_young()
-    return results
+    return results, _worker.seen()
 
 
 def _run_in_processes(
-    targets: Sequence[Target], plan: Plan, registry: Registry, jobs: int, progress: Callable[[], None]
+    targets: Sequence[Target],
+    plan: Plan,
+    registry: Registry,
+    jobs: int,
+    seen: Seen,
+    facts: Mapping[str, FileFacts],
 ) -> Iterator[FileResult]:
     """Runs chunks of targets side by side. A file that ends its process is tried again alone, then given up."""
     from concurrent.futures.process import BrokenProcessPool
 
     chunks = [targets[at : at + _CHUNK] for at in range(0, len(targets), _CHUNK)]
-    with _pool(plan, registry, jobs) as pool:
-        futures: list[Future[list[FileResult]]] = [pool.submit(_run_chunk, chunk) for chunk in chunks]
+    with _pool(plan, registry, jobs, facts) as pool:
+        futures: list[Future[tuple[list[FileResult], Seen]]] = [pool.submit(_run_chunk, chunk) for chunk in chunks]
         for chunk, future in zip(chunks, futures, strict=True):
             try:
-                results = future.result()
+                results, more = future.result()
+                seen.take_in(more)
             except BrokenProcessPool:
                 results = [_run_alone(target, plan, registry) for target in chunk]
-            for result in results:
-                yield result
-                progress()
+            yield from results
 
 
 def _run_alone(target: Target, plan: Plan, registry: Registry) -> FileResult:
     from concurrent.futures.process import BrokenProcessPool
 
-    with _pool(plan, registry, 1) as pool:
+    with _pool(plan, registry, 1, {}) as pool:
         try:
-            return pool.submit(_run_chunk, [target]).result()[0]
+            # What it saw isn't kept: nor is its result, then.
+            return pool.submit(_run_chunk, [target]).result()[0][0]
         except BrokenProcessPool:
             return Worker(plan, registry).failed(target.display, _internal("the process ended"))
 
 
 @contextmanager
-def _pool(plan: Plan, registry: Registry, jobs: int) -> Iterator[ProcessPoolExecutor]:
+def _pool(plan: Plan, registry: Registry, jobs: int, facts: Mapping[str, FileFacts]) -> Iterator[ProcessPoolExecutor]:
     """Processes for the time of a block; when it is left by an error or a signal, they are ended with what they do."""
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
@@ -279,7 +331,7 @@ def _pool(plan: Plan, registry: Registry, jobs: int) -> Iterator[ProcessPoolExec
         # A new interpreter would look for its modules in the working directory first.
         os.environ["PYTHONSAFEPATH"] = "1"
     context = multiprocessing.get_context("fork" if forks else "spawn")
-    pool = ProcessPoolExecutor(jobs, context, _start_process, (plan, registry if forks else None))
+    pool = ProcessPoolExecutor(jobs, context, _start_process, (plan, registry if forks else None, facts))
     try:
         yield pool
     except BaseException:

@@ -8,13 +8,15 @@ import sys
 
 import click
 
-from devlint import __version__
 from devlint.commands.baseline import baseline
 from devlint.commands.check import check
+from devlint.commands.clean import clean
 from devlint.commands.init import init
+from devlint.commands.new_rule import new_rule
 from devlint.commands.options import HELP
 from devlint.commands.rules import rule, rules
 from devlint.commands.run import run
+from devlint.commands.server import server
 from devlint.commands.where import where
 from devlint.console import OutputError, emit, occupy_closed_streams, silence
 from devlint.escapes import printable_lines
@@ -32,18 +34,35 @@ class _DefaultToCheck(click.Group):
         return super().parse_args(ctx, args)
 
 
+def _version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+    """Shows the version, which is looked up for that alone."""
+    if wanted and not ctx.resilient_parsing:
+        from devlint import __version__
+
+        emit(f"devlint {__version__}\n")
+        ctx.exit()
+
+
 @click.group(
     cls=_DefaultToCheck,
     context_settings=HELP,
     epilog="`devlint PATH...` is short for `devlint check PATH...`; see `devlint check --help` for the options. "
     "A folder with a command's name needs the long form.",
 )
-@click.version_option(__version__, "-V", "--version", prog_name="devlint", message="%(prog)s %(version)s")
+@click.option(
+    "-V",
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_version,
+    help="Show the version and exit.",
+)
 def cli() -> None:
     """Find device-placement bugs in PyTorch code, and fix them."""
 
 
-for command in (check, init, baseline, run, where, rule, rules):
+for command in (check, init, baseline, clean, run, where, server, rule, rules, new_rule):
     cli.add_command(command)
 
 

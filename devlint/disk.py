@@ -16,6 +16,9 @@ from pathlib import Path
 # What is read of one file where nobody says otherwise.
 MAX_BYTES = 4_000_000
 
+# What an editor holds of files and hasn't saved, by their real paths: it is read in the files' place.
+unsaved: dict[str, bytes] = {}
+
 # What a path can lead to that is no file, by the type in its mode.
 _NO_FILES = {
     stat.S_IFIFO: "a named pipe",
@@ -58,8 +61,13 @@ def spelt_size(count: int) -> str:
 def read_bytes(path: Path, limit: int = MAX_BYTES) -> bytes:
     """The bytes of a regular file, or of one that a link leads to.
 
-    Raises OSError, at once also for what would be read without an end (a pipe, a device), and TooLargeError.
+    What an editor holds unsaved goes before what is on the disk. Raises OSError, at once also for what would be read
+    without an end (a pipe, a device), and TooLargeError.
     """
+    if unsaved and (held := unsaved.get(os.path.realpath(path))) is not None:
+        if len(held) > limit:
+            raise TooLargeError(limit)
+        return held
     _need_file(os.stat(path))  # noqa: PTH116 - without an open, which has effects on some devices
     # It may have been exchanged since: without a writer, to open a pipe would wait for one.
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
@@ -78,6 +86,13 @@ def read_quietly(path: Path) -> bytes:
         return read_bytes(path)
     except OSError:
         return b""
+
+
+def digest_of(raw: bytes) -> str:
+    """What stands for some bytes."""
+    from hashlib import blake2b
+
+    return blake2b(raw, digest_size=16).hexdigest()
 
 
 def _need_file(found: os.stat_result) -> None:

@@ -16,6 +16,7 @@ from devlint.findings import Cost, Finding, Fix, Note, Span
 from devlint.rule import Registry, Rule, UnreadableFile
 from devlint.screen import Screen, lets_through, lines_of_names, pattern_of, trigger_lines
 from devlint.settings import Settings
+from devlint.source.looks import Looks
 from devlint.suppressions import read_suppressions
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from devlint.pieces import Piece
     from devlint.placement.model import PlacementModel
     from devlint.rule import Report
+    from devlint.source.filesystem import FileSystem
     from devlint.source.project import Project
     from devlint.source.units import Unit
     from devlint.textmap import TextMap
@@ -35,9 +37,11 @@ FOLLOWING_IMPORTS = ("missing-attribute", "pinned-device")
 class Linter:
     """Lints sources under one set of settings; what it reads of the project it keeps for the next source."""
 
-    def __init__(self, settings: Settings, registry: Registry) -> None:
+    def __init__(self, settings: Settings, registry: Registry, files: FileSystem | None = None) -> None:
         self.settings = settings
+        self._files = files
         self.registry = registry
+        self.looks = Looks()
         self._project: Project | None = None
         self._screens: dict[Path, Screen] = {}
         self._words = {r.code: (settings.severity_of(r), settings.fixes(r)) for r in registry.rules()}
@@ -74,10 +78,14 @@ class Linter:
     def project(self) -> Project:
         """The project that imports are followed in."""
         if self._project is None:
-            from devlint.source.project import Project
-
-            self._project = Project(self.settings.src)
+            self._project = self.new_project()
         return self._project
+
+    def new_project(self) -> Project:
+        """A project of which nothing was read so far."""
+        from devlint.source.project import Project
+
+        return Project(self.settings.src, self.looks, self._files)
 
     def _findings(self, source: Source, path: Path, rules: list[type[Rule]]) -> Iterator[Finding]:
         # Files without a trigger aren't even parsed: that is most of a clean run's time, and other tools tell of syntax.
@@ -97,11 +105,15 @@ class Linter:
         if triggered or hearing:
             self.project().forget_if_full()
             portable = any(rule.for_any_accelerator for rule in rules)
-            inspection = _Inspection(
+            inspection = Inspection(
                 self, source, path, _parse(source), triggered, spelt, hearing=hearing, portable=portable
             )
             yield from inspection.findings()
-            inspection.close()
+            self.leave(inspection)
+
+    def leave(self, inspection: Inspection) -> None:
+        """Does what is to be done once a source was inspected: lets go of it."""
+        inspection.close()
 
     def _hears(self, rule: type[Rule], screen: Screen) -> bool:
         """Whether a file may hold waits in code that is hot by its role that a rule tells of."""
@@ -110,22 +122,23 @@ class Linter:
 
     def _imported(self, source: Source, path: Path, rule: type[Rule]) -> frozenset[str]:
         """Names that the source imports from modules that bear the trigger of an event rule."""
-        return frozenset(self.project().roots.names_from(path, source.text, pattern_of(rule)))
+        return frozenset(self.project().names_from(path, source.text, pattern_of(rule)))
 
     def _by_callers(self, screen: Screen, path: Path, rules: set[type[Rule]]) -> list[type[Rule]]:
         """The rules that a file is suspected of together with those that import it: they may call it in a loop, or mix."""
         open_to = [rule for rule in rules if rule.event == "mixing" or (rule.only_hot and screen.holds(rule.trigger))]
         if not open_to:
             return []
-        screens = [screen, *map(self._screen_of, self.project().importers.of(path))]
+        importers = self.project().importers_of(path)
+        screens = [screen, *(self._screen_of(importer, path) for importer in importers)]
         return [rule for rule in open_to if lets_through(rule, screens)]
 
-    def _screen_of(self, importer: Path) -> Screen:
+    def _screen_of(self, importer: Path, asking: Path) -> Screen:
         """The screen of a file that others ask about, kept for them."""
-        from devlint.disk import read_quietly
-
+        project = self.project()
         if importer not in self._screens:
-            self._screens[importer] = Screen(read_quietly(importer))
+            self._screens[importer] = Screen(project.read_quietly(importer, asking))
+        project.note_text(importer, asking)
         return self._screens[importer]
 
 
@@ -160,7 +173,7 @@ def _surroundings(settings: Settings, path: Path, *, portable: bool) -> Surround
     return Surroundings(settings.torch_version, settings.portable, about_cuda, portable)
 
 
-class _Inspection:
+class Inspection:
     """One file under the rules whose triggers it bears."""
 
     def __init__(
@@ -180,6 +193,8 @@ class _Inspection:
 
         self._registry = linter.registry
         self._display = source.display
+        # What was inspected.
+        self.source = source
         self._path = path
         # The rules, in their order, each with the imported names that it is about where the file itself bears no trigger.
         self._rules = dict(sorted(rules.items(), key=lambda item: item[0].code))
@@ -189,7 +204,7 @@ class _Inspection:
         self._spelt = spelt
         self._surroundings = _surroundings(linter.settings, path, portable=portable)
         self._text: TextMap = TextMap(source.text)
-        self._model: PlacementModel = build(path, source.text, tree, linter.project(), linter.settings.hints)
+        self.model: PlacementModel = build(path, source.text, tree, linter.project(), linter.settings.hints)
         self._pieces: dict[Unit, Piece | None] = {}
 
     def findings(self) -> Iterator[Finding]:
@@ -225,20 +240,20 @@ class _Inspection:
 
         judge = rule()
         if rule.event:
-            if not judge.may_bring(self._model):
+            if not judge.may_bring(self.model):
                 return
             if rule.event in FOLLOWING_IMPORTS:
                 self._model_events(names)
-            lines = sorted({node.lineno for node in self._model.events(rule.event)})
+            lines = sorted({node.lineno for node in self.model.events(rule.event)})
         else:
             lines = trigger_lines(self._text.text, rule, self._text.starts, self._spelt)
-        for unit in units_at(self._model.source, lines):
+        for unit in units_at(self.model.source, lines):
             # The cheap questions first: what they leave over is modelled, and what that leaves over parsed by LibCST.
             if (
                 isinstance(unit.statement, rule.statement)
                 and judge.concerns(unit)
-                and not (rule.only_hot and not self._model.may_be_hot(unit))
-                and judge.may_hold(unit, self._model)
+                and not (rule.only_hot and not self.model.may_be_hot(unit))
+                and judge.may_hold(unit, self.model)
             ):
                 yield from self._judge(judge, unit)
 
@@ -248,14 +263,14 @@ class _Inspection:
         from devlint.source.units import units_at
 
         judge = rule()
-        for stall in self._model.stalls:
+        for stall in self.model.stalls:
             if stall.sense not in rule.senses:
                 continue
-            for unit in units_at(self._model.source, [stall.node.lineno]):
+            for unit in units_at(self.model.source, [stall.node.lineno]):
                 piece = self._piece(unit)
                 node = piece.node_at(stall.node, self._text) if piece is not None else None
                 if piece is not None and node is not None:
-                    facts = Facts(self._model, piece, self._text, self._display, self._surroundings)
+                    facts = Facts(self.model, piece, self._text, self._display, self._surroundings)
                     for report in judge.judge_stall(node, stall, facts):
                         yield replace(self._finding(judge, report, piece, facts), cost=Cost(rule.costs(), stall.loops))
                     break
@@ -265,14 +280,14 @@ class _Inspection:
         from devlint.source.units import units_at
 
         if not names:
-            self._model.ensure_all()
+            self.model.ensure_all()
             return
-        for unit in units_at(self._model.source, lines_of_names(self._text.text, names, self._text.starts)):
-            self._model.ensure(unit.scope)
+        for unit in units_at(self.model.source, lines_of_names(self._text.text, names, self._text.starts)):
+            self.model.ensure(unit.scope)
 
     def close(self) -> None:
         self._pieces.clear()
-        self._model.close()
+        self.model.close()
 
     def _piece(self, unit: Unit) -> Piece | None:
         """The unit parsed by LibCST, once for all rules; None where LibCST can't (newer syntax than it knows)."""
@@ -297,8 +312,8 @@ class _Inspection:
             return
         matches = m.findall(piece.module, rule.shape())
         if matches:
-            self._model.ensure(unit.scope)
-        facts = Facts(self._model, piece, self._text, self._display, self._surroundings)
+            self.model.ensure(unit.scope)
+        facts = Facts(self.model, piece, self._text, self._display, self._surroundings)
         for node in matches:
             for report in rule.judge(node, facts):
                 yield self._finding(rule, report, piece, facts)
@@ -320,7 +335,7 @@ class _Inspection:
     def _cost(self, rule: Rule, report: Report, piece: Piece) -> Cost:
         effect = rule.costs()
         node = piece.ast_of(report.node) or piece.unit.node
-        return Cost(effect, self._model.loops_to(node) if effect == "slow" else 0)
+        return Cost(effect, self.model.loops_to(node) if effect == "slow" else 0)
 
     def _shown(self, note: Note) -> Note:
         """A note with its path as the user would write it."""

@@ -21,7 +21,14 @@ from devlint.findings import Finding, Seen
 SCHEMA = 1
 # A report has an event for each line of a program where something happened: this is a very large one.
 MAX_BYTES = 64_000_000
-_NAMES = {"mismatch": "mismatch", "sync": "sync", "transfer": "transfer", "round_trip": "round trip", "flush": "flush"}
+_NAMES = {
+    "mismatch": "mismatch",
+    "sync": "sync",
+    "staged": "staged copy",
+    "transfer": "transfer",
+    "round_trip": "round trip",
+    "flush": "flush",
+}
 
 
 class EvidenceError(Exception):

@@ -12,7 +12,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from devlint.disk import MAX_BYTES, FileError, TooLargeError, TooLargeFileError, read_bytes, replace_bytes, spelt_size
+from devlint.disk import (
+    MAX_BYTES,
+    FileError,
+    TooLargeError,
+    TooLargeFileError,
+    digest_of,
+    read_bytes,
+    replace_bytes,
+    spelt_size,
+)
 from devlint.patterns import USUAL_EXCLUDES, is_valid, verdict, without_those_on
 from devlint.settings import FILE_NAMES, Settings, SettingsError
 from devlint.textmap import split_lines
@@ -45,6 +54,8 @@ class Source:
     encoding: str = "utf-8"
     bom: bytes = b""
     notebook: Notebook | None = None
+    # What stands for the bytes that were read.
+    digest: str = ""
 
     @cached_property
     def lines(self) -> list[str]:
@@ -96,10 +107,10 @@ def source_from_bytes(raw: bytes, path: Path | None, display: str, limit: int = 
 
         notebook, code = read_notebook(_decode(body, "utf-8"))
         _need_code(code.count(","))
-        return Source(path, display, code, "utf-8", bom, notebook)
+        return Source(path, display, code, "utf-8", bom, notebook, digest_of(raw))
     _need_code(body.count(b","))
     encoding = _encoding_of(body, bom)
-    return Source(path, display, _decode(body, encoding), encoding, bom)
+    return Source(path, display, _decode(body, encoding), encoding, bom, digest=digest_of(raw))
 
 
 def _need_code(commas: int) -> None:

@@ -63,6 +63,16 @@ def fix(source: Source, linter: Linter, *, unsafe: bool) -> FixOutcome:
     return FixOutcome(source, applied, _with_withheld(source, findings, withheld, reasons, linter))
 
 
+def fix_one(source: Source, finding: Finding, linter: Linter) -> Source | str:
+    """The source with the fix of one of its findings applied; what is wrong with the result where it doesn't check."""
+    findings = linter.every_finding(source)
+    same = [f for f in findings if f.fix is not None and (f.code, f.span) == (finding.code, finding.span)]
+    if not same or not _allowed(same[0], source, unsafe=True):
+        return "it isn't there any more" if not same else "it would cross the cells of the notebook"
+    attempt = _attempt(source, findings, same[:1], linter)
+    return attempt if isinstance(attempt, str) else attempt[0]
+
+
 def _allowed(finding: Finding, source: Source, unsafe: bool) -> bool:
     if finding.fix is None or (finding.fix.safety == "unsafe" and not unsafe):
         return False

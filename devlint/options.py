@@ -47,3 +47,5 @@ class Options:
     color: Literal["auto", "always", "never"] = "auto"
     follow_links: bool = False
     preview: bool = False
+    no_cache: bool = False
+    cache_dir: Path | None = None

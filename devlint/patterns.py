@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 # Folders that hold other people's code, or none; never entered unless named.
 USUAL_EXCLUDES = frozenset(
     {
-        ".bzr", ".direnv", ".eggs", ".git", ".hg", ".hypothesis", ".idea", ".ipynb_checkpoints", ".mypy_cache", ".nox",
-        ".pants.d", ".pyenv", ".pytest_cache", ".pytype", ".ruff_cache", ".svn", ".tox", ".venv", ".vscode",
+        ".bzr", ".devlint_cache", ".direnv", ".eggs", ".git", ".hg", ".hypothesis", ".idea", ".ipynb_checkpoints", ".mypy_cache",
+        ".nox", ".pants.d", ".pyenv", ".pytest_cache", ".pytype", ".ruff_cache", ".svn", ".tox", ".venv", ".vscode",
         "__pycache__", "__pypackages__", "_build", "buck-out", "build", "dist", "node_modules", "site-packages", "venv",
     }
 )  # fmt: skip

@@ -19,6 +19,7 @@ from importlib import import_module, metadata
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
+from devlint.addresses import rule_page
 from devlint.findings import Confidence, Edit, Note, Safety, Severity
 
 if TYPE_CHECKING:
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from devlint.source.units import Unit
 
 ENTRY_POINTS = "devlint.rules"
+# What codes and names look like.
+CODE = r"[A-Z]+[0-9]{3,4}"
+NAME = r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*"
 
 
 @dataclass(frozen=True)
@@ -115,6 +119,8 @@ class Rule:
     for_any_accelerator: ClassVar[bool] = False
     # What its fixes are: "S" safe, "U" unsafe, "S/U" either, "-" none.
     fix: ClassVar[str] = "-"
+    # Where its page is published; rules whose codes begin with DEV have theirs among devlint's.
+    url: ClassVar[str] = ""
 
     def concerns(self, unit: Unit) -> bool:
         """Whether a unit may be worth a look, told from its `ast` alone: what this turns down is never parsed again."""
@@ -156,6 +162,11 @@ class Rule:
         return "slow" if cls.only_hot or cls.senses or (cls.effect is not None and cls.effect.syncs) else "other"
 
     @classmethod
+    def address(cls) -> str:
+        """Where its page is published; "" where that isn't known."""
+        return cls.url or (rule_page(cls.code) if cls.code.startswith("DEV") else "")
+
+    @classmethod
     def summary(cls) -> str:
         """The first line of the documentation."""
         return inspect.cleandoc(cls.__doc__ or "").split("\n", 1)[0]
@@ -164,6 +175,14 @@ class Rule:
     def page(cls) -> str:
         """The documentation as Markdown."""
         return f"# {cls.name} ({cls.code})\n\nSeverity: {cls.severity}.\n\n{inspect.cleandoc(cls.__doc__ or '')}\n"
+
+    @classmethod
+    def example(cls, heading: str) -> str:
+        """The code below a heading of the page. Raises ValueError where there is none."""
+        match = re.search(rf"^## {heading}\n.*?^```python\n(.*?)^```$", cls.page(), re.MULTILINE | re.DOTALL)
+        if match is None:
+            raise ValueError(f"{cls.code}: no code under '{heading}'")
+        return match[1]
 
 
 class MetaRule(Rule):
@@ -332,10 +351,10 @@ def rules_in(pack: ModuleType) -> Iterator[type[Rule]]:
 
 def _faults(rule: type[Rule]) -> Iterator[str]:
     """What a rule lacks, or has wrong, that would show only when it is used."""
-    if not isinstance(rule.code, str) or not re.fullmatch(r"[A-Z]+[0-9]{3,4}", rule.code):
+    if not isinstance(rule.code, str) or not re.fullmatch(CODE, rule.code):
         yield f"code {rule.code!r} isn't letters and three or four digits"
     name = getattr(rule, "name", None)
-    if not isinstance(name, str) or not re.fullmatch(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*", name):
+    if not isinstance(name, str) or not re.fullmatch(NAME, name):
         yield f"name {name!r} isn't words in lower case with hyphens between"
     # With -OO, nothing has any documentation.
     for section in _SECTIONS if sys.flags.optimize < 2 else ():

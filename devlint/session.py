@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from devlint.adoption.git import Repository
     from devlint.adoption.since import Changed
     from devlint.batch import Plan
+    from devlint.cache.results import Results
     from devlint.evidence import Evidence
     from devlint.files import Missing, Target
     from devlint.findings import Finding
@@ -103,6 +104,22 @@ class Session:
             return read_evidence(self.options.evidence)
         except EvidenceError as error:
             raise Failure(f"--evidence {error}") from None
+
+    @property
+    def cache_folder(self) -> Path:
+        """The folder that results are kept in, which need not be there."""
+        return self.options.cache_dir.absolute() if self.options.cache_dir is not None else self.here.cache_folder
+
+    def _cache(self) -> Results | None:
+        """The results of earlier runs; None where none are wanted, or can be kept."""
+        # What is staged is looked at in a folder that has a new name each time.
+        if self.options.no_cache or self.options.staged:
+            return None
+        from devlint.cache.folder import prepared
+        from devlint.cache.results import Results
+
+        database = prepared(self.cache_folder)
+        return Results(database, self.registry) if database is not None else None
 
     @property
     def plan(self) -> Plan:
@@ -212,15 +229,21 @@ class Session:
         revision = repository.resolve(since) if since else repository.merge_base()
         return Changed.read(repository, revision, top, staged=False)
 
-    def _lint(self, targets: Sequence[Target], plan: Plan | None = None) -> list[FileResult]:
-        """What the plan, that of the options if none is given, comes to for each target."""
+    def _lint(self, targets: Sequence[Target]) -> list[FileResult]:
+        """What the plan of the options comes to for each target, by what earlier runs found where that still holds."""
+        return self._run_plan(targets, self.plan, self._cache() if targets else None)
+
+    def _run_plan(self, targets: Sequence[Target], plan: Plan, cache: Results | None) -> list[FileResult]:
+        """What a plan comes to for each target."""
         from devlint.batch import run_all
         from devlint.progress import progress
         from devlint.reports import counted
 
         self.output.say(counted(len(targets), "file"))
         with progress(len(targets), enabled=is_terminal(sys.stderr) and not self.options.quiet) as step:
-            results = list(run_all(targets, plan or self.plan, self.registry, jobs=self.options.jobs, progress=step))
+            results = list(run_all(targets, plan, self.registry, jobs=self.options.jobs, progress=step, cache=cache))
+        if cache is not None:
+            self.output.say(f"{cache.held} of them as in an earlier run")
         self.output.say(f"took {time.monotonic() - self.started:.2f} s")
         return results
 
@@ -233,7 +256,7 @@ class Session:
         # Both are told from all findings: each counts how many of a kind there were.
         kept = {id(finding) for result in results for finding in result.findings}
         if changed is not None:
-            kept &= changed.brought(results, targets, lambda before: self._lint(before, Plan()))
+            kept &= changed.brought(results, targets, lambda before: self._run_plan(before, Plan(), None))
         kept -= {id(finding) for finding in self._old(results, {t.display: (t.path, t.settings) for t in targets})}
         reported = [replace(r, findings=tuple(f for f in r.findings if id(f) in kept)) for r in results]
         return reported if self.options.add_noqa is None else self._admitted(reported, targets, self.options.add_noqa)

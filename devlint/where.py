@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from devlint.escapes import printable
+from devlint.findings import Span
 from devlint.knowledge import canonical
 from devlint.placement.model import PlacementModel, build
 from devlint.placement.values import Guards, Sort, Step, Value
 from devlint.source.devices import is_device_name
 from devlint.source.kinds import Kind
 from devlint.source.project import Project, parse
+from devlint.source.trees import walk
 from devlint.source.units import units_at
+from devlint.textmap import TextMap
 
 if TYPE_CHECKING:
     from devlint.files import Source
@@ -43,6 +46,14 @@ class Known:
     trail: tuple[tuple[str, str, int], ...]
     why: str
 
+    @property
+    def said(self) -> str:
+        """Kind and place in words."""
+        when = f", if {self.condition}" if self.condition else ""
+        likely = " (likely)" if self.likely else ""
+        place = f" on {self.place}" if self.place != "unknown" else ""
+        return f"{self.kind}{place}{likely}{when}"
+
     def as_dict(self) -> dict[str, Any]:
         """The same, for JSON."""
         return asdict(self)
@@ -68,6 +79,37 @@ def explain(source: Source, line: int, name: str | None, settings: Settings) -> 
         model.close()
 
 
+def known_at(model: PlacementModel, line: int, column: int) -> tuple[Span, list[Known]] | None:
+    """The innermost expression around a place (both from 1), and what is known of it; None where there is none.
+
+    The name of a method stands for its call, where that tells more.
+    """
+    text = TextMap(model.source.text)
+    around = [
+        (span, node)
+        for node in walk(model.source.tree)
+        if isinstance(node, _ASKED) and node.lineno <= line <= (node.end_lineno or node.lineno)
+        if _holds(span := text.span_of(node), line, column)
+    ]
+    if not around:
+        return None
+    span, node = min(around, key=lambda found: len(text.slice(found[0])))
+    for unit in units_at(model.source, sorted({line, node.lineno})):
+        model.ensure(unit.scope)
+    asked: ast.expr = node
+    if _is_method_name(node, model) and isinstance(call := next(model.ancestors(node)), ast.Call):
+        span, asked = text.span_of(call), call
+    return span, list(_known(asked, model))
+
+
+def _holds(span: Span, line: int, column: int) -> bool:
+    return (span.line, span.column) <= (line, column) <= (span.end_line, span.end_column)
+
+
+# Expressions that have a kind and a place.
+_ASKED = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.BinOp)
+
+
 def signature_of(source: Source, line: int, settings: Settings) -> list[str]:
     """The signature of the function that is defined on a line, in words, a line each; empty where none is.
 
@@ -85,11 +127,7 @@ def signature_of(source: Source, line: int, settings: Settings) -> list[str]:
 def _expressions(tree: ast.Module, line: int) -> Iterator[ast.expr]:
     """The names, attributes and calls that start on a line, as they stand, each spelling once."""
     seen: set[str] = set()
-    found = [
-        n
-        for n in ast.walk(tree)
-        if isinstance(n, (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.BinOp)) and n.lineno == line
-    ]
+    found = [n for n in ast.walk(tree) if isinstance(n, _ASKED) and n.lineno == line]
     for node in sorted(found, key=lambda n: (n.col_offset, n.end_col_offset or 0)):
         text = ast.unparse(node)
         if text not in seen:
@@ -198,10 +236,7 @@ def render(found: list[Known], source: Source, display: str) -> str:
     line = found[0].line
     lines = [f"{display}:{line}", f"{line} | {source.lines[line - 1].rstrip().expandtabs()}", ""]
     for known in found:
-        when = f", if {known.condition}" if known.condition else ""
-        likely = " (likely)" if known.likely else ""
-        place = f" on {known.place}" if known.place != "unknown" else ""
-        lines.append(f"{known.text}: {known.kind}{place}{likely}{when}")
+        lines.append(f"{known.text}: {known.said}")
         lines += [f"    {message} ({Path(path).name}:{at})" for message, path, at in known.trail]
         if known.why:
             lines.append(f"    {known.why}")

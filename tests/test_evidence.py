@@ -107,3 +107,37 @@ def test_what_was_not_seen_is_ranked_by_what_it_must_cost(folder):
     done = devlint(folder, "two.py", "--isolated", "--evidence", "report.json", "--output-format", "json")
     effects = [f["cost"]["effect"] for f in json.loads(done.stdout)]
     assert effects == ["error", "error", "slow"]
+
+
+SERVING = """\
+import torch
+from torch import nn
+
+
+class Pool(nn.Module):
+    def forward(self, x, lengths: list[int]):
+        ends = torch.tensor(lengths, device=x.device)
+        weights = torch.ones(x.shape[-1]).to(x.device, non_blocking=True)
+        return (x * weights).cumsum(0)[ends]
+"""
+SERVE = """\
+import torch
+from pool import Pool
+
+model = Pool().cuda()
+x = torch.ones(4, 3, device="cuda")
+for _ in range(5):
+    model(x, [1, 2])
+"""
+
+
+def test_what_hot_code_copies_in_silence_is_joined_too(tmp_path):
+    (tmp_path / "pool.py").write_text(SERVING)
+    (tmp_path / "serve.py").write_text(SERVE)
+    devlint(tmp_path, "run", "--virtual-cuda", "1", "--report", "report.json", "serve.py")
+    options = ("--isolated", "--select", "DEV511,DEV512", "--evidence", "report.json", "--output-format", "json")
+    done = devlint(tmp_path, "pool.py", *options)
+    assert {(f["code"], f["line"]): f["seen"]["count"] for f in json.loads(done.stdout)} == {
+        ("DEV511", 7): 5,
+        ("DEV512", 8): 5,
+    }

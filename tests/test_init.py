@@ -14,6 +14,8 @@ import pytest
 import yaml
 from repositories import ENVIRONMENT, commit, devlint, git, packaged, told, write
 
+from devlint import __version__
+
 OLD = 'import torch\n\nx = torch.ones(3)\n' + "".join(f'x.to("cuda")  # {n}\n' for n in range(10))  # fmt: skip
 CALLER = """\
 import torch
@@ -29,6 +31,8 @@ def main():
 main()
 """
 GOOD = "import torch\n\n\ndef weigh(x):\n    return x * 2\n"
+# What hooks and jobs take: the tag of a release, the main branch of what is none.
+REVISION = "main" if ".dev" in __version__ else f"v{__version__}"
 BREAKS = "import torch\n\n\ndef weigh(x):\n    return x * torch.ones(3)\n"
 
 
@@ -207,8 +211,8 @@ def test_no_on_a_terminal(project, typed, code):
 def test_what_is_there_stays(project):
     assert devlint(project, "init", "--yes").returncode == 0
     assert (project / ".pre-commit-config.yaml").read_text() == (
-        "# ours\nrepos:\n- repo: local  # one\n  hooks: []\n- repo: https://github.com/devlint/devlint\n  rev: v0.1.0\n"
-        "  hooks:\n    - id: devlint-staged\n\n# the end\nexclude: ^x\n"
+        "# ours\nrepos:\n- repo: local  # one\n  hooks: []\n- repo: https://github.com/devlint/devlint\n"
+        f"  rev: {REVISION}\n  hooks:\n    - id: devlint-staged\n\n# the end\nexclude: ^x\n"
     )
     check = [sys.executable, "-m", "pre_commit", "validate-config", ".pre-commit-config.yaml"]
     assert subprocess.run(check, cwd=project, check=False).returncode == 0

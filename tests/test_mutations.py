@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from literate import read_cases
 
 from devlint.batch import Plan, Worker
 from devlint.causes import merged
@@ -23,6 +22,7 @@ from devlint.settings import Selection, Settings, SettingsError, load_settings
 from devlint.settings.keys import KEYS as SETTINGS
 from devlint.settings.loading import _table_of
 from devlint.suppressions import read_suppressions
+from devlint.testing import read_cases
 
 HERE = Path(__file__).parent
 TEXTS = [

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from devlint import __version__
 from devlint.rule import META_RULES, PackError, rules_in
 
 RULE = '''
@@ -94,7 +95,7 @@ def test_a_code_that_is_taken_is_an_error_that_names_both(pack):
     done = devlint("rules")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(
-        "error: the rule pack mypack 1.2: mypack.Prints (DEV101, a-print) takes the code or name of DEV101 (discarded-move) of the rule pack devlint 0.1.0"
+        f"error: the rule pack mypack 1.2: mypack.Prints (DEV101, a-print) takes the code or name of DEV101 (discarded-move) of the rule pack devlint {__version__}"
     )
     assert done.stderr.count("\n") == 1
 

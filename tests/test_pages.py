@@ -12,12 +12,8 @@ from devlint.rule import META_RULES, load_registry
 
 torch = pytest.importorskip("torch")
 
-from devlint.engine import Linter  # noqa: E402
-from devlint.files import read_source  # noqa: E402
-from devlint.fixer import fix  # noqa: E402
-from devlint.rule import Registry  # noqa: E402
-from devlint.runtime.pages import example, run_page  # noqa: E402
-from devlint.settings import Settings  # noqa: E402
+from devlint.runtime.pages import run_page  # noqa: E402
+from devlint.testing import check_page  # noqa: E402
 
 RULES = [rule for rule in load_registry().rules() if rule not in META_RULES]
 SHOWN = [rule for rule in RULES if rule.effect is not None]
@@ -26,14 +22,7 @@ SHOWN = [rule for rule in RULES if rule.effect is not None]
 @pytest.mark.parametrize("rule", [rule for rule in RULES if rule.effect is None], ids=lambda rule: rule.code)
 def test_a_page_without_effect_says_why_and_its_examples_are_told_apart(rule, tmp_path: Path):
     assert "can't be shown" in " ".join(rule.page().split())
-    linter = Linter(Settings(root=tmp_path, select=(rule.code,)), Registry([*META_RULES, rule]))
-    path = tmp_path / "example.py"
-    path.write_text(example(rule, "Example"), encoding="utf-8")
-    assert [f.code for f in linter.check(read_source(path, path.name))] == [rule.code]
-    fixed = fix(read_source(path, path.name), linter, unsafe=True).source
-    assert (linter.check(fixed) == []) is (rule.fix != "-")
-    path.write_text(example(rule, "Use instead"), encoding="utf-8")
-    assert linter.check(read_source(path, path.name)) == []
+    check_page(rule, tmp_path)
 
 
 @pytest.mark.parametrize("rule", SHOWN, ids=lambda rule: rule.code)

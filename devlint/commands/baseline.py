@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from devlint.commands.options import HELP, need_folder, settings_options
+from devlint.commands.options import HELP, cache_options, need_folder, settings_options
 from devlint.options import Options
 from devlint.session import Session
 from devlint.signals import ended_by_signals
@@ -20,6 +20,7 @@ from devlint.signals import ended_by_signals
     type=click.Path(dir_okay=False, path_type=Path),
     help="The file to write [default: .devlint-baseline.json beside the settings].",
 )
+@cache_options
 @settings_options
 @click.option("-j", "--jobs", type=click.IntRange(min=1), help="Processes to use [default: as many as pay].")
 def baseline(**options: Any) -> None:

@@ -7,7 +7,14 @@ from typing import Any, get_args
 
 import click
 
-from devlint.commands.options import HELP, ValuesAfterEquals, list_option, need_folder, settings_options
+from devlint.commands.options import (
+    HELP,
+    ValuesAfterEquals,
+    cache_options,
+    list_option,
+    need_folder,
+    settings_options,
+)
 from devlint.findings import Confidence, OutputFormat, Severity
 from devlint.options import Options
 from devlint.session import Session
@@ -57,6 +64,7 @@ from devlint.signals import ended_by_signals
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 even if something was found.")
 @click.option("--statistics", is_flag=True, help="Show how often each rule was broken, not where.")
 @click.option("-j", "--jobs", type=click.IntRange(min=1), help="Processes to use [default: as many as pay].")
+@cache_options
 @settings_options
 @click.option("--show-settings", is_flag=True, help="Show the settings for the first path, and lint nothing.")
 @click.option("--show-files", is_flag=True, help="Show which files would be linted, and lint nothing.")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from devlint import __version__
+from devlint.addresses import REPOSITORY
 from devlint.commands.options import HELP, need_folder
 from devlint.console import emit
 from devlint.escapes import printable, printable_lines
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from devlint.adoption.setup import Proposal, Source
     from devlint.settings import Settings
 
-REPOSITORY = "https://github.com/devlint/devlint"
-
 
 @click.command(context_settings=HELP)
 @click.option("--yes", is_flag=True, help="Write without asking.")
@@ -32,7 +30,7 @@ REPOSITORY = "https://github.com/devlint/devlint"
 @click.option("--pre-commit/--no-pre-commit", default=True, help="Whether to add a pre-commit hook [default: yes].")
 @click.option("--ci/--no-ci", default=True, help="Whether to add a CI job [default: yes].")
 @click.option("--repo", default=REPOSITORY, show_default=True, help="Where the hook and the job get devlint from.")
-@click.option("--rev", default=f"v{__version__}", show_default=True, help="Which revision of it they take.")
+@click.option("--rev", default=lambda: _revision(), show_default="this release", help="Which revision of it they take.")
 def init(yes: bool, dry_run: bool, pre_commit: bool, ci: bool, repo: str, rev: str) -> None:
     """Set a project up: settings, a pre-commit hook, a CI job, and a baseline of what is found today.
 
@@ -47,6 +45,15 @@ def init(yes: bool, dry_run: bool, pre_commit: bool, ci: bool, repo: str, rev: s
         except OSError as error:
             said = f"{error.filename}: {error.strerror}" if error.filename else str(error)
             raise Failure(f"{said}; nothing more was written") from None
+
+
+def _revision() -> str:
+    """The tag of this release; the main branch where this is none."""
+    from packaging.version import Version
+
+    from devlint import __version__
+
+    return "main" if Version(__version__).is_devrelease else f"v{__version__}"
 
 
 def _set_up(source: Source, *, yes: bool, dry_run: bool, pre_commit: bool, ci: bool) -> None:

@@ -25,6 +25,24 @@ def list_option(name: str, metavar: str, text: str) -> _Decorator:
     return click.option(name, multiple=True, callback=listed, metavar=metavar, help=text)
 
 
+def cache_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that say where results are kept from run to run, and whether."""
+    no_cache = click.option(
+        "--no-cache", is_flag=True, envvar="DEVLINT_NO_CACHE", help="Keep no results, and use none of earlier runs."
+    )
+    return no_cache(cache_dir_option(command))
+
+
+def cache_dir_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The option that names the folder of the cache."""
+    return click.option(
+        "--cache-dir",
+        type=click.Path(file_okay=False, path_type=Path),
+        envvar="DEVLINT_CACHE_DIR",
+        help="The folder to keep results in [default: .devlint_cache at the project's root].",
+    )(command)
+
+
 def settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options that say where settings come from."""
     isolated = click.option("--isolated", is_flag=True, help="Read no settings file.")

@@ -127,13 +127,7 @@ class Analysis:
         return value
 
     def _is_outside(self, first: str, asking: SourceModule) -> bool:
-        def look() -> bool:
-            path = Path(asking.path)
-            root, _ = self.project.roots.name_of(path)
-            bases = {root, path.parent, *self.project.roots.folders}
-            return not any((b / first).is_dir() or (b / f"{first}.py").is_file() for b in bases)
-
-        return self.workings.once(("outside", first, str(Path(asking.path).parent)), look, True, shared=True)
+        return self.project.is_outside(first, Path(asking.path))
 
     def member(self, value: Value, name: str) -> Value:
         match value.kind:

@@ -38,7 +38,7 @@ def pinned_calls(analysis: Analysis, record: Mapping[ast.expr, Value]) -> dict[a
     """Call -> what pins it: calls of this file in replicas, and wraps of classes whose pinned calls are elsewhere."""
     found: dict[ast.Call, Pinned] = {}
     # A caller in another file has its own view of what it wraps.
-    callers = {str(path) for path in analysis.project.importers.of(Path(analysis.source.path))}
+    callers = {str(path) for path in analysis.project.importers_of(Path(analysis.source.path))}
     seen: set[tuple[object, str]] = set()
     for node, value in [(n, v) for n, v in record.items() if isinstance(n, ast.Call)]:
         for _, option in value.alternatives():

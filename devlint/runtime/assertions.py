@@ -181,7 +181,7 @@ def assert_no_sync(fn: Callable[..., T], *args: Any, **kwargs: Any) -> T:
     """Calls `fn` and returns its result. Raises AssertionError naming the lines that made the host wait."""
     with watch_devices() as watch:
         result = fn(*args, **kwargs)
-    syncs = watch.report().syncs
+    syncs = watch.report().waits
     if syncs:
         lines = "\n".join(f"  {event.count} x {event.operation} at {event.where}" for event in syncs)
         raise AssertionError(f"expected no sync, but the host waited {sum(e.count for e in syncs)} times:\n{lines}")

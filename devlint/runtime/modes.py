@@ -52,6 +52,18 @@ def _exit_in_place(context: Any, *exc: Any) -> Any:
     return result
 
 
+def take_away(mode: Any) -> None:
+    """Exits a mode wherever on this thread's stack it lies."""
+    lying = pop_all()
+    above = lying[: next((i for i, other in enumerate(lying) if other is mode), len(lying))]
+    for other in reversed(lying[len(above) :]):
+        push(other)
+    if len(above) < len(lying):
+        mode.__exit__(None, None, None)
+    for other in reversed(above):
+        push(other)
+
+
 def install(patches: Patches) -> None:
     """Keeps the default device deepest where PyTorch doesn't: where its class knows nothing of the stack."""
     if "_pop_mode" not in vars(torch.utils._device):

@@ -47,14 +47,6 @@ class Ran:
     warned: bool = False
 
 
-def example(rule: type[Rule], heading: str) -> str:
-    """The code below a heading of a rule's page. Raises ValueError where there is none."""
-    match = re.search(rf"^## {heading}\n.*?^```python\n(.*?)^```$", rule.page(), re.MULTILINE | re.DOTALL)
-    if match is None:
-        raise ValueError(f"{rule.code}: no code under '{heading}'")
-    return match[1]
-
-
 def run_page(rule: type[Rule], *, real: bool = False) -> list[Outcome]:
     """Lints and runs a rule's bad and good example, and the bad one with its fix applied.
 
@@ -63,7 +55,7 @@ def run_page(rule: type[Rule], *, real: bool = False) -> list[Outcome]:
     """
     if rule.effect is None:
         raise ValueError(f"{rule.code} states no effect")
-    bad, good = example(rule, "Example"), example(rule, "Use instead")
+    bad, good = rule.example("Example"), rule.example("Use instead")
     outcomes = [
         _outcome("bad example", rule, rule.effect, bad, wanted=True, real=real),
         _outcome("good example", rule, rule.effect, good, wanted=False, real=real),

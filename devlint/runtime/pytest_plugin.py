@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _MARKS = (
     "devices(*names): run the test once for each device, given by the `device` fixture; "
     '"cuda" is the real GPU where there is one, else a virtual one',
-    "max_syncs(n): fail if the test makes the host wait for a device more than n times",
+    "max_syncs(n): fail if the test makes the host wait for a device more than n times, `--devlint-max-syncs` or not",
     "max_transfer_bytes(n): fail if the test copies more than n bytes from device to device",
     "virtual_cuda(n=1): run the test with n virtual CUDA devices",
 )
@@ -66,6 +66,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--devlint-report", metavar="FILE", default=None, help="write what was seen as JSON; implies --devlint"
     )
     group.addoption(
+        "--devlint-max-syncs",
+        type=int,
+        metavar="N",
+        default=None,
+        help="fail each test that makes the host wait for a device more than N times, where its mark says no number",
+    )
+    group.addoption(
         "--devlint-real-only", action="store_true", help='skip "cuda" tests on machines without a GPU; nothing virtual'
     )
 
@@ -78,12 +85,15 @@ class Session:
         self.memory: str | None = option.devlint_virtual_memory
         self.default_device: str | None = option.devlint_default_device
         self.refused: str = option.devlint_refused
+        self.max_syncs: int | None = option.devlint_max_syncs
         self.report_file: str | None = option.devlint_report
         self.real_only: bool = option.devlint_real_only
-        self.on = bool(option.devlint or self.count or self.report_file)
+        self.on = bool(option.devlint or self.count or self.report_file or self.max_syncs is not None)
         self.reports: list[Report] = []
         self.outcomes: Counter[tuple[str, str]] = Counter()  # (what virtual CUDA did for a test, its outcome)
         self.stack = ExitStack()
+        if self.max_syncs is not None and self.max_syncs < 0:
+            raise pytest.UsageError("--devlint-max-syncs: the number of waits can't be negative")
         if self.count < 0:
             raise pytest.UsageError("--devlint-virtual-cuda: the number of devices can't be negative")
         if (self.on or self.default_device) and importlib.util.find_spec("torch") is None:
@@ -220,17 +230,18 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     """Checks `max_syncs` and `max_transfer_bytes` over the call (fixtures don't count)."""
-    limits = {name: mark for name in _WATCHED_MARKS if (mark := item.get_closest_marker(name)) is not None}
+    limits = {name: _limit_of(mark) for name in _WATCHED_MARKS if (mark := item.get_closest_marker(name)) is not None}
+    for_all = item.config.stash[_SESSION].max_syncs
+    if for_all is not None:
+        limits.setdefault("max_syncs", for_all)
     watch = item.stash.get(_WATCH, None)
     if not limits or watch is None:
         return (yield)
     before = watch.report()
     result = yield
     after = watch.report()
-    if "max_syncs" in limits:
-        _limit(limits["max_syncs"], "sync", before, after)
-    if "max_transfer_bytes" in limits:
-        _limit(limits["max_transfer_bytes"], "transfer", before, after)
+    for name, limit in limits.items():
+        _hold(name, limit, before, after)
     return result
 
 
@@ -297,29 +308,34 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, A
     return report
 
 
-def _limit(mark: pytest.Mark, kind: Any, before: Report, after: Report) -> None:
-    from devlint.runtime.watch.report import size_text
-
+def _limit_of(mark: pytest.Mark) -> int:
     if len(mark.args) != 1 or not isinstance(mark.args[0], int):
         raise pytest.UsageError(f"{mark.name} takes one whole number")
-    allowed = mark.args[0]
+    return mark.args[0]
+
+
+def _hold(name: str, limit: int, before: Report, after: Report) -> None:
+    """Fails where more waits (or bytes) came between two reports than a limit allows."""
+    from devlint.runtime.watch.report import size_text
 
     def key(event: Any) -> tuple[Any, ...]:
-        return (event.path, event.line, event.operation, event.source, event.target, event.blocking)
+        return (event.kind, event.path, event.line, event.operation, event.source, event.target, event.blocking)
 
-    earlier = {key(event): event for event in before.of(kind)}
+    counts_bytes = name == "max_transfer_bytes"
+    earlier = {key(event): event for event in before.events}
     rows, total = [], 0
-    for event in after.of(kind):
+    for event in after.transfers if counts_bytes else after.waits:
         seen = earlier.get(key(event))
         count = event.count - (seen.count if seen else 0)
         size = event.bytes - (seen.bytes if seen else 0)
         if count:
-            total += count if kind == "sync" else size
-            moved = f" {event.source} -> {event.target}, {size_text(size)}" if kind == "transfer" else ""
-            rows.append(f"  {count} x {event.operation}{moved} at {event.where}")
-    if total > allowed:
-        found = f"the host waited {total} times" if kind == "sync" else f"{total} bytes were copied"
-        pytest.fail("\n".join([f"{mark.name}({allowed}): {found}:", *rows]), pytrace=False)
+            total += size if counts_bytes else count
+            moved = f" {event.source} -> {event.target}, {size_text(size)}" if counts_bytes else ""
+            silent = " (staged: its memory isn't pinned)" if event.kind == "staged" else ""
+            rows.append(f"  {count} x {event.operation}{moved}{silent} at {event.where}")
+    if total > limit:
+        found = f"{total} bytes were copied" if counts_bytes else f"the host waited {total} times"
+        pytest.fail("\n".join([f"{name}({limit}): {found}:", *rows]), pytrace=False)
 
 
 # --- fixtures -------------------------------------------------------------------------------------------------------

@@ -38,11 +38,14 @@ def _print_traceback(error: BaseException) -> None:
     print("".join(shown.format()), end="", file=sys.stderr)
 
 
-def run_program(argv: list[str], *, module: bool, virtual_cuda: int, report: Path | None) -> int:
+def run_program(
+    argv: list[str], *, module: bool, virtual_cuda: int, report: Path | None, max_syncs: int | None = None
+) -> int:
     """Runs `argv[0]` (a script's path, or a module's name if `module`) with the rest of `argv` as its arguments.
 
     `virtual_cuda` is the number of virtual devices, 0 for the machine as it is. Prints the summary to stderr, writes
-    the JSON form to `report`, and returns the program's exit code: 1, after its traceback, where it raised. Raises
+    the JSON form to `report`, and returns the program's exit code: 1, after its traceback, where it raised, and where the
+    host waited more than `max_syncs` times (None for any number) in a program that came through. Raises
     ValueError for an empty `argv`, FileNotFoundError for a script that isn't there, OSError where the report can't be
     written.
     """
@@ -67,6 +70,10 @@ def run_program(argv: list[str], *, module: bool, virtual_cuda: int, report: Pat
     seen.print(console)
     if report is not None:
         seen.write(report)
+    waits = sum(event.count for event in seen.waits)
+    if max_syncs is not None and waits > max_syncs:
+        console.print(f"the host waited {waits} times, {max_syncs} are allowed")
+        return code or 1
     return code
 
 

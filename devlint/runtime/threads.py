@@ -14,12 +14,14 @@ _start = threading.Thread.start
 
 
 def _start_with_modes(thread: threading.Thread) -> None:
-    run, factories = thread.run, tuple(_factories)
+    run = thread.run
+    # Made here, so that they can see who starts the thread; entered there.
+    contexts = [factory() for factory in _factories]
 
     def run_under_modes() -> None:
         with ExitStack() as stack:
-            for factory in factories:
-                stack.enter_context(factory())
+            for context in contexts:
+                stack.enter_context(context)
             run()
 
     thread.run = run_under_modes  # type: ignore[method-assign]

@@ -4,7 +4,7 @@
 `model.py` holds the outcome; `selection.py` chooses rules; `published.py` makes the reference and the JSON schema.
 """
 
-from devlint.settings.loading import FILE_NAMES, layers_for, load_settings, settings_of, split_config
+from devlint.settings.loading import FILE_NAMES, forget_files, layers_for, load_settings, settings_of, split_config
 from devlint.settings.model import Settings
 from devlint.settings.selection import ALWAYS_REPORTED, Selection, SettingsError, check_selectors, nearest
 
@@ -15,6 +15,7 @@ __all__ = [
     "Settings",
     "SettingsError",
     "check_selectors",
+    "forget_files",
     "layers_for",
     "load_settings",
     "nearest",

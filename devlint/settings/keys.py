@@ -112,6 +112,14 @@ _ALL = (
         "The file with the findings that were there before, which `devlint baseline` writes and runs leave out.",
     ),
     Key(
+        "cache-dir",
+        File(),
+        '".devlint_cache"',
+        '"build/devlint-cache"',
+        "The folder that results are kept in from run to run; `devlint clean` removes it, `--no-cache` leaves it alone. As "
+        "`--cache-dir`.",
+    ),
+    Key(
         "exclude",
         Globs(),
         "[]",

@@ -166,6 +166,11 @@ def _project_root(folder: Path) -> Path:
     return folder
 
 
+def forget_files() -> None:
+    """Has settings files read anew: they may have changed."""
+    _table_of.cache_clear()
+
+
 @lru_cache(maxsize=256)
 def _table_of(file: Path) -> dict[str, Any] | None:
     """devlint's own table in a TOML file; None when the file or the table isn't there."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from devlint.rule import Registry, Rule
 
 BASELINE = ".devlint-baseline.json"
+CACHE = ".devlint_cache"
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,8 @@ class Settings:
     portable: Portable = field(default_factory=Portable)
     # Whether what is new and not yet judged on enough code is told as well.
     preview: bool = False
+    # Where results are kept from run to run; None for the usual place.
+    cache_dir: Path | None = None
     # Larger files are passed over, in bytes.
     max_file_size: int = MAX_BYTES
     # What the command line selects on top of the above.
@@ -96,6 +99,11 @@ class Settings:
     def baseline_file(self) -> Path:
         """The file of the findings that were there before, which need not be there."""
         return self.baseline or self.root / BASELINE
+
+    @property
+    def cache_folder(self) -> Path:
+        """The folder that results are kept in, which need not be there."""
+        return self.cache_dir or self.root / CACHE
 
     @property
     def previews(self) -> bool:

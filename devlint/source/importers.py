@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
+from devlint.disk import digest_of
 from devlint.source.roots import ImportRoots
 from devlint.source.texts import Texts
 
@@ -24,6 +26,7 @@ class Importers:
         self._texts = texts
         # By import root: word -> the files with an import statement in which it stands.
         self._naming: dict[Path, dict[str, list[Path]]] = {}
+        self._bases: dict[Path, str] = {}
         self._imports: dict[Path, set[Path]] = {}
         self._known: dict[Path, list[Path]] = {}
 
@@ -56,16 +59,29 @@ class Importers:
             self._imports[importer] = self._roots.imports_of(importer)
         return self._imports[importer]
 
+    def basis(self, path: Path) -> str:
+        """What stands for all that who imports a file hangs on: which files there are, and their import statements."""
+        root, _ = self._roots.name_of(path)
+        if root not in self._bases:
+            spelt = (f"{file}\0{os.path.realpath(file)}\0{statements}" for file, statements in self._statements(path))
+            self._bases[root] = digest_of("\0".join(spelt).encode("utf-8", "surrogateescape"))
+        return self._bases[root]
+
     def _around(self, path: Path) -> dict[str, list[Path]]:
         root, _ = self._roots.name_of(path)
         if root not in self._naming:
             naming = self._naming[root] = defaultdict(list)
-            for file in self._texts.files_around(path, MAX_FILES):
-                if file.suffix == ".py" and not is_test(file):
-                    resolved = Path(os.path.realpath(file))
-                    for word in set(re.findall(r"\w+", self._roots.import_statements(file))):
-                        naming[word].append(resolved)
+            for file, statements in self._statements(path):
+                resolved = Path(os.path.realpath(file))
+                for word in set(re.findall(r"\w+", statements)):
+                    naming[word].append(resolved)
         return self._naming[root]
+
+    def _statements(self, path: Path) -> Iterator[tuple[Path, str]]:
+        """The files around a file that are no tests, with their import statements."""
+        for file in self._texts.files_around(path, MAX_FILES):
+            if file.suffix == ".py" and not is_test(file):
+                yield file, self._roots.files.import_statements(file)
 
 
 def is_test(path: Path) -> bool:

@@ -5,16 +5,22 @@ from __future__ import annotations
 import ast
 import gc
 import io
+import re
 import tokenize
 import warnings
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from devlint.disk import read_bytes
+from devlint.disk import digest_of
+from devlint.source.filesystem import NO_TEXT, FileSystem
 from devlint.source.importers import Importers
-from devlint.source.modules import SourceModule
+from devlint.source.looks import Answer, Looks, Question
 from devlint.source.roots import ImportRoots
 from devlint.source.texts import Texts
+
+if TYPE_CHECKING:
+    from devlint.source.modules import SourceModule
 
 # Source text of which trees are kept per process; a tree takes some fifty times the memory of its text.
 MAX_KEPT_BYTES = 8_000_000
@@ -41,24 +47,124 @@ def parse(text: str) -> ast.Module:
 
 
 class Project:
-    """Resolves dotted names to parsed modules under the import roots."""
+    """Resolves dotted names to parsed modules under the import roots.
 
-    def __init__(self, roots: Iterable[Path] = ()) -> None:
-        self.roots = ImportRoots(roots)
-        self.texts = Texts(self.roots)
-        self.importers = Importers(self.roots, self.texts)
+    All that is read, or looked for, beside the file at hand goes through here, for a file that asks, and is noted in
+    `looks`; `holds` says whether it would be answered the same now.
+    """
+
+    def __init__(self, roots: Iterable[Path] = (), looks: Looks | None = None, files: FileSystem | None = None) -> None:
+        self.looks = looks if looks is not None else Looks()
+        self._files = files or FileSystem()
+        self._roots = ImportRoots(roots, self._files)
+        self._texts = Texts(self._roots)
+        self._importers = Importers(self._roots, self._texts)
+        self._matching: dict[tuple[str, str], bool] = {}
         self._modules: dict[Path, SourceModule | None] = {}
         self._kept_bytes = 0
         # What analyses of the project's modules have worked out so far.
         self.memory: dict[Hashable, object] = {}
 
+    # -- questions ---------------------------------------------------------------------------------------------------
+
+    def holds(self, question: Question, before: Answer) -> bool:
+        """Whether a question that was asked in an earlier run is answered the same now."""
+        kind, *words = question
+        if before.basis and before.basis == _BASES[kind](self, *words):
+            return True
+        return before.text == _ANSWERS[kind](self, *words)
+
+    def _note(self, asking: Path, question: Question) -> None:
+        """Remembers that a file's findings may hang on a question."""
+        spelt = str(asking)
+        if not self.looks.has(spelt, question):
+            known = self.looks.answers.get(question)
+            if known is None:
+                kind, *words = question
+                basis = _BASES[kind](self, *words) if kind in _BASES else ""
+                known = Answer(_ANSWERS[kind](self, *words), basis)
+            self.looks.note(spelt, question, known)
+
+    def name_of(self, path: Path) -> tuple[Path, str]:
+        """(import root, dotted name) of a file, by the packages that it stands in."""
+        self._note(path, ("package", str(path.parent)))
+        return self._roots.name_of(path)
+
+    def locate(self, name: str, asking: Path) -> Path | None:
+        """The file of that dotted name as `asking` would import it, or None."""
+        self._note(asking, ("place", name, str(asking.parent)))
+        return self._roots.place(name, asking.parent)
+
+    def is_outside(self, first: str, asking: Path) -> bool:
+        """Whether no name that begins so leads into the project from a file."""
+        self._note(asking, ("outside", first, str(asking.parent)))
+        return self._roots.is_outside(first, asking.parent)
+
+    def importers_of(self, path: Path) -> list[Path]:
+        """The few files that a file is a part of the program of."""
+        self._note(path, ("importers", str(path)))
+        return self._importers.of(path)
+
+    def texts_match(self, pattern: str, asking: Path) -> bool:
+        """Whether another file of the project than `asking` matches, or the project is too large to tell."""
+        self._note(asking, ("texts", pattern, str(asking)))
+        return self._texts.match(asking, pattern)
+
+    def names_from(self, path: Path, text: str, pattern: re.Pattern[bytes]) -> set[str]:
+        """The names that a file imports from project modules whose text matches a pattern; told without parsing."""
+        found: set[str] = set()
+        self.name_of(path)
+        for module, names in self._roots.imports_in(text, path):
+            location = self.locate(module, path)
+            if location is not None and location != path:
+                question = ("matches", str(location), pattern.pattern.decode())
+                self._note(path, question)
+                if self._matches(*question[1:]):
+                    found |= names
+        return found
+
+    def _matches(self, path: str, pattern: str) -> bool:
+        key = (path, pattern)
+        if key not in self._matching:
+            self._matching[key] = re.search(pattern.encode(), self._files.read_quietly(Path(path))) is not None
+        return self._matching[key]
+
+    def read(self, path: Path, asking: Path) -> bytes:
+        """The bytes of a file, for a file that asks; raises OSError."""
+        digest = NO_TEXT
+        try:
+            raw = self._files.read(path)
+            digest = digest_of(raw)
+        finally:
+            self.looks.note(str(asking), ("text", str(path)), Answer(digest))
+        return raw
+
+    def read_quietly(self, path: Path, asking: Path) -> bytes:
+        """The bytes of a file, for a file that asks; none where it can't be read."""
+        try:
+            return self.read(path, asking)
+        except OSError:
+            return b""
+
+    def note_text(self, path: Path, asking: Path) -> None:
+        """Remembers that what a file holds was looked at, now or before, for a file that asks."""
+        self._note(asking, ("text", str(path)))
+
+    # -- modules -----------------------------------------------------------------------------------------------------
+
     def find(self, name: str, asking: Path) -> SourceModule | None:
         """The parsed module of that dotted name as `asking` would import it, or None outside the project."""
-        location = self.roots.locate(name, asking)
-        return self.load(location) if location else None
+        location = self.locate(name, asking)
+        return self.load(location, asking) if location else None
 
-    def load(self, path: Path) -> SourceModule | None:
-        """The parsed module at a path; None when it can't be read or parsed."""
+    @property
+    def loaded(self) -> frozenset[Path]:
+        """The files that were read by now."""
+        return frozenset(self._modules)
+
+    def load(self, path: Path, asking: Path) -> SourceModule | None:
+        """The parsed module at a path, for a file that asks; None when it can't be read or parsed."""
+        self.looks.note_read(str(asking), str(path))
         if path in self._modules:
             return self._modules[path]
         if self._kept_bytes > MAX_BYTES_OF_ONE_FILE:
@@ -86,16 +192,40 @@ class Project:
 
     def _read(self, path: Path) -> SourceModule | None:
         try:
-            raw = read_bytes(path)
+            raw = self.read(path, path)
             if len(raw) > MAX_MODULE_BYTES:
                 return None
-            encoding, _ = tokenize.detect_encoding(io.BytesIO(raw).readline)
-            text = raw.decode(encoding)
-            return self.module(path, text, parse(text))
+            return self.module(path, *self.parsed(path, raw))
         except (OSError, SyntaxError, ValueError, LookupError, RecursionError, MemoryError):
             return None
 
+    def parsed(self, path: Path, raw: bytes) -> tuple[str, ast.Module]:
+        """The text and the tree of a file that holds `raw`; raises what decoding and `parse` raise."""
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(raw).readline)
+        text = raw.decode(encoding)
+        return text, parse(text)
+
     def module(self, path: Path, text: str, tree: ast.Module) -> SourceModule:
         """The model of a text that was read and parsed elsewhere."""
-        _, name = self.roots.name_of(path)
+        from devlint.source.modules import SourceModule
+
+        _, name = self.name_of(path)
         return SourceModule(str(path), text, tree, name, path.stem == "__init__")
+
+
+# How each kind of question is answered, from its words.
+_ANSWERS: dict[str, Callable[..., str]] = {
+    "package": lambda project, folder: "\0".join(map(str, project._roots.package(Path(folder)))),
+    "place": lambda project, name, folder: str(project._roots.place(name, Path(folder)) or ""),
+    "outside": lambda project, first, folder: str(project._roots.is_outside(first, Path(folder))),
+    "text": lambda project, path: project._files.digest(Path(path)),
+    "matches": lambda project, path, pattern: str(project._matches(path, pattern)),
+    "importers": lambda project, path: "\0".join(map(str, project._importers.of(Path(path)))),
+    "texts": lambda project, pattern, path: str(project._texts.match(Path(path), pattern)),
+}
+# What is quickly told, and while it is the same, the answer is.
+_BASES: dict[str, Callable[..., str]] = {
+    "matches": lambda project, path, pattern: project._files.digest(Path(path)),
+    "importers": lambda project, path: project._importers.basis(Path(path)),
+    "texts": lambda project, pattern, path: project._texts.basis(Path(path)),
+}

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from devlint.disk import read_quietly
+from devlint.disk import digest_of
 from devlint.patterns import USUAL_EXCLUDES
 from devlint.source.roots import ImportRoots
 
@@ -26,6 +26,7 @@ class Texts:
         self._roots = roots
         self._files: dict[tuple[Path, int], list[Path] | None] = {}
         self._matching: dict[tuple[Path, str], list[Path] | None] = {}
+        self._bases: dict[tuple[Path, ...], str] = {}
 
     def match(self, asking: Path, pattern: str) -> bool:
         """Whether another file than `asking` matches; True as well where there are too many to tell."""
@@ -34,6 +35,16 @@ class Texts:
             if found is None or any(path != asking for path in found):
                 return True
         return False
+
+    def basis(self, asking: Path) -> str:
+        """What stands for all that a match hangs on: which files there are, and what they hold."""
+        folders = self._folders_around(asking)
+        key = tuple(folders)
+        if key not in self._bases:
+            files = [self._files_of(folder, MAX_FILES) or () for folder in folders]
+            spelt = (f"{path}\0{self._roots.files.digest(path)}" for found in files for path in found)
+            self._bases[key] = digest_of("\0".join(spelt).encode("utf-8", "surrogateescape"))
+        return self._bases[key]
 
     def files_around(self, asking: Path, limit: int) -> list[Path]:
         """The project's files; none where there are more than `limit`."""
@@ -54,7 +65,9 @@ class Texts:
         if key not in self._matching:
             files = self._files_of(folder, MAX_FILES)
             compiled = re.compile(pattern.encode())
-            self._matching[key] = None if files is None else [f for f in files if compiled.search(read_quietly(f))]
+            self._matching[key] = (
+                None if files is None else [f for f in files if compiled.search(self._roots.files.read_quietly(f))]
+            )
         return self._matching[key]
 
     def _files_of(self, folder: Path, limit: int) -> list[Path] | None:

@@ -20,9 +20,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from literate import Case, read_cases
 
 from devlint.runtime import virtual_cuda
+from devlint.testing import Case, read_cases
 
 DOCUMENTS = sorted((Path(__file__).parent.parent / "cases").glob("dev*.md"))
 CASES = [

@@ -140,6 +140,34 @@ def test_limits(run):
     )
 
 
+def test_a_limit_for_all_tests(run):
+    result = run(
+        """
+        import pytest, torch
+
+        def test_none():
+            torch.ones(2, device="cuda").sum()
+
+        def test_one():
+            torch.ones(2, device="cuda").sum().item()
+
+        @pytest.mark.max_syncs(2)
+        def test_its_own_number_counts():
+            torch.ones(2, device="cuda").tolist()
+            torch.ones(2).to("cuda", non_blocking=True)
+        """,
+        "--devlint-virtual-cuda=1",
+        "--devlint-max-syncs=0",
+    )
+    result.assert_outcomes(passed=2, failed=1)
+    result.stdout.fnmatch_lines(["max_syncs(0): the host waited 1 times:", "  1 x item at *in test_one"])
+
+
+def test_a_limit_that_is_none(run):
+    result = run("def test_it(): pass", "--devlint-max-syncs=-1", fresh=True)
+    result.stderr.fnmatch_lines(["*--devlint-max-syncs: the number of waits can't be negative*"])
+
+
 def test_virtual_cuda_mark_and_watch_fixture(run):
     result = run(
         """

@@ -115,7 +115,7 @@ class Recorder:
         self, kind: Kind, func: Any, marked: Mark | None, size: int = 0, move: Any = None, blocking: bool = True
     ) -> None:
         """Counts an event; `move` is (source, target) for those that carry data."""
-        if self._muted or (kind in ("sync", "flush") and allowed.reasons.get()):
+        if self._muted or (kind in ("sync", "staged", "flush") and allowed.reasons.get()):
             return
         key = (kind, operation_name(func), marked, move, blocking)
         with self._lock:

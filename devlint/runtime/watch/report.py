@@ -15,8 +15,10 @@ from rich.text import Text
 # The version of the JSON form. It goes up when a reader of an older one would misread a newer one.
 SCHEMA = 1
 
-Kind = Literal["mismatch", "sync", "transfer", "round_trip", "flush"]
-KINDS: tuple[Kind, ...] = ("mismatch", "sync", "transfer", "round_trip", "flush")
+Kind = Literal["mismatch", "sync", "staged", "transfer", "round_trip", "flush"]
+KINDS: tuple[Kind, ...] = ("mismatch", "sync", "staged", "transfer", "round_trip", "flush")
+# Those in which the host waits for a device.
+WAITS: tuple[Kind, ...] = ("sync", "staged")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,16 @@ class Report:
         return self.of("sync")
 
     @property
+    def staged(self) -> tuple[Event, ...]:
+        """Lines whose copies were to be asynchronous, but had to be staged: the host waited in silence."""
+        return self.of("staged")
+
+    @property
+    def waits(self) -> tuple[Event, ...]:
+        """Lines where the host waited, in silence or not."""
+        return tuple(event for kind in WAITS for event in self.of(kind))
+
+    @property
     def transfers(self) -> tuple[Event, ...]:
         """Lines that copied data from place to place."""
         return self.of("transfer")
@@ -153,6 +165,7 @@ class Report:
 
 _TITLES: dict[Kind, str] = {
     "sync": "Syncs (the host waited)",
+    "staged": "Staged copies (memory that isn't pinned: the host waited in silence)",
     "transfer": "Transfers",
     "round_trip": "Host round trips",
     "flush": "Flushes",

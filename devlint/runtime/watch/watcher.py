@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
@@ -17,6 +18,7 @@ from devlint.runtime.virtual import storages
 from devlint.runtime.virtual.engine import PASS
 from devlint.runtime.virtual.patching import Patches
 from devlint.runtime.virtual.state import machine
+from devlint.runtime.watch import current
 from devlint.runtime.watch.recorder import Recorder, Trail, extended, operation_name
 from devlint.runtime.watch.report import Report, describe_mismatch
 from devlint.runtime.watch.sites import mark
@@ -30,9 +32,30 @@ Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
 
 
-def _waits_for_copy(source: Any, source_place: torch.device, target: torch.device, asynchronous: bool) -> bool:
+def _waits_for_copy(source: torch.device, target: torch.device, asynchronous: bool) -> bool:
     """Whether a copy makes the host wait: a blocking one between host and device. Device to device never does."""
-    return not asynchronous and "cpu" in (source_place.type, target.type) and source_place != target
+    return not asynchronous and "cpu" in (source.type, target.type) and source != target
+
+
+def _is_staged(func: Any, tensor: Tensor, source: torch.device, onto: Tensor) -> bool:
+    """Whether an asynchronous copy has to go through other memory: from or into memory of the host that isn't pinned.
+
+    What isn't dense, or changes its type, is laid out anew in such memory first (`copy_requires_temporaries` in
+    aten/src/ATen/native/cuda/Copy.cu). What `to` makes on the host for an asynchronous copy is pinned.
+    """
+    if source.type != "cpu":
+        return func is Base.copy_ and place_of(onto).type == "cpu" and not onto.is_pinned()
+    return not (tensor.is_pinned() and tensor.dtype == onto.dtype and _is_dense(tensor))
+
+
+def _is_dense(tensor: Tensor) -> bool:
+    """Whether a tensor's elements fill its memory, in whatever order of its dimensions."""
+    expected = 1
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if size > 1 and stride != expected:
+            return False
+        expected *= size
+    return True
 
 
 def keep_trail(source: Any, result: Any) -> None:
@@ -43,10 +66,9 @@ def keep_trail(source: Any, result: Any) -> None:
 
 
 class _Watcher:
-    """The decisions, shared by the modes of all threads."""
+    """What is done about each function, whoever watches."""
 
-    def __init__(self, recorder: Recorder) -> None:
-        self.recorder = recorder
+    def __init__(self) -> None:
         self.handlers: dict[Any, Callable[[Any, Args, Kwargs], Any]] = {}
         for func in ALWAYS:
             self.handlers[func] = self._sync
@@ -98,8 +120,9 @@ class _Watcher:
             return
         if mixed and not any(word in text for word in ("device", "type", "cpu", "CPU", "cuda")):
             return
-        event = self.recorder.add_mismatch(func, mark(), tensors, error)
-        error.add_note(describe_mismatch(event))
+        event = current.add_mismatch(func, mark(), tensors, error)
+        if event is not None:
+            error.add_note(describe_mismatch(event))
 
     # --- waiting ---
 
@@ -107,32 +130,34 @@ class _Watcher:
         __tracebackhide__ = True
         result = self.run(func, args, kwargs)
         if any(is_accelerated(place_of(tensor)) for tensor in tensors_in((args, kwargs))):
-            self.recorder.add("sync", func, mark())
+            current.add("sync", func, mark())
         return result
 
     def _sometimes(self, func: Any, args: Args, kwargs: Kwargs) -> Any:
         __tracebackhide__ = True
         if func is Base.__setitem__ and isinstance(args[2], Tensor):
-            self._note_transfer(func, args[2], place_of(args[2]), place_of(args[0]), asynchronous=False)
+            self._note_transfer(func, args[2], place_of(args[2]), place_of(args[0]))
         if func in (Base.__getitem__, Base.__setitem__):
             here = place_of(args[0])
             for index in tensors_in(args[1]):
                 if is_accelerated(here) and place_of(index).type == "cpu":
-                    self._note_transfer(func, index, place_of(index), here, asynchronous=False)
+                    self._note_transfer(func, index, place_of(index), here)
                 elif index.dim() == 0 and is_accelerated(place_of(index)) and not is_accelerated(here):
-                    self.recorder.add("sync", func, mark())
+                    current.add("sync", func, mark())
         result = self.run(func, args, kwargs)
         if SOMETIMES[func](args, kwargs) and any(
             is_accelerated(place_of(tensor)) for tensor in tensors_in((args, kwargs))
         ):
-            self.recorder.add("sync", func, mark())
+            current.add("sync", func, mark())
         return result
 
     # --- moving ---
 
     def _note_transfer(
-        self, func: Any, tensor: Tensor, source: torch.device, target: torch.device, asynchronous: bool
+        self, func: Any, tensor: Tensor, source: torch.device, target: torch.device, onto: Tensor | None = None
     ) -> None:
+        """Counts a copy; `onto` is what an asynchronous one fills."""
+        asynchronous = onto is not None
         if source == target or not (is_accelerated(source) or is_accelerated(target)):
             return
         if "meta" in (source.type, target.type):
@@ -140,11 +165,13 @@ class _Watcher:
         with torch._C.DisableTorchFunctionSubclass():  # a lazy parameter would complain
             size = tensor.numel() * tensor.element_size()
         marked = mark()
-        self.recorder.add("transfer", func, marked, size, (source, target), not asynchronous)
-        if _waits_for_copy(tensor, source, target, asynchronous):
-            self.recorder.add("sync", func, marked)
+        current.add("transfer", func, marked, size, (source, target), not asynchronous)
+        if _waits_for_copy(source, target, asynchronous):
+            current.add("sync", func, marked)
+        elif onto is not None and _is_staged(func, tensor, source, onto):
+            current.add("staged", func, marked)
         if is_accelerated(target) and source.type == "cpu" and self._was_on_device(tensor):
-            self.recorder.add("round_trip", func, marked, size, (source, target))
+            current.add("round_trip", func, marked, size, (source, target))
 
     @staticmethod
     def _was_on_device(tensor: Tensor) -> bool:
@@ -165,7 +192,8 @@ class _Watcher:
             return result
         after = place_of(result)
         if after != before:
-            self._note_transfer(func, tensor, before, after, _is_asynchronous(func, args, kwargs))
+            onto = result if _is_asynchronous(func, args, kwargs) else None
+            self._note_transfer(func, tensor, before, after, onto)
             result._devlint_trail = extended(trail, func, mark(), (before, after))  # type: ignore[attr-defined]
         return result
 
@@ -175,7 +203,7 @@ class _Watcher:
         source = args[1] if len(args) > 1 else kwargs.get("src")
         if isinstance(source, Tensor):
             asynchronous = bool(args[2] if len(args) > 2 else kwargs.get("non_blocking", False))
-            self._note_transfer(func, source, place_of(source), place_of(args[0]), asynchronous)
+            self._note_transfer(func, source, place_of(source), place_of(args[0]), args[0] if asynchronous else None)
         return result
 
     def _from_data(self, func: Any, args: Args, kwargs: Kwargs) -> Any:
@@ -184,19 +212,19 @@ class _Watcher:
         result = self.run(func, args, kwargs)
         after = place_of(result)
         if isinstance(data, Tensor):
-            self._note_transfer(func, data, place_of(data), after, asynchronous=False)
+            self._note_transfer(func, data, place_of(data), after)
         else:
             for item in tensors_in(data):  # each is read by the host
                 if is_accelerated(place_of(item)):
-                    self.recorder.add("sync", func, mark())
-            self._note_transfer(func, result, torch.device("cpu"), after, asynchronous=False)
+                    current.add("sync", func, mark())
+            self._note_transfer(func, result, torch.device("cpu"), after)
         return result
 
     def _numpy(self, func: Any, args: Args, kwargs: Kwargs) -> Any:
         __tracebackhide__ = True
         tensor = args[0]
         result = self.run(func, args, kwargs)
-        self._note_transfer(func, tensor, place_of(tensor), torch.device("cpu"), asynchronous=False)
+        self._note_transfer(func, tensor, place_of(tensor), torch.device("cpu"))
         return result
 
     def _set_data(self, func: Any, args: Args, kwargs: Kwargs) -> Any:
@@ -216,20 +244,42 @@ def _is_asynchronous(func: Any, args: Args, kwargs: Kwargs) -> bool:
     return any(arg is True for arg in args[1:3]) if func is not Base.cpu else False
 
 
+_watcher = _Watcher()
+
+
 class _WatchMode(TorchFunctionMode):
-    def __init__(self, watcher: _Watcher) -> None:
-        super().__init__()
-        self.watcher = watcher
-        self.handlers = watcher.handlers
+    """Hands what torch is asked for to the watcher."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         __tracebackhide__ = True
-        handler = self.handlers.get(func)
+        if not current.recorders():  # another task's watch
+            return func(*args, **(kwargs or {}))
+        handler = _watcher.handlers.get(func)
         if handler is not None:
             return handler(func, args, kwargs or {})
         if func in PASS:
             return func(*args, **(kwargs or {}))
-        return self.watcher.run(func, args, kwargs or {})
+        return _watcher.run(func, args, kwargs or {})
+
+
+_shared = current.SharedMode(_WatchMode)
+
+
+@contextmanager
+def _as_started(counting: tuple[Recorder, ...]) -> Iterator[None]:
+    """A thread's life: it counts for the watches of what started it."""
+    _shared.enter()
+    current.begin(*counting)
+    try:
+        yield
+    finally:
+        _shared.leave()
+
+
+def _for_a_thread() -> AbstractContextManager[None]:
+    """What a thread enters that is started here and now."""
+    counting = current.recorders()
+    return _as_started(counting) if counting else nullcontext()
 
 
 _patches = Patches()
@@ -240,10 +290,52 @@ def _install() -> None:
     transparency.install(_patches)
     modes.install(_patches)
     storages.install_hiding(_patches)
+    _watch_python_functions(_patches)
+    threads.add(_for_a_thread)
+
+
+def _uninstall() -> None:
+    threads.remove(_for_a_thread)
+    _patches.undo()
+
+
+def _watch_python_functions(patches: Patches) -> None:
+    """Functions that no function mode sees: printing (one wait, though CUDA makes several), and flushes."""
+    to_text: Any = torch._tensor_str._str
+
+    def text(tensor: Any, **options: Any) -> Any:
+        if not is_accelerated(place_of(tensor)):
+            return to_text(tensor, **options)
+        current.add("sync", "print", mark())
+        with current.muted():
+            return to_text(tensor, **options)
+
+    patches.set(torch._tensor_str, "_str", text)
+    make_subclass = torch.Tensor._make_subclass
+
+    def subclass(cls: Any, data: Any, *args: Any, **kwargs: Any) -> Any:
+        result = make_subclass(cls, data, *args, **kwargs)
+        keep_trail(data, result)
+        return result
+
+    patches.set(torch.Tensor, "_make_subclass", staticmethod(subclass))
+    for owner in (torch.cuda, torch.cuda.memory, compat.accelerator):
+        for name in ("synchronize", "empty_cache"):
+            if owner is not None and name in vars(owner):
+                patches.set(owner, name, _flush(vars(owner)[name]))
+
+
+def _flush(function: Any) -> Any:
+    @functools.wraps(function)
+    def flushed(*args: Any, **kwargs: Any) -> Any:
+        current.add("flush", operation_name(function), mark())
+        return function(*args, **kwargs)
+
+    return flushed
 
 
 class watch_devices:  # noqa: N801 - reads as the function it stands for
-    """Follows the tensors of this thread (and of threads started inside): trails, transfers, syncs, mismatches.
+    """Follows the tensors of this thread and task, and of those started inside: trails, transfers, syncs, mismatches.
 
     A context manager and a decorator. An operation that mixes devices raises the error that PyTorch raises, with a
     note that names each operand, its place, and the source lines that put it there. `report()` may be called at any
@@ -252,11 +344,6 @@ class watch_devices:  # noqa: N801 - reads as the function it stands for
 
     def __init__(self) -> None:
         self.recorder = Recorder()
-        self._watcher = _Watcher(self.recorder)
-        self._entered: list[tuple[Any, Patches]] = []
-
-    def _mode(self) -> _WatchMode:
-        return _WatchMode(self._watcher)
 
     def __enter__(self) -> watch_devices:
         global _depth
@@ -265,60 +352,20 @@ class watch_devices:  # noqa: N801 - reads as the function it stands for
         _depth += 1
         allowed.watching += 1
         self.recorder.virtual_devices = max(self.recorder.virtual_devices, machine.count)
-        patches = Patches()
-        self._watch_python_functions(patches)
-        mode: Any = self._mode()
-        self._entered.append((mode, patches))
-        threads.add(self._mode)
-        mode.__enter__()
+        _shared.enter()
+        current.begin(self.recorder)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         global _depth
-        mode, patches = self._entered.pop()
-        mode.__exit__(kind, error, traceback)
-        threads.remove(self._mode)
-        patches.undo()
+        current.end(self.recorder)
+        _shared.leave()
         _depth -= 1
         allowed.watching -= 1
         if _depth == 0:
-            _patches.undo()
-
-    def _watch_python_functions(self, patches: Patches) -> None:
-        """Functions that no function mode sees: printing (one wait, though CUDA makes several), and flushes."""
-        recorder = self.recorder
-        to_text: Any = torch._tensor_str._str
-
-        def text(tensor: Any, **options: Any) -> Any:
-            if not is_accelerated(place_of(tensor)):
-                return to_text(tensor, **options)
-            recorder.add("sync", "print", mark())
-            with recorder.muted():
-                return to_text(tensor, **options)
-
-        patches.set(torch._tensor_str, "_str", text)
-        make_subclass = torch.Tensor._make_subclass
-
-        def subclass(cls: Any, data: Any, *args: Any, **kwargs: Any) -> Any:
-            result = make_subclass(cls, data, *args, **kwargs)
-            keep_trail(data, result)
-            return result
-
-        patches.set(torch.Tensor, "_make_subclass", staticmethod(subclass))
-        for owner in (torch.cuda, torch.cuda.memory, compat.accelerator):
-            for name in ("synchronize", "empty_cache"):
-                if owner is not None and name in vars(owner):
-                    patches.set(owner, name, self._flush(vars(owner)[name]))
-
-    def _flush(self, function: Any) -> Any:
-        @functools.wraps(function)
-        def flushed(*args: Any, **kwargs: Any) -> Any:
-            self.recorder.add("flush", operation_name(function), mark())
-            return function(*args, **kwargs)
-
-        return flushed
+            _uninstall()
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Decorates a function: each call is watched, and all calls share this report."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from typing import NamedTuple
 
-from devlint.signatures.reading.classes import ClassInfo
 from devlint.signatures.reading.reader import Reader
+from devlint.signatures.state.classes import ClassInfo
 from devlint.signatures.values.values import CLASS, FUNCTION
 from devlint.source.modules import FunctionModel, SourceModule, dotted
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from devlint.signatures.reading.classes import ClassInfo
 from devlint.signatures.reading.reader import Reader
+from devlint.signatures.state.classes import ClassInfo
 from devlint.source.modules import FunctionModel, SourceModule, dotted
 from devlint.source.units import all_functions
 

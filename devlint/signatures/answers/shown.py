@@ -6,7 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from devlint.signatures.reading.reader import Reader
-from devlint.signatures.state.frame import ANYTHING, IF_MODULE, PLACE, Effect, Need
+from devlint.signatures.state.frame import ANYTHING, IF_MODULE, PLACE
+from devlint.signatures.state.outcome import Effect, Need
 from devlint.signatures.values.values import (
     EITHER,
     TUPLE,

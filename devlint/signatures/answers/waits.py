@@ -10,7 +10,8 @@ from devlint.signatures.answers.silence import speaks_of_devices
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.frame import Frame
 from devlint.signatures.state.objects import KEPT
-from devlint.signatures.state.waits import COPY, DECIDE, FLUSH, MADE, RACE, READ, SIZE, STAGED, TEXT, Wait
+from devlint.signatures.state.outcome import Wait
+from devlint.signatures.state.waits import COPY, DECIDE, FLUSH, MADE, RACE, READ, SIZE, STAGED, TEXT
 from devlint.signatures.values.values import (
     ARRAY,
     BATCH,

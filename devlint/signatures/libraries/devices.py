@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from devlint.signatures.state.call import Call
-from devlint.signatures.state.frame import Frame
+from devlint.signatures.state.frame import Call, Frame
 from devlint.signatures.values.values import (
     BATCH,
     CONSTANT,

@@ -13,8 +13,7 @@ from devlint.signatures.libraries.devices import CUDA, device_from, named_device
 from devlint.signatures.libraries.operations import apply, operands_of
 from devlint.signatures.libraries.torch_calls import rank_made
 from devlint.signatures.state import containers
-from devlint.signatures.state.call import Call
-from devlint.signatures.state.frame import CONTENTS, IF_MODULE, PLACE
+from devlint.signatures.state.frame import CONTENTS, IF_MODULE, PLACE, Call
 from devlint.signatures.state.objects import PARAMETER, REGISTERED, class_of, move, place_of, scatter
 from devlint.signatures.values.values import (
     A_NUMBER,

@@ -6,8 +6,7 @@ import ast
 
 from devlint.knowledge.metrics import is_metric, needs_one_device
 from devlint.signatures.state import containers
-from devlint.signatures.state.call import Call
-from devlint.signatures.state.frame import CONTENTS, PLACE, Frame
+from devlint.signatures.state.frame import CONTENTS, PLACE, Call, Frame
 from devlint.signatures.state.objects import place_of
 from devlint.signatures.values.values import (
     DICT,

@@ -6,7 +6,7 @@ import ast
 
 from devlint.knowledge.operators import ModuleFacts, Operator
 from devlint.signatures.state import containers
-from devlint.signatures.state.call import Call
+from devlint.signatures.state.frame import Call
 from devlint.signatures.values.values import (
     A_NUMBER,
     BATCH,

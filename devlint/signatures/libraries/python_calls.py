@@ -7,7 +7,7 @@ from functools import partial
 
 from devlint.knowledge import ecosystem
 from devlint.signatures.state import containers
-from devlint.signatures.state.call import Call
+from devlint.signatures.state.frame import Call
 from devlint.signatures.state.objects import attribute, store_attribute
 from devlint.signatures.values.conditions import TRUE
 from devlint.signatures.values.values import (

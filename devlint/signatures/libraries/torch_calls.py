@@ -15,7 +15,7 @@ from devlint.signatures.libraries.metrics import new_metric
 from devlint.signatures.libraries.operations import apply, operands_of
 from devlint.signatures.libraries.torch_modules import new_module, wrapped
 from devlint.signatures.state import containers
-from devlint.signatures.state.call import Call
+from devlint.signatures.state.frame import Call
 from devlint.signatures.state.objects import COMPUTED, KEPT, PARAMETER, REGISTERED, move
 from devlint.signatures.values.values import (
     A_NUMBER,
@@ -428,6 +428,10 @@ def _same_place(call: Call) -> Value:
 def _meshgrid(call: Call) -> Value:
     frame = call.frame
     given = [v for _, v in tensor_arguments(call)]
+    if len(given) == 1 and given[0].kind is UNKNOWN:
+        # A list of so many tensors as a caller says.
+        each = mapped(containers.element(frame, given[0]), lambda v: _result(v, RANKED), frame.atoms)
+        return containers.made(frame, LIST, Value(containers.EACH, parts=(each,)), call.node)
     parts = [p for v in given for p in (v.parts if v.kind is TUPLE else (v,))]
     frame.need("operation", call.node, "torch.meshgrid", *tensor_arguments(call))
     count = len(parts) if parts and not call.open_ended else 0

@@ -12,8 +12,7 @@ from devlint.signatures.libraries import metrics
 from devlint.signatures.libraries.devices import device_from, named_device
 from devlint.signatures.libraries.operations import note, operands_of
 from devlint.signatures.state import containers
-from devlint.signatures.state.call import Call
-from devlint.signatures.state.frame import CONTENTS, PLACE, Frame
+from devlint.signatures.state.frame import CONTENTS, PLACE, Call, Frame
 from devlint.signatures.state.objects import COMPUTED, PARAMETER, REGISTERED, move, place_of
 from devlint.signatures.values.values import (
     BATCH,

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from devlint.knowledge import canonical, ecosystem, torch_knowledge
-from devlint.signatures.state.frame import Frame
+from devlint.signatures.state.frame import Frame, Reading
 from devlint.signatures.values.values import (
     ARRAY,
     CLASS,
@@ -27,9 +26,6 @@ from devlint.signatures.values.values import (
 )
 from devlint.source.devices import MOVES, is_device_name
 
-if TYPE_CHECKING:
-    from devlint.signatures.reading.reader import Reader
-
 _NUMBERS = frozenset(f"builtins.{n}" for n in ("int", "float", "bool", "str", "bytes", "complex"))
 # What tells how tensors are made, and is none.
 _TELLING = frozenset({"torch.dtype", "torch.Size", "torch.layout", "torch.memory_format"})
@@ -38,7 +34,7 @@ _TELLING = frozenset({"torch.dtype", "torch.Size", "torch.layout", "torch.memory
 class Annotations:
     """Reads annotations with one reader's knowledge of names."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: Reading) -> None:
         self._reader = reader
 
     def input(self, frame: Frame, argument: ast.arg, path: Path) -> Value:

@@ -10,9 +10,9 @@ from devlint.signatures.libraries import methods, python_calls, torch_calls, tor
 from devlint.signatures.reading.expressions import EXPRESSIONS, evaluate
 from devlint.signatures.reading.instances import Instance
 from devlint.signatures.state import containers
-from devlint.signatures.state.call import Call
-from devlint.signatures.state.frame import ANYTHING, IF_MODULE, PLACE, Frame, Need
+from devlint.signatures.state.frame import ANYTHING, IF_MODULE, PLACE, Call, Frame
 from devlint.signatures.state.objects import COMPUTED, attribute, class_of, move, place_of
+from devlint.signatures.state.outcome import Need
 from devlint.signatures.values.conditions import TRUE
 from devlint.signatures.values.values import (
     BATCH,

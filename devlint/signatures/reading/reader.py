@@ -7,19 +7,18 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from devlint.knowledge import ecosystem
 from devlint.signatures.libraries import torch_calls
-from devlint.signatures.reading import calls, statements, tests
+from devlint.signatures.reading import calls, comprehensions, statements, tests  # noqa: F401 - each fills EXPRESSIONS
 from devlint.signatures.reading.annotations import Annotations
-from devlint.signatures.reading.classes import ClassInfo
 from devlint.signatures.reading.expressions import evaluate, together
 from devlint.signatures.reading.views import View
 from devlint.signatures.state import containers
-from devlint.signatures.state.call import Call
-from devlint.signatures.state.frame import ANYTHING, CONTENTS, PLACE, Effect, Frame, Key, Need
+from devlint.signatures.state.classes import ClassInfo
+from devlint.signatures.state.frame import ANYTHING, CONTENTS, PLACE, Call, Frame, Key
 from devlint.signatures.state.objects import class_of, place_of
+from devlint.signatures.state.outcome import Effect, Need, Signature
 from devlint.signatures.values.conditions import FALSE, TRUE, Atoms, Condition
 from devlint.signatures.values.values import (
     ARRAY,
@@ -64,27 +63,12 @@ from devlint.source.units import all_functions
 _BUILTINS = frozenset(dir(__import__("builtins")))
 # Functions nested deeper in one another's calls than this are left unknown.
 MAX_DEPTH = 60
+# Names are followed through so many `from x import *`, one behind the other.
+MAX_STARS = 3
 # What a module says that computes with tensors, or moves them, for others.
 _SPEAKS_OF_TENSORS = re.compile(r"\btorch\b|\btensor|\.(?:to|cuda|cpu|numpy)\(|\bdevices?\b")
 # Needs that a signature keeps for its callers.
 MAX_KEPT_NEEDS = 80
-
-
-class Signature(NamedTuple):
-    """What a function needs, gives and changes, in terms of its inputs."""
-
-    function: FunctionModel
-    needs: tuple[Need, ...]
-    gives: Value
-    effects: tuple[Effect, ...]
-    # What it makes that changes in place, as its end leaves it.
-    cells: dict[Cell, dict[str, Value]]
-    # Inputs to which something is done that only tensors take.
-    tensors: frozenset[InputPath]
-    # Whether it comes to an end at all.
-    returns: bool
-    # What it saw of the scopes around it.
-    free: dict[str, Value]
 
 
 class Reader:
@@ -124,6 +108,19 @@ class Reader:
     def finished(self, source: SourceModule) -> None:
         """Lets go of how a file was read, once it has been asked for all that it holds; its signatures stay."""
         self.frames.pop(source, None)
+
+    def forget(self, source: SourceModule) -> None:
+        """Lets go of all that was understood of a file, which has another text by now."""
+        self.finished(source)
+        for known in (self._modules, self._active, self._changed, self._speaking):
+            known.pop(source, None)
+        self._signatures = {f: s for f, s in self._signatures.items() if f.source is not source}
+        self._defaults = {f: d for f, d in self._defaults.items() if f.source is not source}
+        self._lambdas = {n: f for n, f in self._lambdas.items() if f.source is not source}
+        self._classes = {n: c for n, c in self._classes.items() if c.source is not source}
+        self._levels = {key: v for key, v in self._levels.items() if key[0].source is not source}
+        self.brought = {key: b for key, b in self.brought.items() if key[0].source is not source}
+        self.called = {f for f in self.called if f.source is not source}
 
     def whole(self, source: SourceModule) -> None:
         """Reads all that a file holds."""
@@ -236,11 +233,20 @@ class Reader:
         return Value(FUNCTION, data=(source.function(node), None, None))
 
     def _starred(self, source: SourceModule, name: str) -> Value:
-        for star in source.star_imports[:4]:
+        module = self._behind_stars(source, name, MAX_STARS)
+        return self.global_value(module, name) if module is not None else NOTHING
+
+    def _behind_stars(self, source: SourceModule, name: str, depth: int) -> SourceModule | None:
+        """The module that binds a name which `from x import *` brings, x's own stars followed; the last one wins."""
+        if name.startswith("_") or not depth:
+            return None
+        for star in reversed(source.star_imports):
             module = self.project.find(source.absolute(star), Path(source.path))
-            if module is not None and module is not source and name in module.bindings:
-                return self.global_value(module, name)
-        return NOTHING
+            if module is not None and module is not source:
+                found = module if name in module.bindings else self._behind_stars(module, name, depth - 1)
+                if found is not None:
+                    return found
+        return None
 
     def resolved(self, name: str, asking: SourceModule) -> Value:
         """A qualified name, followed into the project where it leads there."""
@@ -319,6 +325,10 @@ class Reader:
         """What a class body's annotation says of an attribute."""
         source, annotation = cls.annotated.get(name, (None, None))
         return self.annotations.typed(Frame(self, source), annotation) if source is not None else None
+
+    def refined(self, frame: Frame, value: Value, annotation: ast.expr | None) -> Value:
+        """A value, with what an annotation says of it."""
+        return self.annotations.refined(frame, value, annotation)
 
     def class_around(self, frame: Frame) -> ClassInfo | None:
         """The class of the method that a frame is of."""

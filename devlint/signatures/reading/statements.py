@@ -104,7 +104,7 @@ def _assign(frame: Frame, node: ast.Assign) -> None:
 def _ann_assign(frame: Frame, node: ast.AnnAssign) -> None:
     if node.value is not None:
         value = evaluate(frame, node.value)
-        bind(frame, node.target, frame.reader.annotations.refined(frame, value, node.annotation))
+        bind(frame, node.target, frame.reader.refined(frame, value, node.annotation))
 
 
 def _aug_assign(frame: Frame, node: ast.AugAssign) -> None:

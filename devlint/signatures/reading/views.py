@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from devlint.signatures.reading.classes import ClassInfo
-from devlint.signatures.state.frame import CONTENTS, PLACE, Frame
+from devlint.signatures.state.classes import ClassInfo
+from devlint.signatures.state.frame import CONTENTS, PLACE, Frame, Reading
 from devlint.signatures.state.objects import KEPT, REGISTERED, class_of
+from devlint.signatures.state.outcome import Signature
 from devlint.signatures.values.values import (
     CONSTANT,
     DEVICE,
@@ -35,10 +34,6 @@ from devlint.signatures.values.values import (
 )
 from devlint.source.modules import FunctionModel
 
-if TYPE_CHECKING:
-    from devlint.signatures.reading.reader import Reader, Signature
-
-
 # How the names of attributes begin, end or read that hold plain numbers, as everybody calls them: sizes, and the like.
 _NUMBERS = frozenset({"pad_idx", "padding_idx", "dim", "eps", "epsilon", "dropout"})
 _NUMBERS_BEGIN = ("num_", "n_", "max_len", "max_seq_len")
@@ -52,7 +47,7 @@ def _is_number(name: str) -> bool:
 class View:
     """What methods find in the attributes of their object."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: Reading) -> None:
         self._reader = reader
         self._attributes: dict[tuple[ClassInfo, str], Value] = {}
         self._working: set[tuple[ClassInfo, str]] = set()

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Hashable
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Protocol
 
-from devlint.signatures.values.conditions import FALSE, TRUE, Clause, Condition
+from devlint.signatures.state.classes import ClassInfo
+from devlint.signatures.state.outcome import Need, Signature, Wait
+from devlint.signatures.values.conditions import FALSE, TRUE, Atoms, Clause, Condition
 from devlint.signatures.values.values import (
+    CONSTANT,
     DICT,
     EITHER,
     IMPORTED,
@@ -30,10 +33,6 @@ from devlint.signatures.values.values import (
 )
 from devlint.source.modules import FunctionModel, SourceModule
 
-if TYPE_CHECKING:
-    from devlint.signatures.reading.reader import Reader
-    from devlint.signatures.state.waits import Wait
-
 # What a state knows: names, and what things that change in place hold: (identity, ".attribute"), (identity, "[]") for
 # the contents of a container, (identity, "@") for the place of a module.
 Key = Hashable
@@ -45,36 +44,60 @@ IF_MODULE = "@ if module"
 ANYTHING = "?"
 
 
-class Need(NamedTuple):
-    """Something that an operation asks of its operands: to be together, or on the host.
+class Reading(Protocol):
+    """What a scope asks of the reader while it is read. The rooms above know the answers; `Reader` says what each gives."""
 
-    `sense` is `operation`, `call`, `index` or `host`. `via` are the calls that lead there from the scope at hand,
-    the outermost first.
-    """
+    @property
+    def atoms(self) -> Atoms: ...
 
-    sense: str
-    node: ast.expr | ast.AugAssign
-    source: SourceModule
-    name: str
-    operands: tuple[tuple[ast.expr, Value], ...]
-    path: Condition
-    via: tuple[tuple[SourceModule, ast.Call], ...] = ()
-    # The function that the operation stands in.
-    function: FunctionModel | None = None
-    # A test of a function that is called on the way decides whether it is reached.
-    guarded: bool = False
-    # Tensors without dimensions are no exception.
-    any_rank: bool = False
-    # The function that it stands in makes one operand on the host itself, and is told for that by itself.
-    told_inside: bool = False
+    # What code does, piece by piece.
+    def evaluate(self, frame: Frame, node: ast.expr, /) -> Value: ...
+    def bind(self, frame: Frame, target: ast.expr, value: Value, /) -> None: ...
+    def together(self, frame: Frame, node: ast.AST, /, *operands: Value) -> Value: ...
+    def truth(self, frame: Frame, value: Value, host_when: bool | None = None, /) -> Condition: ...
+    def call_value(self, call: Call, callee: Value, /) -> Value: ...
+    def unknown_call(self, call: Call, name: str = "", /, *, displaces: bool = True) -> Value: ...
+    def call_with(self, call: Call, callee: Value, given: Sequence[Value]) -> Value: ...
+    def is_cuda(self, frame: Frame, value: Value, *, negative: bool = False) -> Value: ...
+    def pattern_condition(self, frame: Frame, subject: Value, pattern: ast.pattern) -> Condition: ...
+    def pattern_binds(self, frame: Frame, subject: Value, pattern: ast.pattern) -> None: ...
+    def entered(self, frame: Frame, value: Value) -> Value: ...
+    def never_returns(self, frame: Frame, node: ast.Call) -> bool: ...
+    def turn(self) -> int: ...
 
+    # Names, functions and classes.
+    def lookup(self, frame: Frame, name: str) -> Value: ...
+    def resolved(self, name: str, asking: SourceModule) -> Value: ...
+    def static_value(self, source: SourceModule, node: ast.expr) -> Value: ...
+    def lambda_of(self, frame: Frame, node: ast.Lambda) -> FunctionModel: ...
+    def root_prefix(self, function: FunctionModel) -> str: ...
+    def defaults(self, function: FunctionModel) -> dict[str, Value]: ...
+    def signature(self, function: FunctionModel, closure: Frame | None) -> Signature | None: ...
+    def follows(self, asking: SourceModule, function: FunctionModel) -> bool: ...
+    def is_reading(self, function: FunctionModel) -> bool: ...
+    def keeps_result(self, function: FunctionModel) -> bool: ...
+    def was_called(self, frame: Frame, function: FunctionModel) -> None: ...
+    def told_by_call(self, function: FunctionModel, need: Need, places: set[Place], given: set[Place]) -> None: ...
+    def class_info(self, source: SourceModule, node: ast.ClassDef) -> ClassInfo: ...
+    def class_level(self, cls: ClassInfo, name: str) -> Value: ...
+    def class_around(self, frame: Frame) -> ClassInfo | None: ...
+    def self_of(self, frame: Frame) -> Value | None: ...
+    def instance_at(self, cls: ClassInfo, like: Value) -> Value: ...
 
-class Effect(NamedTuple):
-    """Something that a call changes: what `slot` of the thing reached by `path` holds afterwards."""
+    # Annotations.
+    def refined(self, frame: Frame, value: Value, annotation: ast.expr | None) -> Value: ...
+    def declared(self, cls: ClassInfo, name: str) -> Value | None: ...
 
-    path: Path
-    slot: str
-    value: Value
+    # Objects and containers.
+    def original(self, frame: Frame, path: Path, slot: str) -> Value: ...
+    def property_of(self, frame: Frame, owner: Value, method: FunctionModel) -> Value: ...
+    def iterated(self, frame: Frame, value: Value) -> Value: ...
+    def called_item(self, frame: Frame, node: ast.Subscript, base: Value, index: Value) -> Value: ...
+    def holds_state(self, module: Value) -> bool: ...
+    def blurred(self, contents: Value) -> Value: ...
+    def copied(self, frame: Frame, value: Value, node: ast.expr) -> Value: ...
+    def collated(self, frame: Frame, collate: Value) -> Value | None: ...
+    def stays_on_host(self, frame: Frame, dataset: Value) -> bool: ...
 
 
 class Frame:
@@ -82,7 +105,7 @@ class Frame:
 
     def __init__(
         self,
-        reader: Reader,
+        reader: Reading,
         source: SourceModule,
         function: FunctionModel | None = None,
         outer: Frame | None = None,
@@ -313,3 +336,59 @@ def _may_be_apart(operands: tuple[tuple[ast.expr, Value], ...]) -> bool:
         elif first != place:
             return True
     return False
+
+
+class Call:
+    """A call as the meanings of outside functions see it: what is called, and what it is given, evaluated."""
+
+    __slots__ = ("frame", "given", "keywords", "node", "open_ended", "positional")
+
+    def __init__(self, frame: Frame, node: ast.Call) -> None:
+        self.frame = frame
+        self.node = node
+        # The expressions and values of the arguments by position, starred ones spread where they are known.
+        self.given: list[tuple[ast.expr, Value]] = []
+        self.keywords: dict[str, tuple[ast.expr, Value]] = {}
+        # There may be more arguments than are listed.
+        self.open_ended = False
+
+    @property
+    def positional_values(self) -> list[Value]:
+        return [value for _, value in self.given]
+
+    def argument(self, position: int, name: str = "") -> Value | None:
+        """An argument by its position or its name."""
+        found = self.pair(position, name)
+        return found[1] if found is not None else None
+
+    def pair(self, position: int, name: str = "") -> tuple[ast.expr, Value] | None:
+        """The same with its expression."""
+        if name and name in self.keywords:
+            return self.keywords[name]
+        if 0 <= position < len(self.given):
+            return self.given[position]
+        return None
+
+    def everything(self) -> Iterator[tuple[ast.expr, Value]]:
+        """All arguments."""
+        yield from self.given
+        yield from self.keywords.values()
+
+    def step(self, message: str, before: Step | None = None) -> Step:
+        """A step of a trail at this call."""
+        return self.frame.step(message, self.node, before)
+
+    @property
+    def text(self) -> str:
+        """What is called, as the reader wrote it."""
+        text = ast.unparse(self.node.func)
+        return text if len(text) <= 40 else f"...{text.rsplit('.', 1)[-1]}"[:40]
+
+    def fresh(self, place: Place = UNKNOWN_PLACE, *, likely: bool = True) -> Value:
+        """What an unknown call gives: something of which nothing is known but that it is the same each time it is asked."""
+        return Value(UNKNOWN, place, path=(f"#{self.frame.reader.turn()}",), likely=likely)
+
+    def says(self, name: str, value: object) -> bool:
+        """Whether a keyword is that constant."""
+        found = self.keywords.get(name)
+        return found is not None and found[1].kind is CONSTANT and found[1].data == value

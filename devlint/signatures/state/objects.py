@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from devlint.knowledge import torch_knowledge
 from devlint.knowledge.metrics import is_metric
+from devlint.signatures.state.classes import ClassInfo
 from devlint.signatures.state.frame import CONTENTS, PLACE, Frame
 from devlint.signatures.values.conditions import TRUE
 from devlint.signatures.values.values import (
@@ -47,9 +47,6 @@ from devlint.signatures.values.values import (
     mapped,
 )
 from devlint.source.devices import MOVES, SETTINGS_NAMES, is_device_name
-
-if TYPE_CHECKING:
-    from devlint.signatures.reading.classes import ClassInfo
 
 # What says that a tensor moves with the module that it is an attribute of.
 REGISTERED = "registered"

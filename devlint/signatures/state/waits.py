@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, NamedTuple
 
-from devlint.signatures.values.conditions import Condition
+from devlint.signatures.state.frame import Frame
+from devlint.signatures.state.outcome import Wait
 from devlint.signatures.values.values import Value
-
-if TYPE_CHECKING:
-    from devlint.signatures.state.frame import Frame
 
 # A value is read: `.item()`, `int(t)`, `range(t)`, `x[:t]`.
 READ = "read"
@@ -29,21 +26,8 @@ MADE = "made"
 STAGED = "staged"
 # All work that was queued is waited for.
 FLUSH = "flush"
-
-
-class Wait(NamedTuple):
-    """One such point. `asked` is the expression that is waited for, or that is uploaded, `value` what it is."""
-
-    sense: str
-    node: ast.expr | ast.stmt
-    name: str
-    asked: ast.expr
-    value: Value
-    path: Condition
-    # Where the other side is: of an upload, the place that it goes to.
-    target: Value | None = None
-    # It stands in a handler, or is one of several things that may be called.
-    supposed: bool = False
+# A collective is asked for a tensor, which all processes then have to bring from the same kind of device.
+COLLECTIVE = "collective"
 
 
 def note(

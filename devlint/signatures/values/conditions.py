@@ -106,6 +106,9 @@ class Atoms:
 
 def _simplified(clauses: set[Clause]) -> Condition:
     """The clauses without those that others make superfluous: `a b | a -b` is `a`, `a | a b` is `a`."""
+    if len(clauses) == 2:
+        # Most often: nothing can follow from what is left of them.
+        return _of_two(*clauses)
     changed = True
     while changed and len(clauses) > 1:
         changed = False
@@ -123,3 +126,20 @@ def _simplified(clauses: set[Clause]) -> Condition:
                         clauses.add(rest)
                         changed = True
     return frozenset(clauses) if clauses != {frozenset()} else TRUE
+
+
+def _of_two(a: Clause, b: Clause) -> Condition:
+    """The same of two clauses."""
+    if len(a) > len(b):
+        a, b = b, a
+    if a <= b:
+        return frozenset({a})
+    apart = a - b
+    if len(apart) > 1:
+        return frozenset({a, b})
+    (x,) = apart
+    if -x not in b:
+        return frozenset({a, b})
+    # `x c | -x c d` is `x c | c d`, and `x c | -x c` is `c`.
+    rest = b - {-x}
+    return frozenset({rest}) if len(rest) < len(a) else frozenset({a, rest})

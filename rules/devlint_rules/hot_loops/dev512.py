@@ -60,7 +60,7 @@ class UnpinnedAsyncCopy(Rule):
     trigger = r"\bnon_blocking\b|\bcopy_\s*\("
     severity = "warning"
     default = False
-    seen_as = ("transfer",)
+    seen_as = ("staged", "transfer")
     senses = frozenset({"staged"})
 
     def judge_stall(self, node: cst.CSTNode, stall: HotStall, facts: Facts) -> Iterator[Report]:

@@ -6,24 +6,31 @@ import ast
 import re
 from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from devlint.knowledge import canonical, torch_knowledge
 from devlint.signatures.values.values import CLASS, REFERENCE, Value
 from devlint.source.modules import FunctionModel, SourceModule, bound_names, flat_statements
-
-if TYPE_CHECKING:
-    from devlint.signatures.reading.reader import Reader
 
 MAX_BASES = 24
 _MADE_BY_METHOD = re.compile(r"self\.(\w{1,60})\s{0,9}=\s{0,9}self\.(\w{1,60})\(")
 _REGISTERING = re.compile(r"\b(?:add_module|register_module|setattr|ModuleList|ModuleDict|Sequential)\(")
 
 
+class KnowsNames(Protocol):
+    """What a class asks of the reader."""
+
+    def static_value(self, source: SourceModule, node: ast.expr) -> Value:
+        """What a dotted name at a module's top level refers to, nothing being run for it."""
+
+    def class_level(self, cls: ClassInfo, name: str) -> Value:
+        """What a class body assigns to a name."""
+
+
 class ClassInfo:
     """A class that the project defines."""
 
-    def __init__(self, reader: Reader, source: SourceModule, node: ast.ClassDef) -> None:
+    def __init__(self, reader: KnowsNames, source: SourceModule, node: ast.ClassDef) -> None:
         self._reader = reader
         self.source = source
         self.node = node

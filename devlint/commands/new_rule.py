@@ -1,0 +1,49 @@
+"""`devlint new-rule`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from devlint.commands.options import HELP
+from devlint.console import emit
+from devlint.escapes import printable
+from devlint.output import Failure
+
+
+@click.command("new-rule", context_settings=HELP)
+@click.argument("code")
+@click.argument("name")
+@click.argument("folder", default=".", type=click.Path(file_okay=False, path_type=Path))
+@click.option("--into", metavar="PACKAGE", help="The package that the rule goes into [default: the pack's own].")
+def new_rule(code: str, name: str, folder: Path, into: str | None) -> None:
+    """Write the beginnings of a rule: its module, its page, and its cases.
+
+    FOLDER holds the project of a rule pack; one that isn't there yet gets a new pack. What is written passes its own tests, and
+    says TODO where it is to be replaced.
+    """
+    from devlint import scaffold
+    from devlint.session import load_rules
+
+    registry = load_rules()
+    for word in (code, name):
+        taken = registry.find(word)
+        if taken is not None:
+            raise Failure(
+                f"{taken.code} ({taken.name}) of {registry.pack_of(taken)} has that code or name: choose another"
+            )
+    try:
+        files = scaffold.new_rule(code, name, folder, into)
+    except scaffold.ScaffoldError as error:
+        raise Failure(str(error)) from None
+    for path, text in files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("x", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+        emit(f"written: {printable(os.path.relpath(path))}\n")
+    shown = printable(str(folder))
+    install = f"`pip install -e '{shown}[dev]'`, then " if folder / "pyproject.toml" in files else ""
+    tests = printable(os.path.relpath(folder / "tests"))
+    emit(f"Next: {install}`pytest {tests} -k {code}`; replace what says TODO.\n")

@@ -1,0 +1,26 @@
+"""`devlint server`."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+import click
+
+from devlint.commands.options import HELP, need_folder
+from devlint.output import Failure
+from devlint.session import load_rules
+
+
+@click.command(context_settings=HELP)
+@click.option("--stdio", is_flag=True, help="Talk on the standard streams, as it does without being told.")
+def server(stdio: bool) -> None:
+    """Serve an editor: findings, fixes and explanations by the Language Server Protocol.
+
+    Editors start it themselves. Needs pygls: `pip install devlint[lsp]`.
+    """
+    if find_spec("pygls") is None or find_spec("lsprotocol") is None:
+        raise Failure("`devlint server` needs pygls, which isn't installed here: pip install 'devlint[lsp]'")
+    need_folder()
+    from devlint.server.app import serve
+
+    serve(load_rules())

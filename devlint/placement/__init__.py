@@ -1,0 +1,1 @@
+"""Kinds and places of values along one program's paths."""

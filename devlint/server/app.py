@@ -1,0 +1,429 @@
+"""The server itself: messages of the editor in, diagnostics and answers out."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import sys
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from lsprotocol import types
+from pygls.exceptions import JsonRpcException
+from pygls.lsp.server import LanguageServer
+
+from devlint import __version__, disk
+from devlint.rule import Registry
+from devlint.server import hover as hovers
+from devlint.server.actions import KINDS, Asked, WithheldError, actions, edits_of
+from devlint.server.desk import Desk, Outcome
+from devlint.server.diagnostics import SOURCE, diagnostics
+from devlint.server.documents import Documents, NotebookSnapshot, Snapshot
+from devlint.server.lenses import lenses
+from devlint.server.options import Options, read_options
+from devlint.server.positions import path_of, same_uri
+from devlint.server.thread import ASKED, BESIDE, TYPING, WorkThread
+
+Result = TypeVar("Result")
+
+# The files whose changes on the disk matter.
+_WATCHED = ("**/*.py", "**/*.pyi", "**/*.ipynb", "**/{pyproject,devlint,.devlint}.toml", "**/.devlint-baseline.json")
+# Seconds without a key before other open files are looked at again, and before memory is tidied.
+_QUIET, _IDLE = 0.3, 5.0
+
+_NOTEBOOKS = types.NotebookDocumentSyncOptions(
+    [
+        types.NotebookDocumentFilterWithCells(
+            [types.NotebookCellLanguage("python")], types.NotebookDocumentFilterNotebookType("jupyter-notebook")
+        ),
+    ],
+    save=True,
+)
+
+
+class Server(LanguageServer):
+    """One connection with an editor."""
+
+    def __init__(self, registry: Registry) -> None:
+        super().__init__(SOURCE, __version__, notebook_document_sync=_NOTEBOOKS)
+        self.registry = registry
+        self.documents = Documents()
+        # The options of each folder of the workspace; under "" those of everything else.
+        self.options: dict[str, Options] = {"": Options()}
+        self.desk = Desk(registry, self.options_of, self.tell)
+        self.worker = WorkThread()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        # What will be done for each document, and for all of them, once there was no key for a while.
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        # The texts that were told diagnostics for each document.
+        self._published: dict[str, frozenset[str]] = {}
+        self._lenses: dict[str, list[tuple[str, types.CodeLens]]] = {}
+
+    # -- the editor ----------------------------------------------------------------------------------------------------
+
+    def start(self, params: types.InitializeParams) -> None:
+        """Takes in what the editor says of itself."""
+        self._loop = asyncio.get_running_loop()
+        encoding = self.workspace.position_encoding
+        self.documents.encoding = getattr(encoding, "value", encoding) or "utf-16"
+        roots = [folder.uri for folder in params.workspace_folders or ()] or [params.root_uri or ""]
+        folder = next((path for uri in roots if (path := path_of(uri)) is not None), None)
+        if folder is not None and folder.is_dir():
+            self.desk.folder = folder
+        self.options[""], wrong = read_options(params.initialization_options)
+        for line in wrong:
+            self.tell(line)
+
+    def can(self, *names: str) -> bool:
+        """Whether the editor has a capability, spelt as a path of names."""
+        found: Any = self.client_capabilities
+        for name in names:
+            found = getattr(found, name, None)
+        return bool(found)
+
+    def tell(self, text: str) -> None:
+        """Shows the user a warning, from whichever thread."""
+        message = types.ShowMessageParams(types.MessageType.Warning, f"devlint: {text}")
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self.window_show_message, message)
+
+    def options_of(self, path: Path | None) -> Options:
+        """The options of a file: those of the nearest folder of the workspace around it."""
+        around = [root for root in self.options if root and path is not None and path.is_relative_to(root)]
+        return self.options[max(around, key=len, default="")]
+
+    async def configure(self) -> None:
+        """Asks the editor for the options of each folder."""
+        if not self.can("workspace", "configuration"):
+            return
+        folders = {str(path): uri for uri in self.workspace.folders if (path := path_of(uri)) is not None}
+        items = [types.ConfigurationItem(None, SOURCE)]
+        items += [types.ConfigurationItem(uri, SOURCE) for uri in folders.values()]
+        try:
+            told = await self.workspace_configuration_async(types.ConfigurationParams(items))
+        except (JsonRpcException, asyncio.CancelledError):
+            return
+        self.take_options(dict(zip(("", *folders), told, strict=False)))
+
+    def take_options(self, told: dict[str, object]) -> None:
+        """Takes the options of folders; what is wrong with them is told, what isn't told at all stays."""
+        told = {folder: value for folder, value in told.items() if value}
+        read = {folder: read_options(value) for folder, value in told.items()}
+        for line in dict.fromkeys(line for _, wrong in read.values() for line in wrong):
+            self.tell(line)
+        before = dict(self.options)
+        self.options |= {folder: options for folder, (options, _) in read.items()}
+        if self.options != before:
+            self.lint_all()
+
+    # -- linting -------------------------------------------------------------------------------------------------------
+
+    def lint_soon(self, key: str, delay: float) -> None:
+        """Lints a document when there was no key for so many seconds."""
+        known = self._timers.pop(key, None)
+        if known is not None:
+            known.cancel()
+        if delay <= 0:
+            self.start_task(self.lint(key))
+        elif self._loop is not None:
+            self._timers[key] = self._loop.call_later(delay, lambda: self.start_task(self.lint(key)))
+
+    def lint_all(self, *, but: str = "", delay: float = 0.0) -> None:
+        """Lints all that is open."""
+        for key in self.documents.open_keys():
+            if key != but:
+                self.lint_soon(key, delay)
+
+    def start_task(self, work: Awaitable[Any]) -> None:
+        """Has something done beside everything else; an error in it is logged."""
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            logging.getLogger(SOURCE).error("%r", task.exception(), exc_info=task.exception())
+
+    async def lint(self, key: str) -> None:
+        """Lints a document as it is when its turn comes, and tells the editor, unless it has changed meanwhile."""
+        self._timers.pop(key, None)
+        version = self.documents.version(key)
+
+        def work() -> Outcome | None:
+            # A later text has a turn of its own.
+            if self.documents.version(key) != version:
+                return None
+            snapshot = self.documents.snapshot(key)
+            return self.desk.lint(key, snapshot) if snapshot is not None else None
+
+        outcome = await self.worker.do(work, TYPING)
+        if outcome is not None and self.documents.version(key) == version:
+            self.publish(key, outcome)
+            self._when_idle()
+
+    def publish(self, key: str, outcome: Outcome) -> None:
+        """Tells the editor the diagnostics of a document."""
+        with_related = self.can("text_document", "publish_diagnostics", "related_information")
+        found = diagnostics(outcome, with_related=with_related)
+        is_book = isinstance(outcome.snapshot, NotebookSnapshot)
+        for uri in self._published.get(key, frozenset()) - found.keys():
+            self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, []))
+        for uri, told in found.items():
+            version = None if is_book else outcome.snapshot.version
+            self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, told, version))
+        self._published[key] = frozenset(found)
+
+    def retract(self, key: str) -> None:
+        """Takes back what was told of a document that is closed."""
+        for uri in self._published.pop(key, frozenset()):
+            self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, []))
+        self.desk.outcomes.pop(key, None)
+        self._lenses.pop(key, None)
+
+    def _when_idle(self) -> None:
+        known = self._timers.pop("", None)
+        if known is not None:
+            known.cancel()
+        if self._loop is not None:
+            tidy = lambda: self.start_task(self.worker.do(self.desk.tidy, BESIDE))  # noqa: E731
+            self._timers[""] = self._loop.call_later(_IDLE, tidy)
+
+    # -- what has changed ----------------------------------------------------------------------------------------------
+
+    def edited(self, uri: str, *, opened: bool = False) -> None:
+        """Takes in that a text was opened or edited."""
+        key = self.documents.key_of(uri)
+        path = path_of(uri)
+        text = self.documents.snapshot(key)
+        if path is not None and text is not None and not isinstance(text, NotebookSnapshot):
+            disk.unsaved[os.path.realpath(path)] = text.text.encode("utf-8", "surrogatepass")
+            self.desk.changed(path, saved=False)
+            for other in self.desk.hanging_on(path):
+                if other != key:
+                    self.lint_soon(other, _QUIET)
+        options = self.options_of(path)
+        if opened or options.run == "onType":
+            self.lint_soon(key, 0.0 if opened else options.debounce / 1000)
+
+    def saved(self, paths: Iterable[Path | None], *, but: str = "") -> None:
+        """Takes in that files on the disk were written, made or taken away."""
+        for path in filter(None, paths):
+            self.desk.changed(path, saved=True)
+        self.lint_all(but=but, delay=_QUIET / 3)
+
+    def closed(self, uri: str) -> None:
+        """Takes in that a text isn't open any more: what is on the disk holds again."""
+        path = path_of(uri)
+        self.retract(self.documents.key_of(uri))
+        self.documents.close(uri)
+        if path is not None and disk.unsaved.pop(os.path.realpath(path), None) is not None:
+            self.desk.changed(path, saved=False)
+
+    # -- questions -----------------------------------------------------------------------------------------------------
+
+    def snapshot_of(self, uri: str) -> Snapshot | None:
+        """The document that a text is, or is a cell of."""
+        return self.documents.snapshot(self.documents.key_of(uri))
+
+    async def current(self, uri: str) -> Outcome | None:
+        """What linting a document comes to as it is now; on the thread, unless it is known."""
+        key = self.documents.key_of(uri)
+        snapshot = self.documents.snapshot(key)
+        if snapshot is None:
+            return None
+        known = self.desk.outcomes.get(key)
+        if known is not None and (known.snapshot.version, known.snapshot.text) == (snapshot.version, snapshot.text):
+            return known
+        return await self.worker.do(lambda: self.desk.lint(key, snapshot), ASKED)
+
+    async def code_actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
+        """What can be done about the findings in a range."""
+        uri = params.text_document.uri
+        outcome = await self.current(uri)
+        if outcome is None:
+            return []
+        only = [getattr(kind, "value", kind) for kind in params.context.only] if params.context.only else None
+        own_uri = next((one for one in outcome.snapshot.uris if same_uri(one) == same_uri(uri)), uri)
+        asked = Asked(own_uri, params.range, params.context.diagnostics, only)
+        options = self.options_of(outcome.snapshot.path)
+        key = self.documents.key_of(uri)
+        found = list(actions(key, outcome, asked, fix_all=options.fix_all, unsafe=options.unsafe_fixes))
+        lazily = self.can("text_document", "code_action", "resolve_support") and not asked.wants_fix_all_alone
+        if not lazily:
+            found = [done for action in found if (done := await self.with_edit(action)) is not None]
+        return found
+
+    async def with_edit(self, action: types.CodeAction, *, tell: bool = False) -> types.CodeAction | None:
+        """An action with its edit; None where that isn't to be made, which is told if asked to."""
+        data: Any = action.data if isinstance(action.data, dict) else getattr(action.data, "_asdict", dict)()
+        snapshot = self.documents.snapshot(str(data.get("document")))
+        unsafe = self.options_of(snapshot.path if snapshot is not None else None).unsafe_fixes
+        try:
+            changes = await self.worker.do(lambda: edits_of(self.desk, data, unsafe=unsafe), ASKED)
+        except WithheldError as error:
+            if tell:
+                self.tell(str(error))
+            return None
+        action.edit = types.WorkspaceEdit(changes)
+        return action
+
+    async def hover(self, params: types.HoverParams) -> types.Hover | None:
+        """What is known of what the pointer is on."""
+        snapshot = self.snapshot_of(params.text_document.uri)
+        if snapshot is None or not self.options_of(snapshot.path).hover:
+            return None
+        formats = getattr(getattr(self.client_capabilities.text_document, "hover", None), "content_format", None)
+        markdown = types.MarkupKind.Markdown in (formats or ())
+
+        def work() -> types.Hover | None:
+            line, column = snapshot.place(params.text_document.uri, params.position)
+            found = hovers.rule_at(snapshot, line, column, self.registry)
+            if found is None:
+                model = self.desk.model(snapshot)
+                found = hovers.value_at(model, line, column, snapshot) if model is not None else None
+            return hovers.as_hover(snapshot, found, markdown=markdown) if found is not None else None
+
+        return await self.worker.do(_without_errors(work, None), ASKED)
+
+    async def code_lens(self, params: types.CodeLensParams) -> list[types.CodeLens]:
+        """How often the host waits in the functions of a text that are hot."""
+        uri = params.text_document.uri
+        key = self.documents.key_of(uri)
+        version, snapshot = self.documents.version(key), self.documents.snapshot(key)
+        if snapshot is None or not self.options_of(snapshot.path).code_lens:
+            return []
+        # While something is typed, the last ones do.
+        await asyncio.sleep(_QUIET if key in self._lenses else 0)
+
+        def work() -> list[tuple[str, types.CodeLens]] | None:
+            if self.documents.version(key) != version:
+                return None
+            model = self.desk.model(snapshot)
+            return lenses(model, snapshot) if model is not None else None
+
+        found = await self.worker.do(_without_errors(work, None), BESIDE)
+        if found is not None:
+            self._lenses[key] = found
+        return [lens for own, lens in self._lenses.get(key, ()) if same_uri(own) == same_uri(uri)]
+
+
+def _without_errors(work: Callable[[], Result], instead: Result) -> Callable[[], Result]:
+    """A piece of work that nothing hangs on: an error in it is logged, and something else given."""
+
+    def careful() -> Result:
+        try:
+            return work()
+        except Exception as error:
+            logging.getLogger(SOURCE).error("%r", error, exc_info=error)
+            return instead
+
+    return careful
+
+
+def made(registry: Registry) -> Server:
+    """A server that knows what to do with each message."""
+    server = Server(registry)
+
+    @server.feature(types.INITIALIZE)
+    def initialize(params: types.InitializeParams) -> None:
+        server.start(params)
+
+    @server.feature(types.INITIALIZED)
+    async def initialized(_: types.InitializedParams) -> None:
+        if server.can("workspace", "did_change_watched_files", "dynamic_registration"):
+            watchers = [types.FileSystemWatcher(pattern) for pattern in _WATCHED]
+            options = types.DidChangeWatchedFilesRegistrationOptions(watchers)
+            registration = types.Registration(SOURCE, types.WORKSPACE_DID_CHANGE_WATCHED_FILES, options)
+            server.start_task(server.client_register_capability_async(types.RegistrationParams([registration])))
+        await server.configure()
+
+    @server.feature(types.WORKSPACE_DID_CHANGE_CONFIGURATION)
+    async def configured(params: types.DidChangeConfigurationParams) -> None:
+        told = params.settings
+        if told:
+            server.take_options({"": told})
+        await server.configure()
+
+    @server.feature(types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS)
+    async def folders_changed(_: types.DidChangeWorkspaceFoldersParams) -> None:
+        await server.configure()
+        server.lint_all()
+
+    @server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
+    def files_changed(params: types.DidChangeWatchedFilesParams) -> None:
+        server.saved(path_of(change.uri) for change in params.changes)
+
+    @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
+    def opened(params: types.DidOpenTextDocumentParams) -> None:
+        server.documents.open(params.text_document)
+        server.edited(params.text_document.uri, opened=True)
+
+    @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
+    def changed(params: types.DidChangeTextDocumentParams) -> None:
+        server.documents.change(params.text_document, params.content_changes)
+        server.edited(params.text_document.uri)
+
+    @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
+    def saved(params: types.DidSaveTextDocumentParams) -> None:
+        key = server.documents.key_of(params.text_document.uri)
+        server.saved([path_of(params.text_document.uri)], but=key)
+        server.lint_soon(key, 0.0)
+
+    @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
+    def closed(params: types.DidCloseTextDocumentParams) -> None:
+        server.closed(params.text_document.uri)
+
+    @server.feature(types.NOTEBOOK_DOCUMENT_DID_OPEN)
+    def notebook_opened(params: types.DidOpenNotebookDocumentParams) -> None:
+        server.documents.open_notebook(params.notebook_document, params.cell_text_documents)
+        server.lint_soon(same_uri(params.notebook_document.uri), 0.0)
+
+    @server.feature(types.NOTEBOOK_DOCUMENT_DID_CHANGE)
+    def notebook_changed(params: types.DidChangeNotebookDocumentParams) -> None:
+        server.documents.change_notebook(params.notebook_document, params.change)
+        options = server.options_of(path_of(params.notebook_document.uri))
+        if options.run == "onType":
+            server.lint_soon(same_uri(params.notebook_document.uri), options.debounce / 1000)
+
+    @server.feature(types.NOTEBOOK_DOCUMENT_DID_SAVE)
+    def notebook_saved(params: types.DidSaveNotebookDocumentParams) -> None:
+        server.lint_soon(same_uri(params.notebook_document.uri), 0.0)
+
+    @server.feature(types.NOTEBOOK_DOCUMENT_DID_CLOSE)
+    def notebook_closed(params: types.DidCloseNotebookDocumentParams) -> None:
+        server.retract(same_uri(params.notebook_document.uri))
+        server.documents.close_notebook(params.notebook_document.uri)
+
+    @server.feature(types.TEXT_DOCUMENT_CODE_ACTION, types.CodeActionOptions(list(KINDS), resolve_provider=True))
+    async def code_action(params: types.CodeActionParams) -> list[types.CodeAction]:
+        return await server.code_actions(params)
+
+    @server.feature(types.CODE_ACTION_RESOLVE)
+    async def resolve(action: types.CodeAction) -> types.CodeAction:
+        return await server.with_edit(action, tell=True) or action
+
+    @server.feature(types.TEXT_DOCUMENT_HOVER)
+    async def hover(params: types.HoverParams) -> types.Hover | None:
+        return await server.hover(params)
+
+    @server.feature(types.TEXT_DOCUMENT_CODE_LENS, types.CodeLensOptions(resolve_provider=False))
+    async def code_lens(params: types.CodeLensParams) -> list[types.CodeLens]:
+        return await server.code_lens(params)
+
+    return server
+
+
+def serve(registry: Registry) -> None:
+    """Talks with an editor on the standard streams until it says goodbye."""
+    logging.basicConfig(stream=sys.stderr, level=logging.ERROR, format="devlint: %(message)s")
+    # Nothing but messages may go to the standard output, whatever a rule of some pack prints.
+    stdout, sys.stdout = sys.stdout.buffer, sys.stderr
+    # Trees are large, and the collector would walk them while a key is waited for: it is called when nobody types.
+    gc.disable()
+    gc.freeze()
+    made(registry).start_io(stdout=stdout)

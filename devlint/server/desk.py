@@ -1,0 +1,197 @@
+"""The desk: lints what the editor holds, under the settings that hold for it, and answers for it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from devlint.disk import FileError, TooLargeFileError
+from devlint.files import Source, is_excluded
+from devlint.findings import Finding, Span
+from devlint.rule import Registry
+from devlint.server.documents import Snapshot
+from devlint.server.kept import KeptLinter, Trees, stamp_of
+from devlint.server.options import Options
+from devlint.settings import FILE_NAMES, Settings, SettingsError, forget_files, load_settings
+
+if TYPE_CHECKING:
+    from devlint.placement.model import PlacementModel
+
+# Where other people's code is installed: nobody mends it in an editor.
+_INSTALLED = frozenset({"site-packages", "dist-packages"})
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What linting a document came to."""
+
+    snapshot: Snapshot
+    findings: tuple[Finding, ...] = ()
+    # The files that it may hang on.
+    read: frozenset[Path] = frozenset()
+
+
+@dataclass
+class Desk:
+    """All that is kept between two questions of the editor. It does one thing at a time."""
+
+    registry: Registry
+    # The options of a file, or of what stands in none.
+    options_of: Callable[[Path | None], Options]
+    # What the user is told, once each.
+    tell: Callable[[str], None]
+    # The folder of what stands in no file.
+    folder: Path = field(default_factory=Path.cwd)
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    _trees: Trees = field(default_factory=dict)
+    _linters: dict[Settings, KeptLinter] = field(default_factory=dict)
+    _settings: dict[tuple[Path, Options], tuple[Settings | None, object]] = field(default_factory=dict)
+    _told: set[str] = field(default_factory=set)
+
+    # -- settings and linters ----------------------------------------------------------------------------------------
+
+    def settings_for(self, path: Path | None) -> Settings | None:
+        """The settings for a file; None where they can't be used, which is told."""
+        folder, options = path.parent if path is not None else self.folder, self.options_of(path)
+        known, stamps = self._settings.get((folder, options), (None, None))
+        now = self._stamps(folder, options)
+        if stamps == now:
+            return known
+        forget_files()
+        try:
+            config = Path(folder, options.configuration) if options.configuration else None
+            if config is not None and not config.exists():
+                config = Path(self.folder, options.configuration or "")
+            found = load_settings(folder, config=config, isolated=False, registry=self.registry)
+            made: Settings | None = options.laid_over(found, self.registry)
+        except SettingsError as error:
+            made = None
+            self.say(str(error))
+        else:
+            self._told.clear()
+        self._settings[folder, options] = made, now
+        return made
+
+    def _stamps(self, folder: Path, options: Options) -> object:
+        """What tells whether a settings file around a folder was changed, made or taken away."""
+        files = [above / name for above in (folder, *folder.parents) for name in FILE_NAMES]
+        if options.configuration:
+            files += [folder / options.configuration, self.folder / options.configuration]
+        known, _ = self._settings.get((folder, options), (None, None))
+        if known is not None and known.origin is not None:
+            files += self._extended(known.origin)
+        return tuple((str(file), stamp) for file in files if (stamp := stamp_of(file)) is not None)
+
+    def _extended(self, origin: Path) -> list[Path]:
+        """The files that a settings file extends."""
+        from devlint.settings import layers_for
+
+        try:
+            layers = layers_for(origin.parent, origin, False, (), self.registry).layers
+        except SettingsError:
+            return []
+        return [Path(layer.origin) for layer in layers]
+
+    def say(self, text: str) -> None:
+        """Tells the user something, unless that was the last that was told of it."""
+        if text not in self._told:
+            self._told.add(text)
+            self.tell(text)
+
+    def linter(self, settings: Settings) -> KeptLinter:
+        """The linter for files under some settings."""
+        if settings not in self._linters:
+            self._linters[settings] = KeptLinter(settings, self.registry, self._trees)
+        return self._linters[settings]
+
+    def changed(self, path: Path, *, saved: bool) -> None:
+        """Notes that a file was edited, or that the one on the disk was written, made or taken away."""
+        for linter in self._linters.values():
+            linter.changed(path, saved=saved)
+
+    def hanging_on(self, path: Path) -> list[str]:
+        """The documents in which something else may be found once a file is another one."""
+        real = Path(os.path.realpath(path))
+        return [key for key, outcome in self.outcomes.items() if not outcome.read.isdisjoint((path, real))]
+
+    def tidy(self) -> None:
+        """Lets go of linters whose settings hold no more, and of what only the collector finds."""
+        import gc
+
+        held = {settings for settings, _ in self._settings.values()}
+        self._linters = {settings: linter for settings, linter in self._linters.items() if settings in held}
+        gc.collect()
+
+    # -- linting -----------------------------------------------------------------------------------------------------
+
+    def lint(self, key: str, snapshot: Snapshot) -> Outcome:
+        """Lints a document; whatever goes wrong becomes a finding, or is told."""
+        try:
+            findings = self._findings(snapshot)
+        except TooLargeFileError as error:
+            findings = []
+            self.say(f"{snapshot.display}: {error}")
+        except FileError as error:
+            findings = [self._failed(snapshot, str(error))]
+        except Exception as error:
+            traceback.print_exc(file=sys.stderr)
+            said = f"{type(error).__name__}: {error}".splitlines()[0]
+            findings = [self._failed(snapshot, f"internal error, please report it: {said}")]
+        linter = self.linter_of(snapshot)
+        read = linter.read if linter is not None else frozenset()
+        outcome = self.outcomes[key] = Outcome(snapshot, tuple(findings), read)
+        return outcome
+
+    def _findings(self, snapshot: Snapshot) -> list[Finding]:
+        settings = self.settings_for(snapshot.path)
+        if settings is None or not self.options_of(snapshot.path).enable or self.is_left_out(snapshot, settings):
+            return []
+        source = snapshot.source
+        return self._new(snapshot, source, settings, self.linter(settings).check(source))
+
+    def is_left_out(self, snapshot: Snapshot, settings: Settings) -> bool:
+        """Whether a document isn't linted: the settings exclude it, or it is installed."""
+        path = snapshot.path
+        return path is not None and (not _INSTALLED.isdisjoint(path.parts) or is_excluded(path, settings))
+
+    def _new(self, snapshot: Snapshot, source: Source, settings: Settings, found: list[Finding]) -> list[Finding]:
+        """The findings that don't stand in the project's baseline."""
+        path, file = snapshot.path, settings.baseline_file
+        if path is None or not found or not os.path.exists(file):  # noqa: PTH110 - asked at each key
+            return found
+        from devlint.adoption.baseline import BaselineError, Baselines
+        from devlint.reports import FileResult
+
+        baselines = Baselines(lambda _: (path, file, settings.codes_for(path, self.registry)))
+        try:
+            baselines.look_at([FileResult(source.display, tuple(found), source)])
+        except BaselineError as error:
+            self.say(str(error))
+            return found
+        old = {id(finding) for finding in baselines.old}
+        return [finding for finding in found if id(finding) not in old]
+
+    def _failed(self, snapshot: Snapshot, reason: str) -> Finding:
+        return Finding("DEV000", "unreadable-file", reason, snapshot.display, Span(1, 1, 1, 1))
+
+    # -- questions ---------------------------------------------------------------------------------------------------
+
+    def model(self, snapshot: Snapshot) -> PlacementModel | None:
+        """The model of a document; None where it isn't linted, or isn't Python."""
+        settings = self.settings_for(snapshot.path)
+        if settings is None or self.is_left_out(snapshot, settings):
+            return None
+        try:
+            return self.linter(settings).model_of(snapshot.source)
+        except (FileError, SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
+
+    def linter_of(self, snapshot: Snapshot) -> KeptLinter | None:
+        """The linter of a document; None where its settings can't be used."""
+        settings = self.settings_for(snapshot.path)
+        return self.linter(settings) if settings is not None else None

@@ -1,0 +1,65 @@
+"""What the editor shows of what the pointer is on: a value's kind, place and trail, a signature, a rule's page."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+
+from devlint.findings import Span
+from devlint.rule import Registry
+from devlint.server.documents import Snapshot
+from devlint.server.positions import uri_of
+from devlint.where import Known, known_at
+
+if TYPE_CHECKING:
+    from devlint.placement.model import PlacementModel
+
+_CODE = re.compile(r"\b[A-Z]+[0-9]{3,4}\b", re.IGNORECASE)
+# Where a comment begins that may name codes; a `#` in a string before it does no harm here.
+_COMMENT = re.compile(r"#\s*(?:noqa|devlint)\b", re.IGNORECASE)
+
+
+def rule_at(snapshot: Snapshot, line: int, column: int, registry: Registry) -> tuple[Span, str] | None:
+    """The code in a comment at a place, and its rule's page as Markdown."""
+    text = snapshot.source.lines[line - 1] if line <= len(snapshot.source.lines) else ""
+    comment = _COMMENT.search(text)
+    for code in _CODE.finditer(text, comment.start()) if comment is not None else ():
+        rule = registry.find(code[0].upper())
+        if rule is not None and code.start() < column <= code.end() + 1:
+            return Span(line, code.start() + 1, line, code.end() + 1), rule.page()
+    return None
+
+
+def value_at(model: PlacementModel, line: int, column: int, snapshot: Snapshot) -> tuple[Span, str] | None:
+    """The expression at a place and what is known of it, as Markdown; on a line with `def`, the function's signature."""
+    found = known_at(model, line, column)
+    if found is not None:
+        span, known = found
+        return (span, "\n\n".join(_shown(one, snapshot) for one in known)) if known else None
+    signature = model.signature_at(line)
+    if not signature:
+        return None
+    text = snapshot.source.lines[line - 1].rstrip("\r\n")
+    start = len(text) - len(text.lstrip())
+    return Span(line, start + 1, line, len(text) + 1), "```text\n" + "\n".join(signature) + "\n```"
+
+
+def _shown(known: Known, snapshot: Snapshot) -> str:
+    lines = [f"`{known.text}`: {known.said}", ""]
+    lines += [f"- {message} ([{Path(path).name}:{at}]({uri_of(path)}#L{at}))" for message, path, at in known.trail]
+    if known.why:
+        lines.append(f"- {known.why}")
+    return "\n".join(lines)
+
+
+def as_hover(snapshot: Snapshot, found: tuple[Span, str], *, markdown: bool) -> types.Hover:
+    """What was found, in the form that the editor can show."""
+    span, text = found
+    _, range = snapshot.range(span)
+    if markdown:
+        return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, text), range)
+    plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text.replace("```text\n", "").replace("\n```", ""))
+    return types.Hover(types.MarkupContent(types.MarkupKind.PlainText, plain), range)

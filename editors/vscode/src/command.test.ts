@@ -1,0 +1,26 @@
+import assert from "node:assert";
+import { test } from "node:test";
+import { commands, probe } from "./command";
+
+test("what the settings name is all that is tried", () => {
+  assert.deepStrictEqual(commands(["/opt/devlint", "-x"], "/usr/bin/python3"), [
+    { command: "/opt/devlint", args: ["-x", "server"] },
+  ]);
+});
+
+test("the selected environment goes before the PATH", () => {
+  const tried = commands([], "/venv/bin/python");
+  assert.deepStrictEqual(
+    tried.map(({ command }) => command),
+    ["/venv/bin/python", "devlint"],
+  );
+  assert.deepStrictEqual(tried[0].args, ["-P", "-m", "devlint", "server"]);
+});
+
+test("without an environment, the PATH is all there is", () => {
+  assert.deepStrictEqual(commands([], undefined), [{ command: "devlint", args: ["server"] }]);
+});
+
+test("a probe asks the same program", () => {
+  assert.deepStrictEqual(probe({ command: "devlint", args: ["server"] }).args, ["server", "--help"]);
+});

@@ -1,0 +1,25 @@
+// Which command starts the server.
+
+/** A program and its arguments. */
+export interface Command {
+  command: string;
+  args: string[];
+}
+
+/**
+ * The commands to try, in their order: the one that the settings name, or else the module of the selected environment and
+ * the program on the PATH.
+ */
+export function commands(path: string[], interpreter: string | undefined): Command[] {
+  if (path.length > 0) {
+    return [{ command: path[0], args: [...path.slice(1), "server"] }];
+  }
+  // -P: nothing is imported from the folder that is open.
+  const module = interpreter ? [{ command: interpreter, args: ["-P", "-m", "devlint", "server"] }] : [];
+  return [...module, { command: "devlint", args: ["server"] }];
+}
+
+/** The same command, asked whether it could start a server at all. */
+export function probe({ command, args }: Command): Command {
+  return { command, args: [...args, "--help"] };
+}

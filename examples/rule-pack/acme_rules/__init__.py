@@ -1,0 +1,1 @@
+"""Rules for devlint, one module each."""

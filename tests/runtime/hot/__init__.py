@@ -1,0 +1,1 @@
+"""Programs whose waits are told by the linter and counted by virtual CUDA."""

@@ -1,0 +1,48 @@
+"""Where the linter says that hot code waits, virtual CUDA counts a wait for each step, and nowhere else."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from devlint.engine import Linter
+from devlint.files import read_source
+from devlint.rule import load_registry
+from devlint.runtime import virtual_cuda, watch_devices
+from devlint.settings import Settings
+from tests.runtime.hot import routing, sampling, serving
+
+# What waits, as rules that tell of waits and of copies that make the host wait.
+SELECT = ("DEV5", "DEV511", "DEV512")
+
+
+@pytest.mark.parametrize("run", [serving.serve, sampling.sample, routing.train])
+def test_what_is_told_is_what_waits_line_by_line(run: Callable[[int], object], tmp_path: Path) -> None:
+    # Among tests, nothing is hot by its role.
+    path = Path(shutil.copy(run.__code__.co_filename, tmp_path))
+    linter = Linter(Settings(tmp_path, select=SELECT, preview=True), load_registry())
+    told = Counter(finding.span.line for finding in linter.check(read_source(path, path.name)))
+    assert waits_of_a_step(run) == told
+
+
+def waits_of_a_step(run: Callable[[int], object]) -> dict[int, int]:
+    """Line -> how often the host waits there at each step, once the program has started."""
+    with virtual_cuda(1):
+        few, more = waits(run, 2), waits(run, 5)
+    per_step = {line: (count - few[line]) / 3 for line, count in more.items()}
+    return {line: int(count) for line, count in per_step.items() if count}
+
+
+def waits(run: Callable[[int], object], steps: int) -> Counter[int]:
+    """Line -> how often the host waits there in that many steps."""
+    with watch_devices() as watch:
+        run(steps)
+    found: Counter[int] = Counter()
+    for event in watch.report().waits:
+        if event.path == run.__code__.co_filename:
+            found[event.line] += event.count
+    return found
