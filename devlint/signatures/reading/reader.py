@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -91,6 +91,8 @@ class Reader:
         self._levels: dict[tuple[ClassInfo, str], Value] = {}
         self._lambdas: dict[ast.Lambda, FunctionModel] = {}
         self._changed: dict[SourceModule, frozenset[str]] = {}
+        # Names that are being looked for behind the stars of a module.
+        self._starring: set[tuple[SourceModule, str]] = set()
         # Whether a module speaks of tensors or devices at all.
         self._speaking: dict[SourceModule, bool] = {}
         self._defaults: dict[FunctionModel, dict[str, Value]] = {}
@@ -233,20 +235,28 @@ class Reader:
         return Value(FUNCTION, data=(source.function(node), None, None))
 
     def _starred(self, source: SourceModule, name: str) -> Value:
-        module = self._behind_stars(source, name, MAX_STARS)
-        return self.global_value(module, name) if module is not None else NOTHING
+        asked = (source, name)
+        if asked in self._starring:
+            # What a package brings by a star asks the package for it.
+            return NOTHING
+        self._starring.add(asked)
+        try:
+            values = (self.global_value(module, name) for module in self._behind_stars(source, name, MAX_STARS))
+            return next((value for value in values if value is not NOTHING), NOTHING)
+        finally:
+            self._starring.discard(asked)
 
-    def _behind_stars(self, source: SourceModule, name: str, depth: int) -> SourceModule | None:
-        """The module that binds a name which `from x import *` brings, x's own stars followed; the last one wins."""
+    def _behind_stars(self, source: SourceModule, name: str, depth: int) -> Iterator[SourceModule]:
+        """The modules that bind a name which `from x import *` brings, x's own stars followed; the last one first."""
         if name.startswith("_") or not depth:
-            return None
+            return
         for star in reversed(source.star_imports):
             module = self.project.find(source.absolute(star), Path(source.path))
             if module is not None and module is not source:
-                found = module if name in module.bindings else self._behind_stars(module, name, depth - 1)
-                if found is not None:
-                    return found
-        return None
+                if name in module.bindings:
+                    yield module
+                else:
+                    yield from self._behind_stars(module, name, depth - 1)
 
     def resolved(self, name: str, asking: SourceModule) -> Value:
         """A qualified name, followed into the project where it leads there."""
