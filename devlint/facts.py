@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from devlint.placement.waiting import HotStall
     from devlint.signatures.answers.drops import Drop
     from devlint.signatures.answers.mixed import Mixed
+    from devlint.signatures.answers.uploads import Upload
     from devlint.signatures.state.classes import ClassInfo
     from devlint.signatures.values.values import Step as SignatureStep
     from devlint.textmap import TextMap
@@ -192,6 +193,11 @@ class Facts:
         """What the model says of a tensor's move that stands as a statement of its own."""
         found = self._piece.ast_of(node)
         return self.model.drops.get(found) if isinstance(found, ast.Call) else None
+
+    def upload(self, node: cst.CSTNode) -> Upload | None:
+        """What the model says of the move of what a function of the project has just made on the host."""
+        found = self._piece.ast_of(node)
+        return self.model.uploads.get(found) if isinstance(found, ast.Call) else None
 
     def mixing(self, node: cst.CSTNode) -> Mixing | None:
         """What the model says of an operation whose operands are at different places."""

@@ -25,9 +25,12 @@ from devlint.placement.request import site_at
 from devlint.placement.values import UNKNOWN, Happening, Step, Value
 from devlint.placement.waiting import HotStall, stalls_of
 from devlint.signatures.answers.callees import Callee, callee
+from devlint.signatures.answers.collectives import Apart, collectives_apart
 from devlint.signatures.answers.drops import Drop, drops
+from devlint.signatures.answers.loads import left_open
 from devlint.signatures.answers.mixed import Mixed, mixed_results
 from devlint.signatures.answers.shown import described
+from devlint.signatures.answers.uploads import Upload, uploads
 from devlint.signatures.reading.reader import Reader
 from devlint.source.kinds import Kind
 from devlint.source.modules import FunctionModel, FunctionNode, SourceModule, assigned_in, dotted
@@ -208,6 +211,16 @@ class PlacementModel:
         return drops(self.reader, self.source)
 
     @cached_property
+    def collectives_apart(self) -> dict[ast.Call, Apart]:
+        """The collectives on host tensors of functions that ask others for tensors of their inputs."""
+        return collectives_apart(self.reader, self.source)
+
+    @cached_property
+    def uploads(self) -> dict[ast.Call, Upload]:
+        """The moves of what a function of the project has just made on the host."""
+        return uploads(self.reader, self.source)
+
+    @cached_property
     def mixings(self) -> dict[ast.expr | ast.AugAssign, Mixing]:
         """The operations whose operands are at different places, by the node where each is told."""
         return {mixing.node: mixing for mixing in reversed(self._mixings)}
@@ -362,6 +375,12 @@ class PlacementModel:
         """The function, method or constructor of the project that a call calls, going by names alone."""
         cls = next((p for p in self.ancestors(call) if isinstance(p, ast.ClassDef)), None)
         return callee(_reader(self._analysis.project, self._hints), self.source, cls, call)
+
+    def map_location_of(self, call: ast.Call) -> str | None:
+        """The parameter of a function of the project that is torch.load's `map_location`, where a call leaves it at None."""
+        called = self.callee(call)
+        reader = _reader(self._analysis.project, self._hints)
+        return left_open(reader, called, call) if called is not None else None
 
     def class_info(self, node: ast.ClassDef) -> ClassInfo:
         """A class of this file, as the signatures know it."""

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from devlint.signatures.answers.detached import is_of_a_graph, unplaced_results
 from devlint.signatures.answers.silence import (
     is_handed_over_with_a_device,
     is_host_code,
@@ -388,7 +389,8 @@ def _on_the_host(reader: Reader, frame: Frame, need: Need) -> Iterator[Contradic
     """Something that wants host memory, given what is on an accelerator, or may well be."""
     atoms = reader.atoms
     for node, value in need.operands:
-        for when, option in _placed(reader, frame, value, need):
+        placed = [*_placed(reader, frame, value, need), *unplaced_results(frame, node, value, need)]
+        for when, option in placed:
             joint = atoms.both(need.path, when)
             if not joint or option.kind is MODULE or option.place == HOST or atoms.with_host(joint):
                 continue
@@ -400,7 +402,11 @@ def _on_the_host(reader: Reader, frame: Frame, need: Need) -> Iterator[Contradic
             if option.place.is_open and (
                 need.via
                 or not (sure or was_moved)
-                or not (_may_be_off_host(frame, option) or _meets_own_parts(frame, option))
+                or not (
+                    _may_be_off_host(frame, option)
+                    or _meets_own_parts(frame, option)
+                    or is_of_a_graph(reader, frame, node)
+                )
             ):
                 # A bare input may be on the host in all that calls it.
                 continue

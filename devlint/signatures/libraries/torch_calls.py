@@ -10,6 +10,7 @@ from functools import lru_cache, partial
 from devlint.knowledge import canonical, ecosystem, torch_knowledge
 from devlint.knowledge.metrics import is_metric
 from devlint.knowledge.operators import operator
+from devlint.signatures.libraries import frameworks
 from devlint.signatures.libraries.devices import CUDA, device_from, named_device
 from devlint.signatures.libraries.metrics import new_metric
 from devlint.signatures.libraries.operations import apply, operands_of
@@ -71,6 +72,9 @@ def meaning(name: str) -> Meaning | None:
         return partial(new_module, name=name)
     if is_metric(name):
         return partial(new_metric, name=name)
+    placing = frameworks.meaning(name)
+    if placing is not None:
+        return placing
     if name in knowledge.loaders:
         return _loader
     if name in ecosystem.TENSOR_TYPES:
@@ -428,6 +432,10 @@ def _same_place(call: Call) -> Value:
 def _meshgrid(call: Call) -> Value:
     frame = call.frame
     given = [v for _, v in tensor_arguments(call)]
+    if len(given) == 1 and given[0].kind is UNKNOWN:
+        # A list of so many tensors as a caller says.
+        each = mapped(containers.element(frame, given[0]), lambda v: _result(v, RANKED), frame.atoms)
+        return containers.made(frame, LIST, Value(containers.EACH, parts=(each,)), call.node)
     parts = [p for v in given for p in (v.parts if v.kind is TUPLE else (v,))]
     frame.need("operation", call.node, "torch.meshgrid", *tensor_arguments(call))
     count = len(parts) if parts and not call.open_ended else 0

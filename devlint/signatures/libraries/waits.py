@@ -14,7 +14,7 @@ from devlint.signatures.libraries.devices import CUDA, device_from
 from devlint.signatures.libraries.methods import target_of
 from devlint.signatures.state import containers
 from devlint.signatures.state.frame import Call, Frame
-from devlint.signatures.state.waits import COPY, DECIDE, FLUSH, MADE, RACE, READ, SIZE, STAGED, TEXT, note
+from devlint.signatures.state.waits import COLLECTIVE, COPY, DECIDE, FLUSH, MADE, RACE, READ, SIZE, STAGED, TEXT, note
 from devlint.signatures.values.values import (
     BATCH,
     CONSTANT,
@@ -48,6 +48,8 @@ _LEGACY = re.compile(r"torch\.(?:cuda\.)?(?:Float|Double|Half|Long|Int|Short|Byt
 _FLUSHING = re.compile(
     r"torch\.(?:cuda|xpu|npu|hpu|mps|accelerator|musa|mlu)\.(?:memory\.)?(?:empty_cache|synchronize|ipc_collect)"
 )
+# Collectives whose tensor is their first argument.
+_COLLECTIVES = frozenset(f"torch.distributed.{name}" for name in ("all_reduce", "broadcast", "reduce"))
 _STREAM = re.compile(r"(?i).{0,60}(?:stream|event|evt)\w{0,60}")
 _TEXT = frozenset({"print", "str", "repr", "format"})
 
@@ -165,6 +167,8 @@ def _function(call: Call, name: str) -> None:
         sizes = call.given[:1] if name == "torch.full" else call.given
         for asked, value in [(n, v) for n, v in sizes if _is_tensor(v)][:1]:
             note(frame, READ, node, name, asked, value)
+    elif name in _COLLECTIVES and call.given:
+        note(frame, COLLECTIVE, node, name, *call.given[0])
     elif _FLUSHING.fullmatch(name) or name == "gc.collect":
         note(frame, FLUSH, node, name, node.func, Value(UNKNOWN))
     elif name.startswith("torch.") and (facts := operator(name)) is not None:

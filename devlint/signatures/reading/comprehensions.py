@@ -9,7 +9,7 @@ from devlint.signatures.reading.expressions import EXPRESSIONS, evaluate
 from devlint.signatures.reading.tests import assume, condition_of
 from devlint.signatures.state import containers
 from devlint.signatures.state.frame import Frame
-from devlint.signatures.values.values import DICT, LIST, NEVER, NOTHING, TUPLE, Value, constant
+from devlint.signatures.values.values import DICT, LIST, NEVER, NOTHING, TUPLE, UNKNOWN, Path, Value, constant
 
 
 def _comprehension(frame: Frame, node: ast.ListComp | ast.SetComp | ast.GeneratorExp) -> Value:
@@ -22,8 +22,9 @@ def _comprehension(frame: Frame, node: ast.ListComp | ast.SetComp | ast.Generato
             found.append(evaluate(frame, node.elt))
         contents = containers.sequence(found, frame)
     else:
+        source = _in_turn(frame, node)
         _generate(frame, node.generators)
-        contents = Value(containers.EACH, parts=(evaluate(frame, node.elt),))
+        contents = Value(containers.EACH, parts=(evaluate(frame, node.elt),), data=source)
     _restore(frame, before, node.generators)
     return containers.made(frame, LIST, contents, node)
 
@@ -36,6 +37,14 @@ def _few(frame: Frame, node: ast.ListComp | ast.SetComp | ast.GeneratorExp) -> t
     if contents is None or contents.kind is not TUPLE or len(contents.parts) > 8:
         return None
     return contents.parts
+
+
+def _in_turn(frame: Frame, node: ast.ListComp | ast.SetComp | ast.GeneratorExp) -> Path | None:
+    """The input that a comprehension has a part for each part of, in their order: a call may know them one by one."""
+    if len(node.generators) != 1 or node.generators[0].ifs or isinstance(node, ast.SetComp):
+        return None
+    iterated = evaluate(frame, node.generators[0].iter)
+    return iterated.path if iterated.kind is UNKNOWN else None
 
 
 def _generate(frame: Frame, generators: list[ast.comprehension]) -> None:

@@ -19,6 +19,7 @@ from devlint.signatures.values.values import (
     EITHER,
     FUNCTION,
     HOST,
+    LIST,
     LOADER,
     METHOD,
     MODULES,
@@ -41,6 +42,8 @@ from devlint.signatures.values.values import (
     rank_of,
 )
 
+# So many parts of an input are told from one another where a function does the same with each.
+_MAX_IN_TURN = 8
 # The place that `device=None` names.
 _NOWHERE = Place("unknown", "none")
 
@@ -145,6 +148,9 @@ class Instance:
                 return actual.but(place=value.place, step=value.step, likely=value.likely)
             return actual
         if value.kind in (NUMBER, CONSTANT):
+            if actual.kind is TENSOR and actual.path is not None:
+                # It isn't a tensor on this way: None, where it may be left out.
+                return Value(UNKNOWN, path=actual.path, likely=True)
             return actual if actual.kind in (NUMBER, CONSTANT, OUTCOME) else value.but(path=None)
 
         def typed(option: Value) -> Value:
@@ -193,8 +199,22 @@ class Instance:
         if known is None:
             known = self._cells[cell] = Cell((cell.site, self._serial))
             for slot, held in self.signature.cells[cell].items():
-                self.frame.env[known, slot] = self.value(held)
+                self.frame.env[known, slot] = self._in_turn(held) or self.value(held)
         return known
+
+    def _in_turn(self, contents: Value) -> Value | None:
+        """Contents with a part for each part of an input, where the call knows those one by one."""
+        if contents.kind is not containers.EACH or contents.data is None:
+            return None
+        given = containers.contents_of(self.frame, self.at(contents.data))
+        if given is None or given.kind is not TUPLE or not 0 < len(given.parts) <= _MAX_IN_TURN:
+            return None
+        made = []
+        for part in given.parts:
+            inner = Instance(self.frame, self.signature, self.given, self.call)
+            inner._paths[*contents.data, "[]"] = part
+            made.append(inner.value(contents.parts[0]))
+        return Value(TUPLE, parts=tuple(made))
 
     # -- places ----------------------------------------------------------------------------------------------------
 
@@ -226,7 +246,18 @@ class Instance:
             return Value(TENSOR, value.place, step=value.step, likely=value.likely)
         if value.kind == "object" and value.place.is_open:
             return Value(TENSOR, value.place, likely=True)
+        if value.kind in (TUPLE, LIST):
+            # What is computed from tensors in a list is where they are.
+            return self._whereabouts_of_all(value)
         return Value(TENSOR, UNKNOWN_PLACE)
+
+    def _whereabouts_of_all(self, value: Value) -> Value:
+        """Where all parts of a tuple or list are; unknown where they aren't at one place."""
+        part = containers.all_parts(containers.contents_of(self.frame, value), self.frame)
+        places = {o.place for _, o in part.options() if o.kind in (TENSOR, BATCH)}
+        if len(places) != 1 or any(o.kind not in (TENSOR, BATCH) for _, o in part.options()):
+            return Value(TENSOR, UNKNOWN_PLACE)
+        return self._whereabouts(next(o for _, o in part.options()))
 
     # -- conditions ------------------------------------------------------------------------------------------------
 
@@ -298,6 +329,8 @@ def _placed(value: Value, place: Value) -> Value:
         # No device: what is made there is made on the host, what was moved there stayed where it was.
         made = value.step is not None and value.step.message.startswith("created there")
         place = place.but(place=HOST if made else UNKNOWN_PLACE)
+        if value.step is not None and made:
+            value = value.but(step=value.step._replace(message=value.step.message.replace("there", "on cpu", 1)))
     return value.but(
         place=place.place, step=value.step or place.step if place.step is None else _joined(value, place),
         likely=value.likely or place.likely,

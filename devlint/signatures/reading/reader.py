@@ -63,6 +63,8 @@ from devlint.source.units import all_functions
 _BUILTINS = frozenset(dir(__import__("builtins")))
 # Functions nested deeper in one another's calls than this are left unknown.
 MAX_DEPTH = 60
+# Names are followed through so many `from x import *`, one behind the other.
+MAX_STARS = 3
 # What a module says that computes with tensors, or moves them, for others.
 _SPEAKS_OF_TENSORS = re.compile(r"\btorch\b|\btensor|\.(?:to|cuda|cpu|numpy)\(|\bdevices?\b")
 # Needs that a signature keeps for its callers.
@@ -231,11 +233,20 @@ class Reader:
         return Value(FUNCTION, data=(source.function(node), None, None))
 
     def _starred(self, source: SourceModule, name: str) -> Value:
-        for star in source.star_imports[:4]:
+        module = self._behind_stars(source, name, MAX_STARS)
+        return self.global_value(module, name) if module is not None else NOTHING
+
+    def _behind_stars(self, source: SourceModule, name: str, depth: int) -> SourceModule | None:
+        """The module that binds a name which `from x import *` brings, x's own stars followed; the last one wins."""
+        if name.startswith("_") or not depth:
+            return None
+        for star in reversed(source.star_imports):
             module = self.project.find(source.absolute(star), Path(source.path))
-            if module is not None and module is not source and name in module.bindings:
-                return self.global_value(module, name)
-        return NOTHING
+            if module is not None and module is not source:
+                found = module if name in module.bindings else self._behind_stars(module, name, depth - 1)
+                if found is not None:
+                    return found
+        return None
 
     def resolved(self, name: str, asking: SourceModule) -> Value:
         """A qualified name, followed into the project where it leads there."""

@@ -360,13 +360,22 @@ def _is_a(frame: Frame, value: Value, named: Value) -> Condition | None:
     if name in _TYPES:
         kinds = _TYPES[name]
         if value.kind in kinds:
-            return TRUE
+            return frame.atoms.negated(is_none(frame, value)) if _may_be_left_out(frame, value) else TRUE
         if not kinds or (value.kind in MODULES and name.startswith("torch.nn.")):
             return None
         return None if value.kind in (OBJECT, NUMBER, OUTCOME, "batch", "loader") else FALSE
     if python is not None and value.kind in (TENSOR, ARRAY, MODULE, WRAPPER, LIST, TUPLE, DICT, DEVICE, FUNCTION):
         return FALSE
     return None
+
+
+def _may_be_left_out(frame: Frame, value: Value) -> bool:
+    """Whether a value is an input that is None where a call doesn't give it."""
+    function, path = frame.function, value.path
+    if function is None or path is None or len(path) != 1:
+        return False
+    default = function.defaults.get(str(path[0]))
+    return isinstance(default, ast.Constant) and default.value is None
 
 
 def _has(frame: Frame, value: Value, name: str) -> Condition:
@@ -437,7 +446,7 @@ def _widen(frame: Frame, name: str, types: ast.expr) -> None:
     named = _types(frame, evaluate(frame, types))
     known = frame.get(name)
     if known is not None and any(t.kind is REFERENCE and TENSOR in _TYPES.get(t.data, ()) for t in named):
-        frame.env[name] = mapped(known, lambda v: Value(NUMBER) if v.kind is UNKNOWN else v, frame.atoms)
+        frame.env[name] = mapped(known, lambda v: Value(NUMBER, path=v.path) if v.kind is UNKNOWN else v, frame.atoms)
 
 
 def _become(frame: Frame, name: str, kind: str) -> None:

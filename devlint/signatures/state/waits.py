@@ -26,6 +26,8 @@ MADE = "made"
 STAGED = "staged"
 # All work that was queued is waited for.
 FLUSH = "flush"
+# A collective is asked for a tensor, which all processes then have to bring from the same kind of device.
+COLLECTIVE = "collective"
 
 
 def note(

@@ -22,7 +22,8 @@ class LoadWithoutMapLocation(Rule):
     ## What it does
     Flags `torch.load`, `torch.hub.load_state_dict_from_url` and `torch.utils.model_zoo.load_url` without `map_location`,
     under any name that they were imported or assigned to, and
-    `functools.partial(torch.load, ...)`. A call with `*args` or `**kwargs` may hold it and is left alone, and so is
+    `functools.partial(torch.load, ...)`; and a call of a function of the project that hands its own parameter on as
+    `map_location`, where the call leaves that at None. A call with `*args` or `**kwargs` may hold it and is left alone, and so is
     one that reads back a buffer or a cache that the program itself filled, a file that ships beside the code, or the
     state of a scheduler, a gradient scaler or a random generator, which holds nothing of a device. So are tests
     (`test_*.py`, `*_test.py`), which load what they saved. What goes straight
@@ -60,7 +61,7 @@ class LoadWithoutMapLocation(Rule):
 
     code = "DEV301"
     name = "load-without-map-location"
-    trigger = r"\bload(?:_state_dict_from_url|_url)?\b"
+    trigger = r"\bload(?:_state_dict_from_url|_url)?\b|load(?!_state_dict\b|ers?\b)\w{0,60}\s*\("
     alias = r"\bload\s+as\s+(\w+)|\b(\w+)\s*=\s*[\w.]*\bload\b(?!\s*\()"
     effect = Effect(
         raises="RuntimeError",
@@ -74,10 +75,17 @@ class LoadWithoutMapLocation(Rule):
         return m.Call()
 
     def judge(self, node: cst.Call, facts: Facts) -> Iterator[Report]:
-        first = _file_argument(node, facts) if not is_test(Path(facts.path)) else None
-        if first is None or _is_given(node.args[first:], 3 if facts.qualified(node.func) in _DOWNLOADS else 2):
+        if is_test(Path(facts.path)):
+            return
+        first, location = _file_argument(node, facts), "map_location"
+        if first is None:
+            location = _left_to_helper(node, facts)
+            first = 0
+        elif _is_given(node.args[first:], 3 if facts.qualified(node.func) in _DOWNLOADS else 2):
             return
         found = facts.node(node)
+        if not location:
+            return
         if not isinstance(found, ast.Call) or _is_own(found, first, facts) or _is_provided_for(found, facts):
             return
         uses = _uses(found, facts)
@@ -85,18 +93,18 @@ class LoadWithoutMapLocation(Rule):
             return
         straight = not first and _goes_into_load_state_dict(found, facts)
         bound = facts.model.is_bound_before("device", found)
-        hints = ["`map_location=device` loads straight to it"] if bound else []
+        hints = [f"`{location}=device` loads straight to it"] if bound else []
         if "torch.distributed" in facts.text.text:
             hints.append("in a distributed program, each rank wants its own device")
         yield Report(
             node,
-            f"`{facts.name_of(node.func)}` without `map_location` restores tensors to the device that they were saved from, and fails where that device is missing",
+            f"`{facts.name_of(node.func)}` without `{location}` restores tensors to the device that they were saved from, and fails where that device is missing",
             "certain" if straight else "likely",
             hint="; ".join(hints) or None,
             change=Change(
-                'add `map_location="cpu"`',
+                f'add `{location}="cpu"`',
                 "safe" if straight else "unsafe",
-                edits=(facts.with_argument(found, 'map_location="cpu"'),),
+                edits=(facts.with_argument(found, f'{location}="cpu"'),),
             ),
         )
 
@@ -113,6 +121,12 @@ def _file_argument(node: cst.Call, facts: Facts) -> int | None:
     if called == "functools.partial" and node.args and facts.qualified(node.args[0].value) == "torch.load":
         return None if _given_later(node, facts) else 1
     return None
+
+
+def _left_to_helper(node: cst.Call, facts: Facts) -> str:
+    """The `map_location` of a function of the project, whatever it is called there, where a call of it gives none; "" for other calls."""
+    found = facts.node(node)
+    return (facts.model.map_location_of(found) or "") if isinstance(found, ast.Call) else ""
 
 
 def _given_later(node: cst.Call, facts: Facts) -> bool:

@@ -11,6 +11,7 @@ from devlint.facts import Kind, Value
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.moves import attributes, gathered
+from devlint_rules.moves.replicated import beside_registration
 
 if TYPE_CHECKING:
     from devlint.facts import Facts, FunctionModel, Unit
@@ -30,7 +31,8 @@ class UnregisteredModule(Rule):
     Flags a list, tuple or dict of modules that a module's constructor, or a method that it alone calls, makes and keeps in a plain attribute. Modules
     without parameters and buffers (activations, pooling) are left alone, and so are those that are registered
     elsewhere too, that come from outside (a teacher may be hidden from `parameters()` on purpose), or that the class
-    looks after by itself.
+    looks after by itself. A list of modules that are registered beside it is told too where the project uses
+    `nn.DataParallel`: its replicas get copies of what is registered, and the same list.
 
     ## Why is this bad
     A module registers the modules that are assigned to its attributes, and `nn.ModuleList` and `nn.ModuleDict` those
@@ -111,6 +113,17 @@ class UnregisteredModule(Rule):
             return
         cls = attributes.module_class(found, facts)
         if cls is None or not _stays_plain(facts.model.held(cls, found.name)):
+            return
+        registered = beside_registration(found, constructor, facts)
+        if registered is not None:
+            yield Report(
+                node.targets[0].target if isinstance(node, cst.Assign) else node.target,
+                f"`self.{found.name}` is a plain list beside the registration of its modules: a replica of `DataParallel` has "
+                "copies of the modules, and this list of the first ones",
+                "likely",
+                notes=(facts.note("registered here", registered),),
+                hint="keep them in an `nn.ModuleList` alone",
+            )
             return
         gathering = gathered.gathering(found, constructor, facts)
         if gathering is None or gathered.registered_elsewhere(found, gathering, cls, constructor, facts):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from devlint.facts import is_test
+from devlint.facts import is_test, walk
 from devlint.findings import Edit, Safety, Span
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
@@ -25,7 +25,8 @@ class CreatedThenMoved(Rule):
     ## What it does
     Flags `torch.zeros(n).to(device)`, `torch.randn(2, 3).cuda()` and their like, in what runs at each step: in `forward`, in
     steps and in hot loops. It is a move on the call of a factory that takes `device=`, with no more between than a change of
-    shape or type. Left alone are factories that may share the host's data (`torch.as_tensor`, `torch.from_numpy`), pinned
+    shape or type. So is the move of what a function of the project has just made with such a factory and returned: the
+    function can take the device. Left alone are factories that may share the host's data (`torch.as_tensor`, `torch.from_numpy`), pinned
     memory, a generator, and arguments that may be something else than a device. What is made once, or in a test
     (`test_*.py`, `*_test.py`), is told by DEV107.
 
@@ -66,7 +67,7 @@ class CreatedThenMoved(Rule):
     code = "DEV105"
     name = "created-then-moved"
     severity = "warning"
-    trigger = r"\)\s*\.\s*(?:to|cuda|xpu|hpu|npu)\s*\("
+    trigger = r"\.\s*(?:to|cuda|xpu|hpu|npu)\s*\("
     effect = Effect(syncs=3, counts="transfer")
     seen_as = ("transfer",)
     fix = "S/U"
@@ -75,14 +76,30 @@ class CreatedThenMoved(Rule):
     of_each_step: ClassVar[bool] = True
 
     def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
-        model.ensure(unit.scope)
-        return any(model.qualified(made.func) in factories.ALL for made in factories.moved_at_once(unit.node))
+        made = list(factories.moved_at_once(unit.node))
+        if made:
+            model.ensure(unit.scope)
+        if any(model.qualified(call.func) in factories.ALL for call in made):
+            return True
+        return any(isinstance(call, ast.Call) and call in model.uploads for call in walk(unit.node))
 
     def shape(self) -> m.BaseMatcherNode:
-        return m.Call(func=m.Attribute(value=m.Call(), attr=m.OneOf(*(m.Name(n) for n in MOVES))))
+        return m.Call(func=m.Attribute(attr=m.OneOf(*(m.Name(n) for n in MOVES))))
 
     def judge(self, node: cst.Call, facts: Facts) -> Iterator[Report]:
         if _is_thrown_away(node, facts):
+            return
+        upload = facts.upload(node)
+        if upload is not None and _runs_each_step(node, facts) is self.of_each_step:
+            maker = upload.maker.name
+            yield Report(
+                node,
+                f"`{maker}` makes its result on the host, and it is moved at once: two allocations and a copy, where a "
+                f"device that `{maker}` hands to its factories needs one allocation",
+                "likely",
+                facts.notes([upload.made]),
+            )
+        if not m.matches(node.func, m.Attribute(value=m.Call())):
             return
         chain = factories.root_of(cst.ensure_type(cst.ensure_type(node.func, cst.Attribute).value, cst.Call))
         if chain is None:

@@ -22,7 +22,8 @@ class CollectiveOnHostTensor(Rule):
 
     ## What it does
     Flags `all_reduce`, `broadcast`, `all_gather` and the like of `torch.distributed` whose tensor is on the host, in a file
-    that names NCCL; and the same of Accelerate's `gather` and `reduce`. Left alone are files that name a backend which takes
+    that names NCCL; the same of Accelerate's `gather` and `reduce`; and, in a project that names NCCL, of two collectives of
+    one function the one whose tensor was made on the host, where the other's is an input's. Left alone are files that name a backend which takes
     host tensors (`gloo`, `mpi`, `cpu:...`), or none, and tensors that are moved before.
 
     The rule is a preview: it is selected by its code.
@@ -71,7 +72,7 @@ class CollectiveOnHostTensor(Rule):
         r"\b(?:all_reduce|broadcast|all_gather|all_gather_into_tensor|reduce|reduce_scatter|reduce_scatter_tensor|gather"
         r"|gather_for_metrics|scatter|all_to_all_single|send|recv)\s*\("
     )
-    needs = (r"\bnccl\b|\baccelerat(?:e|or)\b",)
+    needs = (r"\bnccl\b|\baccelerat(?:e|or)\b|\btorch\.distributed\b",)
     default = False
     effect = Effect(raises="RuntimeError", words="No backend type associated with device type cpu")
     fix = "S"
@@ -87,6 +88,15 @@ class CollectiveOnHostTensor(Rule):
         if not isinstance(call, ast.Call):
             return
         given = _given(node, call, facts)
+        apart = facts.model.collectives_apart.get(call) if given is None else None
+        if apart is not None and facts.model.texts_match(r"\bnccl\b"):
+            yield Report(
+                node,
+                f"`{facts.name_of(node.func)}` is asked for `{facts.code_of(apart.asked)}`, which may be on the cpu, and beside "
+                f"it for `{facts.code_of(apart.other)}`, which is where the input is: NCCL has tensors on GPUs only",
+                "likely",
+                notes=facts.notes(apart.trail),
+            )
         value = facts.model.value(given) if given is not None else None
         if given is None or value is None or not _is_on_host(value) or facts.model.is_for_the_host(call):
             return
