@@ -119,18 +119,20 @@ def run_page(path: Path) -> tuple[list[str], str]:
             try:
                 text = _run(block, folder)
             except PageError as error:
-                faults.append(f"{path.relative_to(ROOT)}:{block.line}: {error}")
+                faults.append(f"{_name(path)}:{block.line}: {error}")
                 text = block.text
             if text != block.text:
                 difference = difflib.unified_diff(
                     block.text.splitlines(), text.splitlines(), "shown", "now", lineterm=""
                 )
-                faults.append(
-                    "\n".join([f"{path.relative_to(ROOT)}:{block.line}: it says something else", *difference])
-                )
+                faults.append("\n".join([f"{_name(path)}:{block.line}: it says something else", *difference]))
             after += page[done : block.start] + text
             done = block.end
     return faults, after + page[done:]
+
+
+def _name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else path.name
 
 
 def _folder(folder: Path) -> Path:
@@ -291,7 +293,7 @@ def main() -> None:
         faults, after = run_page(path)
         if write and after != path.read_text(encoding="utf-8"):
             path.write_text(after, encoding="utf-8")
-            print(f"written: {path.relative_to(ROOT)}")
+            print(f"written: {_name(path)}")
             faults = [fault for fault in faults if "it says something else" not in fault]
         failed = failed or bool(faults)
         print("".join(f"{fault}\n" for fault in faults), end="")
