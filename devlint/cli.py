@@ -12,6 +12,7 @@ from devlint.commands.baseline import baseline
 from devlint.commands.check import check
 from devlint.commands.clean import clean
 from devlint.commands.init import init
+from devlint.commands.merge import merge
 from devlint.commands.new_rule import new_rule
 from devlint.commands.options import HELP
 from devlint.commands.rules import rule, rules
@@ -62,7 +63,7 @@ def cli() -> None:
     """Find device-placement bugs in PyTorch code, and fix them."""
 
 
-for command in (check, init, baseline, clean, run, where, server, rule, rules, new_rule):
+for command in (check, init, baseline, clean, merge, run, where, server, rule, rules, new_rule):
     cli.add_command(command)
 
 

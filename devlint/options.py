@@ -34,6 +34,9 @@ class Options:
     exit_zero: bool = False
     statistics: bool = False
     jobs: int | None = None
+    executor: str | None = None
+    # (number, from 1; of how many)
+    shard: tuple[int, int] | None = None
     config: tuple[str, ...] = ()
     isolated: bool = False
     show_settings: bool = False

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from devlint.adoption.baseline import Baseline, Baselines
     from devlint.adoption.git import Repository
     from devlint.adoption.since import Changed
-    from devlint.batch import Plan
+    from devlint.batch import Plan, Runner
     from devlint.cache.results import Results
     from devlint.evidence import Evidence
     from devlint.files import Missing, Target
@@ -120,6 +120,14 @@ class Session:
 
         database = prepared(self.cache_folder)
         return Results(database, self.registry) if database is not None else None
+
+    def _elsewhere(self) -> Runner | None:
+        """Who does the work, where not processes of our own."""
+        if self.options.executor is None:
+            return None
+        from devlint.remote import Cluster
+
+        return Cluster(self.options.executor, self.registry).run
 
     @property
     def plan(self) -> Plan:
@@ -241,7 +249,17 @@ class Session:
 
         self.output.say(counted(len(targets), "file"))
         with progress(len(targets), enabled=is_terminal(sys.stderr) and not self.options.quiet) as step:
-            results = list(run_all(targets, plan, self.registry, jobs=self.options.jobs, progress=step, cache=cache))
+            results = list(
+                run_all(
+                    targets,
+                    plan,
+                    self.registry,
+                    jobs=self.options.jobs,
+                    progress=step,
+                    cache=cache,
+                    elsewhere=self._elsewhere(),
+                )
+            )
         if cache is not None:
             self.output.say(f"{cache.held} of them as in an earlier run")
         self.output.say(f"took {time.monotonic() - self.started:.2f} s")
@@ -380,7 +398,12 @@ class Session:
         targets = [item for item in found if not isinstance(item, Missing)]
         if not targets and not self.failed:
             self.output.warn("warning", f"no Python files found under {', '.join(self._paths)}")
-        return sorted(targets, key=lambda target: target.display)
+        targets = sorted(targets, key=lambda target: target.display)
+        if self.options.shard is not None:
+            from devlint.shards import shard
+
+            targets = shard(targets, *self.options.shard)
+        return targets
 
     def _run_stdin(self) -> int:
         """Lints the standard input; with --fix the fixed text goes to the standard output, the report beside it."""
@@ -477,6 +500,8 @@ def _check_together(options: Options) -> None:
         (options.staged, options.since is not None, "--staged and --since ask about two changes; name one of them"),
         (options.staged or options.since is not None, options.fix or options.diff, "--fix and --diff are for whole files, --since and --staged for some of their lines; run one, then the other"),
         (options.staged, options.add_noqa is not None, "--add-noqa writes files, and --staged looks at what is to be committed; use --since=HEAD"),
+        (options.executor is not None, options.fix or options.diff or options.staged or "-" in options.paths, "--executor reports what is in files that all workers see; leave out --fix, --diff, --staged and `-`"),
+        (options.shard is not None, "-" in options.paths, "--shard is for files; leave out `-`"),
         (options.staged or options.since is not None, "-" in options.paths, "`-` has no history; name a path"),
         (options.update_baseline, options.no_baseline or options.confidence is not None or options.staged, "--update-baseline goes by all that is found in the files as they are; leave out --no-baseline, --confidence and --staged"),
         (options.add_noqa is not None, options.fix or options.diff or "-" in options.paths, "--add-noqa writes comments into files; leave out --fix, --diff and `-`"),

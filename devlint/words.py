@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 # What `re` itself parses with; it is documented nowhere, but has been the same since Python 3.11.
 from re import _constants as code  # type: ignore[attr-defined]
@@ -46,15 +46,20 @@ class Vocabulary:
 class Alternative:
     """One of the alternatives that an expression consists of."""
 
-    expression: re.Pattern[bytes]
+    pattern: bytes
     # One of these stands in all that it matches; None where no such words could be told.
     words: frozenset[bytes] | None
+
+    @cached_property
+    def expression(self) -> re.Pattern[bytes]:
+        """The alternative, compiled when a text has one of the words."""
+        return re.compile(self.pattern)
 
 
 @cache
 def alternatives(pattern: str) -> tuple[Alternative, ...]:
     """The outermost alternatives of an expression: it matches where one of them does."""
-    return tuple(Alternative(re.compile(part.encode()), _needed(parser.parse(part))) for part in _split(pattern))
+    return tuple(Alternative(part.encode(), _needed(parser.parse(part))) for part in _split(pattern))
 
 
 # An escape, a class of characters, or one character.

@@ -32,6 +32,7 @@ CLEAN = "import torch\n\nx = torch.ones(3)\n"
 @pytest.fixture(autouse=True)
 def project(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DEVLINT_NO_CACHE")
     (tmp_path / "pyproject.toml").write_text("")
     return tmp_path
 

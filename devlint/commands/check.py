@@ -21,6 +21,16 @@ from devlint.session import Session
 from devlint.signals import ended_by_signals
 
 
+def _shard(_context: click.Context, _parameter: click.Parameter, value: str | None) -> tuple[int, int] | None:
+    """`2/4` as (2, 4)."""
+    if value is None:
+        return None
+    number, slash, count = value.partition("/")
+    if not (slash and number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
+        raise click.BadParameter(f"'{value}' isn't I/N with I from 1 to N, such as 2/4")
+    return int(number), int(count)
+
+
 @click.command(cls=ValuesAfterEquals, context_settings=HELP)
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
 @click.option("--fix", is_flag=True, help="Apply safe fixes.")
@@ -64,6 +74,17 @@ from devlint.signals import ended_by_signals
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 even if something was found.")
 @click.option("--statistics", is_flag=True, help="Show how often each rule was broken, not where.")
 @click.option("-j", "--jobs", type=click.IntRange(min=1), help="Processes to use [default: as many as pay].")
+@click.option(
+    "--executor",
+    metavar="dask://HOST:PORT",
+    help="Let the workers of a Dask cluster lint; they must see the same files (pip install 'devlint[dask]').",
+)
+@click.option(
+    "--shard",
+    metavar="I/N",
+    callback=_shard,
+    help="Lint part I of N parts of the files, of as many bytes each; `devlint merge` joins the JSON reports.",
+)
 @cache_options
 @settings_options
 @click.option("--show-settings", is_flag=True, help="Show the settings for the first path, and lint nothing.")
