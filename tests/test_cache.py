@@ -326,7 +326,7 @@ def test_warm_equals_cold(tmp_path, edits):
 
 
 @pytest.mark.slow
-@settings(max_examples=400, **_SLOWLY)
+@settings(max_examples=150, **_SLOWLY)
 @given(st.lists(_EDIT, min_size=1, max_size=12))
 def test_warm_equals_cold_many_times(tmp_path, edits):
     _follow(tmp_path / "tree", edits)
