@@ -54,12 +54,20 @@ class PlacementModel:
     """Kinds and places in one file. Scopes are run when they are first asked about."""
 
     def __init__(
-        self, source: SourceModule, project: Project, hints: Hints | None = None, *, looks_around: bool = True
+        self,
+        source: SourceModule,
+        project: Project,
+        hints: Hints | None = None,
+        *,
+        looks_around: bool = True,
+        within: range | None = None,
     ) -> None:
         self._hints = hints = hints or Hints()
         self.source = source
         # Whether the callers in other files are asked as well; theirs aren't.
         self._looks_around = looks_around
+        # The lines that are asked about; None for all of them.
+        self._within = within
         self.allow_sync = hints.allow_sync
         self.loader_names = (*ecosystem.LOADER_NAMES, *hints.loader_names)
         self._analysis = Analysis(source, project, hints)
@@ -111,7 +119,8 @@ class PlacementModel:
         """Runs every scope of the file."""
         self.ensure(None)
         for function in all_functions(self.source):
-            self.ensure(function)
+            if self._within is None or function.node.lineno in self._within:
+                self.ensure(function)
 
     def supposing(self, function: FunctionModel, given: dict[str, Value]) -> dict[ast.expr, Value]:
         """What the expressions of a function would be, were its parameters these; the others as they are declared."""
@@ -194,7 +203,7 @@ class PlacementModel:
     def reader(self) -> Reader:
         """The reader of the file's project, which has read all of the file."""
         reader = _reader(self._analysis.project, self._hints)
-        reader.whole(self.source)
+        reader.whole(self.source, self._within)
         return reader
 
     @cached_property
@@ -509,6 +518,32 @@ def _reader(project: Project, hints: Hints) -> Reader:
     return known
 
 
-def build(path: Path, text: str, tree: ast.Module, project: Project, hints: Hints | None = None) -> PlacementModel:
-    """The model of a text that was parsed already."""
-    return PlacementModel(project.module(path, text, tree), project, hints)
+def build(
+    path: Path,
+    text: str,
+    tree: ast.Module,
+    project: Project,
+    hints: Hints | None = None,
+    within: range | None = None,
+) -> PlacementModel:
+    """The model of a text that was parsed already; `within` are the lines that will be asked about, if not all."""
+    if within is not None:
+        tree = without_runs(tree, within)
+    return PlacementModel(project.module(path, text, tree), project, hints, within=within)
+
+
+def without_runs(tree: ast.Module, within: range) -> ast.Module:
+    """A module without the calls at its top level that run the program: `main()`, also under a test of `__name__`."""
+
+    def kept(statement: ast.stmt) -> bool:
+        is_run = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
+        return not is_run or statement.lineno in within
+
+    body = []
+    for statement in tree.body:
+        if isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test):
+            left = [s for s in statement.body if kept(s)] or [ast.copy_location(ast.Pass(), statement.body[0])]
+            statement = ast.copy_location(ast.If(statement.test, left, statement.orelse), statement)
+        if kept(statement):
+            body.append(statement)
+    return ast.Module(body, tree.type_ignores)

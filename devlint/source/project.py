@@ -17,7 +17,7 @@ from devlint.source.filesystem import NO_TEXT, FileSystem
 from devlint.source.importers import Importers
 from devlint.source.looks import Answer, Looks, Question
 from devlint.source.roots import ImportRoots
-from devlint.source.texts import Texts
+from devlint.source.texts import Texts, TooManyError
 
 if TYPE_CHECKING:
     from devlint.source.modules import SourceModule
@@ -107,8 +107,19 @@ class Project:
 
     def texts_match(self, pattern: str, asking: Path) -> bool:
         """Whether another file of the project than `asking` matches, or the project is too large to tell."""
-        self._note(asking, ("texts", pattern, str(asking)))
-        return self._texts.match(asking, pattern)
+        try:
+            found = self._texts.first_match(asking, pattern)
+        except TooManyError:
+            self._note(asking, ("listing", str(asking)))
+            return True
+        if found is None:
+            self._note(asking, ("listing", str(asking)))
+        # One that matches is enough; that none does hangs on all.
+        for path in self._texts.searched(asking) if found is None else [found]:
+            if path != asking:
+                answer = Answer(str(found is not None), self._files.digest(path))
+                self.looks.note(str(asking), ("matches", str(path), pattern), answer)
+        return found is not None
 
     def names_from(
         self, path: Path, text: str, pattern: re.Pattern[bytes], *, through_packages: bool = False
@@ -235,11 +246,10 @@ _ANSWERS: dict[str, Callable[..., str]] = {
     "text": lambda project, path: project._files.digest(Path(path)),
     "matches": lambda project, path, pattern: str(project._matches(path, pattern)),
     "importers": lambda project, path: "\0".join(map(str, project._importers.of(Path(path)))),
-    "texts": lambda project, pattern, path: str(project._texts.match(Path(path), pattern)),
+    "listing": lambda project, path: project._texts.listing(Path(path)),
 }
 # What is quickly told, and while it is the same, the answer is.
 _BASES: dict[str, Callable[..., str]] = {
     "matches": lambda project, path, pattern: project._files.digest(Path(path)),
     "importers": lambda project, path: project._importers.basis(Path(path)),
-    "texts": lambda project, pattern, path: project._texts.basis(Path(path)),
 }
