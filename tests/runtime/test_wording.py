@@ -65,7 +65,7 @@ EVENTS = {(2, 4): (RuntimeError, "invalid resource handle"), (2, 8): (ValueError
 ORDINAL = {
     (2, 4): r"ordinal\nCUDA kernel errors.*TORCH_USE_CUDA_DSA",
     (2, 9): r"ordinal\nGPU device may be out of range.*\nCUDA kernel errors.*TORCH_USE_CUDA_DSA",
-    (2, 14): r"ordinal\nGPU device may be out of range.*\nCUDA kernel errors.*LAUNCH_BLOCKING=1\n$",
+    (2, 13): r"ordinal\nGPU device may be out of range.*\nCUDA kernel errors.*LAUNCH_BLOCKING=1\n$",
 }
 MEMORY = {
     (2, 4): r"PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True .*\(https://pytorch\.org/",

@@ -1,7 +1,7 @@
 """What PyTorch's errors say where its releases differ: the words of the running one. The one place that knows releases.
 
 Texts that are the same from 2.4 to 2.15 stand where they are raised. Read in the libraries of the CUDA builds of 2.4.1,
-2.5.1, 2.6.0, 2.8.0, 2.9.1, 2.10.0, 2.11.0, 2.12.1, 2.14.1 and 2.15.0 (their strings), and in the headers that they bring;
+2.5.1, 2.6.0, 2.8.0, 2.9.1, 2.10.0, 2.11.0, 2.12.1, 2.13.0, 2.14.1 and 2.15.0 (their strings), and in the headers that they bring;
 no GPU was asked. tests/runtime/test_wording.py looks for them in the libraries of the torch that runs.
 """
 
@@ -65,7 +65,7 @@ TABLE: dict[str, tuple[Words, ...]] = {
     "invalid ordinal": (
         Words((2, 4), compat.DriverError, f"CUDA error: invalid device ordinal{_ASYNCHRONOUS}{_ASSERTIONS}"),
         Words((2, 9), compat.DriverError, f"CUDA error: invalid device ordinal{_RANGE}{_ASYNCHRONOUS}{_ASSERTIONS}"),
-        Words((2, 14), compat.DriverError, f"CUDA error: invalid device ordinal{_RANGE}{_ASYNCHRONOUS}\n"),
+        Words((2, 13), compat.DriverError, f"CUDA error: invalid device ordinal{_RANGE}{_ASYNCHRONOUS}\n"),
     ),
     "out of memory": (
         Words((2, 4), _OUT_OF_MEMORY, f"{_FULL}PYTORCH_CUDA_ALLOC_CONF{_FRAGMENTS}{_VARIABLES}"),

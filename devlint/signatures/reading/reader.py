@@ -124,12 +124,13 @@ class Reader:
         self._levels = {key: v for key, v in self._levels.items() if key[0].source is not source}
         self.brought = {key: b for key, b in self.brought.items() if key[0].source is not source}
         self.called = {f for f in self.called if f.source is not source}
+        self.views.forget(source)
 
-    def whole(self, source: SourceModule) -> None:
-        """Reads all that a file holds."""
+    def whole(self, source: SourceModule, within: range | None = None) -> None:
+        """Reads all that a file holds, or the functions that begin within some lines and what those ask for."""
         self.module(source)
         for function in all_functions(source):
-            if function.parent is None:
+            if function.parent is None and (within is None or function.node.lineno in within):
                 self.signature(function, None)
 
     # -- what other parts of the reading ask for -------------------------------------------------------------------
