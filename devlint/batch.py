@@ -139,14 +139,16 @@ class Worker:
         linter = self.linter(settings)
         if not (self.plan.fix or self.plan.diff):
             findings = tuple(linter.check(source))
-            return FileResult(source.display, findings, source if findings else None), source
+            return FileResult(source.display, findings, source if findings else None, warnings=source.remarks), source
         # Imported here because it brings LibCST.
         from devlint.fixer import fix
 
         outcome = fix(source, linter, unsafe=self.plan.unsafe_fixes)
         findings, fixed = tuple(outcome.remaining), outcome.source if outcome.applied else source
         diff = unified_diff(source, fixed) if self.plan.diff and fixed is not source else ""
-        return FileResult(source.display, findings, fixed if findings else None, tuple(outcome.applied), diff), fixed
+        return FileResult(
+            source.display, findings, fixed if findings else None, tuple(outcome.applied), diff, source.remarks
+        ), fixed
 
     def failed(self, display: str, reason: str) -> FileResult:
         """The result of a file that couldn't be linted."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -65,13 +66,15 @@ class Linter:
         try:
             found = [f for f in self._findings(source, path, rules, within) if f.code in enabled]
         except _InvalidSourceError as error:
-            return [error.finding] if UnreadableFile.code in enabled else []
+            return (
+                [_with_version(error.finding, self.settings.target_version)] if UnreadableFile.code in enabled else []
+            )
         found = suppressions.apply(found, path=source.display, enabled=enabled, registry=self.registry)
         if within is not None:
             found = [f for f in found if f.span.line in within]
         if self.settings.confidence == "certain":
             found = [f for f in found if f.confidence == "certain"]
-        return sorted(map(self.as_set, found), key=lambda f: f.sort_key)
+        return sorted((_as_editable(self.as_set(f), source) for f in found), key=lambda f: f.sort_key)
 
     def as_set(self, finding: Finding) -> Finding:
         """A finding with what the settings say of its rule: its severity, and whether it may be fixed."""
@@ -151,6 +154,14 @@ class Linter:
         return self._screens[importer]
 
 
+def _as_editable(finding: Finding, source: Source) -> Finding:
+    """A finding without a fix that can't be put back into the cells or blocks that the source was taken out of."""
+    container = source.notebook
+    if container is None or finding.fix is None or all(container.can_edit(edit.span) for edit in finding.fix.edits):
+        return finding
+    return replace(finding, fix=None)
+
+
 class _InvalidSourceError(Exception):
     def __init__(self, finding: Finding) -> None:
         super().__init__(finding.message)
@@ -172,6 +183,15 @@ def _parse(source: Source) -> ast.Module:
     raise _InvalidSourceError(
         Finding(UnreadableFile.code, UnreadableFile.name, message, source.display, Span(line, column, line, column))
     )
+
+
+def _with_version(finding: Finding, target: tuple[int, int] | None) -> Finding:
+    """A finding that a text isn't Python, with what is to be said where it is written for a newer one than devlint runs on."""
+    if target is None or target <= sys.version_info[:2]:
+        return finding
+    ours, theirs = (".".join(map(str, version)) for version in (sys.version_info[:2], target))
+    why = f"isn't valid Python {ours}, on which devlint runs, while the code is for {theirs} (target-version); run devlint with that"
+    return replace(finding, message=finding.message.replace("isn't valid Python", why, 1))
 
 
 def _surroundings(settings: Settings, path: Path, *, portable: bool) -> Surroundings:

@@ -9,6 +9,7 @@ import click
 
 from devlint.commands.options import (
     HELP,
+    FormOfReport,
     ValuesAfterEquals,
     cache_options,
     list_option,
@@ -32,7 +33,7 @@ def _shard(_context: click.Context, _parameter: click.Parameter, value: str | No
 
 
 @click.command(cls=ValuesAfterEquals, context_settings=HELP)
-@click.argument("paths", nargs=-1, metavar="[PATH]...")
+@click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path())
 @click.option("--fix", is_flag=True, help="Apply safe fixes.")
 @click.option("--unsafe-fixes", is_flag=True, help="Let --fix and --diff apply unsafe fixes too.")
 @click.option("--diff", is_flag=True, help="Show what --fix would change, and write nothing.")
@@ -63,7 +64,10 @@ def _shard(_context: click.Context, _parameter: click.Parameter, value: str | No
 @list_option("--ignore", "CODES", "Leave these rules out.")
 @list_option("--extend-select", "CODES", "Run these rules as well.")
 @click.option(
-    "--output-format", type=click.Choice(get_args(OutputFormat)), help="The form of the report [default: text]."
+    "--output-format",
+    multiple=True,
+    type=FormOfReport(),
+    help=f"The form of the report, and where to write it; may be repeated. One of {', '.join(get_args(OutputFormat))} [default: text].",
 )
 @click.option("-o", "--output-file", type=click.Path(dir_okay=False, path_type=Path), help="Write the report there.")
 @click.option("--confidence", type=click.Choice(get_args(Confidence)), help="The least confidence that is reported.")
@@ -91,6 +95,7 @@ def _shard(_context: click.Context, _parameter: click.Parameter, value: str | No
 @click.option("--show-files", is_flag=True, help="Show which files would be linted, and lint nothing.")
 @click.option("--stdin-filename", metavar="PATH", help="The name of what `-` reads from the standard input.")
 @list_option("--exclude", "PATTERNS", "Leave out more files, by patterns as in .gitignore.")
+@click.option("--markdown", is_flag=True, help="Lint blocks of Python in the .md and .rst files of folders too.")
 @click.option("--force-exclude", is_flag=True, help="Leave out excluded files even when they are named.")
 @click.option(
     "--evidence",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -77,8 +78,10 @@ def hot_notes(hot: HotLoop, facts: Facts) -> tuple[Note, ...]:
 
 
 def place_of(value: Value) -> str:
-    """What to call the accelerator in a message."""
-    return str(value.place) if value.place.off_host and value.place.name else "the accelerator"
+    """What to call the accelerator in a message: `cuda`, or `cuda, if there is one,`."""
+    if not value.place.off_host or not value.place.name:
+        return "the accelerator"
+    return re.sub(r" if there is one$", ", if there is one,", str(value.place))
 
 
 def is_no_tensor(node: ast.expr, facts: Facts) -> bool:
@@ -169,7 +172,22 @@ def under_no_grad(node: ast.AST, model: PlacementModel) -> bool:
 
 def detached(tensor: cst.BaseExpression, node: ast.AST, facts: Facts) -> cst.BaseExpression:
     """The tensor without its graph, where it may have one."""
-    return tensor if under_no_grad(node, facts.model) or _is_detached(tensor) else without_graph(tensor)
+    graphless = under_no_grad(node, facts.model) or _is_detached(tensor) or _is_made_without_graph(tensor, facts)
+    return tensor if graphless else without_graph(tensor)
+
+
+def _is_made_without_graph(tensor: cst.BaseExpression, facts: Facts) -> bool:
+    """A part of a variable that only gets its value where no graph is built."""
+    found = facts.node(tensor)
+    while isinstance(found, ast.Subscript):
+        found = found.value
+    if not isinstance(found, ast.Name):
+        return False
+    scope = facts.model.enclosing_scope(found)
+    set_at = [
+        n for n in own_nodes(scope) if isinstance(n, ast.Name) and n.id == found.id and isinstance(n.ctx, ast.Store)
+    ]
+    return bool(set_at) and all(under_no_grad(n, facts.model) for n in set_at)
 
 
 def kept(tensor: cst.BaseExpression, node: ast.AST, loop: ast.stmt, facts: Facts) -> cst.BaseExpression:
