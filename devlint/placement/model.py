@@ -29,6 +29,7 @@ from devlint.signatures.answers.collectives import Apart, collectives_apart
 from devlint.signatures.answers.drops import Drop, drops
 from devlint.signatures.answers.loads import left_open
 from devlint.signatures.answers.mixed import Mixed, mixed_results
+from devlint.signatures.answers.options import keys_of
 from devlint.signatures.answers.shown import described
 from devlint.signatures.answers.uploads import Upload, uploads
 from devlint.signatures.reading.reader import Reader
@@ -385,6 +386,15 @@ class PlacementModel:
         cls = next((p for p in self.ancestors(call) if isinstance(p, ast.ClassDef)), None)
         return callee(_reader(self._analysis.project, self._hints), self.source, cls, call)
 
+    def is_given(self, called: Callee, call: ast.Call, parameter: str) -> bool:
+        """Whether a call gives something for a parameter, or may do so; of `**options` the keys may be known."""
+        reader, scope = _reader(self._analysis.project, self._hints), self.enclosing_scope(call)
+        spread = [keys_of(reader, self.source, scope, k.value) for k in call.keywords if k.arg is None]
+        if any(keys is None or parameter in keys for keys in spread):
+            return True
+        plain = [k for k in call.keywords if k.arg is not None]
+        return called.is_given(ast.Call(call.func, call.args, plain), parameter)
+
     def map_location_of(self, call: ast.Call) -> str | None:
         """The parameter of a function of the project that is torch.load's `map_location`, where a call leaves it at None."""
         called = self.callee(call)
@@ -482,9 +492,10 @@ class PlacementModel:
         )
         return any(n.lineno < node.lineno for n in stores)
 
-    def imports_from(self, pattern: re.Pattern[bytes]) -> set[str]:
-        """The names that the file imports from project modules whose text matches a pattern."""
-        return self._analysis.project.names_from(Path(self.source.path), self.source.text, pattern)
+    def imports_from(self, pattern: re.Pattern[bytes], *, through_packages: bool = False) -> set[str]:
+        """The names that the file imports from project modules whose text matches a pattern, directly or through a package."""
+        path, project = Path(self.source.path), self._analysis.project
+        return project.names_from(path, self.source.text, pattern, through_packages=through_packages)
 
     @property
     def packages(self) -> frozenset[str]:

@@ -121,17 +121,31 @@ class Project:
                 self.looks.note(str(asking), ("matches", str(path), pattern), answer)
         return found is not None
 
-    def names_from(self, path: Path, text: str, pattern: re.Pattern[bytes]) -> set[str]:
-        """The names that a file imports from project modules whose text matches a pattern; told without parsing."""
+    def names_from(
+        self, path: Path, text: str, pattern: re.Pattern[bytes], *, through_packages: bool = False
+    ) -> set[str]:
+        """The names that a file imports from project modules whose text matches a pattern; told without parsing.
+
+        With `through_packages`, also what an imported package has from such a module.
+        """
         found: set[str] = set()
         self.name_of(path)
         for module, names in self._roots.imports_in(text, path):
             location = self.locate(module, path)
-            if location is not None and location != path:
-                question = ("matches", str(location), pattern.pattern.decode())
+            if location is None or location == path:
+                continue
+            brought = [(location, names)]
+            if through_packages and location.stem == "__init__":
+                inner = self.read_quietly(location, path).decode("utf-8", "replace")
+                for handed_on, its_names in self._roots.imports_in(inner, location):
+                    place = self.locate(handed_on, path)
+                    if place is not None and names & its_names:
+                        brought.append((place, names & its_names))
+            for place, its_names in brought:
+                question = ("matches", str(place), pattern.pattern.decode())
                 self._note(path, question)
                 if self._matches(*question[1:]):
-                    found |= names
+                    found |= its_names
         return found
 
     def _matches(self, path: str, pattern: str) -> bool:
