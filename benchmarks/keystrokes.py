@@ -43,8 +43,8 @@ class Typist:
         self.shown: types.PublishDiagnosticsParams | None = None
         self._news = asyncio.Event()
         self.client = LanguageClient("keystrokes", "1")
-        # (milliseconds, whether the text was valid Python)
-        self.times: list[tuple[float, bool]] = []
+        # (milliseconds, those of them that the server's threads had a processor, whether the text was valid Python)
+        self.times: list[tuple[float, float, bool]] = []
         # Milliseconds from the last key to the end of a look at everything.
         self.settled: list[float] = []
 
@@ -89,11 +89,16 @@ class Typist:
         at = types.Range(types.Position(line, column), types.Position(line, column + gone))
         change = types.TextDocumentContentChangePartial(at, text)
         document = types.VersionedTextDocumentIdentifier(self.version, self.uri)
-        began = time.perf_counter()
+        before, began = self._worked(), time.perf_counter()
         self.client.text_document_did_change(types.DidChangeTextDocumentParams(document, [change]))
         await self._shown()
         taken = (time.perf_counter() - began) * 1000
-        self.times.append((taken, _is_valid(self.text)))
+        self.times.append((taken, self._worked() - before, _is_valid(self.text)))
+
+    def _worked(self) -> float:
+        """The milliseconds that the server's threads had a processor so far; 0 where the system doesn't tell."""
+        tasks = Path(f"/proc/{self.client._server.pid}/task")
+        return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks.glob("*")) / 1e6
 
     async def settle(self) -> bool:
         """Stops typing until all was looked at; returns whether that corrects what was shown."""
@@ -165,8 +170,12 @@ async def measure(file: Path, lines: int, seed: int) -> None:
     shown = found_in(typist.shown)
     await typist.stop()
     told = await asyncio.to_thread(check, file, typist.text)
-    valid = [taken for taken, is_valid in typist.times if is_valid]
-    rows = (("all keys", [taken for taken, _ in typist.times]), ("keys that leave valid Python", valid))
+    valid = [time for time in typist.times if time[2]]
+    rows = (
+        ("all keys", [wall for wall, _, _ in typist.times]),
+        ("keys that leave valid Python", [wall for wall, _, _ in valid]),
+        ("the same, the server's processor time", [worked for _, worked, _ in valid]),
+    )
     print(
         f"\n{file.name}, {len(typist.text.splitlines())} lines; opened in {opened:.2f} s; {len(shown)} findings,",
         end=" ",

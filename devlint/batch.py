@@ -20,7 +20,7 @@ from devlint.findings import Finding, Span
 from devlint.reports import FileResult
 from devlint.rule import Registry, load_registry
 from devlint.settings import Settings
-from devlint.shards import chunks
+from devlint.shards import chunks, size_of
 from devlint.source.filesystem import FileFacts, FileSystem
 from devlint.source.looks import Answer, Looks
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from devlint.cache.results import Results
 
-# Starting a process costs about as much as linting this many files.
-_FILES_PER_JOB = 40
+# A process for less than so many bytes costs more than it saves.
+_BYTES_PER_JOB = 150_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +230,7 @@ def _run(
     facts: Mapping[str, FileFacts],
 ) -> Iterator[FileResult]:
     """The result of each target; what was seen of other files is in `seen` once all of them are given."""
-    jobs = jobs or min(_processors(), max(len(targets) // _FILES_PER_JOB, 1))
+    jobs = jobs or min(_processors(), max(size_of(targets) // _BYTES_PER_JOB, 1))
     if jobs == 1 or len(targets) < 2:
         yield from _run_here(targets, Worker(plan, registry, FileSystem(facts)), seen)
     else:

@@ -295,8 +295,19 @@ class Facts:
         if indent.strip():
             return Edit(at, f"{code}; ")
         between = "" if marks is None else self.text.newline
-        lines = [f"{line}{self.text.newline}" for line in code.split("\n")]
+        lines = [f"{line.replace('    ', self.step)}{self.text.newline}" for line in code.split("\n")]
         return Edit(at, indent.join([*lines[:-1], f"{lines[-1]}{between}"]) + indent)
+
+    @property
+    def step(self) -> str:
+        """By how much the file's blocks are deeper than what they stand in: that of the first one, four blanks where there is none."""
+        for node in walk(self.model.source.tree):
+            body = getattr(node, "body", None)
+            if isinstance(node, ast.stmt) and isinstance(body, list) and body[0].lineno > node.lineno:
+                line = self.text.line(body[0].lineno)
+                deeper = line[: len(line) - len(line.lstrip())]
+                return deeper[node.col_offset :] or "    "
+        return "    "
 
     def removed(self, statement: ast.stmt) -> Edit:
         """An edit that takes a statement away, with its lines."""

@@ -39,6 +39,11 @@ def chunks(targets: Sequence[Target], jobs: int) -> list[Sequence[Target]]:
     return [*found, targets[start:]] if start < len(targets) else found
 
 
+def size_of(targets: Sequence[Target]) -> int:
+    """The bytes of some files."""
+    return sum(map(_size, targets))
+
+
 def _size(target: Target) -> int:
     """A file's bytes, and one for the file itself."""
     try:

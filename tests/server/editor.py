@@ -15,7 +15,7 @@ from lsprotocol import types
 from pygls.lsp.client import LanguageClient
 
 # Longer than anything takes here; it is waited for in vain only when a test fails.
-PATIENCE = 15.0
+PATIENCE = 60.0
 
 ALL = types.ClientCapabilities(
     workspace=types.WorkspaceClientCapabilities(

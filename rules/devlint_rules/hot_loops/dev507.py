@@ -129,11 +129,8 @@ def _pinning(batch: Value, facts: Facts) -> Change | None:
             continue
         for node in ast.walk(facts.model.source.tree):
             if isinstance(node, ast.Call) and (node.lineno, node.col_offset) == (step.line, step.column):
-                code = facts.code_of(node)
-                if any(k.arg == "pin_memory" for k in node.keywords) or not code.endswith(")"):
+                if any(k.arg == "pin_memory" for k in node.keywords):
                     return None
-                inner = code[:-1].rstrip()
-                comma = " " if inner.endswith(",") else ", "
-                edit = facts.replaced(node, f"{inner}{comma}pin_memory=True)")
+                edit = facts.with_argument(node, "pin_memory=True")
                 return Change("pin the loader's memory", "unsafe", edits=(edit,))
     return None

@@ -225,9 +225,10 @@ def _may_wait(node: ast.Call | ast.FormattedValue, facts: Facts) -> bool:
 
 def _leads_to(work: ast.Call, measured: Measured, between: list[ast.Call | ast.FormattedValue], facts: Facts) -> bool:
     """Whether the work is done on each way from one reading to the other, and is more than the rest of a last step."""
-    around = list(facts.model.ancestors(measured.end))
+    # A loop that holds the second reading alone has many steps between the two.
+    both = set(facts.model.ancestors(measured.start)) & set(facts.model.ancestors(measured.end))
     for parent in facts.model.ancestors(work):
-        if parent in around:
+        if parent in both:
             return True
         if isinstance(parent, (ast.If, ast.ExceptHandler, ast.Lambda, ast.comprehension)):
             return False
@@ -238,9 +239,17 @@ def _leads_to(work: ast.Call, measured: Measured, between: list[ast.Call | ast.F
                 node in inside and node is not work and not _is_work(node, facts) and _may_wait(node, facts)
                 for node in between
             )
-            if waits or (hot is not None and hot.kind == "batch"):
+            if waits or (hot is not None and hot.kind == "batch") or any(_takes_next(node) for node in inside):
                 return False
     return True
+
+
+def _takes_next(node: ast.AST) -> bool:
+    """A batch that is taken by hand."""
+    match node:
+        case ast.Call(func=ast.Name(id="next") | ast.Attribute(attr="next" | "__next__")):
+            return True
+    return False
 
 
 def _is_work(node: ast.AST, facts: Facts) -> bool:

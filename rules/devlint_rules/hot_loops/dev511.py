@@ -119,11 +119,11 @@ def _made_there(stall: HotStall, facts: Facts) -> Change | None:
         case (
             ast.Constant(value=bool() | int() | float()) | ast.UnaryOp(op=ast.USub(), operand=ast.Constant()) as number
         ):
-            made = f"{torch}.full((), {facts.code_of(number)}{rest})"
+            made = f"{torch}.{_filled('()', number, call, facts)}{rest})"
         case ast.List(elts=[first, *others]) if _is_number(first) and all(
             ast.dump(o) == ast.dump(first) for o in others
         ):
-            made = f"{torch}.full(({1 + len(others)},), {facts.code_of(first)}{rest})"
+            made = f"{torch}.{_filled(str(1 + len(others)), first, call, facts)}{rest})"
         case ast.Call(func=ast.Name(id="list"), args=[ast.Call(func=ast.Name(id="range"), args=bounds)]) if bounds:
             made = f"{torch}.arange({', '.join(facts.code_of(b) for b in bounds)}{rest})"
         case ast.Call(func=ast.Name(id="range"), args=bounds) if bounds:
@@ -131,6 +131,14 @@ def _made_there(stall: HotStall, facts: Facts) -> Change | None:
         case _:
             return None
     return Change("made on the device", safety, edits=(facts.replaced(call, made),))  # type: ignore[arg-type]
+
+
+def _filled(shape: str, number: ast.expr, call: ast.Call, facts: Facts) -> str:
+    """The beginning of a call that makes a tensor of one number: `zeros(2`, `full((2,), 0.5`."""
+    # `zeros` and `ones` make floats of what `tensor` makes integers of, where nobody says the type.
+    if isinstance(number, ast.Constant) and number.value in (0, 1) and any(k.arg == "dtype" for k in call.keywords):
+        return f"{'ones' if number.value else 'zeros'}({shape}"
+    return f"full({shape if shape == '()' else f'({shape},)'}, {facts.code_of(number)}"
 
 
 def _is_number(node: ast.expr) -> bool:

@@ -130,7 +130,7 @@ class Region:
         return None
 
     def _graph_at(self, node: ast.expr, path: str, line: int, depth: int) -> Graph | None:
-        if isinstance(node, ast.Attribute) and node.attr in _GRAPHLESS:
+        if _is_graphless(node):
             return None
         binding = self.latest(path, line)
         since = binding.line if binding is not None else 0
@@ -179,6 +179,13 @@ class Region:
                 return [*self.carriers(left, line), *self.carriers(right, line)]
         graph = self.graph(node, line)
         return [(node, graph)] if graph is not None else []
+
+
+def _is_graphless(node: ast.expr) -> bool:
+    """`x.data`, and a part of it: `x.data[0]`."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return isinstance(node, ast.Attribute) and node.attr in _GRAPHLESS
 
 
 def _bound_by(node: ast.AST) -> Iterator[Binding]:

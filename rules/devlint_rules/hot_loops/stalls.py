@@ -172,7 +172,22 @@ def under_no_grad(node: ast.AST, model: PlacementModel) -> bool:
 
 def detached(tensor: cst.BaseExpression, node: ast.AST, facts: Facts) -> cst.BaseExpression:
     """The tensor without its graph, where it may have one."""
-    return tensor if under_no_grad(node, facts.model) or _is_detached(tensor) else without_graph(tensor)
+    graphless = under_no_grad(node, facts.model) or _is_detached(tensor) or _is_made_without_graph(tensor, facts)
+    return tensor if graphless else without_graph(tensor)
+
+
+def _is_made_without_graph(tensor: cst.BaseExpression, facts: Facts) -> bool:
+    """A part of a variable that only gets its value where no graph is built."""
+    found = facts.node(tensor)
+    while isinstance(found, ast.Subscript):
+        found = found.value
+    if not isinstance(found, ast.Name):
+        return False
+    scope = facts.model.enclosing_scope(found)
+    set_at = [
+        n for n in own_nodes(scope) if isinstance(n, ast.Name) and n.id == found.id and isinstance(n.ctx, ast.Store)
+    ]
+    return bool(set_at) and all(under_no_grad(n, facts.model) for n in set_at)
 
 
 def kept(tensor: cst.BaseExpression, node: ast.AST, loop: ast.stmt, facts: Facts) -> cst.BaseExpression:

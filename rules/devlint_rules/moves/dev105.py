@@ -148,6 +148,9 @@ def _made_there(
     arguments = [f"device={factories.code_of(move.device)}"]
     if move.rest and not between and factories.takes_type(name, made, move, facts):
         arguments.insert(0, f"dtype={factories.code_of(move.rest[0].value)}")
+    if move.rest and len(arguments) == 1 and len([*moving.args, *moving.keywords]) == 1:
+        # `.to(x)` says both in one word: to say one here and one there is no gain in what is read.
+        return None
     if move.rest and len(arguments) == 1:
         edits = _without_device(moving, move, facts)
     else:

@@ -176,7 +176,16 @@ def takes_type(name: str, node: cst.Call, move: Move, facts: Facts) -> bool:
         return False
     match move.rest:
         case (cst.Arg(keyword=None | cst.Name("dtype"), value=value),):
-            return name in _TYPED or (name == "torch.arange" and facts.qualified(value) in _COUNTED_IN)
+            counted = name == "torch.arange" and facts.qualified(value) in _COUNTED_IN
+            return name in _TYPED or counted or (name == "torch.tensor" and _is_of_any_type(node))
+    return False
+
+
+def _is_of_any_type(node: cst.Call) -> bool:
+    """Whether `torch.tensor` is given one number that every type holds, or cuts as a change of type does."""
+    match node.args:
+        case [cst.Arg(keyword=None, value=cst.Integer() | cst.Float() as number), *_]:
+            return float(number.evaluated_value) <= 127
     return False
 
 
