@@ -1,4 +1,4 @@
-"""How long devlint takes beside ruff and TorchFix, on one clean file, one file with findings, and all of timm.
+"""How long devlint takes beside its peers, and how much memory: files, projects, and what changed in one.
 
 Needs Python >= 3.11 on Linux or macOS, and a network for the first run. Each tool is installed into a virtual
 environment of its own under the cache folder, because TorchFix pins an older LibCST than a user of devlint gets.
@@ -12,7 +12,6 @@ import datetime
 import json
 import os
 import platform
-import resource
 import shutil
 import subprocess
 import sys
@@ -29,22 +28,59 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 PROGRAM = "devlint"
 
 # What pip installs for each tool; the one that is measured comes first, the others are its peers.
-PACKAGES = {PROGRAM: str(REPOSITORY), "ruff": "ruff==0.17.5", "torchfix": "torchfix==0.7.0"}
+PACKAGES = {
+    PROGRAM: str(REPOSITORY),
+    "ruff": "ruff==0.17.5",
+    "hotpath": "hotpath-ai==0.1.0",
+    "torchfix": "torchfix==0.7.0",
+    "fixit": "fixit==2.1.0",
+    "pylint": "pylint==4.1.4",
+}
 PEERS = tuple(PACKAGES)[1:]
-TIMM = "timm==1.0.31"
 
 # How each tool lints a path: as its user would, without a cache and without settings that happen to lie about.
 LINT = {
-    PROGRAM: ("devlint", "check", "--isolated"),
-    "ruff": ("ruff", "check", "--no-cache", "--isolated"),
-    "torchfix": ("torchfix",),
+    PROGRAM: ("check", "--isolated", "--no-cache"),
+    "ruff": ("check", "--no-cache", "--isolated"),
+    "hotpath": ("analyze",),
+    "torchfix": (),
+    "fixit": ("lint",),
+    "pylint": ("--rcfile=", "--jobs=0", "--score=n"),
 }
+# The same with what it keeps from run to run, under the cache folder.
+WARM = {
+    PROGRAM: ("check", "--isolated", "--cache-dir", "../kept/devlint"),
+    "ruff": ("check", "--isolated", "--cache-dir", "../kept/ruff"),
+}
+# pylint tells by single bits of its exit code what it found.
+FOUND = {"pylint": frozenset(range(32))}
 
-# What is linted, and the exit code of devlint that shows that it is what the name says (None: either).
-WORKLOADS: dict[str, tuple[str, int | None]] = {
-    "one clean file": ("examples/data.py", 0),
-    "one file with findings": ("examples/train.py", 1),
-    "all of timm": ("timm", None),
+# Where the projects come from: the wheel, and the folder in it.
+TIMM, SMALL, LARGE = "timm", "denoising_diffusion_pytorch", "transformers"
+WHEELS = {TIMM: "timm==1.0.31", SMALL: "denoising-diffusion-pytorch==2.3.4", LARGE: "transformers==5.23.0"}
+
+
+class Workload(NamedTuple):
+    """What is linted."""
+
+    path: str
+    # The exit code of devlint that shows that it is what its name says (None: either).
+    code: int | None = None
+    # What each tool keeps from run to run is used; tools that keep nothing are left out.
+    warm: bool = False
+    # A file that gets one more line before each run.
+    edited: str = ""
+    large: bool = False
+
+
+WORKLOADS = {
+    "one clean file": Workload("examples/data.py", 0),
+    "one file with findings": Workload("examples/train.py", 1),
+    "a small project": Workload(SMALL),
+    "all of timm": Workload(TIMM),
+    "timm, nothing changed": Workload(TIMM, warm=True),
+    "timm, one model file edited": Workload(TIMM, warm=True, edited=f"{TIMM}/models/nest.py"),
+    "all of transformers": Workload(LARGE, large=True),
 }
 START_UP = "`--version`"
 FLOOR = "`python -c pass`"
@@ -55,10 +91,11 @@ class BenchmarkError(Exception):
 
 
 class Cost(NamedTuple):
-    """Seconds of one run: on the clock, and of processor time in all its processes."""
+    """What one run took: seconds on the clock, seconds of processor time in all its processes, and megabytes in the largest."""
 
     wall: float
     cpu: float
+    memory: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,32 +106,51 @@ class Task:
     tool: str
     command: tuple[str, ...]
     expected: frozenset[int]
+    # A file that gets one more line before each run, from the folder of the run.
+    edited: str = ""
 
     def run(self, folder: Path) -> Cost:
         """What one run in `folder` costs; raises BenchmarkError when the command fails."""
-        cpu_before, started = _cpu_of_children(), time.perf_counter()
-        done = subprocess.run(self.command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)
-        cost = Cost(time.perf_counter() - started, _cpu_of_children() - cpu_before)
+        if self.edited:
+            with (folder / self.edited).open("a") as file:
+                file.write(f"# {time.time_ns()}\n")
+        with tempfile.TemporaryFile() as said:
+            started = time.perf_counter()
+            process = subprocess.Popen(self.command, cwd=folder, stdout=subprocess.DEVNULL, stderr=said)
+            _, status, usage = os.wait4(process.pid, 0)
+            wall = time.perf_counter() - started
+            process.returncode = os.waitstatus_to_exitcode(status)
+            said.seek(0)
+            errors = said.read().decode(errors="replace")
         # A Python program that crashes exits with 1, as one that found something does.
-        if done.returncode not in self.expected or b"Traceback (most recent call last)" in done.stderr:
-            raise _failed(self.command, done.returncode, done.stderr.decode(errors="replace"))
-        return cost
+        if process.returncode not in self.expected or "Traceback (most recent call last)" in errors:
+            raise _failed(self.command, process.returncode, errors)
+        kilobytes = usage.ru_maxrss / (1024 if sys.platform == "darwin" else 1)
+        return Cost(wall, usage.ru_utime + usage.ru_stime, kilobytes / 1000)
 
 
 # The cost of each run by row and tool, the rows in the order of the table.
 Costs = dict[str, dict[str, list[Cost]]]
 
 
-def tasks(cache: Path) -> list[Task]:
+def tasks(cache: Path, *, large: bool) -> list[Task]:
     """All commands to time, in the order in which one round runs them."""
-    version = [Task(START_UP, tool, (_program(cache, tool), "--version"), frozenset({0})) for tool in PACKAGES]
+    version = [
+        Task(START_UP, tool, (_program(cache, tool), "--version"), frozenset({0})) for tool in PACKAGES if tool in _TELL
+    ]
     python = _program(cache, PROGRAM, "python")
     found = [Task(FLOOR, PROGRAM, (python, "-c", "pass"), frozenset({0})), *version]
-    for row, (path, code) in WORKLOADS.items():
-        for tool, (_, *arguments) in LINT.items():
-            expected = {0, 1} if code is None or tool != PROGRAM else {code}
-            found.append(Task(row, tool, (_program(cache, tool), *arguments, path), frozenset(expected)))
+    for row, work in WORKLOADS.items():
+        for tool, arguments in (WARM if work.warm else LINT).items():
+            if large or not work.large:
+                expected = {0, 1} if work.code is None or tool != PROGRAM else {work.code}
+                command = (_program(cache, tool), *arguments, work.path)
+                found.append(Task(row, tool, command, FOUND.get(tool, frozenset(expected)), work.edited))
     return found
+
+
+# The tools that know their version.
+_TELL = frozenset(PACKAGES) - {"hotpath"}
 
 
 def measure(todo: Sequence[Task], folder: Path, repeat: int, slow: float) -> Costs:
@@ -117,7 +173,7 @@ def measure(todo: Sequence[Task], folder: Path, repeat: int, slow: float) -> Cos
     return {row: costs[row] for row in dict.fromkeys(task.row for task in todo)}
 
 
-def prepare(cache: Path) -> Path:
+def prepare(cache: Path, *, large: bool) -> Path:
     """Makes what is missing under `cache`, and installs devlint as it stands now; returns the folder to lint in.
 
     Raises BenchmarkError when pip fails.
@@ -130,34 +186,44 @@ def prepare(cache: Path) -> Path:
         _run(_program(cache, tool, "python"), "-m", "pip", "install", "--quiet", package)
     corpus = cache / "corpus"
     shutil.copytree(REPOSITORY / "examples", corpus / "examples", dirs_exist_ok=True)
-    name, _, version = TIMM.partition("==")
-    wheel = corpus / f"{name}-{version}-py3-none-any.whl"
+    for name, package in WHEELS.items():
+        if large or name != LARGE:
+            _unpack(cache, corpus, name, package)
+    return corpus
+
+
+def _unpack(cache: Path, corpus: Path, name: str, package: str) -> None:
+    """Fetches a wheel that isn't there, and unpacks it as it is: runs before may have edited it."""
+    wheel = corpus / f"{name}-{package.partition('==')[2]}-py3-none-any.whl"
     if not wheel.exists():
         _say(f"fetching {name}")
-        shutil.rmtree(corpus / name, ignore_errors=True)
         pip = (_program(cache, PROGRAM, "python"), "-m", "pip")
-        _run(*pip, "download", "--quiet", "--no-deps", "--only-binary=:all:", "--dest", str(corpus), TIMM)
-    if not (corpus / name).exists():
-        with zipfile.ZipFile(wheel) as archive:
-            archive.extractall(corpus)
-    return corpus
+        _run(*pip, "download", "--quiet", "--no-deps", "--only-binary=:all:", "--dest", str(corpus), package)
+    shutil.rmtree(corpus / name, ignore_errors=True)
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(corpus)
 
 
 def versions(cache: Path) -> dict[str, str]:
     """The version of each tool as it gives it itself, of the code that it lints, and of Python."""
-    said = {tool: _run(_program(cache, tool), "--version").split()[-1] for tool in PACKAGES}
+    said = {
+        tool: _run(_program(cache, tool), "--version").split()[-1] if tool == PROGRAM else package.partition("==")[2]
+        for tool, package in PACKAGES.items()
+    }
     with contextlib.suppress(BenchmarkError, OSError):
         said[PROGRAM] += f" ({_run('git', '-C', str(REPOSITORY), 'describe', '--always', '--dirty')})"
-    return {**said, "timm": TIMM.partition("==")[2], "Python": platform.python_version()}
+    projects = {name: package.partition("==")[2] for name, package in WHEELS.items()}
+    return {**said, **projects, "Python": platform.python_version()}
 
 
-def table(costs: Costs, title: str, kind: Literal["wall", "cpu"]) -> str:
+def table(costs: Costs, title: str, kind: Literal["wall", "cpu", "memory"]) -> str:
     """One kind of cost as a Markdown table: the least and the median of each tool, and ratios of the least."""
     header = [title, *PACKAGES, *(f"{PROGRAM} / {peer}" for peer in PEERS)]
     lines = [header, ["---", *["---:"] * (len(header) - 1)]]
     for row, by_tool in costs.items():
         seconds = {tool: [getattr(cost, kind) for cost in runs] for tool, runs in by_tool.items()}
-        cells = [_cell(seconds[tool]) if tool in seconds else "" for tool in PACKAGES]
+        spell = _megabytes if kind == "memory" else _cell
+        cells = [spell(seconds[tool]) if tool in seconds else "" for tool in PACKAGES]
         ratios = [f"{min(seconds[PROGRAM]) / min(seconds[peer]):.2f}" if peer in seconds else "" for peer in PEERS]
         lines.append([row, *cells, *ratios])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
@@ -169,10 +235,8 @@ def _cell(seconds: Sequence[float]) -> str:
     return f"{least} ({middle})" if len(seconds) > 1 else f"{least} (one run)"
 
 
-def _cpu_of_children() -> float:
-    """Seconds of processor time that all ended child processes took so far, and theirs."""
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
+def _megabytes(runs: Sequence[float]) -> str:
+    return f"{max(runs):,.0f}"
 
 
 def _program(cache: Path, tool: str, name: str | None = None) -> str:
@@ -207,6 +271,7 @@ def _arguments() -> argparse.Namespace:
     add("--env", type=Path, default=default, metavar="DIR", help="the cache folder [%(default)s]")
     add("--repeat", type=int, default=5, metavar="N", help="counted runs of each command [%(default)s]")
     add("--slow", type=float, default=60, metavar="S", help="run once what takes more than S seconds [%(default)s]")
+    add("--large", action="store_true", help="lint transformers as well")
     add("--json", type=Path, metavar="FILE", help="write the cost of every run there, in seconds")
     arguments = parser.parse_args()
     if arguments.repeat < 1:
@@ -219,10 +284,10 @@ def main() -> int:
     arguments = _arguments()
     cache: Path = arguments.env.absolute()
     try:
-        folder = prepare(cache)
+        folder = prepare(cache, large=arguments.large)
         known = versions(cache)
         before = os.getloadavg()[0]
-        costs = measure(tasks(cache), folder, arguments.repeat, arguments.slow)
+        costs = measure(tasks(cache, large=arguments.large), folder, arguments.repeat, arguments.slow)
         facts = {
             "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
             "cores": os.cpu_count(),
@@ -237,7 +302,8 @@ def main() -> int:
         _say("")
         print(f"error: {error}", file=sys.stderr)
         return 2
-    print(table(costs, "wall time, ms", "wall"), table(costs, "processor time, ms", "cpu"), sep="\n\n")
+    kinds = (("wall time, ms", "wall"), ("processor time, ms", "cpu"), ("memory of a process, MB", "memory"))
+    print(*(table(costs, title, kind) for title, kind in kinds), sep="\n\n")
     print(f"\nLeast (median) of {arguments.repeat} runs, taken in turn; ratios are of the least times.")
     print(", ".join(f"{name} {version}" for name, version in known.items()), end="; ")
     print("{cores} cores, load {load[0]} before and {load[1]} after; {date}.".format(**facts))

@@ -20,6 +20,7 @@ from devlint.findings import Finding, Span
 from devlint.reports import FileResult
 from devlint.rule import Registry, load_registry
 from devlint.settings import Settings
+from devlint.shards import chunks, size_of
 from devlint.source.filesystem import FileFacts, FileSystem
 from devlint.source.looks import Answer, Looks
 
@@ -28,9 +29,8 @@ if TYPE_CHECKING:
 
     from devlint.cache.results import Results
 
-# Starting a process costs about as much as linting this many files.
-_FILES_PER_JOB = 40
-_CHUNK = 8
+# A process for less than so many bytes costs more than it saves.
+_BYTES_PER_JOB = 150_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,10 @@ class Plan:
     # The paths that the user named, links resolved: what lies elsewhere is written only with `follow_links`.
     named: tuple[str, ...] = ()
     follow_links: bool = False
+
+
+# Gives the result of each target, and says in Seen what was seen of other files.
+Runner = Callable[[Sequence[Target], Plan, Seen], Iterator[FileResult]]
 
 
 @dataclass
@@ -135,14 +139,16 @@ class Worker:
         linter = self.linter(settings)
         if not (self.plan.fix or self.plan.diff):
             findings = tuple(linter.check(source))
-            return FileResult(source.display, findings, source if findings else None), source
+            return FileResult(source.display, findings, source if findings else None, warnings=source.remarks), source
         # Imported here because it brings LibCST.
         from devlint.fixer import fix
 
         outcome = fix(source, linter, unsafe=self.plan.unsafe_fixes)
         findings, fixed = tuple(outcome.remaining), outcome.source if outcome.applied else source
         diff = unified_diff(source, fixed) if self.plan.diff and fixed is not source else ""
-        return FileResult(source.display, findings, fixed if findings else None, tuple(outcome.applied), diff), fixed
+        return FileResult(
+            source.display, findings, fixed if findings else None, tuple(outcome.applied), diff, source.remarks
+        ), fixed
 
     def failed(self, display: str, reason: str) -> FileResult:
         """The result of a file that couldn't be linted."""
@@ -185,8 +191,12 @@ def run_all(
     jobs: int | None = None,
     progress: Callable[[], None] = lambda: None,
     cache: Results | None = None,
+    elsewhere: Runner | None = None,
 ) -> Iterator[FileResult]:
-    """The result of each target, in their order. `jobs` of None: as many processes as pay."""
+    """The result of each target, in their order.
+
+    `jobs` of None: as many processes as pay; `elsewhere` does the work instead of processes of our own.
+    """
     known = cache.known(targets) if cache is not None else {}
     if plan.fix or plan.diff:
         # Whoever mends findings needs more than what is told of them.
@@ -194,7 +204,10 @@ def run_all(
     left = [target for target in targets if target.display not in known]
     seen = Seen()
     fresh: list[tuple[Target, FileResult]] = []
-    results = iter(_run(left, plan, registry, jobs, seen, cache.facts if cache is not None else {}))
+    if elsewhere is not None and left:
+        results = elsewhere(left, plan, seen)
+    else:
+        results = _run(left, plan, registry, jobs, seen, cache.facts if cache is not None else {})
     for target in targets:
         result = known.get(target.display)
         if result is None:
@@ -217,7 +230,7 @@ def _run(
     facts: Mapping[str, FileFacts],
 ) -> Iterator[FileResult]:
     """The result of each target; what was seen of other files is in `seen` once all of them are given."""
-    jobs = jobs or min(_processors(), max(len(targets) // _FILES_PER_JOB, 1))
+    jobs = jobs or min(_processors(), max(size_of(targets) // _BYTES_PER_JOB, 1))
     if jobs == 1 or len(targets) < 2:
         yield from _run_here(targets, Worker(plan, registry, FileSystem(facts)), seen)
     else:
@@ -278,11 +291,16 @@ def _end_with_parent() -> None:
 
 def _run_chunk(targets: Sequence[Target]) -> tuple[list[FileResult], Seen]:
     assert _worker is not None
+    return run_chunk(_worker, targets)
+
+
+def run_chunk(worker: Worker, targets: Sequence[Target]) -> tuple[list[FileResult], Seen]:
+    """The results of some targets, and what was seen of other files for them."""
     results = []
     for target in targets:
-        results.append(_worker.run(target))
+        results.append(worker.run(target))
         _collect_young()
-    return results, _worker.seen()
+    return results, worker.seen()
 
 
 def _run_in_processes(
@@ -296,10 +314,10 @@ def _run_in_processes(
     """Runs chunks of targets side by side. A file that ends its process is tried again alone, then given up."""
     from concurrent.futures.process import BrokenProcessPool
 
-    chunks = [targets[at : at + _CHUNK] for at in range(0, len(targets), _CHUNK)]
+    parts = chunks(targets, jobs)
     with _pool(plan, registry, jobs, facts) as pool:
-        futures: list[Future[tuple[list[FileResult], Seen]]] = [pool.submit(_run_chunk, chunk) for chunk in chunks]
-        for chunk, future in zip(chunks, futures, strict=True):
+        futures: list[Future[tuple[list[FileResult], Seen]]] = [pool.submit(_run_chunk, chunk) for chunk in parts]
+        for chunk, future in zip(parts, futures, strict=True):
             try:
                 results, more = future.result()
                 seen.take_in(more)

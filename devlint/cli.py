@@ -5,13 +5,16 @@ from __future__ import annotations
 import io
 import os
 import sys
+from typing import Any
 
 import click
 
 from devlint.commands.baseline import baseline
 from devlint.commands.check import check
 from devlint.commands.clean import clean
+from devlint.commands.completion import completion
 from devlint.commands.init import init
+from devlint.commands.merge import merge
 from devlint.commands.new_rule import new_rule
 from devlint.commands.options import HELP
 from devlint.commands.rules import rule, rules
@@ -29,9 +32,19 @@ class _DefaultToCheck(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         own = {*self.commands, "-h", "--help", "-V", "--version"}
-        if not args or args[0] not in own:
+        # A shell that completes the first word hasn't got any yet.
+        if (args or not ctx.resilient_parsing) and (not args or args[0] not in own):
             args = ["check", *args]
         return super().parse_args(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
+        """The commands, and what `check` takes, since that is what is meant without one."""
+        from click.shell_completion import CompletionItem
+
+        found = super().shell_complete(ctx, incomplete)
+        if incomplete.startswith("-"):
+            return found + self.commands["check"].shell_complete(ctx, incomplete)
+        return found or [CompletionItem(incomplete, type="file")]
 
 
 def _version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
@@ -47,7 +60,7 @@ def _version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> N
     cls=_DefaultToCheck,
     context_settings=HELP,
     epilog="`devlint PATH...` is short for `devlint check PATH...`; see `devlint check --help` for the options. "
-    "A folder with a command's name needs the long form.",
+    "A folder with a command's name needs the long form: `devlint check rules`.",
 )
 @click.option(
     "-V",
@@ -62,8 +75,9 @@ def cli() -> None:
     """Find device-placement bugs in PyTorch code, and fix them."""
 
 
-for command in (check, init, baseline, clean, run, where, server, rule, rules, new_rule):
+for command in (check, init, baseline, clean, merge, run, where, server, rule, rules, new_rule):
     cli.add_command(command)
+cli.add_command(completion)
 
 
 def main() -> None:

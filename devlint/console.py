@@ -64,3 +64,30 @@ def occupy_closed_streams() -> None:
 def is_terminal(stream: IO[Any] | None) -> bool:
     """Whether somebody looks at a stream."""
     return stream is not None and not stream.closed and stream.isatty()
+
+
+def linked(text: str, url: str) -> str:
+    """A text that leads to an address on terminals that follow links (OSC 8); the text alone where there is none."""
+    return f"\x1b]8;;{url}\x1b\\{text}\x1b]8;;\x1b\\" if url else text
+
+
+# What terminals that follow links set in the environment, and those that say so by a name.
+_LINKING = ("DOMTERM", "KITTY_WINDOW_ID", "KONSOLE_VERSION", "WT_SESSION", "GHOSTTY_RESOURCES_DIR")
+_LINKING_PROGRAMS = ("iTerm.app", "WezTerm", "vscode", "ghostty", "Hyper", "Tabby", "zed", "rio")
+_LINKING_TERMS = ("xterm-kitty", "alacritty", "foot", "xterm-ghostty", "wezterm")
+# VTE, which most terminals of Linux are built on, follows links since 0.50.
+_FIRST_VTE = 5000
+
+
+def follows_links() -> bool:
+    """Whether the terminal is one that shows links; FORCE_HYPERLINK says so, or not, in its place."""
+    said = os.environ.get("FORCE_HYPERLINK")
+    if said:
+        return said != "0"
+    vte = os.environ.get("VTE_VERSION", "")
+    return (
+        any(os.environ.get(name) for name in _LINKING)
+        or os.environ.get("TERM_PROGRAM") in _LINKING_PROGRAMS
+        or os.environ.get("TERM", "").startswith(_LINKING_TERMS)
+        or (vte.isdecimal() and int(vte) >= _FIRST_VTE)
+    )

@@ -135,6 +135,37 @@ def replace_bytes(path: str, data: bytes, expected: bytes) -> None:
                     os.unlink(temporary)  # noqa: PTH108
 
 
+def put_bytes(path: str, data: bytes) -> None:
+    """Puts `data` into a file, which needn't be there yet, whole or not at all; what is no file is written to. Raises OSError."""
+    try:
+        before = os.stat(path)  # noqa: PTH116
+    except FileNotFoundError:
+        before = None
+    if before is not None and not stat.S_ISREG(before.st_mode):
+        with open(path, "wb") as stream:  # noqa: PTH123
+            stream.write(data)
+        return
+    if before is not None:
+        path = os.path.realpath(path)
+        replace_bytes(path, data, read_bytes(Path(path), before.st_size))
+        return
+    temporary: str | None = None
+    with _undisturbed():
+        try:
+            handle, temporary = tempfile.mkstemp(prefix=".devlint-", dir=os.path.dirname(path) or ".")  # noqa: PTH120
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+            mask = os.umask(0)
+            os.umask(mask)
+            os.chmod(temporary, 0o666 & ~mask)  # noqa: PTH101
+            os.replace(temporary, path)  # noqa: PTH105
+            temporary = None
+        finally:
+            if temporary is not None:
+                with contextlib.suppress(OSError):
+                    os.unlink(temporary)  # noqa: PTH108
+
+
 def _now(path: str, size: int) -> bytes | None:
     """What a file holds; None where that is more than `size`."""
     try:

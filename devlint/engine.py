@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -46,14 +47,15 @@ class Linter:
         self._screens: dict[Path, Screen] = {}
         self._words = {r.code: (settings.severity_of(r), settings.fixes(r)) for r in registry.rules()}
 
-    def check(self, source: Source) -> list[Finding]:
+    def check(self, source: Source, within: range | None = None) -> list[Finding]:
         """The findings of a source after selection, suppressions and confidence, each cause once, in reading order.
 
-        A source that isn't valid Python has one finding, DEV000.
+        A source that isn't valid Python has one finding, DEV000. `within` asks for a first look, at some of its lines:
+        what the program does when it is run is left aside, and what is found there is right in most cases.
         """
-        return merged(self.every_finding(source), source.text)
+        return merged(self.every_finding(source, within), source.text)
 
-    def every_finding(self, source: Source) -> list[Finding]:
+    def every_finding(self, source: Source, within: range | None = None) -> list[Finding]:
         """The same, but for causes: those that another finding speaks for are among them."""
         path = source.path or self.settings.root / source.display
         enabled = self.settings.codes_for(path, self.registry)
@@ -62,13 +64,17 @@ class Linter:
             return []
         rules = [rule for rule in self.registry.rules() if rule.code in enabled]
         try:
-            found = [f for f in self._findings(source, path, rules) if f.code in enabled]
+            found = [f for f in self._findings(source, path, rules, within) if f.code in enabled]
         except _InvalidSourceError as error:
-            return [error.finding] if UnreadableFile.code in enabled else []
+            return (
+                [_with_version(error.finding, self.settings.target_version)] if UnreadableFile.code in enabled else []
+            )
         found = suppressions.apply(found, path=source.display, enabled=enabled, registry=self.registry)
+        if within is not None:
+            found = [f for f in found if f.span.line in within]
         if self.settings.confidence == "certain":
             found = [f for f in found if f.confidence == "certain"]
-        return sorted(map(self.as_set, found), key=lambda f: f.sort_key)
+        return sorted((_as_editable(self.as_set(f), source) for f in found), key=lambda f: f.sort_key)
 
     def as_set(self, finding: Finding) -> Finding:
         """A finding with what the settings say of its rule: its severity, and whether it may be fixed."""
@@ -87,7 +93,7 @@ class Linter:
 
         return Project(self.settings.src, self.looks, self._files)
 
-    def _findings(self, source: Source, path: Path, rules: list[type[Rule]]) -> Iterator[Finding]:
+    def _findings(self, source: Source, path: Path, rules: list[type[Rule]], within: range | None) -> Iterator[Finding]:
         # Files without a trigger aren't even parsed: that is most of a clean run's time, and other tools tell of syntax.
         spelt = self.settings.hints.spelt_out(source.text)
         screen = Screen("\n".join([source.text, *spelt.values()]).encode("utf-8", "surrogatepass"))
@@ -105,11 +111,17 @@ class Linter:
         if triggered or hearing:
             self.project().forget_if_full()
             portable = any(rule.for_any_accelerator for rule in rules)
+            tree = _parse(source)
             inspection = Inspection(
-                self, source, path, _parse(source), triggered, spelt, hearing=hearing, portable=portable
+                self, source, path, tree, triggered, spelt, hearing=hearing, portable=portable, within=within
             )
-            yield from inspection.findings()
-            self.leave(inspection)
+            try:
+                yield from inspection.findings()
+            finally:
+                self.leave(inspection)
+
+    def pause(self) -> None:
+        """Called between two pieces of work; an error other than an Exception that it raises ends the whole."""
 
     def leave(self, inspection: Inspection) -> None:
         """Does what is to be done once a source was inspected: lets go of it."""
@@ -142,6 +154,14 @@ class Linter:
         return self._screens[importer]
 
 
+def _as_editable(finding: Finding, source: Source) -> Finding:
+    """A finding without a fix that can't be put back into the cells or blocks that the source was taken out of."""
+    container = source.notebook
+    if container is None or finding.fix is None or all(container.can_edit(edit.span) for edit in finding.fix.edits):
+        return finding
+    return replace(finding, fix=None)
+
+
 class _InvalidSourceError(Exception):
     def __init__(self, finding: Finding) -> None:
         super().__init__(finding.message)
@@ -163,6 +183,15 @@ def _parse(source: Source) -> ast.Module:
     raise _InvalidSourceError(
         Finding(UnreadableFile.code, UnreadableFile.name, message, source.display, Span(line, column, line, column))
     )
+
+
+def _with_version(finding: Finding, target: tuple[int, int] | None) -> Finding:
+    """A finding that a text isn't Python, with what is to be said where it is written for a newer one than devlint runs on."""
+    if target is None or target <= sys.version_info[:2]:
+        return finding
+    ours, theirs = (".".join(map(str, version)) for version in (sys.version_info[:2], target))
+    why = f"isn't valid Python {ours}, on which devlint runs, while the code is for {theirs} (target-version); run devlint with that"
+    return replace(finding, message=finding.message.replace("isn't valid Python", why, 1))
 
 
 def _surroundings(settings: Settings, path: Path, *, portable: bool) -> Surroundings:
@@ -187,6 +216,7 @@ class Inspection:
         *,
         hearing: Iterable[type[Rule]],
         portable: bool,
+        within: range | None = None,
     ) -> None:
         from devlint.placement.model import build
         from devlint.textmap import TextMap
@@ -204,7 +234,9 @@ class Inspection:
         self._spelt = spelt
         self._surroundings = _surroundings(linter.settings, path, portable=portable)
         self._text: TextMap = TextMap(source.text)
-        self.model: PlacementModel = build(path, source.text, tree, linter.project(), linter.settings.hints)
+        self.within = within
+        self._pause = linter.pause
+        self.model: PlacementModel = build(path, source.text, tree, linter.project(), linter.settings.hints, within)
         self._pieces: dict[Unit, Piece | None] = {}
 
     def findings(self) -> Iterator[Finding]:
@@ -246,8 +278,11 @@ class Inspection:
                 self._model_events(names)
             lines = sorted({node.lineno for node in self.model.events(rule.event)})
         else:
-            lines = trigger_lines(self._text.text, rule, self._text.starts, self._spelt)
+            lines = trigger_lines(self._text.text, rule, self._text.starts, self._spelt, self.within)
+        if self.within is not None:
+            lines = [line for line in lines if line in self.within]
         for unit in units_at(self.model.source, lines):
+            self._pause()
             # The cheap questions first: what they leave over is modelled, and what that leaves over parsed by LibCST.
             if (
                 isinstance(unit.statement, rule.statement)
@@ -264,7 +299,7 @@ class Inspection:
 
         judge = rule()
         for stall in self.model.stalls:
-            if stall.sense not in rule.senses:
+            if stall.sense not in rule.senses or (self.within is not None and stall.node.lineno not in self.within):
                 continue
             for unit in units_at(self.model.source, [stall.node.lineno]):
                 piece = self._piece(unit)
@@ -285,8 +320,13 @@ class Inspection:
         for unit in units_at(self.model.source, lines_of_names(self._text.text, names, self._text.starts)):
             self.model.ensure(unit.scope)
 
-    def close(self) -> None:
+    def release(self) -> None:
+        """Lets go of what only its own work needed."""
         self._pieces.clear()
+
+    def close(self) -> None:
+        """Lets go of everything."""
+        self.release()
         self.model.close()
 
     def _piece(self, unit: Unit) -> Piece | None:
@@ -303,14 +343,13 @@ class Inspection:
         return self._pieces[unit]
 
     def _judge(self, rule: Rule, unit: Unit) -> Iterator[Finding]:
-        import libcst.matchers as m
-
         from devlint.facts import Facts
+        from devlint.matching import among
 
         piece = self._piece(unit)
         if piece is None:
             return
-        matches = m.findall(piece.module, rule.shape())
+        matches = among(piece.nodes, rule.shape(), piece.module)
         if matches:
             self.model.ensure(unit.scope)
         facts = Facts(self.model, piece, self._text, self._display, self._surroundings)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 from devlint.disk import (
     MAX_BYTES,
@@ -22,14 +22,14 @@ from devlint.disk import (
     replace_bytes,
     spelt_size,
 )
+from devlint.findings import Span
 from devlint.patterns import USUAL_EXCLUDES, is_valid, verdict, without_those_on
 from devlint.settings import FILE_NAMES, Settings, SettingsError
 from devlint.textmap import split_lines
 
-if TYPE_CHECKING:
-    from devlint.notebooks import Notebook
-
 SUFFIXES = (".py", ".pyi", ".ipynb")
+# Pages with blocks of code: linted where they are named, and in folders where the settings say so.
+PAGE_SUFFIXES = (".md", ".markdown", ".rst")
 
 
 # Most of a notebook is what its cells gave out: it may be this many times as large as a Python file.
@@ -40,9 +40,46 @@ _NOTEBOOK_FACTOR = 10
 MAX_COMMAS = 400_000
 
 
+class Container(Protocol):
+    """A file that is no Python itself and holds some: a notebook (devlint/notebooks.py), a page (devlint/markup.py)."""
+
+    @property
+    def text(self) -> str:
+        """The whole file's text."""
+        ...
+
+    def locate(self, line: int) -> tuple[int | None, int]:
+        """The cell, if there are cells, and the line in it or in the file, of a line of the code."""
+        ...
+
+    def indent(self, line: int) -> int:
+        """How many characters stand before the code on a line of it."""
+        ...
+
+    def line_of(self, cell: int | None, line: int) -> int | None:
+        """The line of the code, the reverse of `locate`; None where there is none."""
+        ...
+
+    def file_line(self, line: int) -> int:
+        """The line of the file, from 1, in which a line of the code is spelt."""
+        ...
+
+    def can_edit(self, span: Span) -> bool:
+        """Whether what an edit of the span comes to can be put back."""
+        ...
+
+    def over(self, code: str) -> Container:
+        """The same with its parts where they stand in an edited code."""
+        ...
+
+    def with_code(self, code: str) -> str:
+        """The file's text with an edited code; raises FileError where that can't be put back."""
+        ...
+
+
 @dataclass
 class Source:
-    """The text of one file, or of a notebook's code cells joined, and what is needed to write it back.
+    """The text of one file, or of a notebook's cells or a page's blocks joined, and what is needed to write it back.
 
     `display` is the path as the user gave it, with forward slashes. `text` has the line ends of the file and no byte
     order mark.
@@ -53,7 +90,10 @@ class Source:
     text: str
     encoding: str = "utf-8"
     bom: bytes = b""
-    notebook: Notebook | None = None
+    # What the code was taken out of: a notebook, or a page with blocks of code.
+    notebook: Container | None = None
+    # What else there is to say of the file, a line each.
+    remarks: tuple[str, ...] = ()
     # What stands for the bytes that were read.
     digest: str = ""
 
@@ -64,7 +104,7 @@ class Source:
 
     def with_text(self, text: str) -> Source:
         """The same file with other text."""
-        return dataclasses.replace(self, text=text)
+        return dataclasses.replace(self, text=text, notebook=self.notebook and self.notebook.over(text))
 
     def to_bytes(self) -> bytes:
         """The whole file as it stands, or would stand, on the disk; raises FileError when it can't be written so."""
@@ -107,10 +147,21 @@ def source_from_bytes(raw: bytes, path: Path | None, display: str, limit: int = 
 
         notebook, code = read_notebook(_decode(body, "utf-8"))
         _need_code(code.count(","))
-        return Source(path, display, code, "utf-8", bom, notebook, digest_of(raw))
+        return Source(path, display, code, "utf-8", bom, notebook, digest=digest_of(raw))
     _need_code(body.count(b","))
+    if display.endswith(PAGE_SUFFIXES):
+        return dataclasses.replace(_page(path, display, _decode(body, "utf-8"), bom), digest=digest_of(raw))
     encoding = _encoding_of(body, bom)
     return Source(path, display, _decode(body, encoding), encoding, bom, digest=digest_of(raw))
+
+
+def _page(path: Path | None, display: str, text: str, bom: bytes) -> Source:
+    from devlint.markup import read_page
+
+    page, code = read_page(text, display)
+    lines = ", ".join(map(str, page.amiss))
+    remarks = (f"{display}: what isn't valid Python in its blocks of code was passed over (line {lines})",)
+    return Source(path, display, code, "utf-8", bom, page, remarks if page.amiss else ())
 
 
 def _need_code(commas: int) -> None:
@@ -310,10 +361,11 @@ def _of_folder(folder: _Folder, settings_for: Callable[[Path], Settings]) -> Ite
         return
     if ".gitignore" in names:
         ignores = ((path, _lines_of(path / ".gitignore")), *ignores)
+    suffixes = (*SUFFIXES, *PAGE_SUFFIXES) if settings.markdown else SUFFIXES
     for entry in entries:
         try:
             is_folder = entry.is_dir(follow_symlinks=False)
-            taken = _is_entered(entry) if is_folder else entry.name.endswith(SUFFIXES) and entry.is_file()
+            taken = _is_entered(entry) if is_folder else entry.name.endswith(suffixes) and entry.is_file()
             is_link = entry.is_symlink()
         except OSError as error:
             yield Missing(prefix + entry.name, f"can't be read: {error.strerror or error}")

@@ -15,7 +15,11 @@ Safety = Literal["safe", "unsafe"]
 # runs on some machines only.
 Severity = Literal["error", "warning"]
 # The forms of a report.
-OutputFormat = Literal["text", "concise", "json"]
+OutputFormat = Literal[
+    "text", "concise", "json", "sarif", "github", "gitlab", "junit", "rdjson", "pylint", "html"
+]  # fmt: skip
+# Those that people read at a terminal: colours, a summary, and what else there is to say.
+FOR_TERMINALS: tuple[OutputFormat, ...] = ("text", "concise")
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -1,6 +1,7 @@
 """LibCST, loaded at its first use: a run that finds nothing suspect never pays for it.
 
-Rule modules write `from devlint.lazy import cst, m` and use both as if imported.
+Rule modules write `from devlint.lazy import cst, m` and use both as if imported; `m` is `libcst.matchers`, the most of
+which devlint/matching.py does without it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ else:
             setattr(self, attribute, value)
             return value
 
+    from devlint.matching import Matchers
+
     cst = _LazyModule("libcst")
-    m = _LazyModule("libcst.matchers")
+    m = Matchers()
 
 __all__ = ["cst", "m"]

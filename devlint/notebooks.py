@@ -11,7 +11,7 @@ import json
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from devlint.disk import FileError
 from devlint.findings import Span
@@ -57,6 +57,39 @@ class Notebook:
         if not self.cells:
             return (1, 1)
         return (self.cells[index].number, max(line - self.first_lines[index] + 1, 1))
+
+    def indent(self, line: int) -> int:
+        """Nothing stands before the code."""
+        return 0
+
+    def over(self, code: str) -> Notebook:
+        """The same notebook with its cells where they stand in an edited code."""
+        marks = (f"# %% {self.mark} cell {cell.number}" for cell in self.cells)
+        lines = {line.rstrip("\r\n"): at for at, line in enumerate(split_lines(code), 1) if line.startswith("# %% ")}
+        firsts = (lines.get(mark, first - 1) + 1 for mark, first in zip(marks, self.first_lines, strict=True))
+        return replace(self, first_lines=tuple(firsts))
+
+    def line_of(self, cell_number: int | None, line: int) -> int | None:
+        """The line of the code that is a line of a cell, the reverse of `locate`; None where there is none."""
+        for cell, first in zip(self.cells, self.first_lines, strict=True):
+            if cell.number == cell_number and line <= len(split_lines(cell.code)):
+                return first + line - 1
+        return None
+
+    def file_line(self, line: int) -> int:
+        """The line of the notebook's JSON text, from 1, in which a line of the code is spelt."""
+        cell_number, number = self.locate(line)
+        cell = next((cell for cell in self.cells if cell.number == cell_number), None)
+        if cell is None:
+            return 1
+        at = cell.start
+        if self.text[at] == "[":
+            for start, end in _items(self.text, at):
+                at = start
+                number -= json.loads(self.text[start:end]).count("\n")
+                if number < 1:
+                    break
+        return self.text.count("\n", 0, at) + 1
 
     def can_edit(self, span: Span) -> bool:
         """Whether an edit of the span leaves the cells apart: it takes in no part of a marker line."""

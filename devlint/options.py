@@ -10,6 +10,14 @@ from devlint.findings import Confidence, OutputFormat, Severity
 
 
 @dataclass(frozen=True)
+class ReportForm:
+    """One of the reports that were asked for: its form, and the file that it goes to; None for the usual place."""
+
+    form: OutputFormat
+    file: Path | None = None
+
+
+@dataclass(frozen=True)
 class Options:
     """The options of `check`, as click gives them; other commands that lint set a few."""
 
@@ -27,13 +35,16 @@ class Options:
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     extend_select: tuple[str, ...] = ()
-    output_format: OutputFormat | None = None
+    output_format: tuple[ReportForm, ...] = ()
     output_file: Path | None = None
     confidence: Confidence | None = None
     fail_on: Severity | None = None
     exit_zero: bool = False
     statistics: bool = False
     jobs: int | None = None
+    executor: str | None = None
+    # (number, from 1; of how many)
+    shard: tuple[int, int] | None = None
     config: tuple[str, ...] = ()
     isolated: bool = False
     show_settings: bool = False
@@ -47,5 +58,6 @@ class Options:
     color: Literal["auto", "always", "never"] = "auto"
     follow_links: bool = False
     preview: bool = False
+    markdown: bool = False
     no_cache: bool = False
     cache_dir: Path | None = None

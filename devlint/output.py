@@ -10,11 +10,12 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from devlint.console import emit, is_terminal
+from devlint.console import emit, follows_links, is_terminal
+from devlint.disk import put_bytes
 from devlint.escapes import printable, printable_lines
 
 if TYPE_CHECKING:
-    from devlint.options import Options
+    from devlint.options import Options, ReportForm
     from devlint.reports import FileResult
 
 # Exit codes.
@@ -27,7 +28,8 @@ class Failure(click.ClickException):
     exit_code = FAILED
 
     def show(self, file: IO[Any] | None = None) -> None:
-        emit(f"{click.style('error', fg='red', bold=True)}: {printable(self.message)}\n", err=True)
+        said = f"{click.style('error', fg='red', bold=True)}: {printable(self.message)}\n"
+        emit(said, err=True, color=wants_color(sys.stderr))
 
 
 class Output:
@@ -72,19 +74,31 @@ class Output:
             emit(said, err=True)
         return any(result.diff for result in results)
 
-    def write(self, text: str, *, to_stderr: bool = False, styled: bool = True) -> None:
-        """Puts a report where it is wanted, its colours dropped where they aren't; without any, it stays as it is."""
-        file = self.options.output_file
+    def write(
+        self, text: str, asked: ReportForm | None = None, *, to_stderr: bool = False, styled: bool = True
+    ) -> None:
+        """Puts a report where it is wanted, its colours dropped where they aren't; without any, it stays as it is.
+
+        A file is written whole or not at all. Raises Failure.
+        """
+        own = asked.file if asked is not None else None
+        file = own or self.options.output_file
         if file is None:
             colored = self.colored(sys.stderr if to_stderr else sys.stdout)
             emit(text, err=to_stderr, color=colored or not styled)
             return
         plain = click.unstyle(text) if styled and self.options.color != "always" else text
         try:
-            (self._started_in / file).write_bytes(plain.encode("utf-8", "backslashreplace"))
+            put_bytes(os.path.join(self._started_in, file), plain.encode("utf-8", "backslashreplace"))  # noqa: PTH118
         except (OSError, ValueError) as error:
             said = getattr(error, "strerror", None) or error
-            raise Failure(f"--output-file {file}: can't be written: {said}") from None
+            option = f"--output-format {asked.form}={own}" if asked is not None and own else f"--output-file {file}"
+            raise Failure(f"{option}: can't be written: {said}") from None
+
+    def links(self, *, to_stderr: bool) -> bool:
+        """Whether a report's codes are to lead to their pages: its reader is a terminal that follows links."""
+        stream = sys.stderr if to_stderr else sys.stdout
+        return self.options.output_file is None and self.colored(stream) and is_terminal(stream) and follows_links()
 
 
 def wants_color(stream: IO[str] | None) -> bool:

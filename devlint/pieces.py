@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from devlint.findings import Span
 from devlint.lazy import cst
+from devlint.matching import preorder
 from devlint.source.trees import walk
 from devlint.source.units import Unit
 
@@ -17,22 +19,28 @@ if TYPE_CHECKING:
     from devlint.textmap import TextMap
 
 
+# So many pieces are kept: fixes, and editors, ask for the same ones again.
+@lru_cache(maxsize=256)
+def parsed(code: str) -> tuple[cst.Module, dict[cst.CSTNode, CodeRange]]:
+    """A piece of code, and where each of its nodes stands in it; raises LibCST's ParserSyntaxError."""
+    from libcst.metadata import MetadataWrapper, PositionProvider
+
+    module = cst.parse_module(code)
+    return module, dict(MetadataWrapper(module, unsafe_skip_copy=True).resolve(PositionProvider))
+
+
 class Piece:
     """A unit, parsed by LibCST, with the way back to the file's lines and to the `ast`."""
 
     def __init__(self, unit: Unit, text: TextMap) -> None:
-        from libcst.metadata import MetadataWrapper, PositionProvider
-
         self.unit = unit
         self.span = text.span_of(unit.node)
         self.code = text.slice(self.span)
         # A header may run over lines that only its statement's own brackets allow.
         self._wrapped = not unit.is_statement
         code = f"({self.code})" if self._wrapped else self.code
-        self.module = cst.parse_module(code)
+        self.module, self.positions = parsed(code)
         self._column = self.span.column - 1 - (1 if self._wrapped else 0)
-        wrapper = MetadataWrapper(self.module, unsafe_skip_copy=True)
-        self.positions: dict[cst.CSTNode, CodeRange] = dict(wrapper.resolve(PositionProvider))
         self._nodes: dict[Span, ast.expr] = {}
         self._augmented: dict[Span, ast.AugAssign] = {}
         for node in walk(unit.node):
@@ -41,6 +49,11 @@ class Piece:
                 self._nodes.setdefault(text.span_of(node), node)
             elif isinstance(node, ast.AugAssign):
                 self._augmented[text.span_of(node)] = node
+
+    @cached_property
+    def nodes(self) -> list[cst.CSTNode]:
+        """All nodes, each before what is in it."""
+        return preorder(self.module)
 
     def span_of(self, node: cst.CSTNode) -> Span:
         """Where a LibCST node stands in the file."""

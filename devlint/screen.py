@@ -48,9 +48,18 @@ def pattern_of(rule: type[Rule]) -> re.Pattern[bytes]:
     return re.compile(rule.trigger.encode())
 
 
-def trigger_lines(text: str, rule: type[Rule], line_starts: list[int], spelt: Mapping[str, str]) -> list[int]:
-    """The lines (from 1) that bear a rule's trigger, or a name that stands for it; `spelt` says what some names mean."""
-    offsets = [match.start() for match in _compiled(rule.trigger).finditer(text)]
+def trigger_lines(
+    text: str, rule: type[Rule], line_starts: list[int], spelt: Mapping[str, str], within: range | None = None
+) -> list[int]:
+    """The lines (from 1) that bear a rule's trigger, or a name that stands for it; `spelt` says what some names mean.
+
+    `within` are the lines that are asked about, if not all.
+    """
+    start, stop = 0, len(text)
+    if within is not None:
+        start = line_starts[within.start - 1]
+        stop = line_starts[within.stop - 1] if within.stop <= len(line_starts) else stop
+    offsets = [match.start() for match in _compiled(rule.trigger).finditer(text, start, stop)]
     if rule.alias:
         names = {name for match in _compiled(rule.alias).finditer(text) for name in match.groups() if name}
         offsets += _offsets_of(text, names)

@@ -18,13 +18,15 @@ import click
 
 from devlint.console import emit, is_terminal
 from devlint.escapes import printable, printable_lines
+from devlint.findings import FOR_TERMINALS
+from devlint.options import ReportForm
 from devlint.output import CLEAN, FAILED, FOUND, Failure, Output
 
 if TYPE_CHECKING:
     from devlint.adoption.baseline import Baseline, Baselines
     from devlint.adoption.git import Repository
     from devlint.adoption.since import Changed
-    from devlint.batch import Plan
+    from devlint.batch import Plan, Runner
     from devlint.cache.results import Results
     from devlint.evidence import Evidence
     from devlint.files import Missing, Target
@@ -82,7 +84,7 @@ class Session:
         self.evidence = self._read_evidence()
         self.overrides = Selection(select or None, ignore, extend_select)
         self.here = self._settings_here()
-        self.output_format = options.output_format or self.here.output_format
+        self.forms = options.output_format or (ReportForm(self.here.output_format),)
         self.fail_on = options.fail_on or self.here.fail_on
 
     def _settings_here(self) -> Settings:
@@ -121,6 +123,14 @@ class Session:
         database = prepared(self.cache_folder)
         return Results(database, self.registry) if database is not None else None
 
+    def _elsewhere(self) -> Runner | None:
+        """Who does the work, where not processes of our own."""
+        if self.options.executor is None:
+            return None
+        from devlint.remote import Cluster
+
+        return Cluster(self.options.executor, self.registry).run
+
     @property
     def plan(self) -> Plan:
         from devlint.batch import Plan
@@ -145,6 +155,7 @@ class Session:
                 overrides=self.overrides,
                 confidence=options.confidence or found.confidence,
                 preview=options.preview or found.preview,
+                markdown=options.markdown or found.markdown,
                 exclude=(*found.exclude, *(_from_root(pattern, found.root) for pattern in options.exclude)),
             )
             self.output.say(f"settings for {folder}: {found.origin or 'the defaults'}")
@@ -241,7 +252,17 @@ class Session:
 
         self.output.say(counted(len(targets), "file"))
         with progress(len(targets), enabled=is_terminal(sys.stderr) and not self.options.quiet) as step:
-            results = list(run_all(targets, plan, self.registry, jobs=self.options.jobs, progress=step, cache=cache))
+            results = list(
+                run_all(
+                    targets,
+                    plan,
+                    self.registry,
+                    jobs=self.options.jobs,
+                    progress=step,
+                    cache=cache,
+                    elsewhere=self._elsewhere(),
+                )
+            )
         if cache is not None:
             self.output.say(f"{cache.held} of them as in an earlier run")
         self.output.say(f"took {time.monotonic() - self.started:.2f} s")
@@ -380,7 +401,12 @@ class Session:
         targets = [item for item in found if not isinstance(item, Missing)]
         if not targets and not self.failed:
             self.output.warn("warning", f"no Python files found under {', '.join(self._paths)}")
-        return sorted(targets, key=lambda target: target.display)
+        targets = sorted(targets, key=lambda target: target.display)
+        if self.options.shard is not None:
+            from devlint.shards import shard
+
+            targets = shard(targets, *self.options.shard)
+        return targets
 
     def _run_stdin(self) -> int:
         """Lints the standard input; with --fix the fixed text goes to the standard output, the report beside it."""
@@ -432,29 +458,39 @@ class Session:
         if options.diff:
             changed = self.output.show_diff(results, failed)
             return FAILED if failed else FOUND if changed and not options.exit_zero else CLEAN
-        if options.quiet and not findings and self.output_format != "json":
-            text = ""
-        elif options.statistics:
-            from devlint.reports import statistics
-
-            text = statistics.render(results, self.output_format, unsafe_fixes=options.unsafe_fixes)
-        else:
-            text = self._render(results, failed)
-            if self.output_format != "json":
-                text += unexplained + "".join(f"{line}\n" for line in self.told if not options.quiet)
-        self.output.write(text, to_stderr=to_stderr)
+        self._write(results, unexplained, failed=failed, to_stderr=to_stderr)
         fatal = [finding for finding in findings if self.fail_on == "warning" or finding.severity == "error"]
         return FAILED if failed else FOUND if fatal and not options.exit_zero else CLEAN
 
-    def _render(self, results: Sequence[FileResult], failed: bool) -> str:
-        if self.output_format == "json":
-            from devlint.reports import json
+    def _write(self, results: Sequence[FileResult], unexplained: str, *, failed: bool, to_stderr: bool) -> None:
+        """Writes each report that was asked for; those in files come last, so that nothing is lost where one fails."""
+        from devlint.reports import Run, render
 
-            return json.render(results)
-        from devlint.reports import concise, text
+        options = self.options
+        told = "".join(f"{line}\n" for line in self.told)
+        run = Run(
+            results,
+            {rule.code: rule for rule in self.registry.rules()},
+            unsafe_fixes=options.unsafe_fixes,
+            quiet=options.quiet,
+            failed=failed,
+            only_new=bool(self.told) or options.since is not None or options.staged,
+        )
+        for asked in sorted(self.forms, key=lambda asked: asked.file is not None):
+            if options.statistics:
+                from devlint.reports import statistics
 
-        render = concise.render if self.output_format == "concise" else text.render
-        return render(results, unsafe_fixes=self.options.unsafe_fixes, quiet=self.options.quiet, failed=failed)
+                text = statistics.render(results, asked.form, unsafe_fixes=options.unsafe_fixes)
+            elif asked.form in FOR_TERMINALS:
+                if options.quiet and not any(result.findings for result in results):
+                    text = ""
+                else:
+                    also = unexplained + ("" if options.quiet else told)
+                    links = asked.file is None and self.output.links(to_stderr=to_stderr)
+                    text = render(asked.form, replace(run, also=also, links=links))
+            else:
+                text = render(asked.form, replace(run, also=unexplained))
+            self.output.write(text, asked, to_stderr=to_stderr)
 
     def _beside_evidence(self, results: Sequence[FileResult], evidence: Evidence) -> tuple[Sequence[FileResult], str]:
         """The results in the order of what they were seen to cost, and what was seen without a finding."""
@@ -477,8 +513,14 @@ def _check_together(options: Options) -> None:
         (options.staged, options.since is not None, "--staged and --since ask about two changes; name one of them"),
         (options.staged or options.since is not None, options.fix or options.diff, "--fix and --diff are for whole files, --since and --staged for some of their lines; run one, then the other"),
         (options.staged, options.add_noqa is not None, "--add-noqa writes files, and --staged looks at what is to be committed; use --since=HEAD"),
+        (options.executor is not None, options.fix or options.diff or options.staged or "-" in options.paths, "--executor reports what is in files that all workers see; leave out --fix, --diff, --staged and `-`"),
+        (options.shard is not None, "-" in options.paths, "--shard is for files; leave out `-`"),
         (options.staged or options.since is not None, "-" in options.paths, "`-` has no history; name a path"),
         (options.update_baseline, options.no_baseline or options.confidence is not None or options.staged, "--update-baseline goes by all that is found in the files as they are; leave out --no-baseline, --confidence and --staged"),
+        (sum(asked.file is None for asked in options.output_format) > 1, True, "two reports for one place; write one of them to a file, as in --output-format sarif=devlint.sarif"),
+        (options.output_file is not None, bool(options.output_format) and all(asked.file for asked in options.output_format), "--output-file has no report left to write: each of --output-format names its own file"),
+        (options.statistics, any(asked.form not in (*FOR_TERMINALS, "json") for asked in options.output_format), "--statistics is told as text or JSON"),
+        (options.diff, any(asked.file for asked in options.output_format), "--diff shows a diff, and writes no report"),
         (options.add_noqa is not None, options.fix or options.diff or "-" in options.paths, "--add-noqa writes comments into files; leave out --fix, --diff and `-`"),
     ):  # fmt: skip
         if one and other:

@@ -13,6 +13,7 @@ from devlint.findings import Span
 from devlint.knowledge import canonical
 from devlint.placement.model import PlacementModel, build
 from devlint.placement.values import Guards, Sort, Step, Value
+from devlint.reports import place_of
 from devlint.source.devices import is_device_name
 from devlint.source.kinds import Kind
 from devlint.source.project import Project, parse
@@ -233,11 +234,27 @@ def _reason_of_name(node: ast.Name, name: str, model: PlacementModel) -> str:
 
 def render(found: list[Known], source: Source, display: str) -> str:
     """The findings as text: the line, then each expression with its trail."""
-    line = found[0].line
-    lines = [f"{display}:{line}", f"{line} | {source.lines[line - 1].rstrip().expandtabs()}", ""]
+    number = found[0].line
+    text = source.lines[number - 1].rstrip().expandtabs()
+    lines = [_line(display, source, number), f"{place_of(source, number, 1).line} | {text}", ""]
     for known in found:
         lines.append(f"{known.text}: {known.said}")
-        lines += [f"    {message} ({Path(path).name}:{at})" for message, path, at in known.trail]
+        lines += [f"    {said} ({_step(path, at, source, display)})" for said, path, at in known.trail]
         if known.why:
             lines.append(f"    {known.why}")
     return "\n".join(map(printable, lines))
+
+
+def _step(path: str, line: int, source: Source, display: str) -> str:
+    """The place of a step as terminals and editors follow it: a path from the current folder, and the line."""
+    if path == str(source.path):
+        return _line(display, source, line)
+    shown = Path(path)
+    if shown.is_relative_to(Path.cwd()):
+        shown = shown.relative_to(Path.cwd())
+    return f"{shown.as_posix()}:{line}"
+
+
+def _line(display: str, source: Source, line: int) -> str:
+    place = place_of(source, line, 1)
+    return f"{display}:{'' if place.cell is None else f'cell {place.cell}:'}{place.line}"

@@ -7,14 +7,11 @@ word here is any run of letters, digits and underscores, also as a part of a lon
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
-# What `re` itself parses with; it is documented nowhere, but has been the same since Python 3.11.
-from re import _constants as code  # type: ignore[attr-defined]
-from re import _parser as parser  # type: ignore[attr-defined]
-from typing import Any
+from devlint import expressions as parser
 
 # A word shorter than this stands nearly everywhere.
 _MIN_LENGTH = 2
@@ -46,34 +43,31 @@ class Vocabulary:
 class Alternative:
     """One of the alternatives that an expression consists of."""
 
-    expression: re.Pattern[bytes]
+    pattern: bytes
     # One of these stands in all that it matches; None where no such words could be told.
     words: frozenset[bytes] | None
+
+    @cached_property
+    def expression(self) -> re.Pattern[bytes]:
+        """The alternative, compiled when a text has one of the words."""
+        return re.compile(self.pattern)
 
 
 @cache
 def alternatives(pattern: str) -> tuple[Alternative, ...]:
     """The outermost alternatives of an expression: it matches where one of them does."""
-    return tuple(Alternative(re.compile(part.encode()), _needed(parser.parse(part))) for part in _split(pattern))
+    return tuple(Alternative(part.encode(), _needed(parser.parse(part))) for part in parser.split(pattern))
 
 
-# An escape, a class of characters, or one character.
-_TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
+def _needed(parsed: Sequence[Sequence[parser.Part]]) -> frozenset[bytes] | None:
+    """The words of which one stands in whatever a parsed expression matches; None where it doesn't tell."""
+    sets = [_of_sequence(parts) for parts in parsed]
+    return None if None in sets else frozenset().union(*(s for s in sets if s is not None))
 
 
-def _split(pattern: str) -> Iterator[str]:
-    depth = start = 0
-    for token in _TOKEN.finditer(pattern):
-        depth += {"(": 1, ")": -1}.get(token[0], 0)
-        if token[0] == "|" and not depth:
-            yield pattern[start : token.start()]
-            start = token.end()
-    yield pattern[start:]
-
-
-def _needed(parsed: Iterable[tuple[Any, Any]]) -> frozenset[bytes] | None:
-    """The words of which one stands in whatever a parsed sequence matches: of several such sets, the most telling one."""
-    found = [words for words in _sets(parsed) if words is not None]
+def _of_sequence(parts: Iterable[parser.Part]) -> frozenset[bytes] | None:
+    """The same for an expression without alternatives: of several such sets, the most telling one."""
+    found = [words for words in _sets(parts) if words is not None]
     return max(found, key=_shortest, default=None)
 
 
@@ -81,30 +75,30 @@ def _shortest(words: frozenset[bytes]) -> int:
     return min(map(len, words), default=1_000)
 
 
-def _sets(parsed: Iterable[tuple[Any, Any]]) -> Iterator[frozenset[bytes] | None]:
+def _sets(parts: Iterable[parser.Part]) -> Iterator[frozenset[bytes] | None]:
     run = ""
-    for what, given in parsed:
-        if what is code.LITERAL and given < 128 and _TO_WORDS[given] != _BLANK:
-            run += chr(given)
+    for part in parts:
+        if part.kind in ("plain", "escaped") and part.least is None and _is_of_words(part.text):
+            run += part.text
             continue
-        if what is code.FAILURE or (what is code.ASSERT_NOT and not given[1]):
-            # `(?!)` matches nowhere.
+        if part.kind in ("(?!", "(?<!") and not part.text:
+            # It matches nowhere.
             yield frozenset()
-        if what in _WITHOUT_WIDTH:
+        if part.kind in _WITHOUT_WIDTH:
             continue
         yield _word(run)
         run = ""
-        if what is code.SUBPATTERN or (what in _REPEATS and given[0] > 0):
-            yield _needed(given[-1])
-        elif what is code.BRANCH:
-            sets = [_needed(part) for part in given[1]]
-            yield None if None in sets else frozenset().union(*(s for s in sets if s is not None))
+        if part.kind.startswith("(") and not part.kind.startswith("(?(") and part.least != 0:
+            yield _needed(part.inside)
     yield _word(run)
 
 
 # Between the characters of a word, they leave it one.
-_WITHOUT_WIDTH = (code.AT, code.ASSERT, code.ASSERT_NOT)
-_REPEATS = (code.MAX_REPEAT, code.MIN_REPEAT, code.POSSESSIVE_REPEAT)
+_WITHOUT_WIDTH = ("width", "(?=", "(?!", "(?<=", "(?<!")
+
+
+def _is_of_words(character: str) -> bool:
+    return character.isascii() and _TO_WORDS[ord(character)] != _BLANK
 
 
 def _word(run: str) -> frozenset[bytes] | None:

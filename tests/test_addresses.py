@@ -30,3 +30,8 @@ def test_each_rule_of_ours_has_a_page_and_others_name_their_own():
     named = type("Named", (Rule,), {"code": "ACME001", "url": "https://acme.example/ACME001"})
     unnamed = type("Unnamed", (Rule,), {"code": "ACME002"})
     assert (named.address(), unnamed.address()) == ("https://acme.example/ACME001", "")
+
+
+def test_the_action_is_used_by_the_repository_s_name():
+    used = re.findall(r"uses: (\S*devlint)@", (ROOT / "docs" / "ci-linting.md").read_text())
+    assert used == [REPOSITORY.removeprefix("https://github.com/")]

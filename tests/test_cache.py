@@ -32,6 +32,7 @@ CLEAN = "import torch\n\nx = torch.ones(3)\n"
 @pytest.fixture(autouse=True)
 def project(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DEVLINT_NO_CACHE")
     (tmp_path / "pyproject.toml").write_text("")
     return tmp_path
 
@@ -325,7 +326,7 @@ def test_warm_equals_cold(tmp_path, edits):
 
 
 @pytest.mark.slow
-@settings(max_examples=400, **_SLOWLY)
+@settings(max_examples=150, **_SLOWLY)
 @given(st.lists(_EDIT, min_size=1, max_size=12))
 def test_warm_equals_cold_many_times(tmp_path, edits):
     _follow(tmp_path / "tree", edits)

@@ -506,3 +506,43 @@ def test_the_loops_that_run_a_finding_are_counted_and_ranked():
         ["warning,", "each", "step", "2"],
         ["warning", "1"],
     ]
+
+
+# Syntax by the first Python that knows it.
+NEWER = {
+    (3, 12): BAD + "type Tensors = list[torch.Tensor]\n",
+    (3, 14): BAD + 'y = t"{torch.ones(1)}"\n',
+}
+
+
+@pytest.mark.parametrize("version", NEWER)
+def test_code_for_a_newer_python_is_told_as_such(version):
+    if sys.version_info >= version:
+        pytest.skip("this Python knows it")
+    spelt = ".".join(map(str, version))
+    write("new.py", NEWER[version])
+    write("devlint.toml", f'target-version = "{spelt}"\n')
+    ours = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    done = devlint("new.py")
+    assert done.returncode == 2
+    assert (
+        f"isn't valid Python {ours}, on which devlint runs, while the code is for {spelt} (target-version); "
+        "run devlint with that: " in done.stdout
+    )
+    # Where it isn't newer, a wrong text is just that.
+    write("devlint.toml", f'target-version = "{ours}"\n')
+    assert "isn't valid Python: " in devlint("new.py").stdout
+    write("devlint.toml", 'target-version = "py312"\n')
+    assert "must be a release of Python such as \"3.14\", not 'py312'" in devlint("new.py").stderr
+
+
+def test_rules_can_be_read_by_programs():
+    rules = {entry["code"]: entry for entry in json.loads(devlint("rules", "--output-format", "json").stdout)}
+    assert len(rules) == len(devlint("rules").stdout.splitlines()) - 1
+    moved, optional = rules["DEV105"], rules["DEV702"]
+    assert moved["name"] == "created-then-moved"
+    assert (moved["severity"], moved["default"], moved["fixes"]) == ("warning", True, ["safe", "unsafe"])
+    assert (optional["default"], rules["DEV106"]["fixes"]) == (False, [])
+    assert moved["page"] == devlint("rule", "DEV105").stdout
+    assert moved["url"].endswith("/rules/DEV105/")
+    assert moved["pack"].startswith("the rule pack devlint")

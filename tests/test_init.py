@@ -249,7 +249,7 @@ def test_gitlab_and_no_pyproject(tmp_path):
 )
 def test_hooks_of_several_forms(tmp_path, text, after):
     write(tmp_path, {"a.py": "x = 1\n", ".pre-commit-config.yaml": text, "pyproject.toml": "[tool.devlint]\n"})
-    assert devlint(tmp_path, "init", "--yes", "--no-ci", "--repo", "U").returncode == 0
+    assert devlint(tmp_path, "init", "--yes", "--no-ci", "--repo", "U", "--rev", "v0.1.0").returncode == 0
     assert (tmp_path / ".pre-commit-config.yaml").read_text() == after
     check = [sys.executable, "-m", "pre_commit", "validate-config", ".pre-commit-config.yaml"]
     assert subprocess.run(check, cwd=tmp_path, check=False).returncode == 0

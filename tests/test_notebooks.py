@@ -191,3 +191,14 @@ def test_a_notebook_that_says_nothing_of_devices_is_on_the_host(tmp_path: Path) 
         linter = Linter(Settings(root=tmp_path, src=(tmp_path,), select=("DEV203",)), load_registry())
         found[name] = [f.code for f in linter.every_finding(read_source(path, path.name))]
     assert found == {"quiet": [], "moved": ["DEV203"]}
+
+
+def test_places_hold_after_a_fix_has_added_lines(tmp_path):
+    cells = ["import os", "state = 1\nmodel = 2", "x = 3\ny = 4"]
+    text = json.dumps({"cells": [{"cell_type": "code", "source": cell} for cell in cells], "metadata": {}})
+    source = open_notebook(tmp_path, text)
+    changed = source.with_text(source.text.replace("import os\n", "import os\nimport torch\n"))
+    line = changed.lines.index("y = 4\n") + 1
+    assert changed.notebook.locate(line) == (3, 2)
+    assert not changed.notebook.can_edit(Span(line - 2, 1, line, 1))
+    assert changed.notebook.can_edit(Span(line - 1, 1, line, 2))

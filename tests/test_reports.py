@@ -11,7 +11,7 @@ import pytest
 
 from devlint.files import Source, read_source
 from devlint.findings import Cost, Edit, Finding, Fix, Note, Seen, Span
-from devlint.reports import FileResult, concise, json, statistics, summary, text
+from devlint.reports import FileResult, Run, concise, json, statistics, summary, text
 
 
 def finding(span: Span, *, path: str = "f.py", safety: str | None = "safe", **more: object) -> Finding:
@@ -21,7 +21,7 @@ def finding(span: Span, *, path: str = "f.py", safety: str | None = "safe", **mo
 
 def shown(source_text: str, *findings: Finding, unsafe_fixes: bool = False) -> str:
     result = FileResult("f.py", findings, Source(None, "f.py", source_text))
-    return click.unstyle(text.render([result], unsafe_fixes=unsafe_fixes))
+    return click.unstyle(text.render(Run([result], unsafe_fixes=unsafe_fixes)))
 
 
 def test_text_with_notes_hint_and_fix(tmp_path, monkeypatch):
@@ -88,13 +88,13 @@ def test_long_lines_are_cut():
 
 def test_a_file_that_could_not_be_read():
     failed = Finding("DEV000", "unreadable-file", "can't be read", "gone.py", Span(1, 1, 1, 1))
-    report = text.render([FileResult("gone.py", (failed,))], unsafe_fixes=False)
+    report = text.render(Run([FileResult("gone.py", (failed,))], unsafe_fixes=False))
     assert click.unstyle(report).splitlines()[0] == "gone.py:1:1: DEV000 [unreadable-file] can't be read"
 
 
 def test_concise():
     results = [FileResult("f.py", (finding(Span(2, 3, 2, 4)), finding(Span(3, 1, 3, 2), safety="unsafe")))]
-    assert click.unstyle(concise.render(results, unsafe_fixes=False)) == (
+    assert click.unstyle(concise.render(Run(results, unsafe_fixes=False))) == (
         "f.py:2:3: DEV101 [*] the move is dropped\n"
         "f.py:3:1: DEV101 the move is dropped\n"
         "Found 2 errors in 1 file (1 fixable with --fix, 1 more with --unsafe-fixes)\n"
@@ -105,9 +105,9 @@ def test_json():
     notes = (Note("made here", "g.py", 1, 5),)
     costly = finding(Span(2, 3, 2, 4), notes=notes, cost=Cost("slow", 2))
     results = [FileResult("f.py", (costly, finding(Span(3, 1, 3, 2), safety=None)))]
-    first, second = standard_json.loads(json.render(results))
+    first, second = standard_json.loads(json.render(Run(results)))
     places = ["path", "line", "column", "end_line", "end_column"]
-    assert list(first) == ["code", "name", "message", *places, "severity", "confidence", "cost", "notes", "fix"]
+    assert list(first) == ["code", "name", "message", *places, "severity", "confidence", "cost", "notes", "fix", "url"]
     assert first == {
         "code": "DEV101",
         "name": "discarded-move",
@@ -126,9 +126,10 @@ def test_json():
             "safety": "safe",
             "edits": [{"line": 2, "column": 1, "end_line": 2, "end_column": 1, "text": "x = "}],
         },
+        "url": None,
     }
     assert second["fix"] is None
-    assert json.render([]) == "[]\n"
+    assert json.render(Run([])) == "[]\n"
 
 
 def test_notebook_places(tmp_path):
@@ -139,11 +140,11 @@ def test_notebook_places(tmp_path):
     line = source.lines.index("x.to(d)\n") + 1
     found = finding(Span(line, 1, line, 8), path="n.ipynb", notes=(Note("made", "n.ipynb", line - 1, 1),))
     results = [FileResult("n.ipynb", (found,), source)]
-    report = click.unstyle(text.render(results, unsafe_fixes=False))
+    report = click.unstyle(text.render(Run(results, unsafe_fixes=False)))
     assert report.startswith("n.ipynb:cell 2:2:1: DEV101")
     assert "2 | x.to(d)" in report
     assert "note: made (n.ipynb:cell 2:1:1)\n1 | x = 1" in report
-    (entry,) = standard_json.loads(json.render(results))
+    (entry,) = standard_json.loads(json.render(Run(results)))
     assert (entry["cell"], entry["line"], entry["notes"][0]["cell"], entry["fix"]["edits"][0]["cell"]) == (2, 2, 2, 2)
 
 
@@ -171,7 +172,7 @@ def test_warnings_are_no_errors():
     results = [FileResult("f.py", (stall, stall, crash), fixed=(stall,))]
     assert summary(results, unsafe_fixes=False) == "Found 1 error and 3 warnings in 1 file (1 fixed, 3 remaining)"
     assert summary([FileResult("f.py", (stall,))], unsafe_fixes=False) == "Found 1 warning in 1 file"
-    lines = click.unstyle(concise.render(results, unsafe_fixes=False)).splitlines()
+    lines = click.unstyle(concise.render(Run(results, unsafe_fixes=False))).splitlines()
     assert [line.endswith(" (likely)") for line in lines] == [True, True, False, False]
     assert statistics.render(results, "text", unsafe_fixes=False) == "3  DEV101  warning      discarded-move\n"
 
@@ -216,7 +217,7 @@ def test_the_summary_ranks_errors_then_stalls_by_their_loops():
         (("DEV604", "legacy-cuda-type"), Cost("other"), 1),
         (CRASH, Cost("error"), 2),
     )
-    report = click.unstyle(text.render(results, unsafe_fixes=False)).split("\n\n")
+    report = click.unstyle(text.render(Run(results, unsafe_fixes=False))).split("\n\n")
     assert report[-2] == (
         "Costliest first:\n"
         "  error                              2  DEV201 cross-device-op     f.py:18:1 and 1 more\n"
@@ -226,19 +227,19 @@ def test_the_summary_ranks_errors_then_stalls_by_their_loops():
         "  warning                            1  DEV604 legacy-cuda-type    f.py:17:1"
     )
     assert report[-1] == "Found 2 errors and 17 warnings in 1 file\n"
-    assert "Costliest" not in text.render(results, unsafe_fixes=False, quiet=True)
+    assert "Costliest" not in text.render(Run(results, unsafe_fixes=False, quiet=True))
 
 
 def test_few_findings_and_findings_of_one_kind_are_not_ranked():
     one_kind = costing((STALL, Cost("slow", 1), 50))
     few = costing((CRASH, Cost("error"), 2), (STALL, Cost("slow", 1), 3))
     for results in (one_kind, few, []):
-        assert "Costliest" not in text.render(results, unsafe_fixes=False)
+        assert "Costliest" not in text.render(Run(results, unsafe_fixes=False))
 
 
 def test_the_ranking_stays_short():
     results = costing(*((STALL, Cost("slow", loops), 2) for loops in range(1, 13)))
-    lines = click.unstyle(text.render(results, unsafe_fixes=False)).split("\n\n")[-2].splitlines()
+    lines = click.unstyle(text.render(Run(results, unsafe_fixes=False))).split("\n\n")[-2].splitlines()
     assert lines[1].split()[:6] == ["warning,", "each", "step,", "12", "loops", "deep"]
     assert lines[9:] == ["  ... and 8 more of 4 kinds"]
 
@@ -246,7 +247,9 @@ def test_the_ranking_stays_short():
 def test_what_was_seen_ranks_before_what_is_expected():
     (result,) = costing((CRASH, Cost("error"), 3), (STALL, Cost("slow", 1), 3))
     seen = tuple(dataclasses.replace(f, seen=Seen(620)) if f.code == STALL[0] else f for f in result.findings)
-    lines = click.unstyle(text.render([FileResult("f.py", seen)], unsafe_fixes=False)).split("\n\n")[-2].splitlines()
+    lines = (
+        click.unstyle(text.render(Run([FileResult("f.py", seen)], unsafe_fixes=False))).split("\n\n")[-2].splitlines()
+    )
     assert lines[1:] == [
         "  seen 1,860 times  3  DEV501 item-in-hot-loop  f.py:4:1 and 2 more",
         "  error             3  DEV201 cross-device-op   f.py:1:1 and 2 more",

@@ -114,3 +114,30 @@ def test_the_settings_say_what_a_name_means(tmp_path: Path) -> None:
     (tmp_path / "devlint.toml").write_text('behaves-like = { "acme.to_gpu" = "torch.Tensor.cuda" }\n')
     (tmp_path / "train.py").write_text("import acme\nimport torch\nx = acme.to_gpu(torch.ones(3))\n")
     assert "x: tensor on cuda\n" in where(tmp_path, "train.py:3:x").stdout
+
+
+def test_a_notebook_s_place_is_cell_and_line(project: Path) -> None:
+    cells = [{"cell_type": "markdown", "source": "#"}]
+    cells += [
+        {"cell_type": "code", "source": text} for text in ("import torch\nx = torch.ones(3)", "y = x.cuda()\nprint(y)")
+    ]
+    (project / "n.ipynb").write_text(json.dumps({"cells": cells, "metadata": {}}))
+    told = where(project, "n.ipynb:cell 3:2:y").stdout
+    assert told.startswith("n.ipynb:cell 3:2\n2 | print(y)\n")
+    assert "created on cpu by `torch.ones(...)` (n.ipynb:cell 2:2)" in told
+    for place, said in (
+        ("n.ipynb:2", "a notebook's lines count from their cell; write n.ipynb:cell 1:2"),
+        ("n.ipynb:cell 1:1", "no line of Python is there"),
+        ("n.ipynb:cell 2:9", "no line of Python is there"),
+        ("train.py:cell 2:9", "the file has no cells; write train.py:9"),
+    ):
+        assert where(project, place).stderr.endswith(f"{said}\n")
+
+
+def test_a_place_of_a_report_can_be_pasted_and_steps_can_be_followed(project: Path) -> None:
+    assert where(project, "train.py:11:11").stdout == where(project, "train.py:11").stdout
+    package = project / "package"
+    package.mkdir()
+    (package / "made.py").write_text("import torch\n\n\ndef make():\n    return torch.ones(1).cuda()\n")
+    (project / "use.py").write_text("from package.made import make\n\nz = make()\nprint(z)\n")
+    assert "(package/made.py:5)" in where(project, "use.py:4:z").stdout

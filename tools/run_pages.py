@@ -9,9 +9,10 @@ A page is gone through from top to bottom in an empty folder with a copy of `exa
   `...` stands for any lines, and one that ends so for any end. Commands of programs that aren't about devlint are not run
   (`ELSEWHERE`).
 - `python` without a title is run under virtual CUDA, where names of `GIVEN` are there. `# XError` says that it ends so.
-- `toml` is taken as settings, unless it is about something else. `json` and `yaml` are parsed; what a `yaml` block runs of
-  devlint must be a valid command line.
-- `text`, `diff` and `markdown` show things; the tests of their pages hold them to what they show.
+- `toml` that names settings is taken as settings. `json` and `yaml` are parsed; what a `yaml` block runs of devlint must be a
+  valid command line.
+- `text`, `diff` and `markdown` show things, and some languages are those of editors (`SHOWN`); tests of their own hold them to
+  what they show.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ import yaml
 
 from devlint.rule import load_registry
 from devlint.settings import SettingsError, load_settings
+from devlint.settings.keys import KEYS
 
 ROOT = Path(__file__).resolve().parent.parent
 # Pages whose blocks tests of their own run: tests/test_contributing.py.
@@ -42,8 +44,19 @@ PAGES = [
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
 # Programs of commands that are shown and not run here.
-ELSEWHERE = ("pip", "pre-commit", "mkdocs", "python -m venv", "python -m build", "twine", "git tag", "git push")
-SHOWN = ("text", "diff", "markdown")
+ELSEWHERE = (
+    "pip",
+    "pytest",
+    "flake8",
+    "pre-commit",
+    "mkdocs",
+    "python -m venv",
+    "python -m build",
+    "twine",
+    "git tag",
+    "git push",
+)
+SHOWN = ("text", "diff", "markdown", "lua", "vim", "elisp", "html")
 GIVEN = """
 import torch
 from torch import nn
@@ -106,18 +119,20 @@ def run_page(path: Path) -> tuple[list[str], str]:
             try:
                 text = _run(block, folder)
             except PageError as error:
-                faults.append(f"{path.relative_to(ROOT)}:{block.line}: {error}")
+                faults.append(f"{_name(path)}:{block.line}: {error}")
                 text = block.text
             if text != block.text:
                 difference = difflib.unified_diff(
                     block.text.splitlines(), text.splitlines(), "shown", "now", lineterm=""
                 )
-                faults.append(
-                    "\n".join([f"{path.relative_to(ROOT)}:{block.line}: it says something else", *difference])
-                )
+                faults.append("\n".join([f"{_name(path)}:{block.line}: it says something else", *difference]))
             after += page[done : block.start] + text
             done = block.end
     return faults, after + page[done:]
+
+
+def _name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else path.name
 
 
 def _folder(folder: Path) -> Path:
@@ -225,7 +240,7 @@ def _toml(text: str, folder: Path) -> str:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise PageError(str(error)) from None
-    if "project" in table or "lint" in table:
+    if "devlint" not in table.get("tool", {}) and not KEYS.keys() & table.keys():
         return text
     apart = folder / "settings"
     shutil.rmtree(apart, ignore_errors=True)
@@ -278,7 +293,7 @@ def main() -> None:
         faults, after = run_page(path)
         if write and after != path.read_text(encoding="utf-8"):
             path.write_text(after, encoding="utf-8")
-            print(f"written: {path.relative_to(ROOT)}")
+            print(f"written: {_name(path)}")
             faults = [fault for fault in faults if "it says something else" not in fault]
         failed = failed or bool(faults)
         print("".join(f"{fault}\n" for fault in faults), end="")

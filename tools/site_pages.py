@@ -36,6 +36,11 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     config.repo_url = addresses.REPOSITORY
     config.repo_name = "devlint"
     config.edit_uri = None
+    # Pages that nobody has given a place yet stand behind the others.
+    named = json.dumps(config.nav)
+    pages = (path.relative_to(ROOT / "docs").as_posix() for path in sorted((ROOT / "docs").rglob("*.md")))
+    if others := [page for page in pages if f'"{page}"' not in named]:
+        config.nav = [*(config.nav or []), {"More": others}]
     return config
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from devlint.files import SUFFIXES
+from devlint.files import PAGE_SUFFIXES, SUFFIXES
 from devlint.settings import FILE_NAMES
 
 # Where a project's main branch may stand, what a CI says of it first.
@@ -116,7 +116,7 @@ class Repository:
         wanted = [
             (name, path)
             for name, path in listed
-            if (path.name in _BESIDE or path.suffix in SUFFIXES or path in further)
+            if (path.name in _BESIDE or path.suffix in (*SUFFIXES, *PAGE_SUFFIXES) or path in further)
             # Whoever made the tree may have given it names that lead out of the folder.
             and not (path.is_absolute() or ".." in path.parts)
         ]

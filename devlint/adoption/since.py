@@ -102,7 +102,7 @@ class Changed:
         change = self.files.get(_real(target.path))
         if change is None:
             return frozenset()
-        if change.old is None or source is None or source.notebook is None:
+        if change.old is None or source is None or source.notebook is None or not target.display.endswith(".ipynb"):
             return change.lines
         return self._touched_code(target, change.old, source)
 

@@ -9,7 +9,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from devlint import __version__
 from devlint.disk import digest_of
 from devlint.source.filesystem import TOO_NEW, state_of
 
@@ -31,7 +30,7 @@ def identity_of(registry: Registry, known: Callable[[str], str | None]) -> tuple
     sure = all(state != TOO_NEW for _, state in files)
     sources = (known(look) if sure else None) or digest_of(b"".join(_named_text(path) for path, _ in files))
     packs = sorted({registry.pack_of(rule) for rule in registry.rules()})
-    spelt = [__version__, sys.version, sys.platform, metadata.version("libcst"), *packs, sources]
+    spelt = [sys.version, sys.platform, metadata.version("libcst"), *packs, sources]
     return digest_of("\n".join(spelt).encode()), f"{look} {sources}" if sure else ""
 
 

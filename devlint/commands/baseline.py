@@ -14,7 +14,7 @@ from devlint.signals import ended_by_signals
 
 
 @click.command(context_settings=HELP)
-@click.argument("paths", nargs=-1, metavar="[PATH]...")
+@click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path())
 @click.option(
     "--baseline",
     type=click.Path(dir_okay=False, path_type=Path),

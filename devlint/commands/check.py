@@ -9,6 +9,7 @@ import click
 
 from devlint.commands.options import (
     HELP,
+    FormOfReport,
     ValuesAfterEquals,
     cache_options,
     list_option,
@@ -21,8 +22,18 @@ from devlint.session import Session
 from devlint.signals import ended_by_signals
 
 
+def _shard(_context: click.Context, _parameter: click.Parameter, value: str | None) -> tuple[int, int] | None:
+    """`2/4` as (2, 4)."""
+    if value is None:
+        return None
+    number, slash, count = value.partition("/")
+    if not (slash and number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
+        raise click.BadParameter(f"'{value}' isn't I/N with I from 1 to N, such as 2/4")
+    return int(number), int(count)
+
+
 @click.command(cls=ValuesAfterEquals, context_settings=HELP)
-@click.argument("paths", nargs=-1, metavar="[PATH]...")
+@click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path())
 @click.option("--fix", is_flag=True, help="Apply safe fixes.")
 @click.option("--unsafe-fixes", is_flag=True, help="Let --fix and --diff apply unsafe fixes too.")
 @click.option("--diff", is_flag=True, help="Show what --fix would change, and write nothing.")
@@ -53,7 +64,10 @@ from devlint.signals import ended_by_signals
 @list_option("--ignore", "CODES", "Leave these rules out.")
 @list_option("--extend-select", "CODES", "Run these rules as well.")
 @click.option(
-    "--output-format", type=click.Choice(get_args(OutputFormat)), help="The form of the report [default: text]."
+    "--output-format",
+    multiple=True,
+    type=FormOfReport(),
+    help=f"The form of the report, and where to write it; may be repeated. One of {', '.join(get_args(OutputFormat))} [default: text].",
 )
 @click.option("-o", "--output-file", type=click.Path(dir_okay=False, path_type=Path), help="Write the report there.")
 @click.option("--confidence", type=click.Choice(get_args(Confidence)), help="The least confidence that is reported.")
@@ -64,12 +78,24 @@ from devlint.signals import ended_by_signals
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 even if something was found.")
 @click.option("--statistics", is_flag=True, help="Show how often each rule was broken, not where.")
 @click.option("-j", "--jobs", type=click.IntRange(min=1), help="Processes to use [default: as many as pay].")
+@click.option(
+    "--executor",
+    metavar="dask://HOST:PORT",
+    help="Let the workers of a Dask cluster lint; they must see the same files (pip install 'devlint[dask]').",
+)
+@click.option(
+    "--shard",
+    metavar="I/N",
+    callback=_shard,
+    help="Lint part I of N parts of the files, of as many bytes each; `devlint merge` joins the JSON reports.",
+)
 @cache_options
 @settings_options
 @click.option("--show-settings", is_flag=True, help="Show the settings for the first path, and lint nothing.")
 @click.option("--show-files", is_flag=True, help="Show which files would be linted, and lint nothing.")
 @click.option("--stdin-filename", metavar="PATH", help="The name of what `-` reads from the standard input.")
 @list_option("--exclude", "PATTERNS", "Leave out more files, by patterns as in .gitignore.")
+@click.option("--markdown", is_flag=True, help="Lint blocks of Python in the .md and .rst files of folders too.")
 @click.option("--force-exclude", is_flag=True, help="Leave out excluded files even when they are named.")
 @click.option(
     "--evidence",

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, get_args
 
 import click
 
+from devlint.findings import OutputFormat
+from devlint.options import ReportForm
 from devlint.output import Failure
 
 HELP = {"help_option_names": ["-h", "--help"]}
@@ -22,7 +24,26 @@ def listed(_ctx: click.Context, _parameter: click.Parameter, values: tuple[str, 
 
 def list_option(name: str, metavar: str, text: str) -> _Decorator:
     """An option that takes several values, with commas between or by being given again."""
-    return click.option(name, multiple=True, callback=listed, metavar=metavar, help=text)
+    completes = complete_codes if metavar == "CODES" else None
+    return click.option(name, multiple=True, callback=listed, metavar=metavar, help=text, shell_complete=completes)
+
+
+def complete_codes(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[Any]:
+    """For a shell: the codes and names that go on as what is typed, behind those that stand before a comma already."""
+    # Imported here because shells ask for it, and no run does.
+    from click.shell_completion import CompletionItem
+
+    from devlint.session import load_rules
+
+    before, comma, typed = incomplete.rpartition(",")
+    rules = load_rules().rules()
+    words = [(rule.code, rule.summary()) for rule in rules] + [(rule.name, rule.summary()) for rule in rules]
+    return [
+        # As it was typed, since shells drop what begins in another way; devlint takes any case.
+        CompletionItem(f"{before}{comma}{typed}{word[len(typed) :]}", help=text)
+        for word, text in words
+        if word.lower().startswith(typed.lower())
+    ]
 
 
 def cache_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -53,6 +74,30 @@ def settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
         help="Take the settings from this TOML file; or lay this over them, say 'select = [\"DEV1\"]' (may be repeated).",
     )
     return config(isolated(command))
+
+
+class FormOfReport(click.ParamType):  # type: ignore[type-arg]
+    """`FORMAT`, or `FORMAT=FILE`."""
+
+    name = "FORMAT[=FILE]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> ReportForm:
+        if isinstance(value, ReportForm):
+            return value
+        form, equals, file = str(value).partition("=")
+        forms = get_args(OutputFormat)
+        if form not in forms:
+            from devlint.settings import nearest
+
+            self.fail(f"{form!r} is none of {', '.join(forms)}{nearest(form, forms)}", param, ctx)
+        if equals and not file:
+            self.fail(f"{value!r} names no file behind '='", param, ctx)
+        return ReportForm(cast(OutputFormat, form), Path(file) if file else None)
+
+    def shell_complete(self, _ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[Any]:
+        from click.shell_completion import CompletionItem
+
+        return [CompletionItem(form) for form in get_args(OutputFormat) if form.startswith(incomplete)]
 
 
 class ValuesAfterEquals(click.Command):

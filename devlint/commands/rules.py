@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING
 
 import click
 
-from devlint.commands.options import HELP, need_torch
-from devlint.console import emit
+from devlint.commands.options import HELP, complete_codes, need_torch
+from devlint.console import emit, follows_links, is_terminal
 from devlint.output import CLEAN, FOUND, Failure, wants_color
 from devlint.session import load_rules
 
 if TYPE_CHECKING:
-    from devlint.rule import Rule
+    from rich.console import Console
+
+    from devlint.rule import Registry, Rule
 
 
 @click.command(context_settings=HELP)
-@click.argument("rule", metavar="CODE|NAME")
+@click.argument("rule", metavar="CODE|NAME", shell_complete=complete_codes)
 @click.option("--run", "live", is_flag=True, help="Run its examples too, on virtual CUDA or a GPU.")
 def rule(rule: str, live: bool) -> None:
     """Print a rule's page."""
@@ -33,10 +36,9 @@ def rule(rule: str, live: bool) -> None:
     if not wants_color(sys.stdout):
         emit(found.page().rstrip("\n") + "\n")
         return
-    from rich.console import Console
     from rich.markdown import Markdown
 
-    Console(force_terminal=True).print(Markdown(found.page()))
+    _console().print(Markdown(found.page()))
 
 
 def _run_page(found: type[Rule]) -> int:
@@ -59,23 +61,59 @@ def _run_page(found: type[Rule]) -> int:
 
 
 @click.command(context_settings=HELP)
-def rules() -> None:
-    """List the rules in a table."""
+@click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def rules(output_format: str) -> None:
+    """List the rules in a table, or with all that is known of each as JSON."""
+    registry = load_rules()
+    if output_format == "json":
+        from devlint.reports.json import dumped
+
+        emit(dumped([_facts(rule, registry) for rule in registry.rules()]))
+        return
     header = ("code", "name", "severity", "default", "fix", "what it finds")
-    rows = [
-        (r.code, r.name, r.severity, "on" if r.default else "opt-in", r.fix, r.summary()) for r in load_rules().rules()
-    ]
+    rows = [(r.code, r.name, r.severity, "on" if r.default else "opt-in", r.fix, r.summary()) for r in registry.rules()]
     if not wants_color(sys.stdout):
         widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
         for row in (header, *rows):
             cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
             emit("  ".join(cells).rstrip() + "\n")
         return
-    from rich.console import Console
     from rich.table import Table
 
     table = Table(*header, header_style="bold", box=None, pad_edge=False)
-    for row in rows:
-        table.add_row(*(cell.replace("[", r"\[") for cell in row))
-    Console(force_terminal=True).print(table)
+    links = follows_links()
+    for r, row in zip(registry.rules(), rows, strict=True):
+        escaped = [cell.replace("[", r"\[") for cell in row]
+        if links and r.address():
+            escaped[0] = f"[link={r.address()}]{escaped[0]}[/link]"
+        table.add_row(*escaped)
+    _console().print(table)
     click.echo("fix: S safe, U unsafe (--unsafe-fixes), - none")
+
+
+# What a log of CI has, in which nobody says how wide it is.
+_WIDE = 160
+
+
+def _console() -> Console:
+    """rich's console for colours that are wanted; where no terminal says how wide it is, COLUMNS does, or none is narrow."""
+    from rich.console import Console
+
+    is_known = is_terminal(sys.stdout) or os.environ.get("COLUMNS")
+    return Console(force_terminal=True, width=None if is_known else _WIDE)
+
+
+def _facts(rule: type[Rule], registry: Registry) -> dict[str, object]:
+    """What is known of a rule, for programs."""
+    fixes = {"S": "safe", "U": "unsafe"}
+    return {
+        "code": rule.code,
+        "name": rule.name,
+        "summary": rule.summary(),
+        "severity": rule.severity,
+        "default": rule.default,
+        "fixes": [fixes[letter] for letter in rule.fix.split("/") if letter in fixes],
+        "pack": registry.pack_of(rule),
+        "url": rule.address() or None,
+        "page": rule.page(),
+    }

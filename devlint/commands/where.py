@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -13,9 +14,12 @@ from devlint.escapes import printable_lines
 from devlint.output import Failure
 from devlint.session import load_rules
 
+if TYPE_CHECKING:
+    from devlint.files import Source
+
 
 @click.command(context_settings=HELP)
-@click.argument("place", metavar="FILE:LINE[:NAME]")
+@click.argument("place", metavar="FILE:[cell N:]LINE[:NAME]", type=click.Path())
 @click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @settings_options
 def where(place: str, output_format: str, config: tuple[str, ...], isolated: bool) -> None:
@@ -23,7 +27,8 @@ def where(place: str, output_format: str, config: tuple[str, ...], isolated: boo
 
     On a line with `def`, say the function's signature: what it needs, gives and changes, whatever device it is used on.
 
-    NAME is an expression as it stands on the line, such as `batch` or `self.net`.
+    NAME is an expression as it stands on the line, such as `batch` or `self.net`. A place as reports tell it, with a
+    column, is all of its line. In a notebook, the line counts from the cell's start: `notes.ipynb:cell 3:4`.
     """
     import json
 
@@ -32,14 +37,14 @@ def where(place: str, output_format: str, config: tuple[str, ...], isolated: boo
     from devlint.settings import SettingsError, load_settings, split_config
     from devlint.where import NothingThereError, explain, render, signature_of
 
-    file, line, name = _split_place(place)
+    asked = _split_place(place)
+    file, name = asked.file, asked.name
     need_folder()
     try:
         named, inline = split_config(config)
         settings = load_settings(Path(file), config=named, isolated=isolated, registry=load_rules(), inline=inline)
         source = read_source(Path(file), file)
-        if line > len(source.lines):
-            raise Failure(f"{file}:{line}: the file has {len(source.lines)} lines")
+        line = _line_of(asked, source)
         signature = signature_of(source, line, settings) if name is None else []
         found = explain(source, line, name, settings) if not signature else []
     except (SettingsError, FileError) as error:
@@ -47,8 +52,8 @@ def where(place: str, output_format: str, config: tuple[str, ...], isolated: boo
     except (SyntaxError, ValueError, RecursionError) as error:
         raise Failure(f"{file}: isn't valid Python: {getattr(error, 'msg', error)}") from None
     except NothingThereError as error:
-        asked = f"no `{name}` starts there; " if name else ""
-        raise Failure(f"{file}:{line}: {asked}{error}") from None
+        missed = f"no `{name}` starts there; " if name else ""
+        raise Failure(f"{asked}: {missed}{error}") from None
     if signature:
         shown = json.dumps({"signature": signature}, indent=2) if output_format == "json" else "\n".join(signature)
         emit(printable_lines(shown) + "\n")
@@ -58,9 +63,42 @@ def where(place: str, output_format: str, config: tuple[str, ...], isolated: boo
         emit(render(found, source, file) + "\n")
 
 
-def _split_place(place: str) -> tuple[str, int, str | None]:
-    """FILE, LINE and NAME of `FILE:LINE[:NAME]`; the file may have a drive letter."""
-    match = re.fullmatch(r"(?P<file>.+?):(?P<line>[1-9]\d*)(?::(?P<name>.+))?", place, re.DOTALL)
+class _Asked(NamedTuple):
+    """The place that was asked about."""
+
+    file: str
+    cell: int | None
+    line: int
+    name: str | None
+
+    def __str__(self) -> str:
+        return f"{self.file}:{'' if self.cell is None else f'cell {self.cell}:'}{self.line}"
+
+
+_PLACE = re.compile(
+    r"(?P<file>.+?):(?:cell (?P<cell>[1-9]\d*):)?(?P<line>[1-9]\d*)(?::(?P<column>\d+)|:(?P<name>.+))?", re.DOTALL
+)
+
+
+def _split_place(place: str) -> _Asked:
+    """What `FILE:[cell N:]LINE[:NAME]` asks about; the file may have a drive letter."""
+    match = _PLACE.fullmatch(place)
     if match is None:
         raise Failure(f"{place}: isn't FILE:LINE or FILE:LINE:NAME, such as train.py:31:labels")
-    return match["file"], int(match["line"]), match["name"]
+    return _Asked(match["file"], int(match["cell"]) if match["cell"] else None, int(match["line"]), match["name"])
+
+
+def _line_of(asked: _Asked, source: Source) -> int:
+    """The line of a source's text that was asked about."""
+    if source.notebook is None:
+        if asked.cell is not None:
+            raise Failure(f"{asked}: the file has no cells; write {asked.file}:{asked.line}")
+        if asked.line > len(source.lines):
+            raise Failure(f"{asked}: the file has {len(source.lines)} lines")
+        return asked.line
+    if asked.cell is None and asked.file.endswith(".ipynb"):
+        raise Failure(f"{asked}: a notebook's lines count from their cell; write {asked.file}:cell 1:{asked.line}")
+    line = source.notebook.line_of(asked.cell, asked.line)
+    if line is None:
+        raise Failure(f"{asked}: no line of Python is there")
+    return line

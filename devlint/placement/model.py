@@ -29,6 +29,7 @@ from devlint.signatures.answers.collectives import Apart, collectives_apart
 from devlint.signatures.answers.drops import Drop, drops
 from devlint.signatures.answers.loads import left_open
 from devlint.signatures.answers.mixed import Mixed, mixed_results
+from devlint.signatures.answers.options import keys_of
 from devlint.signatures.answers.shown import described
 from devlint.signatures.answers.uploads import Upload, uploads
 from devlint.signatures.reading.reader import Reader
@@ -53,12 +54,20 @@ class PlacementModel:
     """Kinds and places in one file. Scopes are run when they are first asked about."""
 
     def __init__(
-        self, source: SourceModule, project: Project, hints: Hints | None = None, *, looks_around: bool = True
+        self,
+        source: SourceModule,
+        project: Project,
+        hints: Hints | None = None,
+        *,
+        looks_around: bool = True,
+        within: range | None = None,
     ) -> None:
         self._hints = hints = hints or Hints()
         self.source = source
         # Whether the callers in other files are asked as well; theirs aren't.
         self._looks_around = looks_around
+        # The lines that are asked about; None for all of them.
+        self._within = within
         self.allow_sync = hints.allow_sync
         self.loader_names = (*ecosystem.LOADER_NAMES, *hints.loader_names)
         self._analysis = Analysis(source, project, hints)
@@ -110,7 +119,8 @@ class PlacementModel:
         """Runs every scope of the file."""
         self.ensure(None)
         for function in all_functions(self.source):
-            self.ensure(function)
+            if self._within is None or function.node.lineno in self._within:
+                self.ensure(function)
 
     def supposing(self, function: FunctionModel, given: dict[str, Value]) -> dict[ast.expr, Value]:
         """What the expressions of a function would be, were its parameters these; the others as they are declared."""
@@ -193,7 +203,7 @@ class PlacementModel:
     def reader(self) -> Reader:
         """The reader of the file's project, which has read all of the file."""
         reader = _reader(self._analysis.project, self._hints)
-        reader.whole(self.source)
+        reader.whole(self.source, self._within)
         return reader
 
     @cached_property
@@ -376,6 +386,15 @@ class PlacementModel:
         cls = next((p for p in self.ancestors(call) if isinstance(p, ast.ClassDef)), None)
         return callee(_reader(self._analysis.project, self._hints), self.source, cls, call)
 
+    def is_given(self, called: Callee, call: ast.Call, parameter: str) -> bool:
+        """Whether a call gives something for a parameter, or may do so; of `**options` the keys may be known."""
+        reader, scope = _reader(self._analysis.project, self._hints), self.enclosing_scope(call)
+        spread = [keys_of(reader, self.source, scope, k.value) for k in call.keywords if k.arg is None]
+        if any(keys is None or parameter in keys for keys in spread):
+            return True
+        plain = [k for k in call.keywords if k.arg is not None]
+        return called.is_given(ast.Call(call.func, call.args, plain), parameter)
+
     def map_location_of(self, call: ast.Call) -> str | None:
         """The parameter of a function of the project that is torch.load's `map_location`, where a call leaves it at None."""
         called = self.callee(call)
@@ -473,9 +492,10 @@ class PlacementModel:
         )
         return any(n.lineno < node.lineno for n in stores)
 
-    def imports_from(self, pattern: re.Pattern[bytes]) -> set[str]:
-        """The names that the file imports from project modules whose text matches a pattern."""
-        return self._analysis.project.names_from(Path(self.source.path), self.source.text, pattern)
+    def imports_from(self, pattern: re.Pattern[bytes], *, through_packages: bool = False) -> set[str]:
+        """The names that the file imports from project modules whose text matches a pattern, directly or through a package."""
+        path, project = Path(self.source.path), self._analysis.project
+        return project.names_from(path, self.source.text, pattern, through_packages=through_packages)
 
     @property
     def packages(self) -> frozenset[str]:
@@ -498,6 +518,32 @@ def _reader(project: Project, hints: Hints) -> Reader:
     return known
 
 
-def build(path: Path, text: str, tree: ast.Module, project: Project, hints: Hints | None = None) -> PlacementModel:
-    """The model of a text that was parsed already."""
-    return PlacementModel(project.module(path, text, tree), project, hints)
+def build(
+    path: Path,
+    text: str,
+    tree: ast.Module,
+    project: Project,
+    hints: Hints | None = None,
+    within: range | None = None,
+) -> PlacementModel:
+    """The model of a text that was parsed already; `within` are the lines that will be asked about, if not all."""
+    if within is not None:
+        tree = without_runs(tree, within)
+    return PlacementModel(project.module(path, text, tree), project, hints, within=within)
+
+
+def without_runs(tree: ast.Module, within: range) -> ast.Module:
+    """A module without the calls at its top level that run the program: `main()`, also under a test of `__name__`."""
+
+    def kept(statement: ast.stmt) -> bool:
+        is_run = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
+        return not is_run or statement.lineno in within
+
+    body = []
+    for statement in tree.body:
+        if isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test):
+            left = [s for s in statement.body if kept(s)] or [ast.copy_location(ast.Pass(), statement.body[0])]
+            statement = ast.copy_location(ast.If(statement.test, left, statement.orelse), statement)
+        if kept(statement):
+            body.append(statement)
+    return ast.Module(body, tree.type_ignores)

@@ -1,13 +1,20 @@
-"""One module per output format, and what they share: the results of a run and where a finding stands."""
+"""One module per output format, each with `render(run)`, and what they share: a run's results, where a finding stands."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+from devlint.disk import FileError
 from devlint.escapes import printable
-from devlint.files import Source
-from devlint.findings import Finding, Severity
+from devlint.files import Source, read_source
+from devlint.findings import Finding, OutputFormat, Severity
+
+if TYPE_CHECKING:
+    from devlint.rule import Rule
 
 # How each severity is shown.
 COLORS: Mapping[Severity, str] = {"error": "red", "warning": "yellow"}
@@ -30,6 +37,57 @@ class FileResult:
     warnings: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Run:
+    """What a report tells: the results of a run, and how they are to be told."""
+
+    results: Sequence[FileResult]
+    # The rules by code, for reports that explain them.
+    rules: Mapping[str, type[Rule]] = field(default_factory=dict)
+    unsafe_fixes: bool = False
+    # Findings alone, without a summary.
+    quiet: bool = False
+    # Not all could be looked at.
+    failed: bool = False
+    # What there is to say behind the findings, in lines; for people, not for programs.
+    also: str = ""
+    # The findings are those that no baseline holds, or that a change brings.
+    only_new: bool = False
+    # The reader's terminal follows links.
+    links: bool = False
+
+    @property
+    def findings(self) -> Iterator[tuple[Finding, Source | None]]:
+        """All findings in their order, each with the text that it speaks of."""
+        return ((finding, result.source) for result in self.results for finding in result.findings)
+
+    def page_of(self, finding: Finding) -> str:
+        """Where the page of a finding's rule is published; "" where that isn't known."""
+        rule = self.rules.get(finding.code)
+        return rule.address() if rule is not None else ""
+
+
+def render(form: OutputFormat, run: Run) -> str:
+    """The report of a run in one of the forms, with colours where the form has any."""
+    report: str = import_module(f"devlint.reports.{form}").render(run)
+    return report
+
+
+class Sources:
+    """The texts that findings and notes point into: those of the run, and other files read when a note names one."""
+
+    def __init__(self, results: Sequence[FileResult]) -> None:
+        self._known: dict[str, Source | None] = {r.display: r.source for r in results if r.source is not None}
+
+    def get(self, path: str) -> Source | None:
+        if path not in self._known:
+            try:
+                self._known[path] = read_source(Path(path), path)
+            except FileError:
+                self._known[path] = None
+        return self._known[path]
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """A place as the user sees it: in a notebook, the line counts from the cell's start."""
@@ -44,7 +102,7 @@ def place_of(source: Source | None, line: int, column: int) -> Place:
     if source is None or source.notebook is None:
         return Place(None, line, column)
     cell, cell_line = source.notebook.locate(line)
-    return Place(cell, cell_line, column)
+    return Place(cell, cell_line, column + source.notebook.indent(line))
 
 
 def spell_place(path: str, place: Place) -> str:

@@ -6,22 +6,25 @@ A finding in a notebook has a `cell`, and its lines count from the cell's start.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
 from devlint.files import Source
 from devlint.findings import Edit, Finding, Note, Span
-from devlint.reports import FileResult, place_of
+from devlint.reports import Run, place_of
 
 
-def render(results: Sequence[FileResult]) -> str:
+def render(run: Run) -> str:
     """The whole report."""
-    findings = [_finding(finding, result.source) for result in results for finding in result.findings]
+    return dumped([_finding(finding, source, run.page_of(finding)) for finding, source in run.findings])
+
+
+def dumped(document: object) -> str:
+    """A JSON document as a report: in ASCII, and without characters that a terminal would obey."""
     # All that isn't ASCII is escaped; of what is, this alone is a control character that JSON lets stand.
-    return json.dumps(findings, indent=2).replace("\x7f", "\\u007f") + "\n"
+    return json.dumps(document, indent=2).replace("\x7f", "\\u007f") + "\n"
 
 
-def _finding(finding: Finding, source: Source | None) -> dict[str, Any]:
+def _finding(finding: Finding, source: Source | None, url: str) -> dict[str, Any]:
     fix = finding.fix and {
         "title": finding.fix.title,
         "safety": finding.fix.safety,
@@ -38,6 +41,7 @@ def _finding(finding: Finding, source: Source | None) -> dict[str, Any]:
         "cost": {"effect": finding.cost.effect, "loops": finding.cost.loops},
         "notes": [_note(note, finding, source) for note in finding.notes],
         "fix": fix,
+        "url": url or None,
         **({"seen": {"count": finding.seen.count, "bytes": finding.seen.bytes}} if finding.seen else {}),
     }
 

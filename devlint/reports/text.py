@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator
 
 import click
 
-from devlint.disk import FileError
+from devlint.console import linked
 from devlint.escapes import escaped, printable
-from devlint.files import Source, read_source
+from devlint.files import Source
 from devlint.findings import Finding, Note, Span
-from devlint.reports import COLORS, FileResult, place_of, spell_place, summary
+from devlint.reports import COLORS, Run, Sources, place_of, spell_place, summary
 from devlint.reports.ranking import ranking
 
 _TAB = 4
@@ -22,55 +21,36 @@ _WIDEST = 160
 _MOST_LINES = 5
 
 
-def render(results: Sequence[FileResult], *, unsafe_fixes: bool, quiet: bool = False, failed: bool = False) -> str:
-    """The whole report, with colours; click drops them where they aren't wanted. `quiet` leaves out the summary."""
-    sources = _Sources(results)
-    blocks = [
-        "\n".join(_finding(finding, sources, unsafe_fixes)) + "\n\n"
-        for result in results
-        for finding in result.findings
-    ]
-    if not quiet:
-        blocks.append(ranking(results))
-        closing = summary(results, unsafe_fixes=unsafe_fixes, failed=failed)
+def render(run: Run) -> str:
+    """The whole report, with colours; click drops them where they aren't wanted."""
+    sources = Sources(run.results)
+    blocks = ["\n".join(_finding(finding, sources, run)) + "\n\n" for finding, _ in run.findings]
+    if not run.quiet:
+        blocks.append(ranking(run.results))
+        closing = summary(run.results, unsafe_fixes=run.unsafe_fixes, failed=run.failed)
         blocks.append(f"{closing}\n" if closing else "")
-    return "".join(blocks)
+    return "".join(blocks) + run.also
 
 
-class _Sources:
-    """The texts that findings and notes point into: those of the run, and other files read when a note names one."""
-
-    def __init__(self, results: Sequence[FileResult]) -> None:
-        self._known: dict[str, Source | None] = {r.display: r.source for r in results if r.source is not None}
-
-    def get(self, path: str) -> Source | None:
-        if path not in self._known:
-            try:
-                self._known[path] = read_source(Path(path), path)
-            except FileError:
-                self._known[path] = None
-        return self._known[path]
-
-
-def _finding(finding: Finding, sources: _Sources, unsafe_fixes: bool) -> Iterator[str]:
+def _finding(finding: Finding, sources: Sources, run: Run) -> Iterator[str]:
     source = sources.get(finding.path) if finding.code != "DEV000" or finding.span != Span(1, 1, 1, 1) else None
     where = spell_place(finding.path, place_of(source, finding.span.line, finding.span.column))
     color = COLORS[finding.severity]
     code = click.style(finding.code, fg=color, bold=True)
     likely = " (likely)" if finding.confidence == "likely" else ""
-    yield f"{click.style(where, bold=True)}: {code} [{finding.name}] {printable(finding.message)}{likely}"
+    yield f"{click.style(where, bold=True)}: {linked(code, run.page_of(finding) if run.links else '')} [{finding.name}] {printable(finding.message)}{likely}"
     gutter = _gutter_width(finding, sources)
     yield from _excerpt(source, finding.span, gutter, mark=click.style("^", fg=color, bold=True))
     for note in finding.notes:
         yield from _note(note, sources, gutter)
     if finding.seen is not None:
         yield f"{click.style('seen', fg='magenta', bold=True)}: {str(finding.seen).removeprefix('seen ')}"
-    advice = list(_advice(finding, unsafe_fixes))
+    advice = list(_advice(finding, run.unsafe_fixes))
     label = click.style("help", fg="cyan", bold=True)
     yield from (f"{label}: {line}" for line in advice)
 
 
-def _note(note: Note, sources: _Sources, gutter: int) -> Iterator[str]:
+def _note(note: Note, sources: Sources, gutter: int) -> Iterator[str]:
     source = sources.get(note.path)
     where = spell_place(note.path, place_of(source, note.line, note.column))
     yield f"{click.style('note', fg='blue', bold=True)}: {printable(note.message)} ({where})"
@@ -87,7 +67,7 @@ def _advice(finding: Finding, unsafe_fixes: bool) -> Iterator[str]:
         yield f"{printable(finding.fix.title)} ({option})"
 
 
-def _gutter_width(finding: Finding, sources: _Sources) -> int:
+def _gutter_width(finding: Finding, sources: Sources) -> int:
     """The width of the widest line number that the finding shows."""
     shown = [(finding.path, finding.span.end_line), *((note.path, note.line) for note in finding.notes)]
     return max(len(str(place_of(sources.get(path), line, 1).line)) for path, line in shown)

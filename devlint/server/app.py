@@ -7,6 +7,7 @@ import gc
 import logging
 import os
 import sys
+import time
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,6 +23,7 @@ from devlint.server.actions import KINDS, Asked, WithheldError, actions, edits_o
 from devlint.server.desk import Desk, Outcome
 from devlint.server.diagnostics import SOURCE, diagnostics
 from devlint.server.documents import Documents, NotebookSnapshot, Snapshot
+from devlint.server.kept import StaleError
 from devlint.server.lenses import lenses
 from devlint.server.options import Options, read_options
 from devlint.server.positions import path_of, same_uri
@@ -57,6 +59,7 @@ class Server(LanguageServer):
         self.worker = WorkThread()
         self._loop: asyncio.AbstractEventLoop | None = None
         # What will be done for each document, and for all of them, once there was no key for a while.
+        self._last_key = 0.0
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         # The texts that were told diagnostics for each document.
@@ -122,15 +125,15 @@ class Server(LanguageServer):
 
     # -- linting -------------------------------------------------------------------------------------------------------
 
-    def lint_soon(self, key: str, delay: float) -> None:
-        """Lints a document when there was no key for so many seconds."""
+    def lint_soon(self, key: str, delay: float, *, first: bool = False) -> None:
+        """Lints a document when there was no key for so many seconds, or takes a first look at what was typed."""
         known = self._timers.pop(key, None)
         if known is not None:
             known.cancel()
         if delay <= 0:
-            self.start_task(self.lint(key))
+            self.start_task(self.lint(key, first=first))
         elif self._loop is not None:
-            self._timers[key] = self._loop.call_later(delay, lambda: self.start_task(self.lint(key)))
+            self._timers[key] = self._loop.call_later(delay, lambda: self.start_task(self.lint(key, first=first)))
 
     def lint_all(self, *, but: str = "", delay: float = 0.0) -> None:
         """Lints all that is open."""
@@ -149,27 +152,37 @@ class Server(LanguageServer):
         if not task.cancelled() and task.exception() is not None:
             logging.getLogger(SOURCE).error("%r", task.exception(), exc_info=task.exception())
 
-    async def lint(self, key: str) -> None:
-        """Lints a document as it is when its turn comes, and tells the editor, unless it has changed meanwhile."""
+    async def lint(self, key: str, *, first: bool = False) -> None:
+        """Lints a document as it is when its turn comes, and tells the editor, unless it has changed meanwhile.
+
+        `first` is for what was typed: a first look at what it touches, and all the rest once nobody types.
+        """
         self._timers.pop(key, None)
         version = self.documents.version(key)
 
+        def is_stale() -> bool:
+            return self.documents.version(key) != version
+
         def work() -> Outcome | None:
             # A later text has a turn of its own.
-            if self.documents.version(key) != version:
+            snapshot = self.documents.snapshot(key) if not is_stale() else None
+            try:
+                return self.desk.lint(key, snapshot, is_stale, first=first) if snapshot is not None else None
+            except StaleError:
                 return None
-            snapshot = self.documents.snapshot(key)
-            return self.desk.lint(key, snapshot) if snapshot is not None else None
 
         outcome = await self.worker.do(work, TYPING)
-        if outcome is not None and self.documents.version(key) == version:
+        if outcome is not None and not is_stale():
             self.publish(key, outcome)
+            self.start_task(self.worker.do(self.desk.sweep, BESIDE))
+            if not outcome.is_whole:
+                self.lint_soon(key, _QUIET)
             self._when_idle()
 
     def publish(self, key: str, outcome: Outcome) -> None:
         """Tells the editor the diagnostics of a document."""
         with_related = self.can("text_document", "publish_diagnostics", "related_information")
-        found = diagnostics(outcome, with_related=with_related)
+        found = diagnostics(outcome, self.registry, with_related=with_related)
         is_book = isinstance(outcome.snapshot, NotebookSnapshot)
         for uri in self._published.get(key, frozenset()) - found.keys():
             self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, []))
@@ -182,7 +195,7 @@ class Server(LanguageServer):
         """Takes back what was told of a document that is closed."""
         for uri in self._published.pop(key, frozenset()):
             self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, []))
-        self.desk.outcomes.pop(key, None)
+        self.desk.close(key)
         self._lenses.pop(key, None)
 
     def _when_idle(self) -> None:
@@ -206,9 +219,18 @@ class Server(LanguageServer):
             for other in self.desk.hanging_on(path):
                 if other != key:
                     self.lint_soon(other, _QUIET)
+        if opened:
+            self.lint_soon(key, 0.0)
+        else:
+            self.typed(key, path)
+
+    def typed(self, key: str, path: Path | None) -> None:
+        """Has a document looked at that was typed into: at once after a pause, else when the keys come slower."""
         options = self.options_of(path)
-        if opened or options.run == "onType":
-            self.lint_soon(key, 0.0 if opened else options.debounce / 1000)
+        now, pause = time.monotonic(), options.debounce / 1000
+        before, self._last_key = self._last_key, now
+        if options.run == "onType":
+            self.lint_soon(key, 0.0 if now - before > pause else pause, first=True)
 
     def saved(self, paths: Iterable[Path | None], *, but: str = "") -> None:
         """Takes in that files on the disk were written, made or taken away."""
@@ -239,7 +261,7 @@ class Server(LanguageServer):
         known = self.desk.outcomes.get(key)
         if known is not None and (known.snapshot.version, known.snapshot.text) == (snapshot.version, snapshot.text):
             return known
-        return await self.worker.do(lambda: self.desk.lint(key, snapshot), ASKED)
+        return await self.worker.do(lambda: self.desk.lint(key, snapshot, lambda: False), ASKED)
 
     async def code_actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
         """What can be done about the findings in a range."""
@@ -386,9 +408,7 @@ def made(registry: Registry) -> Server:
     @server.feature(types.NOTEBOOK_DOCUMENT_DID_CHANGE)
     def notebook_changed(params: types.DidChangeNotebookDocumentParams) -> None:
         server.documents.change_notebook(params.notebook_document, params.change)
-        options = server.options_of(path_of(params.notebook_document.uri))
-        if options.run == "onType":
-            server.lint_soon(same_uri(params.notebook_document.uri), options.debounce / 1000)
+        server.typed(same_uri(params.notebook_document.uri), path_of(params.notebook_document.uri))
 
     @server.feature(types.NOTEBOOK_DOCUMENT_DID_SAVE)
     def notebook_saved(params: types.DidSaveNotebookDocumentParams) -> None:

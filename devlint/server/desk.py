@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import traceback
@@ -15,12 +16,14 @@ from devlint.files import Source, is_excluded
 from devlint.findings import Finding, Span
 from devlint.rule import Registry
 from devlint.server.documents import Snapshot
+from devlint.server.focus import change_between
 from devlint.server.kept import KeptLinter, Trees, stamp_of
 from devlint.server.options import Options
 from devlint.settings import FILE_NAMES, Settings, SettingsError, forget_files, load_settings
 
 if TYPE_CHECKING:
     from devlint.placement.model import PlacementModel
+    from devlint.source.project import Project
 
 # Where other people's code is installed: nobody mends it in an editor.
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
@@ -32,8 +35,19 @@ class Outcome:
 
     snapshot: Snapshot
     findings: tuple[Finding, ...] = ()
+    # Whether all of it was looked at, and not what a change touches alone.
+    is_whole: bool = True
     # The files that it may hang on.
     read: frozenset[Path] = frozenset()
+
+
+@dataclass(frozen=True)
+class Sound:
+    """The last text of a document that was valid Python, all that was found in it, and with what around it."""
+
+    source: Source
+    findings: list[Finding]
+    project: Project
 
 
 @dataclass
@@ -48,6 +62,7 @@ class Desk:
     # The folder of what stands in no file.
     folder: Path = field(default_factory=Path.cwd)
     outcomes: dict[str, Outcome] = field(default_factory=dict)
+    _sound: dict[str, Sound] = field(default_factory=dict)
     _trees: Trees = field(default_factory=dict)
     _linters: dict[Settings, KeptLinter] = field(default_factory=dict)
     _settings: dict[tuple[Path, Options], tuple[Settings | None, object]] = field(default_factory=dict)
@@ -119,20 +134,31 @@ class Desk:
         real = Path(os.path.realpath(path))
         return [key for key, outcome in self.outcomes.items() if not outcome.read.isdisjoint((path, real))]
 
+    def close(self, key: str) -> None:
+        """Lets go of a document."""
+        self.outcomes.pop(key, None)
+        self._sound.pop(key, None)
+
+    def sweep(self) -> None:
+        """Lets go of what the last look left behind."""
+        gc.collect(0)
+
     def tidy(self) -> None:
         """Lets go of linters whose settings hold no more, and of what only the collector finds."""
-        import gc
-
         held = {settings for settings, _ in self._settings.values()}
         self._linters = {settings: linter for settings, linter in self._linters.items() if settings in held}
         gc.collect()
 
     # -- linting -----------------------------------------------------------------------------------------------------
 
-    def lint(self, key: str, snapshot: Snapshot) -> Outcome:
-        """Lints a document; whatever goes wrong becomes a finding, or is told."""
+    def lint(self, key: str, snapshot: Snapshot, is_stale: Callable[[], bool], *, first: bool = False) -> Outcome:
+        """Lints a document; whatever goes wrong becomes a finding, or is told.
+
+        `first` takes a first look where little has changed: at the function around the change. Raises StaleError.
+        """
+        is_whole = True
         try:
-            findings = self._findings(snapshot)
+            findings, is_whole = self._findings(key, snapshot, is_stale, first)
         except TooLargeFileError as error:
             findings = []
             self.say(f"{snapshot.display}: {error}")
@@ -144,15 +170,37 @@ class Desk:
             findings = [self._failed(snapshot, f"internal error, please report it: {said}")]
         linter = self.linter_of(snapshot)
         read = linter.read if linter is not None else frozenset()
-        outcome = self.outcomes[key] = Outcome(snapshot, tuple(findings), read)
+        outcome = self.outcomes[key] = Outcome(snapshot, tuple(findings), is_whole, read)
         return outcome
 
-    def _findings(self, snapshot: Snapshot) -> list[Finding]:
+    def _findings(
+        self, key: str, snapshot: Snapshot, is_stale: Callable[[], bool], first: bool
+    ) -> tuple[list[Finding], bool]:
+        """What is found in a document, and whether all of it was looked at."""
         settings = self.settings_for(snapshot.path)
         if settings is None or not self.options_of(snapshot.path).enable or self.is_left_out(snapshot, settings):
-            return []
-        source = snapshot.source
-        return self._new(snapshot, source, settings, self.linter(settings).check(source))
+            self._sound.pop(key, None)
+            return [], True
+        source, linter = snapshot.source, self.linter(settings)
+        linter.renew(snapshot.path)
+        sound = self._sound.get(key)
+        if sound is not None and sound.project is not linter.project():
+            # Settings, or other files, have changed: what was found may have as well.
+            sound = None
+        change = change_between(sound.source.lines, source.lines) if sound is not None else None
+        within = change.within if first and change is not None else None
+        linter.is_stale = is_stale
+        try:
+            found = linter.check(source, within)
+        finally:
+            linter.is_stale = lambda: False
+        is_sound = not (len(found) == 1 and found[0].code == "DEV000" and not found[0].message.startswith("internal"))
+        if sound is not None and change is not None and (within is not None or not is_sound):
+            # What was found elsewhere stands, until all is looked at again.
+            found = sorted([*change.moved(sound.findings, source.display), *found], key=lambda f: f.sort_key)
+        if is_sound:
+            self._sound[key] = Sound(source, found, linter.project())
+        return self._new(snapshot, source, settings, found), within is None or not is_sound
 
     def is_left_out(self, snapshot: Snapshot, settings: Settings) -> bool:
         """Whether a document isn't linted: the settings exclude it, or it is installed."""

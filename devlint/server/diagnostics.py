@@ -7,10 +7,10 @@ from pathlib import Path
 
 from lsprotocol import types
 
-from devlint.addresses import rule_page
 from devlint.disk import FileError, read_bytes
 from devlint.files import source_from_bytes
 from devlint.findings import Finding, Note, Span
+from devlint.rule import Registry
 from devlint.server.desk import Outcome
 from devlint.server.documents import Snapshot
 from devlint.server.positions import Places, uri_of
@@ -21,12 +21,14 @@ _SEVERITY = {"error": types.DiagnosticSeverity.Error, "warning": types.Diagnosti
 _TAGS = {"DEV001": [types.DiagnosticTag.Unnecessary]}
 
 
-def diagnostics(outcome: Outcome, *, with_related: bool) -> dict[str, list[types.Diagnostic]]:
+def diagnostics(outcome: Outcome, registry: Registry, *, with_related: bool) -> dict[str, list[types.Diagnostic]]:
     """The diagnostics of each text of a document, those without any too; `with_related`: the editor shows trails."""
     found: dict[str, list[types.Diagnostic]] = {uri: [] for uri in outcome.snapshot.uris}
     for finding in outcome.findings:
         uri, range = range_of(finding, outcome.snapshot)
-        found.setdefault(uri, []).append(_diagnostic(finding, range, outcome.snapshot, with_related))
+        rule = registry.find(finding.code)
+        page = rule.address() if rule is not None else ""
+        found.setdefault(uri, []).append(_diagnostic(finding, range, page, outcome.snapshot, with_related))
     return found
 
 
@@ -43,8 +45,9 @@ def range_of(finding: Finding, snapshot: Snapshot) -> tuple[str, types.Range]:
     return snapshot.range(finding.span)
 
 
-def _diagnostic(finding: Finding, range: types.Range, snapshot: Snapshot, with_related: bool) -> types.Diagnostic:
-    page = rule_page(finding.code) if finding.code.startswith("DEV") else ""
+def _diagnostic(
+    finding: Finding, range: types.Range, page: str, snapshot: Snapshot, with_related: bool
+) -> types.Diagnostic:
     return types.Diagnostic(
         range,
         message_of(finding, with_trail=not with_related),

@@ -13,6 +13,7 @@ from lsprotocol import types
 
 from devlint.files import Source, source_from_bytes
 from devlint.findings import Edit, Span
+from devlint.notebooks import Notebook
 from devlint.server.positions import Places, path_of, same_uri
 from devlint.textmap import minimal_edit, split_lines
 
@@ -89,7 +90,7 @@ class NotebookSnapshot(Snapshot):
 
     def range(self, span: Span) -> tuple[str, types.Range]:
         notebook = self.source.notebook
-        assert notebook is not None
+        assert isinstance(notebook, Notebook)
         number, line = notebook.locate(span.line)
         end_line = line + span.end_line - span.line
         uri = self.cells[number - 1][0] if self.cells else self.uri
@@ -98,7 +99,7 @@ class NotebookSnapshot(Snapshot):
 
     def place(self, uri: str, position: types.Position) -> tuple[int, int]:
         notebook = self.source.notebook
-        assert notebook is not None
+        assert isinstance(notebook, Notebook)
         wanted = same_uri(uri)
         number = next((n for n, (cell, _, _) in enumerate(self.cells, 1) if same_uri(cell) == wanted), 1)
         line, column = self._cell_places[self.cells[number - 1][0]].place(position)

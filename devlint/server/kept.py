@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 Trees = dict[Path, tuple[bytes, str, ast.Module]]
 # How a file on the disk is known to be the same: when it was changed last, and its size.
 _Stamp = tuple[int, int] | None
+
+
+class StaleError(BaseException):
+    """What is worked out isn't wanted any more: there is another text. No rule may take it for an error of its own."""
 
 
 class KeptProject(Project):
@@ -57,6 +62,8 @@ class KeptLinter(Linter):
         self._trees = trees
         self._models: dict[Path, PlacementModel] = {}
         # Files that others may see changed: all that is known of them is in doubt, or their own text alone.
+        # Says whether what is worked out isn't wanted any more.
+        self.is_stale: Callable[[], bool] = lambda: False
         self._saved: set[Path] = set()
         self._edited: set[Path] = set()
 
@@ -72,20 +79,29 @@ class KeptLinter(Linter):
         """The files that were read for others' sake."""
         return self._project.loaded if self._project is not None else frozenset()
 
-    def every_finding(self, source: Source) -> list[Finding]:
-        self._renew(source.path)
-        return super().every_finding(source)
+    def every_finding(self, source: Source, within: range | None = None) -> list[Finding]:
+        self.renew(source.path)
+        return super().every_finding(source, within)
+
+    def pause(self) -> None:
+        """Ends what isn't wanted any more."""
+        if self.is_stale():
+            raise StaleError
 
     def leave(self, inspection: Inspection) -> None:
-        """Keeps the model of the text in the place of the last one's."""
-        self._keep(Path(inspection.model.source.path), inspection.model)
+        """Keeps the model of the text in the place of the last one's; that of a first look answers nothing else."""
+        inspection.release()
+        if inspection.within is None:
+            self._keep(Path(inspection.model.source.path), inspection.model)
+        else:
+            self._let_go(inspection.model)
 
     def model_of(self, source: Source) -> PlacementModel:
         """The model of a source, the one that it was linted with where that is kept; raises what `parse` raises."""
         from devlint.placement.model import build
 
         path = source.path or self.settings.root / source.display
-        self._renew(source.path)
+        self.renew(source.path)
         known = self._models.get(path)
         if known is None or known.source.text != source.text:
             known = build(path, source.text, parse(source.text), self.project(), self.settings.hints)
@@ -94,15 +110,19 @@ class KeptLinter(Linter):
 
     def _keep(self, path: Path, model: PlacementModel) -> None:
         before = self._models.pop(path, None)
-        if before is not None:
-            before.close()
-            reader = self.project().memory.get("reader")
-            if isinstance(reader, Reader):
-                reader.forget(before.source)
-            before.source.close()
+        if before is not None and before is not model:
+            self._let_go(before)
         self._models[path] = model
 
-    def _renew(self, asking: Path | None) -> None:
+    def _let_go(self, model: PlacementModel) -> None:
+        """Forgets a text that has another one in its place, or will have."""
+        model.close()
+        reader = self.project().memory.get("reader")
+        if isinstance(reader, Reader):
+            reader.forget(model.source)
+        model.source.close()
+
+    def renew(self, asking: Path | None) -> None:
         """Starts anew where something around the file that is asked about has changed."""
         project = self._project
         if not isinstance(project, KeptProject):

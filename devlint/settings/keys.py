@@ -182,7 +182,7 @@ _ALL = (
     ),
     Key(
         "torch-version",
-        Release(),
+        Release("torch", "2.6"),
         "",
         '"2.6"',
         "The oldest PyTorch that the code must run with: hints name nothing newer.",
@@ -203,6 +203,22 @@ _ALL = (
         "what stands for `torch.cuda`, a name in it, `torch.Tensor.cuda`, `torch.Tensor.is_cuda` or `cuda`. `cuda-only` "
         "are patterns of files that are about CUDA (the comment `# devlint: cuda-only` says it of one function or "
         "class). `accept` takes code under a test for ROCm, which answers to `torch.cuda` too.",
+    ),
+    Key(
+        "markdown",
+        Flag(),
+        "false",
+        "true",
+        "Lints the blocks of Python in the Markdown and reStructuredText files of folders too. As `--markdown`. A file that "
+        "is named itself is linted anyway.",
+    ),
+    Key(
+        "target-version",
+        Release("Python", "3.14"),
+        "",
+        '"3.14"',
+        "The newest Python that the code is written for. devlint reads code with the Python that it runs on: where that is "
+        "older, a file with newer syntax is told as such, and not as one that isn't Python.",
     ),
     Key(
         "max-file-size",

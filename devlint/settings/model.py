@@ -62,6 +62,10 @@ class Settings:
     portable: Portable = field(default_factory=Portable)
     # Whether what is new and not yet judged on enough code is told as well.
     preview: bool = False
+    # Whether the blocks of Python in Markdown and reStructuredText files are linted too.
+    markdown: bool = False
+    # The newest Python that the code is written for, as (major, minor); None where it isn't said.
+    target_version: tuple[int, int] | None = None
     # Where results are kept from run to run; None for the usual place.
     cache_dir: Path | None = None
     # Larger files are passed over, in bytes.

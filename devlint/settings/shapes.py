@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from devlint.patterns import is_valid
 from devlint.portable import ACCEPTED, Layer, Portable, layer_of, unknown_subject
@@ -189,15 +189,19 @@ class KnownNames:
         return {"type": "object", "additionalProperties": {"type": "string"}}
 
 
+@dataclass(frozen=True)
 class Release:
-    """A release of torch, as (major, minor)."""
+    """A release of something, as (major, minor)."""
 
-    _FORM = re.compile(r"([0-9]+)\.([0-9]+)")
+    what: str
+    example: str
+
+    _FORM: ClassVar = re.compile(r"([0-9]+)\.([0-9]+)")
 
     def read(self, value: object, at: At) -> tuple[int, int]:
         release = self._FORM.fullmatch(value) if isinstance(value, str) else None
         if release is None:
-            raise at.wrong(f'must be a release of torch such as "2.6", not {value!r}')
+            raise at.wrong(f'must be a release of {self.what} such as "{self.example}", not {value!r}')
         return int(release[1]), int(release[2])
 
     def schema(self) -> dict[str, Any]:

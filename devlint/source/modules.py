@@ -14,7 +14,7 @@ from devlint.knowledge.ecosystem import KEEPING_DECORATORS
 from devlint.source.evidence import evidence_in
 from devlint.source.kinds import Kind
 from devlint.source.outline import Outline, outline_of
-from devlint.source.trees import own_nodes, parents_in, walk
+from devlint.source.trees import own_nodes, parents_in
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -240,11 +240,15 @@ class SourceModule:
     def imported_packages(self) -> frozenset[str]:
         """The first parts of everything that the module imports anywhere."""
         names = set()
-        for node in walk(self.tree):
+        waiting = [*self.tree.body]
+        while waiting:
+            node = waiting.pop()
             if isinstance(node, ast.Import):
                 names |= {a.name.split(".")[0] for a in node.names}
             elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
                 names.add(node.module.split(".")[0])
+            else:
+                waiting += [inner for block in blocks_of(node) for inner in block]
         return frozenset(names)
 
 

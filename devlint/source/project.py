@@ -17,7 +17,7 @@ from devlint.source.filesystem import NO_TEXT, FileSystem
 from devlint.source.importers import Importers
 from devlint.source.looks import Answer, Looks, Question
 from devlint.source.roots import ImportRoots
-from devlint.source.texts import Texts
+from devlint.source.texts import Texts, TooManyError
 
 if TYPE_CHECKING:
     from devlint.source.modules import SourceModule
@@ -107,20 +107,45 @@ class Project:
 
     def texts_match(self, pattern: str, asking: Path) -> bool:
         """Whether another file of the project than `asking` matches, or the project is too large to tell."""
-        self._note(asking, ("texts", pattern, str(asking)))
-        return self._texts.match(asking, pattern)
+        try:
+            found = self._texts.first_match(asking, pattern)
+        except TooManyError:
+            self._note(asking, ("listing", str(asking)))
+            return True
+        if found is None:
+            self._note(asking, ("listing", str(asking)))
+        # One that matches is enough; that none does hangs on all.
+        for path in self._texts.searched(asking) if found is None else [found]:
+            if path != asking:
+                answer = Answer(str(found is not None), self._files.digest(path))
+                self.looks.note(str(asking), ("matches", str(path), pattern), answer)
+        return found is not None
 
-    def names_from(self, path: Path, text: str, pattern: re.Pattern[bytes]) -> set[str]:
-        """The names that a file imports from project modules whose text matches a pattern; told without parsing."""
+    def names_from(
+        self, path: Path, text: str, pattern: re.Pattern[bytes], *, through_packages: bool = False
+    ) -> set[str]:
+        """The names that a file imports from project modules whose text matches a pattern; told without parsing.
+
+        With `through_packages`, also what an imported package has from such a module.
+        """
         found: set[str] = set()
         self.name_of(path)
         for module, names in self._roots.imports_in(text, path):
             location = self.locate(module, path)
-            if location is not None and location != path:
-                question = ("matches", str(location), pattern.pattern.decode())
+            if location is None or location == path:
+                continue
+            brought = [(location, names)]
+            if through_packages and location.stem == "__init__":
+                inner = self.read_quietly(location, path).decode("utf-8", "replace")
+                for handed_on, its_names in self._roots.imports_in(inner, location):
+                    place = self.locate(handed_on, path)
+                    if place is not None and names & its_names:
+                        brought.append((place, names & its_names))
+            for place, its_names in brought:
+                question = ("matches", str(place), pattern.pattern.decode())
                 self._note(path, question)
                 if self._matches(*question[1:]):
-                    found |= names
+                    found |= its_names
         return found
 
     def _matches(self, path: str, pattern: str) -> bool:
@@ -221,11 +246,10 @@ _ANSWERS: dict[str, Callable[..., str]] = {
     "text": lambda project, path: project._files.digest(Path(path)),
     "matches": lambda project, path, pattern: str(project._matches(path, pattern)),
     "importers": lambda project, path: "\0".join(map(str, project._importers.of(Path(path)))),
-    "texts": lambda project, pattern, path: str(project._texts.match(Path(path), pattern)),
+    "listing": lambda project, path: project._texts.listing(Path(path)),
 }
 # What is quickly told, and while it is the same, the answer is.
 _BASES: dict[str, Callable[..., str]] = {
     "matches": lambda project, path, pattern: project._files.digest(Path(path)),
     "importers": lambda project, path: project._importers.basis(Path(path)),
-    "texts": lambda project, pattern, path: project._texts.basis(Path(path)),
 }

@@ -19,6 +19,10 @@ from devlint.source.roots import ImportRoots
 MAX_FILES = 8_000
 
 
+class TooManyError(Exception):
+    """A project with more files than are looked through."""
+
+
 class Texts:
     """The texts around a file: what stands under its import root and under the settings' roots."""
 
@@ -26,25 +30,32 @@ class Texts:
         self._roots = roots
         self._files: dict[tuple[Path, int], list[Path] | None] = {}
         self._matching: dict[tuple[Path, str], list[Path] | None] = {}
-        self._bases: dict[tuple[Path, ...], str] = {}
+        self._listings: dict[tuple[Path, ...], str] = {}
 
-    def match(self, asking: Path, pattern: str) -> bool:
-        """Whether another file than `asking` matches; True as well where there are too many to tell."""
+    def first_match(self, asking: Path, pattern: str) -> Path | None:
+        """A file, other than `asking`, that matches; None where none does. Raises TooManyError."""
         for folder in self._folders_around(asking):
             found = self._found(folder, pattern)
-            if found is None or any(path != asking for path in found):
-                return True
-        return False
+            if found is None:
+                raise TooManyError
+            for path in found:
+                if path != asking:
+                    return path
+        return None
 
-    def basis(self, asking: Path) -> str:
-        """What stands for all that a match hangs on: which files there are, and what they hold."""
+    def searched(self, asking: Path) -> list[Path]:
+        """The files that are looked through for a match."""
+        return [path for folder in self._folders_around(asking) for path in self._files_of(folder, MAX_FILES) or ()]
+
+    def listing(self, asking: Path) -> str:
+        """What stands for which files are looked through for a match."""
         folders = self._folders_around(asking)
         key = tuple(folders)
-        if key not in self._bases:
-            files = [self._files_of(folder, MAX_FILES) or () for folder in folders]
-            spelt = (f"{path}\0{self._roots.files.digest(path)}" for found in files for path in found)
-            self._bases[key] = digest_of("\0".join(spelt).encode("utf-8", "surrogateescape"))
-        return self._bases[key]
+        if key not in self._listings:
+            files = [self._files_of(folder, MAX_FILES) for folder in folders]
+            spelt = "\0".join("too many" if found is None else "\0".join(map(str, found)) for found in files)
+            self._listings[key] = digest_of(spelt.encode("utf-8", "surrogateescape"))
+        return self._listings[key]
 
     def files_around(self, asking: Path, limit: int) -> list[Path]:
         """The project's files; none where there are more than `limit`."""

@@ -109,13 +109,68 @@ def test_it_goes_and_comes_back_while_somebody_types(editor: Editor, folder: Pat
     assert shown.range.start == types.Position(5, 0)
 
 
-def test_what_is_typed_half_is_told_as_such(editor: Editor, folder: Path) -> None:
+def test_what_is_typed_half_is_told_as_such_and_takes_nothing_else_away(editor: Editor, folder: Path) -> None:
     uri = editor.open(folder / "a.py", DROPPED)
     editor.settle(uri)
-    editor.insert(uri, 5, 0, "x.to(\n")
+    editor.insert(uri, 2, 0, "y = torch.ones(\n")
+    half, dropped = editor.settle(uri)
+    assert half.code == "DEV000"
+    assert "isn't valid Python" in half.message
+    assert (dropped.code, dropped.range.start.line) == ("DEV101", 5)
+
+
+def test_what_a_key_changes_elsewhere_follows_when_nobody_types(editor: Editor, folder: Path) -> None:
+    text = (
+        "import torch\n\n\ndef made():\n    return torch.ones(3).cuda()\n\n\n"
+        "def used():\n    return made() + torch.ones(3)\n\n\nused()\n"
+    )
+    uri = editor.open(folder / "a.py", text)
     [shown] = editor.settle(uri)
-    assert shown.code == "DEV000"
-    assert "isn't valid Python" in shown.message
+    assert (shown.code, shown.range.start.line) == ("DEV203", 8)
+    editor.edit(
+        uri, types.TextDocumentContentChangePartial(types.Range(types.Position(4, 24), types.Position(4, 31)), "")
+    )
+    editor.until(
+        lambda: editor.published[uri].version == editor.versions[uri] and not editor.published[uri].diagnostics
+    )
+
+
+def test_after_any_keys_the_editor_shows_what_the_command_line_finds(editor: Editor, folder: Path) -> None:
+    project(folder, net=NET, train=TRAIN)
+    uri = editor.open(folder / "train.py")
+    editor.settle(uri)
+    text = TRAIN
+    for old, new in (
+        ("total += loss.item()", "total += loss.detach()"),
+        ("    return total\n", "    print(total)\n    return total\n"),
+        ("loss = model(images.to(device)).sum()", "loss = model(images).sum()"),
+        ('"cuda" if torch.cuda.is_available() else "cpu"', '"cuda"'),
+        ("    loss.backward()\n", "    loss.backward(\n"),
+        ("    loss.backward(\n", "    loss.backward()\n        loss.to(device)\n"),
+        (
+            "from net import Net\n",
+            "from net import Net\n\n\nclass Other(Net):\n    def more(self, x):\n        return x\n",
+        ),
+        ("        return x\n", "        x.cpu()\n        return x\n"),
+    ):
+        text = text.replace(old, new)
+        editor.replace(uri, text)
+        editor.settle(uri)
+    run = [
+        sys.executable,
+        "-P",
+        "-m",
+        "devlint",
+        "-",
+        "--stdin-filename",
+        str(folder / "train.py"),
+        "--output-format",
+        "json",
+    ]
+    told = json.loads(subprocess.run(run, input=text, capture_output=True, text=True, check=False).stdout)
+    wanted = [(found["line"], found["code"]) for found in told]
+    assert wanted
+    editor.until(lambda: [(d.range.start.line + 1, d.code) for d in editor.published[uri].diagnostics] == wanted)
 
 
 def test_columns_are_counted_as_the_editor_counts_them(editor: Editor, folder: Path) -> None:

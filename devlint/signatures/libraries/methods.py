@@ -8,13 +8,13 @@ from collections.abc import Callable
 from devlint.knowledge import ecosystem, torch_knowledge
 from devlint.knowledge.metrics import is_metric
 from devlint.knowledge.operators import operator
-from devlint.signatures.libraries import metrics
+from devlint.signatures.libraries import frameworks, metrics
 from devlint.signatures.libraries.devices import CUDA, device_from, named_device, numbered_device
 from devlint.signatures.libraries.operations import apply, operands_of
 from devlint.signatures.libraries.torch_calls import rank_made
 from devlint.signatures.state import containers
 from devlint.signatures.state.frame import CONTENTS, IF_MODULE, PLACE, Call
-from devlint.signatures.state.objects import PARAMETER, REGISTERED, class_of, move, place_of, scatter
+from devlint.signatures.state.objects import FRAMEWORK, PARAMETER, REGISTERED, class_of, move, place_of, scatter
 from devlint.signatures.values.values import (
     A_NUMBER,
     ARRAY,
@@ -569,4 +569,5 @@ _BY_KIND: dict[str, Callable[[Call, Value, str], Value]] = {
     DEVICE: _device_method,
     LOADER: _loader_method,
     "generator": _generator_method,
+    FRAMEWORK: frameworks.method,
 }

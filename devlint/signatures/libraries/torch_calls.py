@@ -10,6 +10,7 @@ from functools import lru_cache, partial
 from devlint.knowledge import canonical, ecosystem, torch_knowledge
 from devlint.knowledge.metrics import is_metric
 from devlint.knowledge.operators import operator
+from devlint.signatures.libraries import frameworks
 from devlint.signatures.libraries.devices import CUDA, device_from, named_device
 from devlint.signatures.libraries.metrics import new_metric
 from devlint.signatures.libraries.operations import apply, operands_of
@@ -71,6 +72,9 @@ def meaning(name: str) -> Meaning | None:
         return partial(new_module, name=name)
     if is_metric(name):
         return partial(new_metric, name=name)
+    placing = frameworks.meaning(name)
+    if placing is not None:
+        return placing
     if name in knowledge.loaders:
         return _loader
     if name in ecosystem.TENSOR_TYPES:

@@ -9,31 +9,35 @@ from contextlib import suppress
 from pathlib import Path
 
 from devlint.knowledge import ecosystem
-from devlint.signatures.libraries import torch_calls
-from devlint.signatures.reading import calls, comprehensions, statements, tests  # noqa: F401 - each fills EXPRESSIONS
+from devlint.signatures.reading import (  # noqa: F401 - some fill EXPRESSIONS
+    batches,
+    calls,
+    comprehensions,
+    implicit,
+    inputs,
+    outcomes,
+    statements,
+    tests,
+)
 from devlint.signatures.reading.annotations import Annotations
 from devlint.signatures.reading.expressions import evaluate, together
 from devlint.signatures.reading.views import View
 from devlint.signatures.state import containers
 from devlint.signatures.state.classes import ClassInfo
-from devlint.signatures.state.frame import ANYTHING, CONTENTS, PLACE, Call, Frame, Key
-from devlint.signatures.state.objects import class_of, place_of
+from devlint.signatures.state.frame import ANYTHING, PLACE, Call, Frame, Key
+from devlint.signatures.state.objects import class_of
 from devlint.signatures.state.outcome import Effect, Need, Signature
-from devlint.signatures.values.conditions import FALSE, TRUE, Atoms, Condition
+from devlint.signatures.values.conditions import FALSE, TRUE, Atoms
 from devlint.signatures.values.values import (
     ARRAY,
-    BATCH,
     CLASS,
     CONSTANT,
     DEVICE,
     FUNCTION,
     GENERATOR,
-    HOST,
     LIST,
-    LOADER,
     MODULE,
     MODULES,
-    MUTABLE,
     NEVER,
     NONE,
     NOTHING,
@@ -41,7 +45,6 @@ from devlint.signatures.values.values import (
     OBJECT,
     OUTCOME,
     TENSOR,
-    UNKNOWN,
     UNKNOWN_PLACE,
     Cell,
     Place,
@@ -55,7 +58,7 @@ from devlint.signatures.values.values import (
 from devlint.signatures.values.values import (
     Path as InputPath,
 )
-from devlint.source.devices import MOVES, is_device_name
+from devlint.source.devices import MOVES
 from devlint.source.modules import FunctionModel, SourceModule, dotted
 from devlint.source.project import Project
 from devlint.source.units import all_functions
@@ -123,12 +126,13 @@ class Reader:
         self._levels = {key: v for key, v in self._levels.items() if key[0].source is not source}
         self.brought = {key: b for key, b in self.brought.items() if key[0].source is not source}
         self.called = {f for f in self.called if f.source is not source}
+        self.views.forget(source)
 
-    def whole(self, source: SourceModule) -> None:
-        """Reads all that a file holds."""
+    def whole(self, source: SourceModule, within: range | None = None) -> None:
+        """Reads all that a file holds, or the functions that begin within some lines and what those ask for."""
         self.module(source)
         for function in all_functions(source):
-            if function.parent is None:
+            if function.parent is None and (within is None or function.node.lineno in within):
                 self.signature(function, None)
 
     # -- what other parts of the reading ask for -------------------------------------------------------------------
@@ -139,6 +143,12 @@ class Reader:
     truth = staticmethod(tests.truth)
     call_value = staticmethod(calls.call_value)
     unknown_call = staticmethod(calls.unknown_call)
+    property_of = staticmethod(implicit.property_of)
+    iterated = staticmethod(implicit.iterated)
+    called_item = staticmethod(implicit.called_item)
+    copied = staticmethod(implicit.copied)
+    collated = staticmethod(batches.collated)
+    stays_on_host = staticmethod(batches.stays_on_host)
 
     def is_cuda(self, frame: Frame, value: Value, *, negative: bool = False) -> Value:
         """`x.is_cuda`, `x.is_cpu`."""
@@ -367,50 +377,6 @@ class Reader:
         """What a slot of an input held before the scope did anything to it."""
         return self.views.original(frame, path, slot)
 
-    def property_of(self, frame: Frame, owner: Value, method: FunctionModel) -> Value:
-        """A property read."""
-        node = ast.Call(ast.Attribute(ast.Name("self"), method.name), [], [])
-        ast.copy_location(node, method.node)
-        ast.copy_location(node.func, method.node)
-        call = Call(frame, node)
-        if method.name == "device" or is_device_name(ast.Name(method.name)):
-            place = place_of(frame, owner) if owner.kind in MODULES else Value(TENSOR, owner.place)
-            return mapped(place, lambda p: Value(DEVICE, p.place, likely=True, step=p.step), self.atoms)
-        return calls.call_function(call, method, bound=owner)
-
-    def iterated(self, frame: Frame, value: Value) -> Value:
-        """What a loop over an object of the project takes."""
-        cls = class_of(value)
-        if cls is None:
-            return NOTHING
-        node = ast.copy_location(ast.Call(ast.Name("iter"), [], []), cls.node)
-        ast.copy_location(node.func, cls.node)
-        method = cls.method("__iter__")
-        if method is not None:
-            produced = calls.call_function(Call(frame, node), method, bound=value)
-            following = class_of(produced)
-            if following is not None and produced.kind is OBJECT:
-                step = following.method("__next__")
-                return calls.call_function(Call(frame, node), step, bound=produced) if step is not None else NOTHING
-            return containers.element(frame, produced)
-        getter = cls.method("__getitem__")
-        if getter is not None:
-            call = Call(frame, node)
-            call.given = [(node, Value(NUMBER))]
-            return calls.call_function(call, getter, bound=value)
-        return NOTHING
-
-    def called_item(self, frame: Frame, node: ast.Subscript, base: Value, index: Value) -> Value:
-        """`obj[index]` of an object that has `__getitem__`."""
-        cls = class_of(base) if base.kind is OBJECT else None
-        method = cls.method("__getitem__") if cls is not None else None
-        if method is None:
-            return NOTHING
-        made = ast.copy_location(ast.Call(node.value, [node.slice], []), node)
-        call = Call(frame, made)
-        call.given = [(node.slice, index)]
-        return calls.call_function(call, method, bound=base)
-
     def keeps_result(self, function: FunctionModel) -> bool:
         """Whether the decorators of a function hand on what it is given and what it returns."""
         if function.keeps_result:
@@ -520,7 +486,7 @@ class Reader:
     def _read(self, function: FunctionModel, closure: Frame | None) -> Signature:
         frame = Frame(self, function.source, function, outer=closure)
         self.frames.setdefault(function.source, []).append(frame)
-        self._enter(frame, function)
+        inputs.enter(frame, function, self.annotations)
         entry = dict(frame.env)
         statements.execute(frame, function.node.body)
         if frame.path:
@@ -560,96 +526,7 @@ class Reader:
         value = either(frame.returns, self.atoms)
         return self.annotations.refined(frame, value, function.node.returns)
 
-    def _enter(self, frame: Frame, function: FunctionModel) -> None:
-        """The inputs of a function, as variables."""
-        prefix = self.root_prefix(function)
-        evidence = function.evidence
-        cls = self.class_info(function.source, function.cls) if function.cls is not None else None
-        for position, argument in enumerate(function.parameters):
-            root = f"{argument.arg}{prefix}"
-            path = (root,)
-            if position == 0 and cls is not None and not function.is_static:
-                frame.env[argument.arg] = (
-                    Value(CLASS, data=cls)
-                    if "classmethod" in function.decorators or function.name == "__new__"
-                    else Value(MODULE if cls.is_module else OBJECT, Place("input", path), data=cls, path=path)
-                )
-                continue
-            value = self.annotations.input(frame, argument, path)
-            if value.kind is UNKNOWN:
-                kind = evidence.get(argument.arg)
-                if kind is not None and kind.value == "module":
-                    value = value.but(kind=MODULE, likely=True)
-                elif kind is not None and kind.value == "tensor":
-                    frame.tensors.add(path)
-                elif self._is_loader(argument.arg):
-                    value = Value(LOADER, HOST if self._loads_on_host(function.source) else UNKNOWN_PLACE, likely=True)
-            frame.env[argument.arg] = value
-        if cls is not None and cls.is_module and function.name == "forward":
-            # What a module computes from are tensors, unless their use says otherwise.
-            for argument in function.parameters[1:2]:
-                held = frame.env[argument.arg]
-                if held.kind is UNKNOWN and argument.annotation is None and held.path is not None:
-                    frame.supposed.add(held.path)
-        for extra in (function.node.args.vararg, function.node.args.kwarg):
-            if extra is not None:
-                path = (f"{extra.arg}{prefix}",)
-                frame.env[extra.arg] = Value(UNKNOWN, Place("input", path), path=path)
-
-    def _is_loader(self, name: str) -> bool:
-        lowered = name.lower()
-        return lowered.endswith(("loader", "dataloader", "_dl")) or "data_loader" in lowered
-
-    def _loads_on_host(self, source: SourceModule) -> bool:
-        return source.imported_packages.isdisjoint(ecosystem.MOVING_FRAMEWORKS)
-
     # -- batches ---------------------------------------------------------------------------------------------------
-
-    def collated(self, frame: Frame, collate: Value) -> Value | None:
-        """What a loader's collate function gives, where it may be elsewhere than on the host; None where that isn't known."""
-        if collate.kind is not FUNCTION or collate.data is None:
-            return None
-        function, closure, _ = collate.data
-        signature = self.signature(function, closure)
-        if signature is None:
-            return None
-        if not self._gives_host(signature.gives, signature.cells):
-            node = ast.copy_location(ast.Call(ast.Name("collate"), [], []), function.node)
-            ast.copy_location(node.func, function.node)
-            call = Call(frame, node)
-            call.given = [(node, call.fresh())]
-            return calls.call_value(call, collate)
-        return Value(BATCH, HOST, rank="ranked", data="item", likely=True)
-
-    def _gives_host(self, value: Value, cells: dict[Cell, dict[str, Value]], depth: int = 4) -> bool:
-        """Whether what a function gives is on the host, as far as is known."""
-        for _, leaf in leaves(value, self.atoms):
-            if leaf.kind in (TENSOR, BATCH) and leaf.place != HOST:
-                return False
-            if leaf.kind is UNKNOWN and leaf.place.sort in ("accelerator", "told"):
-                return False
-            held = cells.get(leaf.cell, {}).get(CONTENTS) if leaf.cell is not None else None
-            for _, contents in held.options() if held is not None and depth else ():
-                if not all(self._gives_host(p, cells, depth - 1) for p in contents.parts if isinstance(p, Value)):
-                    return False
-        return True
-
-    def stays_on_host(self, frame: Frame, dataset: Value) -> bool:
-        """Whether a dataset gives tensors on the host, as far as is known."""
-        if dataset.kind in (TENSOR, UNKNOWN) and dataset.place.sort in ("accelerator", "told"):
-            return False
-        if dataset.place == torch_calls.SCATTERED:
-            return False
-        cls = class_of(dataset)
-        if cls is not None:
-            held = [v for k, v in frame.env.items() if isinstance(k, tuple) and k[0] == dataset.identity]
-            placed = any(o.place.sort not in ("host", "unknown") for v in held for _, o in leaves(v, self.atoms))
-            return not placed and not any(word in cls.text for word in ("cuda", "device", ".to("))
-        contents = containers.contents_of(frame, dataset)
-        if contents is not None:
-            parts = containers.all_parts(contents, frame)
-            return all(leaf.place.sort in ("host", "unknown") for _, leaf in leaves(parts, self.atoms))
-        return True
 
     # -- small things ----------------------------------------------------------------------------------------------
 
@@ -657,28 +534,9 @@ class Reader:
         """Contents of which nothing is known any more."""
         return Value(containers.EACH, parts=(NOTHING,))
 
-    def entered(self, frame: Frame, value: Value) -> Value:
-        """What `with value as x` binds."""
-        if value.kind is LIST:
-            each = containers.element(frame, value)
-            return NOTHING if each is NEVER else each
-        return value if value.kind in (UNKNOWN, MODULE) else NOTHING
-
     def never_returns(self, frame: Frame, node: ast.Call) -> bool:
         """Whether a call ends the program."""
         return dotted(node.func) in ("sys.exit", "exit", "quit", "os._exit")
-
-    def copied(self, frame: Frame, value: Value, node: ast.expr) -> Value:
-        """A deep copy."""
-        if value.kind not in MUTABLE or value.cell is None:
-            return value if value.kind is TENSOR else NOTHING if value.kind in MUTABLE else value
-        cell = Cell((frame.source.path, node.lineno, node.col_offset))
-        for key, held in list(frame.env.items()):
-            if isinstance(key, tuple) and len(key) == 2 and key[0] is value.cell:
-                frame.env[cell, key[1]] = held
-        for slot, held in value.cell.last.items():
-            frame.env.setdefault((cell, slot), held)
-        return value.but(cell=cell)
 
     def call_with(self, call: Call, callee: Value, given: Sequence[Value]) -> Value:
         """A call of a function that was handed over, with these arguments."""
@@ -686,36 +544,6 @@ class Reader:
         node = call.node.args[0] if call.node.args else call.node
         inner.given = [(node, value) for value in given]
         return calls.call_value(inner, callee)
-
-    def pattern_condition(self, frame: Frame, subject: Value, pattern: ast.pattern) -> Condition:
-        """The condition that a subject has a pattern."""
-        match pattern:
-            case ast.MatchAs(pattern=None):
-                return TRUE
-            case ast.MatchAs(pattern=inner) if inner is not None:
-                return self.pattern_condition(frame, subject, inner)
-            case ast.MatchValue(value=value):
-                return tests.compared(frame, "==", subject, evaluate(frame, value))
-            case ast.MatchSingleton(value=value):
-                return tests.compared(frame, "==", subject, constant(value))
-            case ast.MatchOr(patterns=patterns):
-                result = FALSE
-                for one in patterns:
-                    result = self.atoms.either(result, self.pattern_condition(frame, subject, one))
-                return result
-            case ast.MatchClass(cls=cls, patterns=[], kwd_patterns=[]):
-                return tests.instance_of(frame, subject, (evaluate(frame, cls),))
-        return self.atoms.literal(("pattern", id(pattern), self.turn()))
-
-    def pattern_binds(self, frame: Frame, subject: Value, pattern: ast.pattern) -> None:
-        """Binds what a pattern captures."""
-        if isinstance(pattern, ast.MatchAs) and pattern.name is not None:
-            frame.env[pattern.name] = subject
-            return
-        for inner in ast.walk(pattern):
-            name = getattr(inner, "name", None) or getattr(inner, "rest", None)
-            if name:
-                frame.env[name] = NOTHING
 
 
 def _changes(function: FunctionModel, name: str) -> bool:

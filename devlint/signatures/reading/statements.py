@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from devlint.signatures.libraries import waits
+from devlint.signatures.reading import implicit, patterns
 from devlint.signatures.reading.expressions import evaluate, operate
 from devlint.signatures.reading.tests import assume, condition_of, narrow
 from devlint.signatures.state import containers, objects
@@ -379,7 +380,7 @@ def _with(frame: Frame, node: ast.With | ast.AsyncWith) -> None:
         value = evaluate(frame, item.context_expr)
         entered.append(value)
         if item.optional_vars is not None:
-            bind(frame, item.optional_vars, frame.reader.entered(frame, value))
+            bind(frame, item.optional_vars, implicit.entered(frame, value))
     if any(v.data == "contextlib.suppress" or (isinstance(v.data, str) and "suppress" in v.data) for v in entered):
         env, before = frame.fork()
         execute(frame, node.body)
@@ -409,11 +410,11 @@ def _match(frame: Frame, node: ast.Match) -> None:
     left = before
     for case in node.cases:
         frame.resume(env.copy(), left)
-        taken = frame.reader.pattern_condition(frame, subject, case.pattern)
+        taken = patterns.condition_of(frame, subject, case.pattern)
         frame.path = frame.atoms.both(left, taken)
         if not frame.path:
             continue
-        frame.reader.pattern_binds(frame, subject, case.pattern)
+        patterns.bind(frame, subject, case.pattern)
         for name, types in _classes_told(node.subject, case.pattern):
             narrow(frame, name, types)
         if case.guard is not None:

@@ -9,7 +9,7 @@ from collections.abc import Hashable
 from devlint.knowledge.ecosystem import TENSOR_TYPES
 from devlint.signatures.libraries import waits
 from devlint.signatures.libraries.devices import parse_place
-from devlint.signatures.reading.expressions import EXPRESSIONS, evaluate, together
+from devlint.signatures.reading.expressions import evaluate
 from devlint.signatures.state.frame import Frame
 from devlint.signatures.values.conditions import FALSE, TRUE, Condition
 from devlint.signatures.values.values import (
@@ -35,7 +35,6 @@ from devlint.signatures.values.values import (
     Place,
     Value,
     constant,
-    either,
     mapped,
 )
 
@@ -60,7 +59,7 @@ def condition_of(frame: Frame, node: ast.expr) -> Condition:
             if not isinstance(op, (ast.Is, ast.IsNot, ast.In, ast.NotIn)):
                 frame.need("operation", node, "", (left, first), (right, second))
                 waits.decided(frame, node, first, second)
-            return _compared(frame, node, first, op, second)
+            return comparison(frame, node, first, op, second)
         case ast.Call(func=ast.Name(id="isinstance"), args=[thing, types]):
             return _instance(frame, evaluate(frame, thing), types)
         case ast.Call(func=ast.Name(id="hasattr"), args=[thing, ast.Constant(value=str() as name)]):
@@ -69,7 +68,7 @@ def condition_of(frame: Frame, node: ast.expr) -> Condition:
             return truth(frame, evaluate(frame, node))
     value = evaluate(frame, node)
     waits.decided(frame, node, value)
-    return truth(frame, value, host_when=_host_when(node))
+    return truth(frame, value, host_when=host_when_true(node))
 
 
 def _connected(frame: Frame, values: list[ast.expr], *, conjunction: bool) -> Condition:
@@ -98,7 +97,7 @@ def _connected(frame: Frame, values: list[ast.expr], *, conjunction: bool) -> Co
     return result
 
 
-def _host_when(node: ast.expr) -> bool | None:
+def host_when_true(node: ast.expr) -> bool | None:
     """The outcome of a plain test under which the program runs on the host, going by its words."""
     match node:
         case ast.Name(id=name) | ast.Attribute(attr=name):
@@ -148,7 +147,7 @@ def _token(value: Value) -> Hashable:
 COMPARISONS = {"==": ast.Eq(), "Lt": ast.Lt(), "LtE": ast.LtE(), "Gt": ast.Gt(), "GtE": ast.GtE(), "In": ast.In()}
 
 
-def _compared(frame: Frame, node: ast.Compare, left: Value, op: ast.cmpop, right: Value) -> Condition:
+def comparison(frame: Frame, node: ast.Compare, left: Value, op: ast.cmpop, right: Value) -> Condition:
     """The condition that a comparison holds."""
     positive = {ast.NotEq: "==", ast.Is: "==", ast.IsNot: "==", ast.Eq: "==", ast.NotIn: "In"}
     kind = positive.get(type(op), type(op).__name__)
@@ -464,121 +463,3 @@ def _become(frame: Frame, name: str, kind: str) -> None:
         return option.but(kind=kind, data=None)
 
     frame.env[name] = mapped(known, change, frame.atoms)
-
-
-# -- tests as expressions ----------------------------------------------------------------------------------------------
-
-
-def _conditional(frame: Frame, node: ast.IfExp) -> Value:
-    """`a if test else b`."""
-    condition = condition_of(frame, node.test)
-    env, before = frame.fork()
-    options = []
-    for outcome, branch in ((True, node.body), (False, node.orelse)):
-        when = condition if outcome else frame.atoms.negated(condition)
-        frame.path = frame.atoms.both(before, when)
-        if not frame.path:
-            continue
-        frame.env = env.copy()
-        assume(frame, node.test, outcome)
-        options.append((frame.path, evaluate(frame, branch), frame.env))
-    frame.merge([(path, state) for path, _, state in options], before)
-    for name in {n.id for n in ast.walk(node.test) if isinstance(n, ast.Name)}:
-        if name in env:
-            frame.env[name] = env[name]
-    frame.path = before
-    return either(((path, value) for path, value, _ in options), frame.atoms)
-
-
-def _outcome(frame: Frame, condition: Condition) -> Value:
-    if condition == TRUE:
-        return constant(True)
-    return constant(False) if condition == FALSE else Value(OUTCOME, data=condition)
-
-
-def _bool(frame: Frame, node: ast.BoolOp) -> Value:
-    """`a and b`, `a or b`: one of the values, or the outcome where they are tests."""
-    tests = (ast.Compare, ast.UnaryOp, ast.BoolOp)
-    if all(isinstance(v, tests) or (isinstance(v, ast.Call) and _is_test(v)) for v in node.values):
-        return _outcome(frame, condition_of(frame, node))
-    conjunction = isinstance(node.op, ast.And)
-    options = []
-    before, left = frame.path, frame.path
-    for position, part in enumerate(node.values):
-        frame.path = left
-        value = evaluate(frame, part)
-        if position == len(node.values) - 1:
-            options.append((left, value))
-            break
-        waits.decided(frame, part, value)
-        told = truth(frame, value, host_when=_host_when(part))
-        ends = frame.atoms.negated(told) if conjunction else told
-        stays = frame.atoms.both(left, ends)
-        if stays:
-            for condition, option in value.options():
-                known = _known_truth(option)
-                if known is None or known is not conjunction:
-                    options.append((frame.atoms.both(stays, condition), option))
-        left = frame.atoms.both(left, frame.atoms.negated(ends))
-        if not left:
-            break
-    frame.path = before
-    if options and all(
-        v.kind in (OUTCOME, CONSTANT) and (v.kind is OUTCOME or isinstance(v.data, bool)) for _, v in options
-    ):
-        return _outcome(frame, truth(frame, either(options, frame.atoms)))
-    return either(options, frame.atoms) if options else constant(None)
-
-
-def _known_truth(value: Value) -> bool | None:
-    match value.kind:
-        case "constant":
-            return bool(value.data)
-        case "module" | "wrapper" | "device" | "function" | "class":
-            return True
-    return None
-
-
-def _is_test(node: ast.Call) -> bool:
-    name = (
-        node.func.attr
-        if isinstance(node.func, ast.Attribute)
-        else node.func.id
-        if isinstance(node.func, ast.Name)
-        else ""
-    )
-    return name in ("isinstance", "hasattr", "is_available", "callable", "is_tensor", "bool", "startswith", "exists")
-
-
-def _compare(frame: Frame, node: ast.Compare) -> Value:
-    """`a < b`: the outcome of a test, or a mask where tensors are compared."""
-    values = [evaluate(frame, v) for v in (node.left, *node.comparators)]
-    nodes = [node.left, *node.comparators]
-    if isinstance(node.ops[0], (ast.In, ast.NotIn, ast.Is, ast.IsNot)) or len(node.ops) > 1:
-        if len(node.ops) > 1:
-            return Value(NUMBER)
-        return _outcome(frame, _compared(frame, node, values[0], node.ops[0], values[1]))
-    tensors = any(o.kind in (TENSOR, "batch", UNKNOWN, ARRAY) for v in values for _, o in v.options())
-    if not tensors or any((o.kind is CONSTANT and o.data is None) or isinstance(o.data, str) for o in values):
-        return _outcome(frame, _compared(frame, node, values[0], node.ops[0], values[1]))
-    frame.need("operation", node, "", *zip(nodes, values, strict=True))
-    if all(o.kind is not TENSOR for v in values for _, o in v.options()) and isinstance(
-        node.ops[0], (ast.Eq, ast.NotEq)
-    ):
-        asked = together(frame, node, *values)
-        told = _compared(frame, node, values[0], node.ops[0], values[1])
-        return asked if asked.place.sort != "unknown" else _outcome(frame, told)
-    return together(frame, node, *values)
-
-
-def _not(frame: Frame, node: ast.UnaryOp) -> Value:
-    if isinstance(node.op, ast.Not):
-        return _outcome(frame, condition_of(frame, node))
-    return _PLAIN_UNARY(frame, node)
-
-
-_PLAIN_UNARY = EXPRESSIONS[ast.UnaryOp]
-EXPRESSIONS[ast.UnaryOp] = _not
-EXPRESSIONS[ast.IfExp] = _conditional
-EXPRESSIONS[ast.BoolOp] = _bool
-EXPRESSIONS[ast.Compare] = _compare

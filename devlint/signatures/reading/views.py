@@ -32,7 +32,7 @@ from devlint.signatures.values.values import (
     mapped,
     rank_of,
 )
-from devlint.source.modules import FunctionModel
+from devlint.source.modules import FunctionModel, SourceModule
 
 # How the names of attributes begin, end or read that hold plain numbers, as everybody calls them: sizes, and the like.
 _NUMBERS = frozenset({"pad_idx", "padding_idx", "dim", "eps", "epsilon", "dropout"})
@@ -53,6 +53,11 @@ class View:
         self._working: set[tuple[ClassInfo, str]] = set()
         # What a container of modules is in the constructor that made it.
         self._made: dict[tuple[ClassInfo, str], Cell] = {}
+
+    def forget(self, source: SourceModule) -> None:
+        """Lets go of the classes of a file."""
+        self._attributes = {key: v for key, v in self._attributes.items() if key[0].source is not source}
+        self._made = {key: c for key, c in self._made.items() if key[0].source is not source}
 
     def original(self, frame: Frame, path: Path, slot: str) -> Value:
         """What a slot of an input held to begin with."""

@@ -57,6 +57,9 @@ KEPT = "kept"
 COMPUTED = frozenset({"computed"})
 
 # Attributes of tensors that are tensors at the same place.
+# The object by which a framework places things, its class as data.
+FRAMEWORK = "framework"
+
 _SAME_PLACE = frozenset({"T", "H", "mT", "mH", "data", "real", "imag", "values", "indices"})
 _TENSOR_PARTS = frozenset({"weight", "bias", "in_proj_weight", "running_mean", "running_var", "weight_v", "weight_g"})
 
@@ -258,6 +261,10 @@ def _of_loader(frame: Frame, value: Value, name: str) -> Value:
     return Value(METHOD, data=name, parts=(value,))
 
 
+def _of_framework(frame: Frame, value: Value, name: str) -> Value:
+    return Value(DEVICE, value.place, likely=True) if name == "device" else Value(METHOD, data=name, parts=(value,))
+
+
 def _of_method(frame: Frame, value: Value, name: str) -> Value:
     return NOTHING
 
@@ -282,6 +289,7 @@ _READERS = {
     OUTCOME: lambda frame, value, name: NOTHING,
     LOADER: _of_loader,
     GENERATOR: _bound,
+    FRAMEWORK: _of_framework,
     FUNCTION: lambda frame, value, name: NOTHING,
     METHOD: _of_method,
 }

@@ -1,6 +1,6 @@
 import assert from "node:assert";
 import { test } from "node:test";
-import { commands, probe } from "./command";
+import { commands } from "./command";
 
 test("what the settings name is all that is tried", () => {
   assert.deepStrictEqual(commands(["/opt/devlint", "-x"], "/usr/bin/python3"), [
@@ -19,8 +19,4 @@ test("the selected environment goes before the PATH", () => {
 
 test("without an environment, the PATH is all there is", () => {
   assert.deepStrictEqual(commands([], undefined), [{ command: "devlint", args: ["server"] }]);
-});
-
-test("a probe asks the same program", () => {
-  assert.deepStrictEqual(probe({ command: "devlint", args: ["server"] }).args, ["server", "--help"]);
 });

@@ -18,8 +18,3 @@ export function commands(path: string[], interpreter: string | undefined): Comma
   const module = interpreter ? [{ command: interpreter, args: ["-P", "-m", "devlint", "server"] }] : [];
   return [...module, { command: "devlint", args: ["server"] }];
 }
-
-/** The same command, asked whether it could start a server at all. */
-export function probe({ command, args }: Command): Command {
-  return { command, args: [...args, "--help"] };
-}

@@ -3,7 +3,7 @@
 import { execFile } from "node:child_process";
 import * as vscode from "vscode";
 import { LanguageClient, LanguageClientOptions, ServerOptions } from "vscode-languageclient/node";
-import { Command, commands, probe } from "./command";
+import { Command, commands } from "./command";
 
 const ID = "devlint";
 let client: LanguageClient | undefined;
@@ -92,13 +92,14 @@ async function startWith({ command, args }: Command): Promise<void> {
   await client.start();
 }
 
-/** Why a command can't start a server; undefined where it can. */
-function whatIsWrongWith(candidate: Command): Promise<string | undefined> {
-  const { command, args } = probe(candidate);
+/** Why a command can't start a server; undefined where it can: one that nobody talks to ends at once, and in good order. */
+function whatIsWrongWith({ command, args }: Command): Promise<string | undefined> {
   return new Promise((resolve) => {
-    execFile(command, args, { timeout: 20_000 }, (error, _stdout, stderr) => {
+    const tried = execFile(command, args, { timeout: 20_000 }, (error, _stdout, stderr) => {
       resolve(error ? stderr.trim().split("\n").pop() || error.message : undefined);
     });
+    tried.stdin?.on("error", () => undefined);
+    tried.stdin?.end();
   });
 }
 

@@ -279,7 +279,7 @@ def _by_default(call: ast.Call, scope: FunctionModel | None, model: PlacementMod
         return None
     for name in NAMES:
         default = found.function.defaults.get(name)
-        if default is not None and not found.is_given(call, name):
+        if default is not None and not model.is_given(found, call, name):
             break
     else:
         return None
@@ -325,7 +325,7 @@ def _with_default(model: PlacementModel) -> frozenset[str]:
     tree = model.source.tree
     known: frozenset[str] | None = getattr(tree, "devlint_device_defaults", None)
     if known is None:
-        names = set(model.imports_from(re.compile(_DEFAULT.encode())))
+        names = set(model.imports_from(re.compile(_DEFAULT.encode()), through_packages=True))
         if re.search(_DEFAULT, model.source.text):
             for node in walk(tree):
                 if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):

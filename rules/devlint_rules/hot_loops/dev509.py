@@ -113,7 +113,7 @@ class UnsynchronisedTiming(Rule):
         change = _synchronised(measured, value, facts)
         yield Report(
             node,
-            f"`{facts.name_of(node)}` doesn't count the work of {stalls.place_of(value)}: the clock is read while "
+            f"`{facts.name_of(node)}` doesn't count the work of {stalls.place_of(value).removesuffix(',')}: the clock is read while "
             "that is still queued",
             "likely" if likely else "certain",
             notes=(

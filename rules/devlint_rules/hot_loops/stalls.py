@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -77,8 +78,10 @@ def hot_notes(hot: HotLoop, facts: Facts) -> tuple[Note, ...]:
 
 
 def place_of(value: Value) -> str:
-    """What to call the accelerator in a message."""
-    return str(value.place) if value.place.off_host and value.place.name else "the accelerator"
+    """What to call the accelerator in a message: `cuda`, or `cuda, if there is one,`."""
+    if not value.place.off_host or not value.place.name:
+        return "the accelerator"
+    return re.sub(r" if there is one$", ", if there is one,", str(value.place))
 
 
 def is_no_tensor(node: ast.expr, facts: Facts) -> bool:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from devlint.facts import last_name, own_nodes
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 
@@ -20,7 +21,8 @@ class CollectiveBeforeSetDevice(Rule):
     ## What it does
     Flags `init_process_group` with NCCL in a file that nowhere selects a GPU for the process: no `torch.cuda.set_device`,
     no `with torch.cuda.device(...)`, no `device_id=`, nothing about `CUDA_VISIBLE_DEVICES`, and no helper imported from the
-    project that does. Left alone are programs whose framework selects it (Accelerate, DeepSpeed, Lightning, Horovod, Ray),
+    project that does; and with any backend, where the same function wraps a model in `DistributedDataParallel(device_ids=[...])`:
+    its documentation asks for the selection. Left alone are programs whose framework selects it (Accelerate, DeepSpeed, Lightning, Horovod, Ray),
     and tests.
 
     The rule is a preview: it is selected by its code.
@@ -69,7 +71,7 @@ class CollectiveBeforeSetDevice(Rule):
     code = "DEV408"
     name = "collective-before-set-device"
     trigger = r"\binit_process_group\s*\("
-    needs = (r"\bnccl\b",)
+    needs = (r"\bnccl\b|\bdevice_ids\b",)
     default = False
     effect = Effect(holds="x.device.index != local_rank")
     fix = "U"
@@ -84,11 +86,16 @@ class CollectiveBeforeSetDevice(Rule):
         call = facts.node(node)
         if not isinstance(call, ast.Call) or facts.qualified(node.func) != "torch.distributed.init_process_group":
             return
-        if not _with_nccl(call, facts) or any(k.arg in ("device_id", None) for k in call.keywords):
+        if any(k.arg in ("device_id", None) for k in call.keywords):
+            return
+        does = (
+            "talks by NCCL" if _with_nccl(call, facts) else "works on a GPU of its own" if _has_gpu(call, facts) else ""
+        )
+        if not does:
             return
         yield Report(
             node,
-            "this process talks by NCCL and never selects its GPU: the current one is the first, in every process",
+            f"this process {does} and never selects it: the current GPU is the first, in every process",
             "likely",
             hint="call `torch.cuda.set_device(local_rank)` before",
             change=_selected(call, facts),
@@ -122,6 +129,17 @@ def _with_nccl(call: ast.Call, facts: Facts) -> bool:
         return False
     # `args.dist_backend`, whose default stands in the file, and no other.
     return bool(re.search(r"default\s*=\s*[\"']nccl[\"']", facts.text.text)) and "gloo" not in facts.text.text
+
+
+def _has_gpu(call: ast.Call, facts: Facts) -> bool:
+    """Whether the same function wraps a model for one GPU: `DistributedDataParallel(model, device_ids=[gpu])`."""
+    scope = facts.model.enclosing_scope(call)
+    return any(
+        isinstance(n, ast.Call)
+        and last_name(n.func) in ("DistributedDataParallel", "DDP")
+        and any(k.arg == "device_ids" and isinstance(k.value, ast.List) and len(k.value.elts) == 1 for k in n.keywords)
+        for n in own_nodes(scope)
+    )
 
 
 _LOCAL_RANKS = ("local_rank", "args.local_rank", "gpu", "args.gpu")

@@ -1,0 +1,64 @@
+"""devlint inside of other tools: flake8 and pytest. They choose the files; devlint's own settings say all else."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from devlint.engine import Linter
+    from devlint.files import Source
+    from devlint.reports import FileResult
+    from devlint.settings import Settings
+
+
+class BridgeError(Exception):
+    """Settings, a baseline or a rule pack that can't be used; the text is one line."""
+
+
+def settings_for(path: Path) -> Settings:
+    """The settings that hold for a file; raises BridgeError."""
+    return _settings(path.parent)
+
+
+def result_of(source: Source, path: Path) -> FileResult:
+    """What a source comes to under its file's settings, without what its baseline holds; raises BridgeError.
+
+    A file that the settings exclude comes to nothing.
+    """
+    from devlint.adoption.baseline import Baseline, BaselineError, read_baseline
+    from devlint.files import is_excluded
+    from devlint.reports import FileResult
+
+    settings = settings_for(path)
+    if is_excluded(path, settings):
+        return FileResult(source.display)
+    linter = _linter(settings)
+    result = FileResult(source.display, tuple(linter.check(source)), source)
+    try:
+        baseline: Baseline = read_baseline(settings.baseline_file)
+    except BaselineError as error:
+        raise BridgeError(str(error)) from None
+    baseline.look_at(path, result, settings.codes_for(path, linter.registry))
+    old = {id(finding) for finding in baseline.old}
+    return FileResult(source.display, tuple(f for f in result.findings if id(f) not in old), source)
+
+
+@cache
+def _settings(folder: Path) -> Settings:
+    from devlint.rule import PackError, load_registry
+    from devlint.settings import SettingsError, load_settings
+
+    try:
+        return load_settings(folder, config=None, isolated=False, registry=load_registry())
+    except (SettingsError, PackError) as error:
+        raise BridgeError(str(error)) from None
+
+
+@cache
+def _linter(settings: Settings) -> Linter:
+    from devlint.engine import Linter
+    from devlint.rule import load_registry
+
+    return Linter(settings, load_registry())

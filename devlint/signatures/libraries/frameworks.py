@@ -1,0 +1,164 @@
+"""Frameworks that place things by themselves: Accelerate, Fabric, DeepSpeed, ignite.
+
+Sources: accelerate.Accelerator (https://huggingface.co/docs/accelerate/package_reference/accelerator), Fabric's methods
+(https://lightning.ai/docs/fabric/stable/api/fabric_methods.html), deepspeed.initialize
+(https://deepspeed.readthedocs.io/en/latest/initialize.html), ignite.engine.create_supervised_trainer
+(https://docs.pytorch.org/ignite/generated/ignite.engine.create_supervised_trainer.html: the model isn't moved).
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from devlint.signatures.libraries.devices import CUDA, named_device
+from devlint.signatures.state.frame import Call
+from devlint.signatures.state.objects import FRAMEWORK, move, place_of
+from devlint.signatures.values.values import (
+    BATCH,
+    CONSTANT,
+    LOADER,
+    MODULE,
+    MODULES,
+    NOTHING,
+    RANKED,
+    TENSOR,
+    TUPLE,
+    UNKNOWN,
+    UNKNOWN_PLACE,
+    Value,
+    mapped,
+)
+
+Meaning = Callable[[Call], Value]
+
+# Names that people give to models: what else is handed over are optimizers, schedulers and loaders.
+_MODEL = re.compile(
+    r"(?i)(?:.{0,60}_)?(?:model|net|network|unet|vae|transformer|encoder(?:_\w{1,30})?|policy|controlnet|critic|actor|generator|discriminator)\d{0,3}"
+)
+
+
+class Framework(NamedTuple):
+    """What the methods of a framework's object do with what they are given."""
+
+    # They move modules to the accelerator, and have loaders put their batches there.
+    placing: frozenset[str]
+    # They hand back what they are given.
+    passing: frozenset[str]
+    # Arguments of the constructor and of these methods that may leave things where they are, each with the values that don't.
+    leaving: Mapping[str, tuple[object, ...]]
+
+
+_FABRIC = Framework(
+    frozenset({"setup", "setup_module", "setup_dataloaders", "to_device"}),
+    frozenset({"all_reduce", "broadcast", "setup_optimizers"}),
+    {"accelerator": ("cuda", "gpu"), "move_to_device": (True,)},
+)
+FRAMEWORKS = {
+    "accelerate.Accelerator": Framework(
+        frozenset({"prepare", "prepare_model", "prepare_data_loader"}),
+        frozenset({"gather", "gather_for_metrics", "reduce", "pad_across_processes", "skip_first_batches", "unwrap_model"}),
+        {"device_placement": (True,), "cpu": (False,)},
+    ),
+    **dict.fromkeys(("lightning.fabric.Fabric", "lightning.Fabric", "lightning_fabric.Fabric"), _FABRIC),
+}  # fmt: skip
+
+
+def meaning(name: str) -> Meaning | None:
+    """What calls of something of a framework do; None where nothing is known."""
+    if name in FRAMEWORKS:
+        return lambda call: _made(call, name)
+    return _FUNCTIONS.get(name)
+
+
+def _made(call: Call, name: str) -> Value:
+    """A framework's object; one that may leave things on the host is unknown."""
+    may_leave = call.open_ended or _may_leave(call, FRAMEWORKS[name])
+    return call.fresh() if may_leave else Value(FRAMEWORK, CUDA, data=name, likely=True)
+
+
+def _may_leave(call: Call, framework: Framework) -> bool:
+    """Whether an argument says, or may say, that things stay where they are."""
+    given = {name: call.keywords[name][1] for name in framework.leaving.keys() & call.keywords.keys()}
+    return any(v.kind is not CONSTANT or v.data not in framework.leaving[name] for name, v in given.items())
+
+
+def method(call: Call, owner: Value, name: str) -> Value:
+    """`accelerator.prepare(model)`, `fabric.setup(model)` and the like."""
+    known = FRAMEWORKS[owner.data]
+    given = [value for _, value in call.given]
+    if name in known.placing:
+        if call.open_ended or _may_leave(call, known):
+            return call.fresh()
+        placed = [_placed(call, node, value) for node, value in call.given]
+        return placed[0] if len(placed) == 1 else Value(TUPLE, parts=tuple(placed))
+    if name in known.passing and given:
+        return given[0]
+    # Nothing else moves what it is given.
+    return call.fresh()
+
+
+def _placed(call: Call, node: ast.expr, value: Value) -> Value:
+    """What comes of handing something over: modules are moved in place, loaders are made anew."""
+    step = call.step(f"prepared for the accelerator by `{call.text}`")
+    there = Value(TENSOR, CUDA, likely=True, step=step)
+
+    def placed(option: Value) -> Value:
+        if option.kind in MODULES:
+            return option
+        if option.kind is LOADER or (option.kind is UNKNOWN and _is_named(node, _LOADER)):
+            return Value(LOADER, CUDA, likely=True, step=step)
+        if option.kind in (TENSOR, BATCH):
+            return option.but(place=CUDA, likely=True, step=step)
+        if option.kind is UNKNOWN and _is_named(node, _MODEL):
+            return Value(MODULE, CUDA, likely=True, step=step)
+        return option
+
+    move(call.frame, value, there, step)
+    return mapped(value, placed, call.frame.atoms)
+
+
+_LOADER = re.compile(r"(?i).{0,60}(?:loader|_dl)\d{0,3}")
+
+
+def _is_named(node: ast.expr, pattern: re.Pattern[str]) -> bool:
+    name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    return pattern.fullmatch(name) is not None
+
+
+def _deepspeed(call: Call) -> Value:
+    """`deepspeed.initialize`: the model's engine, the optimizer, the loader (its batches stay on the host), the scheduler."""
+    pair = call.pair(1, "model")
+    if pair is None or call.open_ended:
+        return call.fresh()
+    return Value(
+        TUPLE, parts=(_placed(call, *pair), call.fresh(), Value(LOADER, UNKNOWN_PLACE, likely=True), call.fresh())
+    )
+
+
+def _supervised(position: int) -> Meaning:
+    """ignite's engines: each batch is moved to `device=`, the model is left where it is."""
+
+    def made(call: Call) -> Value:
+        model, device = call.pair(0, "model"), named_device(call, position)
+        if model is not None and device is not None and any(o.kind in MODULES for _, o in model[1].options()):
+            at = mapped(place_of(call.frame, model[1]), lambda p: Value(MODULE, p.place, step=p.step), call.frame.atoms)
+            step = call.step(f"`{call.text}` moves each batch there")
+            batch = mapped(
+                device, lambda d: Value(BATCH, d.place, rank=RANKED, likely=True, step=step), call.frame.atoms
+            )
+            named = call.pair(position, "device")
+            if named is not None:
+                call.frame.need("call", call.node, call.text, (named[0], batch), (model[0], at))
+        return NOTHING
+
+    return made
+
+
+_FUNCTIONS: dict[str, Meaning] = {
+    "deepspeed.initialize": _deepspeed,
+    "ignite.engine.create_supervised_trainer": _supervised(3),
+    "ignite.engine.create_supervised_evaluator": _supervised(2),
+}

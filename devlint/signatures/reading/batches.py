@@ -1,0 +1,70 @@
+"""Where the batches of a loader are, by its dataset and its collate function."""
+
+from __future__ import annotations
+
+import ast
+
+from devlint.signatures.libraries import torch_calls
+from devlint.signatures.reading import calls
+from devlint.signatures.state import containers
+from devlint.signatures.state.frame import CONTENTS, Call, Frame
+from devlint.signatures.state.objects import class_of
+from devlint.signatures.values.values import (
+    BATCH,
+    FUNCTION,
+    HOST,
+    TENSOR,
+    UNKNOWN,
+    Cell,
+    Value,
+    leaves,
+)
+
+
+def collated(frame: Frame, collate: Value) -> Value | None:
+    """What a loader's collate function gives, where it may be elsewhere than on the host; None where that isn't known."""
+    if collate.kind is not FUNCTION or collate.data is None:
+        return None
+    function, closure, _ = collate.data
+    signature = frame.reader.signature(function, closure)
+    if signature is None:
+        return None
+    if not _gives_host(frame, signature.gives, signature.cells):
+        node = ast.copy_location(ast.Call(ast.Name("collate"), [], []), function.node)
+        ast.copy_location(node.func, function.node)
+        call = Call(frame, node)
+        call.given = [(node, call.fresh())]
+        return calls.call_value(call, collate)
+    return Value(BATCH, HOST, rank="ranked", data="item", likely=True)
+
+
+def _gives_host(frame: Frame, value: Value, cells: dict[Cell, dict[str, Value]], depth: int = 4) -> bool:
+    """Whether what a function gives is on the host, as far as is known."""
+    for _, leaf in leaves(value, frame.atoms):
+        if leaf.kind in (TENSOR, BATCH) and leaf.place != HOST:
+            return False
+        if leaf.kind is UNKNOWN and leaf.place.sort in ("accelerator", "told"):
+            return False
+        held = cells.get(leaf.cell, {}).get(CONTENTS) if leaf.cell is not None else None
+        for _, contents in held.options() if held is not None and depth else ():
+            if not all(_gives_host(frame, p, cells, depth - 1) for p in contents.parts if isinstance(p, Value)):
+                return False
+    return True
+
+
+def stays_on_host(frame: Frame, dataset: Value) -> bool:
+    """Whether a dataset gives tensors on the host, as far as is known."""
+    if dataset.kind in (TENSOR, UNKNOWN) and dataset.place.sort in ("accelerator", "told"):
+        return False
+    if dataset.place == torch_calls.SCATTERED:
+        return False
+    cls = class_of(dataset)
+    if cls is not None:
+        held = [v for k, v in frame.env.items() if isinstance(k, tuple) and k[0] == dataset.identity]
+        placed = any(o.place.sort not in ("host", "unknown") for v in held for _, o in leaves(v, frame.atoms))
+        return not placed and not any(word in cls.text for word in ("cuda", "device", ".to("))
+    contents = containers.contents_of(frame, dataset)
+    if contents is not None:
+        parts = containers.all_parts(contents, frame)
+        return all(leaf.place.sort in ("host", "unknown") for _, leaf in leaves(parts, frame.atoms))
+    return True

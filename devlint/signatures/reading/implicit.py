@@ -1,0 +1,96 @@
+"""What Python calls by itself: properties, iteration, indexing, contexts, copies."""
+
+from __future__ import annotations
+
+import ast
+
+from devlint.signatures.reading import calls
+from devlint.signatures.state import containers
+from devlint.signatures.state.frame import Call, Frame
+from devlint.signatures.state.objects import class_of, place_of
+from devlint.signatures.values.values import (
+    DEVICE,
+    LIST,
+    MODULE,
+    MODULES,
+    MUTABLE,
+    NEVER,
+    NOTHING,
+    NUMBER,
+    OBJECT,
+    TENSOR,
+    UNKNOWN,
+    Cell,
+    Value,
+    mapped,
+)
+from devlint.source.devices import is_device_name
+from devlint.source.modules import FunctionModel
+
+
+def property_of(frame: Frame, owner: Value, method: FunctionModel) -> Value:
+    """A property read."""
+    node = ast.Call(ast.Attribute(ast.Name("self"), method.name), [], [])
+    ast.copy_location(node, method.node)
+    ast.copy_location(node.func, method.node)
+    call = Call(frame, node)
+    if method.name == "device" or is_device_name(ast.Name(method.name)):
+        place = place_of(frame, owner) if owner.kind in MODULES else Value(TENSOR, owner.place)
+        return mapped(place, lambda p: Value(DEVICE, p.place, likely=True, step=p.step), frame.atoms)
+    return calls.call_function(call, method, bound=owner)
+
+
+def iterated(frame: Frame, value: Value) -> Value:
+    """What a loop over an object of the project takes."""
+    cls = class_of(value)
+    if cls is None:
+        return NOTHING
+    node = ast.copy_location(ast.Call(ast.Name("iter"), [], []), cls.node)
+    ast.copy_location(node.func, cls.node)
+    method = cls.method("__iter__")
+    if method is not None:
+        produced = calls.call_function(Call(frame, node), method, bound=value)
+        following = class_of(produced)
+        if following is not None and produced.kind is OBJECT:
+            step = following.method("__next__")
+            return calls.call_function(Call(frame, node), step, bound=produced) if step is not None else NOTHING
+        return containers.element(frame, produced)
+    getter = cls.method("__getitem__")
+    if getter is not None:
+        call = Call(frame, node)
+        call.given = [(node, Value(NUMBER))]
+        return calls.call_function(call, getter, bound=value)
+    return NOTHING
+
+
+def called_item(frame: Frame, node: ast.Subscript, base: Value, index: Value) -> Value:
+    """`obj[index]` of an object that has `__getitem__`."""
+    cls = class_of(base) if base.kind is OBJECT else None
+    method = cls.method("__getitem__") if cls is not None else None
+    if method is None:
+        return NOTHING
+    made = ast.copy_location(ast.Call(node.value, [node.slice], []), node)
+    call = Call(frame, made)
+    call.given = [(node.slice, index)]
+    return calls.call_function(call, method, bound=base)
+
+
+def entered(frame: Frame, value: Value) -> Value:
+    """What `with value as x` binds."""
+    if value.kind is LIST:
+        each = containers.element(frame, value)
+        return NOTHING if each is NEVER else each
+    return value if value.kind in (UNKNOWN, MODULE) else NOTHING
+
+
+def copied(frame: Frame, value: Value, node: ast.expr) -> Value:
+    """A deep copy."""
+    if value.kind not in MUTABLE or value.cell is None:
+        return value if value.kind is TENSOR else NOTHING if value.kind in MUTABLE else value
+    cell = Cell((frame.source.path, node.lineno, node.col_offset))
+    for key, held in list(frame.env.items()):
+        if isinstance(key, tuple) and len(key) == 2 and key[0] is value.cell:
+            frame.env[cell, key[1]] = held
+    for slot, held in value.cell.last.items():
+        frame.env.setdefault((cell, slot), held)
+    return value.but(cell=cell)

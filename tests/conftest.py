@@ -1,0 +1,19 @@
+"""All tests: the whole suite uses all cores, and no test leaves results of the linter behind."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+# What is kept from run to run is for test_cache.py.
+os.environ.setdefault("DEVLINT_NO_CACHE", "1")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """A plain `pytest` runs on all cores, by pytest-xdist; one that names tests, or `-n`, or does without xdist, doesn't."""
+    whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS and not hasattr(config, "workerinput")
+    alone = config.option.usepdb or config.option.collectonly
+    if whole and not alone and getattr(config.option, "numprocesses", 0) is None:
+        config.option.numprocesses = "auto"
