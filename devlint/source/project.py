@@ -110,6 +110,11 @@ class Project:
         self._note(asking, ("texts", pattern, str(asking)))
         return self._texts.match(asking, pattern)
 
+    def uses(self, pattern: str, asking: Path) -> bool:
+        """Whether a file of the project that is no test matches; False where the project is too large to tell."""
+        self._note(asking, ("uses", pattern, str(asking)))
+        return self._texts.uses(asking, pattern)
+
     def names_from(
         self, path: Path, text: str, pattern: re.Pattern[bytes], *, through_packages: bool = False
     ) -> set[str]:
@@ -236,10 +241,12 @@ _ANSWERS: dict[str, Callable[..., str]] = {
     "matches": lambda project, path, pattern: str(project._matches(path, pattern)),
     "importers": lambda project, path: "\0".join(map(str, project._importers.of(Path(path)))),
     "texts": lambda project, pattern, path: str(project._texts.match(Path(path), pattern)),
+    "uses": lambda project, pattern, path: str(project._texts.uses(Path(path), pattern)),
 }
 # What is quickly told, and while it is the same, the answer is.
 _BASES: dict[str, Callable[..., str]] = {
     "matches": lambda project, path, pattern: project._files.digest(Path(path)),
     "importers": lambda project, path: project._importers.basis(Path(path)),
     "texts": lambda project, pattern, path: project._texts.basis(Path(path)),
+    "uses": lambda project, pattern, path: project._texts.basis(Path(path)),
 }

@@ -36,6 +36,11 @@ class Texts:
                 return True
         return False
 
+    def uses(self, asking: Path, pattern: str) -> bool:
+        """Whether a file that is no test matches, `asking` itself too; False where there are too many to tell."""
+        found = (path for folder in self._folders_around(asking) for path in self._found(folder, pattern) or ())
+        return any(not is_test(path) and "tests" not in path.parts for path in found)
+
     def basis(self, asking: Path) -> str:
         """What stands for all that a match hangs on: which files there are, and what they hold."""
         folders = self._folders_around(asking)
@@ -97,3 +102,8 @@ def _python_files(folder: Path) -> Iterator[list[Path]]:
     for where, folders, names in os.walk(folder):
         folders[:] = [f for f in folders if f not in USUAL_EXCLUDES]
         yield [Path(where, name) for name in names if name.endswith((".py", ".ipynb"))]
+
+
+def is_test(path: Path) -> bool:
+    """Whether a file is a test, going by its name as pytest does."""
+    return path.name.startswith("test_") or path.stem.endswith("_test") or path.name == "conftest.py"
