@@ -66,6 +66,7 @@ def _devlint(copy: Path) -> str:
         "--fix",
         "--unsafe-fixes",
         "--isolated",
+        "--no-cache",
         "--select",
         "ALL",
         "--output-format",

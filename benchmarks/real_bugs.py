@@ -32,7 +32,7 @@ Decidable = Literal["file", "project", "run"]
 DECIDABLE: tuple[Decidable, ...] = get_args(Decidable)
 
 # What devlint is asked: every rule, and no settings but its own.
-LINT = ("--isolated", "--select", "ALL", "--output-format", "json")
+LINT = ("--isolated", "--no-cache", "--select", "ALL", "--output-format", "json")
 # A finding that is at most this many lines off an accepted one is there.
 SLACK = 2
 # A finding that is at most this many lines off is shown beside a missed bug.

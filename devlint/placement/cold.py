@@ -5,14 +5,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from devlint.knowledge.ecosystem import CLOCKS
-from devlint.source.modules import last_name
+from devlint.source.modules import FunctionNode, last_name
 from devlint.source.trees import own_nodes, walk
-
-if TYPE_CHECKING:
-    from devlint.placement.model import PlacementModel
 
 # What is done for people to look at, under a flag of such a name or in a function called so.
 _LOOKING = r"debug|verbose|profil\w*|visuali[sz]\w*|plot\w*|warm\w*"
@@ -36,10 +33,20 @@ _COUNTERS = frozenset(
 )  # fmt: skip
 
 
+class File(Protocol):
+    """What is asked of the model of a file."""
+
+    @property
+    def allow_sync(self) -> tuple[str, ...]: ...
+    def ancestors(self, node: ast.AST) -> Iterator[ast.AST]: ...
+    def assigned_values(self, name: ast.Name) -> list[ast.expr]: ...
+    def function_called(self, call: ast.Call) -> FunctionNode | None: ...
+
+
 class ColdCode:
     """Answers for one file whether a part of a loop's body is cold."""
 
-    def __init__(self, model: PlacementModel) -> None:
+    def __init__(self, model: File) -> None:
         self._model = model
         self._asked: set[str] = set()
         # Contexts in which it is meant that code waits.

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal, Protocol
 
 from devlint.knowledge import ecosystem
-from devlint.placement.cold import ColdCode, is_warm_up
+from devlint.placement.cold import ColdCode, File, is_warm_up
 from devlint.placement.conditions import is_for_the_host
 from devlint.placement.values import OVER_LOADER, Step, Value
 from devlint.source.kinds import Kind
-from devlint.source.modules import FunctionNode, last_name
+from devlint.source.modules import FunctionModel, FunctionNode, SourceModule, last_name
 from devlint.source.texts import is_test
 from devlint.source.trees import children, own_nodes, walk
-
-if TYPE_CHECKING:
-    from devlint.placement.model import PlacementModel
+from devlint.source.units import Unit
 
 Loop = ast.For | ast.AsyncFor | ast.While | ast.comprehension
 Pass = Literal["batch", "step", "call"]
@@ -76,10 +74,28 @@ class HotLoop:
     file: str = ""
 
 
+class Program(File, Protocol):
+    """What is asked of the model of a file, and of those of the files that call it."""
+
+    @property
+    def source(self) -> SourceModule: ...
+    @property
+    def loader_names(self) -> tuple[str, ...]: ...
+    def value(self, node: ast.AST) -> Value: ...
+    def gives_batches(self, value: Value) -> bool: ...
+    def is_step_method(self, function: FunctionNode) -> bool: ...
+    def callers(self, function: FunctionNode) -> Sequence[tuple[Program, Step, ast.Call]]: ...
+    def calling_units(self, scope: FunctionModel) -> list[Unit]: ...
+    def units_elsewhere(self, function: FunctionNode) -> Sequence[tuple[Program, Unit]]: ...
+    def hot_loop(self, node: ast.AST, depth: int = 0) -> HotLoop | None: ...
+    def loops_to(self, node: ast.AST, depth: int = 0) -> int: ...
+    def may_be_hot(self, unit: Unit, depth: int = 0) -> bool: ...
+
+
 class Loops:
     """Answers for one file whether a node is hot."""
 
-    def __init__(self, model: PlacementModel, hot_functions: tuple[str, ...] = ()) -> None:
+    def __init__(self, model: Program, hot_functions: tuple[str, ...] = ()) -> None:
         self._model = model
         self._hot_functions = (*ecosystem.STEP_FUNCTIONS, *hot_functions)
         self._judged: dict[ast.AST, HotLoop | None] = {}

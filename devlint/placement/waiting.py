@@ -6,18 +6,16 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from devlint.placement.cold import ColdCode
+from devlint.placement.loops import HotLoop, Program
 from devlint.placement.values import Step
 from devlint.signatures.answers.hot import Hot, HotCode
 from devlint.signatures.answers.waits import Stall, in_words, stalls
+from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.waits import COPY, DECIDE, RACE, READ
 from devlint.source.modules import FunctionModel, last_name
-
-if TYPE_CHECKING:
-    from devlint.placement.loops import HotLoop
-    from devlint.placement.model import PlacementModel
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,14 @@ class HotStall:
     loops: int = 0
 
 
-def stalls_of(model: PlacementModel, patterns: tuple[str, ...] = ()) -> list[HotStall]:
+class Waiting(Program, Protocol):
+    """What is asked of the model of a file, and its signatures."""
+
+    @property
+    def reader(self) -> Reader: ...
+
+
+def stalls_of(model: Waiting, patterns: tuple[str, ...] = ()) -> list[HotStall]:
     """The stalls of a file's hot code, in reading order; a copy that races is told wherever it stands."""
     reader = model.reader
     guards = Guards(model)
@@ -61,7 +66,7 @@ def stalls_of(model: PlacementModel, patterns: tuple[str, ...] = ()) -> list[Hot
     return found
 
 
-def _speaks_of_devices(model: PlacementModel, root: FunctionModel) -> bool:
+def _speaks_of_devices(model: Waiting, root: FunctionModel) -> bool:
     """Whether the function that makes code hot is a module's, or speaks of devices."""
     cls = model.reader.class_info(model.source, root.cls) if root.cls is not None else None
     return (cls is not None and cls.is_module) or in_words(root)
@@ -73,7 +78,7 @@ _ANSWERING = re.compile(
 )
 
 
-def _ends_loop(model: PlacementModel, stall: Stall) -> bool:
+def _ends_loop(model: Waiting, stall: Stall) -> bool:
     """Whether what is asked ends the loop that makes an answer: whoever generates has to know when it is through."""
     child: ast.AST = stall.node
     for parent in model.ancestors(stall.node):
@@ -85,7 +90,7 @@ def _ends_loop(model: PlacementModel, stall: Stall) -> bool:
     return False
 
 
-def _is_handed_out(model: PlacementModel, stall: Stall, hot: Hot) -> bool:
+def _is_handed_out(model: Waiting, stall: Stall, hot: Hot) -> bool:
     """Whether a copy to the host is what a request gets for an answer: made at its end, and returned."""
     function = stall.function
     call = next((p for p in model.ancestors(stall.node) if isinstance(p, ast.Call)), None)
@@ -122,7 +127,7 @@ def _told(stall: Stall, often: str, hot: tuple[Step, ...], loops: int) -> HotSta
     )  # fmt: skip
 
 
-def _loops(model: PlacementModel, stall: Stall) -> int:
+def _loops(model: Waiting, stall: Stall) -> int:
     """How many loops of its own function run a stall."""
     count = 0
     for parent in model.ancestors(stall.node):
@@ -136,7 +141,7 @@ def _loop(loop: HotLoop) -> Step:
     return Step(f"hot: {loop.reason}", loop.file, loop.line, loop.column)
 
 
-def _often(model: PlacementModel, stall: Stall, hot: Hot) -> str:
+def _often(model: Waiting, stall: Stall, hot: Hot) -> str:
     """How often code runs that a function hot by its role leads to."""
     once = f"once a call of `{_named(hot.root)}`"
     for parent in model.ancestors(stall.node):
@@ -173,7 +178,7 @@ _APART = re.compile(
 class Guards:
     """What keeps a node from running on each call of its function."""
 
-    def __init__(self, model: PlacementModel) -> None:
+    def __init__(self, model: Waiting) -> None:
         self._model = model
         self._cold = ColdCode(model)
 

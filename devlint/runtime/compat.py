@@ -41,6 +41,13 @@ def has_device(kind: str) -> bool:
     return hasattr(module, "is_available") and bool(module.is_available())
 
 
+def forget_device_module() -> None:
+    """`torch.get_device_module` finds out anew what there is; before 2.5 it kept nothing."""
+    forget: Callable[[], None] | None = getattr(torch.get_device_module, "cache_clear", None)
+    if forget is not None:
+        forget()
+
+
 @contextmanager
 def compiled_functions_run_eagerly() -> Iterator[None]:
     """Inside, functions that `torch.compile` made earlier run as they were written."""

@@ -182,7 +182,7 @@ class Desk:
             self._sound.pop(key, None)
             return [], True
         source, linter = snapshot.source, self.linter(settings)
-        linter.renew(snapshot.path)
+        linter.renew(snapshot.path, itself=not first)
         sound = self._sound.get(key)
         if sound is not None and sound.project is not linter.project():
             # Settings, or other files, have changed: what was found may have as well.

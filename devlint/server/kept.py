@@ -80,7 +80,7 @@ class KeptLinter(Linter):
         return self._project.loaded if self._project is not None else frozenset()
 
     def every_finding(self, source: Source, within: range | None = None) -> list[Finding]:
-        self.renew(source.path)
+        self.renew(source.path, itself=within is None)
         return super().every_finding(source, within)
 
     def pause(self) -> None:
@@ -122,17 +122,20 @@ class KeptLinter(Linter):
             reader.forget(model.source)
         model.source.close()
 
-    def renew(self, asking: Path | None) -> None:
-        """Starts anew where something around the file that is asked about has changed."""
+    def renew(self, asking: Path | None, *, itself: bool = True) -> None:
+        """Starts anew where something around the file that is asked about has changed.
+
+        `itself` counts what others saw of that file as well; without it, they have seen it as it was.
+        """
         project = self._project
         if not isinstance(project, KeptProject):
             return
         others = {path for path in self._saved if path != asking}
-        changed = self._saved | self._edited
+        changed = {path for path in self._saved | self._edited if itself or path != asking}
         seen = not project.loaded.isdisjoint({*changed, *(Path(os.path.realpath(path)) for path in changed)})
         if others or seen or project.changed_on_disk():
             self.forget()
-        elif asking is not None:
+        elif asking is not None and itself:
             self._edited.discard(asking)
 
     def forget(self) -> None:

@@ -158,7 +158,9 @@ def install(patches: Patches) -> None:
     from torch.distributed import distributed_c10d as c10d
 
     c10d_any: Any = c10d
-    new_group, get_device = c10d_any._new_process_group_helper, c10d_any._get_object_coll_device
+    # Where objects of `broadcast_object_list` and its like go; 2.4 has it by another name.
+    asks = "_get_object_coll_device" if hasattr(c10d, "_get_object_coll_device") else "_get_pg_default_device"
+    new_group, get_device = c10d_any._new_process_group_helper, getattr(c10d, asks)
     parameters = list(inspect.signature(new_group).parameters)
 
     def new_process_group(*args: Any, **kwargs: Any) -> Any:
@@ -204,7 +206,7 @@ def install(patches: Patches) -> None:
 
     patches.set(c10d, "default_pg_nccl_timeout", c10d_any.default_pg_timeout)
     patches.set(c10d, "_new_process_group_helper", new_process_group)
-    patches.set(c10d, "_get_object_coll_device", object_device)
+    patches.set(c10d, asks, object_device)
     for module in (dist, c10d):
         patches.set(module, "is_nccl_available", lambda: True)
         patches.set(module, "destroy_process_group", destroy_process_group)

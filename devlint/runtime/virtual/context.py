@@ -82,8 +82,8 @@ def _install() -> None:
     patches.set(torch.Tensor, "record_stream", lambda tensor, stream: None)
     patches.set(DeviceContext, "__torch_function__", _default_device)
     patches.set(engine, "_autocast_on", compat.autocast_question(accelerator.kind))
-    torch.get_device_module.cache_clear()
-    _stack.callback(torch.get_device_module.cache_clear)
+    compat.forget_device_module()
+    _stack.callback(compat.forget_device_module)
     transparency.install(patches)
     modes.install(patches)
     for part in (driver, random, storages, autograd, parallel, compilers, subclasses, shortcuts):
