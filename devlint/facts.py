@@ -31,10 +31,10 @@ from devlint.placement.values import (
 from devlint.portable import Portable
 from devlint.signatures.values.values import text_of as text_of_path
 from devlint.source.devices import MOVES, SETTINGS_NAMES, is_device_name, is_setting
-from devlint.source.importers import is_test
 from devlint.source.kinds import Kind
 from devlint.source.modules import FunctionModel, FunctionNode, SourceModule, blocks_of, dotted, last_name
 from devlint.source.paths import access_path, is_under
+from devlint.source.texts import is_test
 from devlint.source.trees import kept_on_node, own_nodes, walk
 from devlint.source.units import Unit, units_at
 

@@ -14,9 +14,9 @@ from devlint.knowledge import ecosystem
 from devlint.placement.cold import ColdCode, File, is_warm_up
 from devlint.placement.conditions import is_for_the_host
 from devlint.placement.values import OVER_LOADER, Step, Value
-from devlint.source.importers import is_test
 from devlint.source.kinds import Kind
 from devlint.source.modules import FunctionModel, FunctionNode, SourceModule, last_name
+from devlint.source.texts import is_test
 from devlint.source.trees import children, own_nodes, walk
 from devlint.source.units import Unit
 

@@ -289,6 +289,11 @@ class PlacementModel:
             return True
         return self._analysis.project.texts_match(pattern, Path(self.source.path))
 
+    def project_uses(self, pattern: str) -> bool:
+        """Whether the text of a file of the project that is no test matches; False where the project is too large to tell."""
+        path = Path(self.source.path)
+        return re.search(pattern, self.source.text) is not None or self._analysis.project.uses(pattern, path)
+
     @cached_property
     def pinned(self) -> dict[ast.Call, Pinned]:
         """Calls that name one device in what every replica of a DataParallel runs, in the scopes that were run."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from devlint.disk import digest_of
 from devlint.source.roots import ImportRoots
-from devlint.source.texts import Texts
+from devlint.source.texts import Texts, is_test
 
 # A file that more than these import is a library to them: its functions have no one story.
 MAX_IMPORTERS = 4
@@ -82,8 +82,3 @@ class Importers:
         for file in self._texts.files_around(path, MAX_FILES):
             if file.suffix == ".py" and not is_test(file):
                 yield file, self._roots.files.import_statements(file)
-
-
-def is_test(path: Path) -> bool:
-    """Whether a file is a test, going by its name as pytest does."""
-    return path.name.startswith("test_") or path.stem.endswith("_test") or path.name == "conftest.py"

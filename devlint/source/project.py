@@ -17,7 +17,7 @@ from devlint.source.filesystem import NO_TEXT, FileSystem
 from devlint.source.importers import Importers
 from devlint.source.looks import Answer, Looks, Question
 from devlint.source.roots import ImportRoots
-from devlint.source.texts import Texts, TooManyError
+from devlint.source.texts import Texts, TooManyError, is_test_file
 
 if TYPE_CHECKING:
     from devlint.source.modules import SourceModule
@@ -107,15 +107,23 @@ class Project:
 
     def texts_match(self, pattern: str, asking: Path) -> bool:
         """Whether another file of the project than `asking` matches, or the project is too large to tell."""
+        return self._matching_elsewhere(pattern, asking, lambda path: True) is not False
+
+    def uses(self, pattern: str, asking: Path) -> bool:
+        """Whether another file of the project that is no test matches; False where the project is too large to tell."""
+        return self._matching_elsewhere(pattern, asking, lambda path: not is_test_file(path)) is True
+
+    def _matching_elsewhere(self, pattern: str, asking: Path, counts: Callable[[Path], bool]) -> bool | None:
+        """Whether another file than `asking` that counts matches; None where the project is too large to tell."""
         try:
-            found = self._texts.first_match(asking, pattern)
+            found = self._texts.first_match(asking, pattern, counts)
         except TooManyError:
             self._note(asking, ("listing", str(asking)))
-            return True
+            return None
         if found is None:
             self._note(asking, ("listing", str(asking)))
         # One that matches is enough; that none does hangs on all.
-        for path in self._texts.searched(asking) if found is None else [found]:
+        for path in filter(counts, self._texts.searched(asking)) if found is None else [found]:
             if path != asking:
                 answer = Answer(str(found is not None), self._files.digest(path))
                 self.looks.note(str(asking), ("matches", str(path), pattern), answer)

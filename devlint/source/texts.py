@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from devlint.disk import digest_of
@@ -32,14 +32,14 @@ class Texts:
         self._matching: dict[tuple[Path, str], list[Path] | None] = {}
         self._listings: dict[tuple[Path, ...], str] = {}
 
-    def first_match(self, asking: Path, pattern: str) -> Path | None:
-        """A file, other than `asking`, that matches; None where none does. Raises TooManyError."""
+    def first_match(self, asking: Path, pattern: str, counts: Callable[[Path], bool]) -> Path | None:
+        """A file, other than `asking`, that counts and matches; None where none does. Raises TooManyError."""
         for folder in self._folders_around(asking):
             found = self._found(folder, pattern)
             if found is None:
                 raise TooManyError
             for path in found:
-                if path != asking:
+                if path != asking and counts(path):
                     return path
         return None
 
@@ -108,3 +108,13 @@ def _python_files(folder: Path) -> Iterator[list[Path]]:
     for where, folders, names in os.walk(folder):
         folders[:] = [f for f in folders if f not in USUAL_EXCLUDES]
         yield [Path(where, name) for name in names if name.endswith((".py", ".ipynb"))]
+
+
+def is_test(path: Path) -> bool:
+    """Whether a file is a test, going by its name as pytest does."""
+    return path.name.startswith("test_") or path.stem.endswith("_test") or path.name == "conftest.py"
+
+
+def is_test_file(path: Path) -> bool:
+    """Whether a file is a test, or stands among tests."""
+    return is_test(path) or path.parent.name in ("test", "tests")

@@ -21,7 +21,7 @@ def is_of_a_graph(reader: Reader, frame: Frame, node: ast.expr) -> bool:
     function, path = frame.function, Path(frame.source.path)
     if not _is_detached(node) or function is None or is_host_code(function) or is_host_file(frame.source.path):
         return False
-    return _SPEAKS.search(function.text) is not None or reader.project.texts_match(_USES_ACCELERATORS, path)
+    return _SPEAKS.search(function.text) is not None or reader.project.uses(_USES_ACCELERATORS, path)
 
 
 _USES_ACCELERATORS = r"\.cuda\(|\.to\(\s*(?:self\.)?_?device|\baccelerator\b"

@@ -22,7 +22,7 @@ def beside_registration(found: Kept, constructor: FunctionModel, facts: Facts) -
     listed = {name for node in constructor.nodes if (name := _appended(node, found.name))}
     for node in constructor.nodes:
         if isinstance(node, ast.Call) and _registered(node) in listed:
-            return node if facts.model.texts_match(_REPLICATES) else None
+            return node if facts.model.project_uses(_REPLICATES) else None
     return None
 
 

@@ -89,7 +89,7 @@ class CollectiveOnHostTensor(Rule):
             return
         given = _given(node, call, facts)
         apart = facts.model.collectives_apart.get(call) if given is None else None
-        if apart is not None and facts.model.texts_match(r"\bnccl\b"):
+        if apart is not None and facts.model.project_uses(r"\bnccl\b"):
             yield Report(
                 node,
                 f"`{facts.name_of(node.func)}` is asked for `{facts.code_of(apart.asked)}`, which may be on the cpu, and beside "
