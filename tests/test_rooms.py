@@ -16,13 +16,6 @@ INTERFACE = ("rule", "facts", "findings", "lazy", "knowledge", "portable")
 ROOMS = ("knowledge", "source", "signatures/values", "signatures/state", "signatures/libraries", "signatures/reading",
          "signatures/answers", "placement")  # fmt: skip
 
-# The older interpreter, whose parts name one another.
-KNOT = {
-    f"devlint.placement.{name}"
-    for name in ("analysis", "annotations", "calls", "expressions", "frameworks", "functions", "interpreter", "methods",
-                 "metrics", "narrowing", "objects", "outside", "request", "standard")
-}  # fmt: skip
-
 
 def imports(path: Path, *, typing: bool) -> Iterator[str]:
     """The modules and names of devlint that a file imports; `typing` says whether those count that only annotations use."""
@@ -80,9 +73,7 @@ def test_nothing_is_imported_in_a_circle() -> None:
         return name
 
     graph = {
-        module: {module_of(name) for name in imports(path, typing=True)} - {module}
-        for module, path in known.items()
-        if module not in KNOT
+        module: {module_of(name) for name in imports(path, typing=True)} - {module} for module, path in known.items()
     }
     try:
         TopologicalSorter(graph).prepare()

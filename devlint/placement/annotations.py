@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from devlint.knowledge import canonical, ecosystem
 from devlint.placement.interpreter import Frame
+from devlint.placement.scope import Analysing
 from devlint.placement.values import (
     HOST,
     NOWHERE,
@@ -24,14 +24,11 @@ from devlint.source.kinds import Kind
 from devlint.source.modules import SourceModule
 from devlint.source.paths import unparsed
 
-if TYPE_CHECKING:
-    from devlint.placement.analysis import Analysis
-
 
 class Annotations:
     """Reads annotations with one analysis's knowledge of names."""
 
-    def __init__(self, analysis: Analysis) -> None:
+    def __init__(self, analysis: Analysing) -> None:
         self._analysis = analysis
 
     def annotated(self, frame: Frame, annotation: ast.expr | None, owner: str = "") -> Value:

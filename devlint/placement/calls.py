@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from devlint.knowledge import canonical
 from devlint.knowledge.ecosystem import TENSOR_TYPES
@@ -11,15 +10,13 @@ from devlint.placement.expressions import EXPRESSIONS, attribute, evaluate
 from devlint.placement.methods import method
 from devlint.placement.outside import outside
 from devlint.placement.request import Call, forward, is_super, unknown_call
+from devlint.placement.scope import Scope
 from devlint.placement.values import Value, either, replace
 from devlint.source.kinds import Kind
 from devlint.source.paths import access_path
 
-if TYPE_CHECKING:
-    from devlint.placement.interpreter import Frame
 
-
-def call(frame: Frame, node: ast.Call) -> Value:
+def call(frame: Scope, node: ast.Call) -> Value:
     """The value of a call expression; its side effects are done to the frame's environment."""
     receiver: Value | None = None
     if isinstance(node.func, ast.Attribute):
@@ -72,7 +69,7 @@ def _note_wrapper_call(request: Call, callee: Value) -> None:
             request.happened("called", option, "called here")
 
 
-def _method_or_attribute(frame: Frame, receiver: Value, func: ast.Attribute) -> Value | None:
+def _method_or_attribute(frame: Scope, receiver: Value, func: ast.Attribute) -> Value | None:
     """The callee where `x.f` is a value of its own; None where `f` is a method to look up by the receiver's kind."""
     path = access_path(func)
     known = frame.env.get(path) if path else None

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from devlint.knowledge import torch_knowledge
 from devlint.placement import narrowing
 from devlint.placement.environment import merge
+from devlint.placement.scope import Scope
 from devlint.placement.values import (
     DEVICE_CLASS,
     GATHERED,
@@ -40,11 +40,8 @@ from devlint.source.kinds import Kind
 from devlint.source.paths import access_path, unparsed
 from devlint.source.trees import kept_on_node
 
-if TYPE_CHECKING:
-    from devlint.placement.interpreter import Frame
 
-
-def evaluate(frame: Frame, node: ast.expr) -> Value:
+def evaluate(frame: Scope, node: ast.expr) -> Value:
     """The value of an expression at the frame's point; recorded where the frame records."""
     handler = EXPRESSIONS.get(type(node))
     value = handler(frame, node) if handler is not None else UNKNOWN
@@ -53,7 +50,7 @@ def evaluate(frame: Frame, node: ast.expr) -> Value:
     return value
 
 
-def _constant(frame: Frame, node: ast.Constant) -> Value:
+def _constant(frame: Scope, node: ast.Constant) -> Value:
     return _literal(node)
 
 
@@ -62,11 +59,11 @@ def _literal(node: ast.Constant) -> Value:
     return constant(node.value)
 
 
-def _name(frame: Frame, node: ast.Name) -> Value:
+def _name(frame: Scope, node: ast.Name) -> Value:
     return frame.lookup(node.id)
 
 
-def _attribute(frame: Frame, node: ast.Attribute) -> Value:
+def _attribute(frame: Scope, node: ast.Attribute) -> Value:
     base = evaluate(frame, node.value)
     path = access_path(node)
     known = frame.env.get(path) if path else None
@@ -79,7 +76,7 @@ def _attribute(frame: Frame, node: ast.Attribute) -> Value:
     return frame.env.open(attribute(frame, base, node))
 
 
-def attribute(frame: Frame, base: Value, node: ast.Attribute) -> Value:
+def attribute(frame: Scope, base: Value, node: ast.Attribute) -> Value:
     """What `base.<attr>` is, methods aside (a call looks at those itself)."""
     name = node.attr
     match base.kind:
@@ -124,7 +121,7 @@ def attribute(frame: Frame, base: Value, node: ast.Attribute) -> Value:
     return UNKNOWN
 
 
-def _of_own_module(frame: Frame, value: Value, node: ast.Attribute) -> Value:
+def _of_own_module(frame: Scope, value: Value, node: ast.Attribute) -> Value:
     """In `forward`, a parameter or buffer is where the module is: other tensors must be there too."""
     if value.kind is Kind.PARAMETER and value.place == NOWHERE and frame.function and frame.function.name == "forward":
         return replace(value, place=same_as(unparsed(node)))
@@ -147,7 +144,7 @@ def _tensor_attribute(base: Value, name: str, node: ast.Attribute) -> Value:
     return SCALAR if kind == "scalar" else UNKNOWN
 
 
-def _wrapper_attribute(frame: Frame, base: Value, node: ast.Attribute) -> Value:
+def _wrapper_attribute(frame: Scope, base: Value, node: ast.Attribute) -> Value:
     inner = base.inner or UNKNOWN
     if base.keys is not None and base.elements is not None and node.attr in base.keys:
         return base.elements[base.keys.index(node.attr)]
@@ -158,7 +155,7 @@ def _wrapper_attribute(frame: Frame, base: Value, node: ast.Attribute) -> Value:
     return UNKNOWN
 
 
-def _subscript(frame: Frame, node: ast.Subscript) -> Value:
+def _subscript(frame: Scope, node: ast.Subscript) -> Value:
     base = evaluate(frame, node.value)
     index = evaluate(frame, node.slice)
     path = access_path(node)
@@ -240,7 +237,7 @@ _PLACED = frozenset({Kind.TENSOR, Kind.PARAMETER, Kind.BATCH, Kind.UNKNOWN})
 _WEIGHT = {Sort.ACCELERATOR: 4, Sort.PREFERRED: 4, Sort.SAME: 3, Sort.UNKNOWN: 2, Sort.HOST: 1}
 
 
-def _binary(frame: Frame, node: ast.BinOp) -> Value:
+def _binary(frame: Scope, node: ast.BinOp) -> Value:
     left, right = evaluate(frame, node.left), evaluate(frame, node.right)
     return arithmetic(left, right, node.op)
 
@@ -278,7 +275,7 @@ def arithmetic(left: Value, right: Value, op: ast.operator | None = None) -> Val
     return replace(UNKNOWN, place=place, likely=True, trail=trail)
 
 
-def _unary(frame: Frame, node: ast.UnaryOp) -> Value:
+def _unary(frame: Scope, node: ast.UnaryOp) -> Value:
     value = evaluate(frame, node.operand)
     if isinstance(node.op, ast.Not):
         return SCALAR
@@ -289,7 +286,7 @@ def _unary(frame: Frame, node: ast.UnaryOp) -> Value:
     )
 
 
-def _boolean(frame: Frame, node: ast.BoolOp) -> Value:
+def _boolean(frame: Scope, node: ast.BoolOp) -> Value:
     values = []
     before = frame.env
     for part in node.values:
@@ -309,7 +306,7 @@ def _boolean(frame: Frame, node: ast.BoolOp) -> Value:
     return join_all(values)
 
 
-def _compare(frame: Frame, node: ast.Compare) -> Value:
+def _compare(frame: Scope, node: ast.Compare) -> Value:
     values = [evaluate(frame, node.left), *(evaluate(frame, c) for c in node.comparators)]
     if any(isinstance(op, (ast.Is, ast.IsNot, ast.In, ast.NotIn)) for op in node.ops):
         return SCALAR
@@ -326,7 +323,7 @@ def _compare(frame: Frame, node: ast.Compare) -> Value:
     )
 
 
-def _conditional(frame: Frame, node: ast.IfExp) -> Value:
+def _conditional(frame: Scope, node: ast.IfExp) -> Value:
     frame.look_at(node.test)
     before = frame.env
     taken, skipped = before.copy(), before.copy()
@@ -344,7 +341,7 @@ def _conditional(frame: Frame, node: ast.IfExp) -> Value:
     return join(first, second, when_first, when_second)
 
 
-def _tuple(frame: Frame, node: ast.Tuple | ast.List) -> Value:
+def _tuple(frame: Scope, node: ast.Tuple | ast.List) -> Value:
     if any(isinstance(e, ast.Starred) for e in node.elts):
         parts = [evaluate(frame, e.value if isinstance(e, ast.Starred) else e) for e in node.elts]
         each = [
@@ -355,11 +352,11 @@ def _tuple(frame: Frame, node: ast.Tuple | ast.List) -> Value:
     return sequence((evaluate(frame, e) for e in node.elts), "tuple" if isinstance(node, ast.Tuple) else "")
 
 
-def _set(frame: Frame, node: ast.Set) -> Value:
+def _set(frame: Scope, node: ast.Set) -> Value:
     return sequence_of(join_all(evaluate(frame, e) for e in node.elts))
 
 
-def _dict(frame: Frame, node: ast.Dict) -> Value:
+def _dict(frame: Scope, node: ast.Dict) -> Value:
     values = [evaluate(frame, v) for v in node.values]
     for key in node.keys:
         if key is not None:
@@ -370,7 +367,7 @@ def _dict(frame: Frame, node: ast.Dict) -> Value:
     return mapping_of(join_all(element_of(v) if k is None else v for k, v in zip(node.keys, values, strict=True)))
 
 
-def _comprehension(frame: Frame, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> Value:
+def _comprehension(frame: Scope, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> Value:
     before = frame.env
     frame.env = before.copy()
     for generator in node.generators:
@@ -389,7 +386,7 @@ def _comprehension(frame: Frame, node: ast.ListComp | ast.SetComp | ast.Generato
     return result
 
 
-def _lambda(frame: Frame, node: ast.Lambda) -> Value:
+def _lambda(frame: Scope, node: ast.Lambda) -> Value:
     before = frame.env
     frame.env = before.copy()
     for argument in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]:
@@ -399,28 +396,28 @@ def _lambda(frame: Frame, node: ast.Lambda) -> Value:
     return Value(Kind.FUNCTION, each=result, depth=result.depth) if result.depth < 2 else Value(Kind.FUNCTION)
 
 
-def _named(frame: Frame, node: ast.NamedExpr) -> Value:
+def _named(frame: Scope, node: ast.NamedExpr) -> Value:
     value = evaluate(frame, node.value)
     frame.bind(node.target, value, node)
     return value
 
 
-def _await(frame: Frame, node: ast.Await) -> Value:
+def _await(frame: Scope, node: ast.Await) -> Value:
     return evaluate(frame, node.value)
 
 
-def _starred(frame: Frame, node: ast.Starred) -> Value:
+def _starred(frame: Scope, node: ast.Starred) -> Value:
     return evaluate(frame, node.value)
 
 
-def _slice(frame: Frame, node: ast.Slice) -> Value:
+def _slice(frame: Scope, node: ast.Slice) -> Value:
     for part in (node.lower, node.upper, node.step):
         if part is not None:
             evaluate(frame, part)
     return Value(Kind.SCALAR, name="<slice>")
 
 
-def _text(frame: Frame, node: ast.JoinedStr) -> Value:
+def _text(frame: Scope, node: ast.JoinedStr) -> Value:
     """An f-string; `f"cuda:{i}"` still names an accelerator."""
     for part in node.values:
         evaluate(frame, part)
@@ -430,19 +427,19 @@ def _text(frame: Frame, node: ast.JoinedStr) -> Value:
     return SCALAR
 
 
-def _formatted(frame: Frame, node: ast.FormattedValue) -> Value:
+def _formatted(frame: Scope, node: ast.FormattedValue) -> Value:
     evaluate(frame, node.value)
     if node.format_spec is not None:
         evaluate(frame, node.format_spec)
     return SCALAR
 
 
-def _yield(frame: Frame, node: ast.Yield) -> Value:
+def _yield(frame: Scope, node: ast.Yield) -> Value:
     frame.yields.append((frame.env.guards, evaluate(frame, node.value) if node.value is not None else UNKNOWN))
     return UNKNOWN
 
 
-def _yield_from(frame: Frame, node: ast.YieldFrom) -> Value:
+def _yield_from(frame: Scope, node: ast.YieldFrom) -> Value:
     frame.yields.append((frame.env.guards, frame.analysis.iterate(evaluate(frame, node.value))))
     return UNKNOWN
 

@@ -13,6 +13,7 @@ from devlint.placement.frameworks import given_by_trainer, step_methods
 from devlint.placement.interpreter import Frame
 from devlint.placement.limits import MAX_DEPTH, MAX_DEPTH_OUTSIDE, MAX_FIELDS, MAX_SIZE
 from devlint.placement.request import is_super, unmoved_sites
+from devlint.placement.scope import Analysing
 from devlint.placement.values import (
     ARGUMENT,
     EMPTY,
@@ -41,7 +42,6 @@ from devlint.source.modules import FunctionModel
 from devlint.source.paths import access_path
 
 if TYPE_CHECKING:
-    from devlint.placement.analysis import Analysis
     from devlint.placement.request import Call
 
 
@@ -57,7 +57,7 @@ class Effects(NamedTuple):
 class Functions:
     """Calls of project functions, as one analysis sees them."""
 
-    def __init__(self, analysis: Analysis) -> None:
+    def __init__(self, analysis: Analysing) -> None:
         self._analysis = analysis
         # What was seen of each function's calls in the scopes that rules ask about.
         self.call_log: dict[FunctionModel, list[dict[str, Value]]] = defaultdict(list)

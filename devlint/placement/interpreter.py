@@ -12,6 +12,7 @@ from devlint.placement.batches import taken_by
 from devlint.placement.conditions import condition_of
 from devlint.placement.environment import Environment, merge
 from devlint.placement.expressions import evaluate
+from devlint.placement.scope import Analysing
 from devlint.placement.values import (
     BUFFER,
     EMPTY,
@@ -33,7 +34,6 @@ from devlint.source.paths import access_path
 from devlint.source.trees import is_too_deep, kept_on_node, names_in
 
 if TYPE_CHECKING:
-    from devlint.placement.analysis import Analysis
     from devlint.placement.classes import ClassModel
 
 # Loops settle in two or three passes; more would only widen what is unknown already.
@@ -44,7 +44,7 @@ MAX_PASSES = 3
 class Frame:
     """One run over a scope: a module's top level or a function's body, with given arguments."""
 
-    analysis: Analysis
+    analysis: Analysing
     source: SourceModule
     function: FunctionModel | None = None
     cls: ClassModel | None = None

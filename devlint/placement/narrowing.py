@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from devlint.knowledge import torch_knowledge
 from devlint.placement.conditions import condition_of
 from devlint.placement.environment import Environment
+from devlint.placement.scope import Scope
 from devlint.placement.values import Value, either, replace
 from devlint.source.kinds import Kind
 from devlint.source.paths import access_path
 
-if TYPE_CHECKING:
-    from devlint.placement.interpreter import Frame
 
-
-def assume(frame: Frame, env: Environment, test: ast.expr, outcome: bool) -> None:
+def assume(frame: Scope, env: Environment, test: ast.expr, outcome: bool) -> None:
     """Continues in `env` as after `test` came out as `outcome`."""
     match test:
         case ast.UnaryOp(op=ast.Not(), operand=operand):
@@ -44,7 +41,7 @@ def assume(frame: Frame, env: Environment, test: ast.expr, outcome: bool) -> Non
 _NARROWING = frozenset({ast.Call, ast.Compare, ast.Name, ast.Attribute})
 
 
-def _narrow(frame: Frame, env: Environment, test: ast.expr, outcome: bool) -> None:
+def _narrow(frame: Scope, env: Environment, test: ast.expr, outcome: bool) -> None:
     """Drops the alternatives of a value that the condition rules out."""
     match test:
         case ast.Call(func=ast.Name(id="isinstance"), args=[subject, types]):
@@ -77,7 +74,7 @@ def _narrow(frame: Frame, env: Environment, test: ast.expr, outcome: bool) -> No
             _keep(env, test, lambda v: False if _is_none(v) else None, outcome)
 
 
-def _asked_types(frame: Frame, func: ast.expr) -> set[str] | None:
+def _asked_types(frame: Scope, func: ast.expr) -> set[str] | None:
     """The types that a predicate of the project asks for: `def is_parallel(m): return type(m) in (A, B)`."""
     function = frame.value_of(func).function if isinstance(func, (ast.Name, ast.Attribute)) else None
     if function is None or len(function.parameters) != 1:
@@ -105,7 +102,7 @@ def _type_test(test: ast.Compare) -> tuple[ast.expr, ast.expr] | None:
     return None
 
 
-def _fetch(frame: Frame, env: Environment, subject: ast.expr) -> None:
+def _fetch(frame: Scope, env: Environment, subject: ast.expr) -> None:
     """Puts what a class's methods leave in an attribute among the values of this path, to be told apart there."""
     path = access_path(subject) if isinstance(subject, ast.Attribute) else None
     if path is None or env.get(path) is not None:
@@ -139,7 +136,7 @@ def _become_tensor(env: Environment, subject: ast.expr) -> None:
         env.put(path, replace(value or Value(Kind.UNKNOWN), kind=Kind.TENSOR))
 
 
-def _type_names(frame: Frame, types: ast.expr) -> set[str] | None:
+def _type_names(frame: Scope, types: ast.expr) -> set[str] | None:
     elements = types.elts if isinstance(types, ast.Tuple) else [types]
     values = [frame.value_of(e) for e in elements]
     if not all(v.kind in (Kind.REFERENCE, Kind.CLASS) for v in values):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from devlint.knowledge import canonical, ecosystem
 from devlint.knowledge.ecosystem import CONSTRUCTORS
 from devlint.placement.classes import ClassModel
 from devlint.placement.interpreter import Frame
 from devlint.placement.limits import MAX_DEPTH
+from devlint.placement.scope import Analysing
 from devlint.placement.values import (
     NONE,
     NOWHERE,
@@ -28,14 +28,11 @@ from devlint.source.kinds import Kind
 from devlint.source.modules import FunctionModel, SourceModule
 from devlint.source.paths import access_path
 
-if TYPE_CHECKING:
-    from devlint.placement.analysis import Analysis
-
 
 class Objects:
     """Classes and their objects, as one analysis sees them."""
 
-    def __init__(self, analysis: Analysis) -> None:
+    def __init__(self, analysis: Analysing) -> None:
         self._analysis = analysis
 
     def class_model(self, source: SourceModule, node: ast.ClassDef) -> ClassModel:

@@ -6,10 +6,11 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from devlint.placement.devices import place_of_device
 from devlint.placement.expressions import combined
+from devlint.placement.scope import Scope
 from devlint.placement.values import (
     GATHERED,
     HOST,
@@ -28,15 +29,12 @@ from devlint.placement.values import (
 from devlint.source.kinds import Kind
 from devlint.source.paths import unparsed
 
-if TYPE_CHECKING:
-    from devlint.placement.interpreter import Frame
-
 
 @dataclass
 class Call:
     """One call with its evaluated arguments."""
 
-    frame: Frame
+    frame: Scope
     node: ast.Call
     positional: list[Value]
     keywords: dict[str, Value]
