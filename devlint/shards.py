@@ -26,9 +26,13 @@ def shard(targets: Sequence[Target], number: int, count: int) -> list[Target]:
 
 
 def chunks(targets: Sequence[Target], jobs: int) -> list[Sequence[Target]]:
-    """The files in runs of neighbours, which tend to read the same others, of about as many bytes each."""
+    """The files in runs of neighbours, which tend to read the same others, of about as many bytes each.
+
+    Each process gets some, however small the files are.
+    """
     sizes = [_size(target) for target in targets]
-    most = min(max(sum(sizes) // (jobs * _CHUNKS_PER_JOB), _LEAST_BYTES), _MOST_BYTES)
+    whole = sum(sizes)
+    most = min(max(whole // (jobs * _CHUNKS_PER_JOB), _LEAST_BYTES), _MOST_BYTES, whole // jobs)
     found: list[Sequence[Target]] = []
     start = held = 0
     for at, size in enumerate(sizes):

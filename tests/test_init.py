@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -162,8 +163,12 @@ def answered(folder: Path, *typed: bytes) -> tuple[int, str]:
     try:
         while part := os.read(ours, 4096):
             shown += part.decode()
-            if answers and shown.count(QUESTION) > asked:
+            if shown.count(QUESTION) > asked:
                 asked += 1
+                if not answers:
+                    running.kill()
+                    pytest.fail(f"it asks once more:\n{shown}")
+                wait_until_it_reads(running.pid)
                 os.write(ours, answers.pop(0))
     except OSError:
         # Linux says so when the other end is closed.
@@ -171,6 +176,18 @@ def answered(folder: Path, *typed: bytes) -> tuple[int, str]:
     os.close(ours)
     assert not answers, shown
     return running.wait(timeout=60), shown.replace("\r\n", "\n")
+
+
+def wait_until_it_reads(process: int) -> None:
+    """A signal that comes between the question and the reading of the answer is heard once a line was typed."""
+    if not Path("/proc").is_dir():
+        time.sleep(1)
+        return
+    sleeping = 0
+    while sleeping < 3:
+        time.sleep(0.02)
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+        sleeping = sleeping + 1 if state == "S" else 0
 
 
 QUESTION = "Write these? [y/N]: "
