@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 # A class of characters, an escape, how a group begins, how often something is repeated, or one character.
 _TOKEN = re.compile(
-    r"""(?P<class>\[\^?\]?(?:\\.|[^\]\\])*\])
-    | (?P<width>\\[bBAZ]|[\^$]|\(\?[aiLmsux]+\)|\(\?\#[^)]*\))  # it takes up no characters
+    r"""(?P<class>\[\^?\]?(?:\\.|[^\]\\]){0,400}\])
+    | (?P<width>\\[bBAZ]|[\^$]|\(\?[aiLmsux]{1,9}\)|\(\?\#[^)]{0,400}\))  # it takes up no characters
     | \\(?P<escaped>[^\w\s]|_)                                  # a character that would mean something else
-    | (?P<unknown>\\.|\.|\(\?P=\w+\))
-    | (?P<open>\((?:\?(?:P<\w+>|[aiLmsux-]+:|\(\w+\)|[:>]|<?[=!]))?)
+    | (?P<unknown>\\.|\.|\(\?P=\w{1,60}\))
+    | (?P<open>\((?:\?(?:P<\w{1,60}>|[aiLmsux-]{1,9}:|\(\w{1,60}\)|[:>]|<?[=!]))?)
     | (?P<close>\))
-    | (?P<repeat>[*+?]|\{\d*(?:,\d*)?\})[?+]?
+    | (?P<repeat>[*+?]|\{\d{0,9}(?:,\d{0,9})?\})[?+]?
     | (?P<plain>.)""",
     re.DOTALL | re.VERBOSE,
 )

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import select
 import shlex
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -148,7 +148,11 @@ def answered(folder: Path, *typed: bytes) -> tuple[int, str]:
     ours, theirs = os.openpty()
     command = [sys.executable, "-P", "-m", "devlint", "init"]
     # A session of its own, with the terminal as its own: ^C reaches it as from a keyboard.
-    take = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+    # Whoever started the tests may have ^C ignored.
+    take = (
+        "import fcntl, os, signal, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
+        "signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
+    )
     running = subprocess.Popen(
         [sys.executable, "-c", take, *command],
         cwd=folder,
@@ -159,35 +163,27 @@ def answered(folder: Path, *typed: bytes) -> tuple[int, str]:
         start_new_session=True,
     )
     os.close(theirs)
-    shown, asked, answers = "", 0, list(typed)
+    shown, asked, answers, last = "", 0, list(typed), b""
     try:
-        while part := os.read(ours, 4096):
-            shown += part.decode()
+        while True:
+            if not select.select([ours], [], [], 2)[0]:
+                # A signal that comes before the reading has begun is heard with the next key only.
+                os.write(ours, last)
+                continue
+            shown += os.read(ours, 4096).decode()
             if shown.count(QUESTION) > asked:
                 asked += 1
                 if not answers:
                     running.kill()
                     pytest.fail(f"it asks once more:\n{shown}")
-                wait_until_it_reads(running.pid)
-                os.write(ours, answers.pop(0))
+                last = answers.pop(0)
+                os.write(ours, last)
     except OSError:
         # Linux says so when the other end is closed.
         pass
     os.close(ours)
     assert not answers, shown
     return running.wait(timeout=60), shown.replace("\r\n", "\n")
-
-
-def wait_until_it_reads(process: int) -> None:
-    """A signal that comes between the question and the reading of the answer is heard once a line was typed."""
-    if not Path("/proc").is_dir():
-        time.sleep(1)
-        return
-    sleeping = 0
-    while sleeping < 3:
-        time.sleep(0.02)
-        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-        sleeping = sleeping + 1 if state == "S" else 0
 
 
 QUESTION = "Write these? [y/N]: "

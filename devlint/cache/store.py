@@ -110,8 +110,8 @@ class Store:
                 if identity:
                     database.execute("INSERT OR REPLACE INTO identity VALUES (?, ?)", identity.split())
                 database.executemany("INSERT OR REPLACE INTO file VALUES (?, ?, ?, ?, ?)", files)
-                database.executemany("INSERT OR IGNORE INTO look VALUES (?, ?, ?, ?)", looks)
-                database.executemany("INSERT OR IGNORE INTO record VALUES (?, ?)", records)
+                database.executemany("INSERT OR REPLACE INTO look VALUES (?, ?, ?, ?)", looks)
+                database.executemany("INSERT OR REPLACE INTO record VALUES (?, ?)", records)
                 database.executemany("INSERT OR REPLACE INTO entry VALUES (?, ?, ?, ?, ?)", entries)
                 grown = _size(database)
                 (last,) = database.execute("SELECT max(bytes) FROM swept").fetchone()

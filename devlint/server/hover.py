@@ -61,5 +61,5 @@ def as_hover(snapshot: Snapshot, found: tuple[Span, str], *, markdown: bool) -> 
     _, range = snapshot.range(span)
     if markdown:
         return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, text), range)
-    plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text.replace("```text\n", "").replace("\n```", ""))
+    plain = re.sub(r"\[([^\]]{0,300})\]\([^)]{0,300}\)", r"\1", text.replace("```text\n", "").replace("\n```", ""))
     return types.Hover(types.MarkupContent(types.MarkupKind.PlainText, plain), range)

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from _pytest.mark.structures import ParameterSet
 
 # A comment that wants findings, and what it wants.
-_COMMENT = re.compile(r"\s*#\s*want\b(?P<rest>.*)$")
+_COMMENT = re.compile(r"[ \t]{0,99}#[ \t]{0,9}want\b(?P<rest>.{0,300})$")
 _WANTED = re.compile(rf"(?P<code>{CODE})(?P<mark>[?!]?)")
 # What a block of code is to the file before it.
 _RESULTS = ("fixed", "same", "safe")
-_FENCE = re.compile(r"^```(\w*)\s*(.*)$")
+_FENCE = re.compile(r"^```(\w{0,60})\s{0,9}(.{0,300})$")
 
 
 @dataclass
