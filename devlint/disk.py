@@ -80,14 +80,6 @@ def read_bytes(path: Path, limit: int = MAX_BYTES) -> bytes:
     return raw
 
 
-def read_quietly(path: Path) -> bytes:
-    """A file's bytes, none where it can't be read."""
-    try:
-        return read_bytes(path)
-    except OSError:
-        return b""
-
-
 def digest_of(raw: bytes) -> str:
     """What stands for some bytes."""
     from hashlib import blake2b
@@ -112,27 +104,15 @@ def replace_bytes(path: str, data: bytes, expected: bytes) -> None:
     before = os.stat(path)  # noqa: PTH116
     if not os.access(path, os.W_OK):
         raise OSError(errno.EACCES, "it is read-only")
-    temporary: str | None = None
-    with _undisturbed():
-        try:
-            handle, temporary = tempfile.mkstemp(prefix=".devlint-", dir=os.path.dirname(path) or ".")  # noqa: PTH120
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            if _now(path, len(expected)) != expected:
-                raise ChangedError
-            if before.st_nlink > 1:
-                _overwrite(path, data, expected)
-                return
-            _dress_as(path, temporary, before)
-            os.replace(temporary, path)  # noqa: PTH105
-            temporary = None
-            _sync_folder(path)
-        finally:
-            if temporary is not None:
-                with contextlib.suppress(OSError):
-                    os.unlink(temporary)  # noqa: PTH108
+    with _undisturbed(), _written_beside(path, data) as temporary:
+        if _now(path, len(expected)) != expected:
+            raise ChangedError
+        if before.st_nlink > 1:
+            _overwrite(path, data, expected)
+            return
+        _dress_as(path, temporary, before)
+        os.replace(temporary, path)  # noqa: PTH105
+        _sync_folder(path)
 
 
 def put_bytes(path: str, data: bytes) -> None:
@@ -149,21 +129,27 @@ def put_bytes(path: str, data: bytes) -> None:
         path = os.path.realpath(path)
         replace_bytes(path, data, read_bytes(Path(path), before.st_size))
         return
-    temporary: str | None = None
-    with _undisturbed():
-        try:
-            handle, temporary = tempfile.mkstemp(prefix=".devlint-", dir=os.path.dirname(path) or ".")  # noqa: PTH120
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-            mask = os.umask(0)
-            os.umask(mask)
-            os.chmod(temporary, 0o666 & ~mask)  # noqa: PTH101
-            os.replace(temporary, path)  # noqa: PTH105
-            temporary = None
-        finally:
-            if temporary is not None:
-                with contextlib.suppress(OSError):
-                    os.unlink(temporary)  # noqa: PTH108
+    with _undisturbed(), _written_beside(path, data) as temporary:
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(temporary, 0o666 & ~mask)  # noqa: PTH101
+        os.replace(temporary, path)  # noqa: PTH105
+        _sync_folder(path)
+
+
+@contextlib.contextmanager
+def _written_beside(path: str, data: bytes) -> Iterator[str]:
+    """A new file in a file's folder that holds `data` for sure; taken away unless it was put in that file's place."""
+    handle, temporary = tempfile.mkstemp(prefix=".devlint-", dir=os.path.dirname(path) or ".")  # noqa: PTH120
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        yield temporary
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)  # noqa: PTH108
 
 
 def _now(path: str, size: int) -> bytes | None:

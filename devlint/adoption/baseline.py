@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from devlint.adoption.marks import NEVER_OLD, Mark, Sifted, mark_of, sift
-from devlint.disk import read_bytes, replace_bytes
+from devlint.disk import put_bytes, read_bytes, replace_bytes
 from devlint.findings import Finding
 from devlint.reports import FileResult, counted
 
@@ -84,15 +84,13 @@ class Baseline:
 
     def write(self) -> None:
         """Puts it into its file, whole or not at all. Raises BaselineError."""
-        data = _text_of(self.marks).encode()
-        is_new = not self.file.exists()
+        data, real = _text_of(self.marks).encode(), os.path.realpath(self.file)
         try:
-            if is_new:
-                self.file.write_bytes(b"")
-            replace_bytes(os.path.realpath(self.file), data, read_bytes(self.file, MAX_BYTES))
+            if self.file.exists():
+                replace_bytes(real, data, read_bytes(self.file, MAX_BYTES))
+            else:
+                put_bytes(real, data)
         except OSError as error:
-            if is_new:
-                self.file.unlink(missing_ok=True)
             raise BaselineError(f"{self.file}: can't be written: {error.strerror or error}") from None
 
 

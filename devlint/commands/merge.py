@@ -9,6 +9,7 @@ import click
 
 from devlint.commands.options import HELP
 from devlint.console import emit
+from devlint.disk import put_bytes
 from devlint.findings import Severity
 from devlint.output import CLEAN, FAILED, FOUND, Failure
 
@@ -39,7 +40,7 @@ def merge(reports: tuple[Path, ...], output_file: Path | None, fail_on: Severity
         emit(render(findings))
     else:
         try:
-            output_file.write_text(render(findings), encoding="utf-8")
+            put_bytes(str(output_file), render(findings).encode())
         except OSError as error:
             raise Failure(f"--output-file {output_file}: can't be written: {error.strerror or error}") from None
     failed = any(finding["code"] == "DEV000" for finding in findings)
