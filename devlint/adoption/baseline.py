@@ -10,7 +10,7 @@ import json
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +132,14 @@ def _text_of(marks: Iterable[Mark]) -> str:
     about = "Findings that were there before: `devlint baseline` writes them, `devlint --update-baseline` drops what is gone."
     body = ",\n".join(f"    {line}" for line in lines)
     return f'{{\n  "about": {json.dumps(about)},\n  "form": {FORM},\n  "findings": [\n{body}{chr(10) if body else ""}  ]\n}}\n'
+
+
+def without_old(path: Path, result: FileResult, file: Path, codes: frozenset[str]) -> FileResult:
+    """One file's result without the findings that the baseline in `file` holds. Raises BaselineError."""
+    baseline = read_baseline(file)
+    baseline.look_at(path, result, codes)
+    old = {id(finding) for finding in baseline.old}
+    return replace(result, findings=tuple(f for f in result.findings if id(f) not in old))
 
 
 @dataclass

@@ -90,10 +90,6 @@ class Repository:
     def is_shallow(self) -> bool:
         return self._said("rev-parse", "--is-shallow-repository") == "true"
 
-    def has_unstaged_changes(self) -> bool:
-        """Whether the files on the disk differ from those that would be committed."""
-        return bool(self._run("diff", "--name-only", "--no-ext-diff", "--ignore-submodules"))
-
     def changes(self, revision: str, *, staged: bool) -> list[Change]:
         """How the working tree (or with `staged`, what would be committed) differs from a revision."""
         out = self._run(

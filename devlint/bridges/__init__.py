@@ -27,7 +27,7 @@ def result_of(source: Source, path: Path) -> FileResult:
 
     A file that the settings exclude comes to nothing.
     """
-    from devlint.adoption.baseline import Baseline, BaselineError, read_baseline
+    from devlint.adoption.baseline import BaselineError, without_old
     from devlint.files import is_excluded
     from devlint.reports import FileResult
 
@@ -37,12 +37,9 @@ def result_of(source: Source, path: Path) -> FileResult:
     linter = _linter(settings)
     result = FileResult(source.display, tuple(linter.check(source)), source)
     try:
-        baseline: Baseline = read_baseline(settings.baseline_file)
+        return without_old(path, result, settings.baseline_file, settings.codes_for(path, linter.registry))
     except BaselineError as error:
         raise BridgeError(str(error)) from None
-    baseline.look_at(path, result, settings.codes_for(path, linter.registry))
-    old = {id(finding) for finding in baseline.old}
-    return FileResult(source.display, tuple(f for f in result.findings if id(f) not in old), source)
 
 
 @cache

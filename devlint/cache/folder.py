@@ -28,12 +28,6 @@ def prepared(folder: Path) -> Path | None:
     return folder / _DATABASE
 
 
-def existing(folder: Path) -> Path | None:
-    """The database in a cache's folder, where both are there already."""
-    database = folder / _DATABASE
-    return database if database.is_file() and not folder.is_symlink() and _is_ours(folder) else None
-
-
 def clean(folder: Path) -> bool:
     """Removes a cache's folder, and nothing in it that isn't devlint's; returns whether there was one. Raises OSError."""
     if folder.is_symlink() or not _is_ours(folder):

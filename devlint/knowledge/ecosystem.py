@@ -140,19 +140,9 @@ DEVICE_NAMES = frozenset(
      "rank", "cuda_id", "device_id", "target_device", "compute_device", "main_device", "device_"}
 )  # fmt: skip
 
-# Frameworks whose objects move in place, or whose `.to` isn't a tensor's: a file that imports one of them may hand
-# out batches whose parts aren't plain tensors.
-OWN_BATCH_TYPES = (
-    "torch_geometric",
-    "dgl",
-    "transformers",
-    "tensordict",
-    "torchtext",
-    "detectron2",
-    "mmengine",
-    "mmcv",
-    "mmdet",
-)
+# Methods of an Accelerator that place what they are given, and those that hand it back, made whole across processes.
+ACCELERATE_PREPARING = frozenset({"prepare", "prepare_model", "prepare_data_loader"})
+ACCELERATE_PASSING = frozenset({"gather", "gather_for_metrics", "reduce", "pad_across_processes", "skip_first_batches"})
 
 # Frameworks whose loaders give their batches where the model is.
 MOVING_FRAMEWORKS = frozenset(

@@ -11,7 +11,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from devlint.knowledge.ecosystem import STEP_METHODS, StepMethods
+from devlint.knowledge.ecosystem import ACCELERATE_PASSING, ACCELERATE_PREPARING, STEP_METHODS, StepMethods
 from devlint.placement.values import (
     ITEM,
     NONE,
@@ -36,21 +36,17 @@ if TYPE_CHECKING:
 ACCELERATOR = "accelerate.Accelerator"
 _DDP = "torch.nn.parallel.DistributedDataParallel"
 
-# Methods that hand back what they are given, made whole across processes.
-_PASSING = frozenset({"gather", "gather_for_metrics", "reduce", "pad_across_processes", "skip_first_batches"})
-_PREPARING = frozenset({"prepare", "prepare_model", "prepare_data_loader"})
-
 
 def accelerator_method(request: Call, name: str) -> Value | None:
     """`accelerator.name(...)`; None for what isn't told of."""
     given = request.positional
-    if name in _PREPARING and given and not request.open_ended:
+    if name in ACCELERATE_PREPARING and given and not request.open_ended:
         nodes = [a for a in request.node.args if not isinstance(a, ast.Starred)]
         prepared = [
             _prepared(request, value, nodes[i] if i < len(nodes) else None, len(given)) for i, value in enumerate(given)
         ]
         return prepared[0] if len(prepared) == 1 else sequence(prepared)
-    if name in _PASSING and given:
+    if name in ACCELERATE_PASSING and given:
         return given[0]
     if name == "unwrap_model" and given:
         return either((g, v.inner if v.kind is Kind.WRAPPER and v.inner else v) for g, v in given[0].alternatives())

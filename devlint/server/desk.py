@@ -212,17 +212,15 @@ class Desk:
         path, file = snapshot.path, settings.baseline_file
         if path is None or not found or not os.path.exists(file):  # noqa: PTH110 - asked at each key
             return found
-        from devlint.adoption.baseline import BaselineError, Baselines
+        from devlint.adoption.baseline import BaselineError, without_old
         from devlint.reports import FileResult
 
-        baselines = Baselines(lambda _: (path, file, settings.codes_for(path, self.registry)))
+        result = FileResult(source.display, tuple(found), source)
         try:
-            baselines.look_at([FileResult(source.display, tuple(found), source)])
+            return [*without_old(path, result, file, settings.codes_for(path, self.registry)).findings]
         except BaselineError as error:
             self.say(str(error))
             return found
-        old = {id(finding) for finding in baselines.old}
-        return [finding for finding in found if id(finding) not in old]
 
     def _failed(self, snapshot: Snapshot, reason: str) -> Finding:
         return Finding("DEV000", "unreadable-file", reason, snapshot.display, Span(1, 1, 1, 1))

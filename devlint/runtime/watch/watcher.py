@@ -283,7 +283,6 @@ def _for_a_thread() -> AbstractContextManager[None]:
 
 
 _patches = Patches()
-_depth = 0
 
 
 def _install() -> None:
@@ -346,10 +345,8 @@ class watch_devices:  # noqa: N801 - reads as the function it stands for
         self.recorder = Recorder()
 
     def __enter__(self) -> watch_devices:
-        global _depth
-        if _depth == 0:
+        if not allowed.watching:
             _install()
-        _depth += 1
         allowed.watching += 1
         self.recorder.virtual_devices = max(self.recorder.virtual_devices, machine.count)
         _shared.enter()
@@ -359,12 +356,10 @@ class watch_devices:  # noqa: N801 - reads as the function it stands for
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        global _depth
         current.end(self.recorder)
         _shared.leave()
-        _depth -= 1
         allowed.watching -= 1
-        if _depth == 0:
+        if not allowed.watching:
             _uninstall()
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:

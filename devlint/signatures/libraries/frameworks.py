@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from devlint.knowledge.ecosystem import ACCELERATE_PASSING, ACCELERATE_PREPARING
 from devlint.signatures.libraries.devices import CUDA, named_device
 from devlint.signatures.state.frame import Call
 from devlint.signatures.state.objects import FRAMEWORK, move, place_of
@@ -58,8 +59,8 @@ _FABRIC = Framework(
 )
 FRAMEWORKS = {
     "accelerate.Accelerator": Framework(
-        frozenset({"prepare", "prepare_model", "prepare_data_loader"}),
-        frozenset({"gather", "gather_for_metrics", "reduce", "pad_across_processes", "skip_first_batches", "unwrap_model"}),
+        ACCELERATE_PREPARING,
+        ACCELERATE_PASSING | {"unwrap_model"},
         {"device_placement": (True,), "cpu": (False,)},
     ),
     **dict.fromkeys(("lightning.fabric.Fabric", "lightning.Fabric", "lightning_fabric.Fabric"), _FABRIC),

@@ -423,12 +423,6 @@ def _first(call: Call) -> Value:
     return call.given[0][1] if call.given else NOTHING
 
 
-def _same_place(call: Call) -> Value:
-    """Where its first tensor is."""
-    first = call.given[0][1] if call.given else NOTHING
-    return mapped(first, lambda v: _result(v, ""), call.frame.atoms)
-
-
 def _meshgrid(call: Call) -> Value:
     frame = call.frame
     given = [v for _, v in tensor_arguments(call)]

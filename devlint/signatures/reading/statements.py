@@ -198,7 +198,7 @@ def _if(frame: Frame, node: ast.If) -> None:
 
 def _for(frame: Frame, node: ast.For | ast.AsyncFor) -> None:
     iterated = evaluate(frame, node.iter)
-    each = containers.loop_element(frame, node, iterated)
+    each = containers.element(frame, iterated)
     if each is NEVER or containers.is_empty(frame, iterated):
         execute(frame, node.orelse)
         return
@@ -208,7 +208,7 @@ def _for(frame: Frame, node: ast.For | ast.AsyncFor) -> None:
         return
 
     def one_pass() -> None:
-        bind(frame, node.target, containers.loop_element(frame, node, iterated))
+        bind(frame, node.target, containers.element(frame, iterated))
         execute(frame, node.body)
 
     frame.loop_stores.append({})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Sequence
 
-from devlint.knowledge.ecosystem import MOVING_FRAMEWORKS
 from devlint.signatures.state.frame import CONTENTS, Frame
 from devlint.signatures.state.objects import extended, place_of
 from devlint.signatures.values.conditions import TRUE
@@ -16,7 +15,6 @@ from devlint.signatures.values.values import (
     DICT,
     EITHER,
     LIST,
-    LOADER,
     MAX_PARTS,
     MODULE,
     MODULES,
@@ -292,14 +290,6 @@ def _batch_of(frame: Frame, loader: Value) -> Value:
         return each
     path = (f"#{frame.reader.turn()}",)
     return Value(BATCH, loader.place, likely=True, rank=RANKED, step=loader.step, data="item", path=path)
-
-
-def loop_element(frame: Frame, node: ast.For | ast.AsyncFor, iterated: Value) -> Value:
-    """What a loop's target is given at each pass."""
-    each = element(frame, iterated)
-    if iterated.kind in (UNKNOWN, LOADER) and frame.source.imported_packages.isdisjoint(MOVING_FRAMEWORKS):
-        return each
-    return each
 
 
 def is_empty(frame: Frame, value: Value) -> bool:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from devlint.facts import Kind, Sort, Value, access_path, own_nodes, walk
+from devlint.facts import Kind, Sort, Value, access_path, own_nodes
 from devlint.knowledge import canonical, torch_knowledge
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
@@ -96,10 +96,6 @@ class UnsynchronisedTiming(Rule):
     effect = Effect(counts="early reading", syncs=1)
     fix = "U"
 
-    @classmethod
-    def suspects(cls, node: ast.stmt | ast.expr) -> bool:
-        return any(_is_difference(part) for part in walk(node))
-
     def shape(self) -> m.BaseMatcherNode:
         return m.BinaryOperation(operator=m.Subtract())
 
@@ -123,13 +119,6 @@ class UnsynchronisedTiming(Rule):
             hint=None if change else "synchronize before each reading, or use events",
             change=change,
         )
-
-
-def _is_difference(node: ast.AST) -> bool:
-    match node:
-        case ast.BinOp(left=ast.Call(args=[]) | ast.Name(), op=ast.Sub(), right=ast.Name() | ast.Attribute()):
-            return True
-    return False
 
 
 def _measured(difference: ast.BinOp, facts: Facts) -> Measured | None:
