@@ -161,10 +161,23 @@ def _is_own(call: ast.Call, first: int, facts: Facts) -> bool:
     if _is_cache(call, file, facts) or _ships_with_the_code(file, facts):
         return True
     written = (n for n in own_nodes(facts.model.enclosing_scope(call)) if isinstance(n, ast.Call) and len(n.args) > 1)
-    return any(
-        n.lineno < call.lineno and ast.unparse(n.args[1]) == ast.unparse(file)
+    same = [
+        n
         for n in written
-        if isinstance(n.func, ast.Attribute) and n.func.attr == "save"
+        if isinstance(n.func, ast.Attribute) and n.func.attr == "save" and ast.unparse(n.args[1]) == ast.unparse(file)
+    ]
+    return any(n.lineno < call.lineno for n in same) or (bool(same) and _is_there(call, file, facts))
+
+
+def _is_there(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
+    """Whether a call stands under a test that a file is there: what is written elsewhere in the function is a cache."""
+    tests = (p.test for p in facts.model.ancestors(call) if isinstance(p, ast.If))
+    return any(
+        isinstance(n, ast.Call)
+        and re.search(r"\b(?:is_?file|exists)\(", text := ast.unparse(n)) is not None
+        and ast.unparse(file) in text
+        for test in tests
+        for n in ast.walk(test)
     )
 
 

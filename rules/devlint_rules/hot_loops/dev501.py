@@ -237,7 +237,7 @@ def _read_after(read: ast.expr, statement: ast.AST, loop: ast.stmt, facts: Facts
             ):
                 return facts.inserted_after(
                     stalls.end_of(loop, facts),
-                    f"{name} = {type(start.value).__name__ if _is_whole(read, facts) else 'float'}({name})",
+                    f"{name} = {type(start.value).__name__ if _is_whole(read) else 'float'}({name})",
                 )
         case ast.Expr(
             value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append"), args=[ast.expr() as appended])
@@ -263,7 +263,6 @@ def _singular(name: str) -> str:
     return name.removesuffix("s") if name.endswith("s") and not name.endswith("ss") else "value"
 
 
-def _is_whole(read: ast.expr, facts: Facts) -> bool:
+def _is_whole(read: ast.expr) -> bool:
     """`int(t)`, or a count that starts from a whole number: `correct += (a == b).sum().item()`."""
-    text = ast.unparse(read)
-    return text.startswith("int(") or ("==" in text and ".sum()" in text)
+    return ast.unparse(read).startswith("int(") or stalls.is_count(read)

@@ -320,7 +320,7 @@ def _by_new_variable(found: ast.expr, facts: Facts) -> Change | None:
     scope = outermost(found, facts)
     if isinstance(scope, ast.Module) or _binds(scope, "device"):
         return None
-    first = _first_statement(scope, found)
+    first = _first_statement(scope, found, facts)
     code = _with(AtHand("device", "device.type"), found, facts)
     if first is None or code is None:
         return None
@@ -336,19 +336,45 @@ def _binds(scope: ast.AST, name: str) -> bool:
     )
 
 
-def _first_statement(scope: ast.FunctionDef | ast.AsyncFunctionDef, found: ast.expr) -> ast.stmt | None:
-    """The first statement of a function that names CUDA, or holds one that does; None where none does before."""
-    for statement in scope.body:
-        if any(_is_literal(n) for n in ast.walk(statement)):
-            return statement if statement.lineno <= found.lineno else None
-    return None
+def _first_statement(scope: ast.FunctionDef | ast.AsyncFunctionDef, found: ast.expr, facts: Facts) -> ast.stmt | None:
+    """The first statement of a function that names CUDA, in the block that holds all that do; None where it comes later.
+
+    Loops are not gone into, so that what is asked before them is asked once.
+    """
+    block: list[ast.stmt] | None = scope.body
+    first = None
+    while block is not None:
+        holding = [statement for statement in block if _count(statement)]
+        if holding and _starts_a_line(holding[0], facts):
+            first = holding[0]
+        block = _only_block(holding[0]) if len(holding) == 1 else None
+    return first if first is not None and first.lineno <= found.lineno else None
+
+
+def _only_block(statement: ast.stmt) -> list[ast.stmt] | None:
+    """The block of a statement that holds all that names CUDA in it; None where there is none, or it runs again and again."""
+    if not isinstance(statement, (ast.If, ast.With, ast.Try)):
+        return None
+    blocks = [getattr(statement, field, []) for field in ("body", "orelse", "finalbody")]
+    return next((block for block in blocks if sum(map(_count, block)) == _count(statement)), None)
+
+
+def _count(node: ast.AST) -> int:
+    return sum(map(_is_literal, ast.walk(node)))
+
+
+def _starts_a_line(statement: ast.stmt, facts: Facts) -> bool:
+    """Whether a line can be added before a statement: it is no `elif`, and has its line for itself."""
+    span = facts.text.span_of(statement)
+    line = facts.text.line(span.line)
+    return not line[: span.column - 1].strip() and not re.match(r"elif\b", line[span.column - 1 :])
 
 
 def _is_literal(node: ast.AST) -> bool:
     match node:
         case ast.Constant(value=str() as text):
             return _LITERAL.fullmatch(text) is not None
-        case ast.JoinedStr():
+        case ast.JoinedStr(values=[ast.Constant(value="cuda:"), *_]):
             return True
         case ast.Call(func=ast.Attribute(attr="cuda")):
             return True

@@ -1,0 +1,114 @@
+"""Where code names CUDA, and what a question for it decides: a counterpart of the question must not send others there."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from devlint.facts import dotted
+from devlint.knowledge.counterparts import counterparts
+
+if TYPE_CHECKING:
+    from devlint.facts import Facts
+
+# Strings that name CUDA to PyTorch: a device, a type of tensors, the collectives of its machines.
+_DEVICE = re.compile(r"cuda(?::\d*)?|torch\.cuda\.\w+|nccl")
+# Strings for people that say so.
+_WORD = re.compile(r"\bcuda\b", re.IGNORECASE)
+# What does nothing, or goes on without it, where there is no CUDA.
+_HARMLESS = re.compile(r"torch\.cuda\.(?:manual_seed(?:_all)?|seed(?:_all)?|is_initialized|amp\..*)")
+# Variables that tell others where to go.
+_FLAG = re.compile(r"cuda|gpu|(?:^|_)dev(?:ice)?$", re.IGNORECASE)
+
+
+def is_decided_by(asked: ast.expr, facts: Facts) -> bool:
+    """Whether CUDA is named where the answer to `torch.cuda.is_available()` or its like decides."""
+    call = next(facts.model.ancestors(asked), None)
+    decided, is_near = _decided(call if isinstance(call, ast.Call) and call.func is asked else asked, facts)
+    return any(_names(node, told=is_near) for node in decided)
+
+
+def is_decided_elsewhere(call: ast.Call, facts: Facts) -> bool:
+    """Whether another question of a file decides where CUDA is named: what is asked here must not answer otherwise."""
+    others = (n for n in ast.walk(facts.model.source.tree) if isinstance(n, ast.Call) and n is not call)
+    return any(
+        dotted(n.func) == "torch.cuda.is_available" and not _is_choice(n, facts) and is_decided_by(n.func, facts)
+        for n in others
+    )
+
+
+def _is_choice(call: ast.Call, facts: Facts) -> bool:
+    """`"cuda" if torch.cuda.is_available() else "cpu"`, which is mended as a whole."""
+    parent = next(facts.model.ancestors(call), None)
+    return (
+        isinstance(parent, ast.IfExp)
+        and re.fullmatch(r"(?:torch\.device\()?['\"]cuda(?::0)?['\"]\)?", ast.unparse(parent.body)) is not None
+    )
+
+
+def _decided(asked: ast.expr, facts: Facts) -> tuple[Iterable[ast.AST], bool]:
+    """(what an answer decides, whether that stands right there); a whole file where the answer is kept or handed on."""
+    everything = [facts.model.source.tree]
+    child: ast.AST = asked
+    for parent in facts.model.ancestors(asked):
+        match parent:
+            case ast.IfExp(test=test, body=body, orelse=orelse) if child is test:
+                return [body, orelse], True
+            case ast.If(test=test, body=body, orelse=orelse) if child is test:
+                if _keeps_a_flag(body):
+                    return everything, False
+                scope = [] if not _leaves(body) else [facts.model.enclosing_scope(asked)]
+                return [*body, *orelse, *scope], True
+            case ast.Assert(msg=message):
+                return [facts.model.enclosing_scope(asked), *([message] if message is not None else [])], True
+            case ast.Call(func=func) if (dotted(func) or "") in counterparts():
+                # It is mended with what it is handed to.
+                return [], True
+            case ast.BoolOp() | ast.UnaryOp() | ast.Compare() | ast.BinOp():
+                child = parent
+            case _:
+                return everything, False
+    return everything, False
+
+
+def _keeps_a_flag(body: list[ast.stmt]) -> bool:
+    """Whether a block sets a variable that tells others of CUDA: `use_gpu = True`, `self.device = ...`."""
+    targets = (t for s in body if isinstance(s, ast.Assign) for t in s.targets)
+    return any(_FLAG.search((dotted(target) or "").rpartition(".")[2]) for target in targets)
+
+
+def _leaves(body: list[ast.stmt]) -> bool:
+    return isinstance(body[-1], (ast.Return, ast.Raise, ast.Continue, ast.Break))
+
+
+def _names(node: ast.AST, *, told: bool) -> bool:
+    """Whether code names CUDA; with `told`, also where it tells people of it."""
+    known = counterparts()
+    for inner in _code(node):
+        match inner:
+            case ast.Call(func=ast.Attribute(attr="cuda")):
+                return True
+            case ast.Constant(value=str() as text):
+                if _DEVICE.fullmatch(text) or (told and _WORD.search(text)):
+                    return True
+            case ast.Attribute():
+                name = dotted(inner) or ""
+                exact = name in known and known[name].exact
+                if name.startswith("torch.cuda.") and not exact and not _HARMLESS.fullmatch(name):
+                    return True
+    return False
+
+
+def _code(node: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of code, without documentation and without the parts of dotted names."""
+    todo = [node]
+    while todo:
+        current = todo.pop()
+        yield current
+        if isinstance(current, ast.Attribute) and dotted(current) is not None:
+            continue
+        if isinstance(current, ast.Expr) and isinstance(current.value, ast.Constant):
+            continue
+        todo += ast.iter_child_nodes(current)
