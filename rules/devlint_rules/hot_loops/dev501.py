@@ -193,6 +193,9 @@ def _collectable(tensor: cst.BaseExpression, read: ast.expr, loop: ast.stmt, fac
 
 def _waits_anyway(read: ast.expr, loop: ast.stmt, facts: Facts) -> bool:
     """Whether each step waits all the same, for what can't be collected: then there is nothing to gain."""
+    tests = (n.test for n in own_nodes(loop) if isinstance(n, (ast.If, ast.While, ast.IfExp)))
+    if any(_decides_by_tensor(test, facts) and facts.model.hot_loop(test) is not None for test in tests):
+        return True
     return any(
         node is not read
         and _may_wait(node, loop, facts)
@@ -201,6 +204,16 @@ def _waits_anyway(read: ast.expr, loop: ast.stmt, facts: Facts) -> bool:
         for node in own_nodes(loop)
         if isinstance(node, (ast.Call, ast.Subscript))
     )
+
+
+def _decides_by_tensor(test: ast.expr, facts: Facts) -> bool:
+    """Whether a branch waits for a tensor's truth."""
+    match test:
+        case ast.BoolOp(values=values):
+            return any(_decides_by_tensor(value, facts) for value in values)
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return _decides_by_tensor(operand, facts)
+    return any(v.is_tensor and v.place.off_host for _, v in facts.model.value(test).alternatives())
 
 
 def _may_wait(node: ast.Call | ast.Subscript, loop: ast.stmt, facts: Facts) -> bool:
@@ -258,6 +271,9 @@ def _read_after(read: ast.expr, statement: ast.AST, loop: ast.stmt, facts: Facts
 
 def _singular(name: str) -> str:
     """What to call one of `losses`, `errors`; `value` for one of what isn't a plural."""
+    if name.endswith("_ls"):
+        # Of a list.
+        return "value"
     if name.endswith("sses"):
         return name.removesuffix("es")
     return name.removesuffix("s") if name.endswith("s") and not name.endswith("ss") else "value"

@@ -318,7 +318,7 @@ def _by_device(found: ast.expr, facts: Facts) -> Change | None:
 def _by_new_variable(found: ast.expr, facts: Facts) -> Change | None:
     """A variable `device`, set before the statement of the function or module that first needs it."""
     scope = outermost(found, facts)
-    if isinstance(scope, ast.Module) or _binds(scope, "device"):
+    if isinstance(scope, ast.Module) or _binds(scope, "device") or any(map(_is_put_together, ast.walk(scope))):
         return None
     first = _first_statement(scope, found, facts)
     code = _with(AtHand("device", "device.type"), found, facts)
@@ -357,6 +357,14 @@ def _only_block(statement: ast.stmt) -> list[ast.stmt] | None:
         return None
     blocks = [getattr(statement, field, []) for field in ("body", "orelse", "finalbody")]
     return next((block for block in blocks if sum(map(_count, block)) == _count(statement)), None)
+
+
+def _is_put_together(node: ast.AST) -> bool:
+    """`"cuda:" + str(n)`, `"cuda:{}".format(n)`: a device that is named in a way which no fix mends."""
+    match node:
+        case ast.BinOp(left=text) | ast.Call(func=ast.Attribute(value=text, attr="format")):
+            return isinstance(text, ast.Constant) and isinstance(text.value, str) and text.value.startswith("cuda:")
+    return False
 
 
 def _count(node: ast.AST) -> int:

@@ -13,11 +13,11 @@ from devlint.knowledge.counterparts import counterparts
 if TYPE_CHECKING:
     from devlint.facts import Facts
 
-# Strings that name CUDA to PyTorch: a device, a type of tensors, the collectives of its machines.
-_DEVICE = re.compile(r"cuda(?::\d*)?|torch\.cuda\.\w+|nccl")
-# Strings for people that say so.
-_WORD = re.compile(r"\bcuda\b", re.IGNORECASE)
-# What does nothing, or goes on without it, where there is no CUDA.
+# Strings that name CUDA to PyTorch: a device, a type of tensors.
+_DEVICE = re.compile(r"cuda(?::\d*)?|torch\.cuda\.\w+")
+# Strings for people that say so, and the collectives of its machines.
+_WORD = re.compile(r"\bcuda\b|^nccl$", re.IGNORECASE)
+# What does nothing, or goes on without it, where there is no CUDA. Right where that is decided, others do it instead.
 _HARMLESS = re.compile(r"torch\.cuda\.(?:manual_seed(?:_all)?|seed(?:_all)?|is_initialized|amp\..*)")
 # Variables that tell others where to go.
 _FLAG = re.compile(r"cuda|gpu|(?:^|_)dev(?:ice)?$", re.IGNORECASE)
@@ -96,7 +96,7 @@ def _names(node: ast.AST, *, told: bool) -> bool:
             case ast.Attribute():
                 name = dotted(inner) or ""
                 exact = name in known and known[name].exact
-                if name.startswith("torch.cuda.") and not exact and not _HARMLESS.fullmatch(name):
+                if name.startswith("torch.cuda.") and not exact and (told or not _HARMLESS.fullmatch(name)):
                     return True
     return False
 
