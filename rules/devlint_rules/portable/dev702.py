@@ -312,7 +312,13 @@ def _by_device(found: ast.expr, facts: Facts) -> Change | None:
     if named:
         whole = _whole(found, facts)
         return Change("ask for the accelerator", "unsafe", edits=(facts.replaced(whole, _asked(found, facts)),))
-    return _by_new_variable(found, facts)
+    return None if _is_chosen(found, facts) else _by_new_variable(found, facts)
+
+
+def _is_chosen(found: ast.expr, facts: Facts) -> bool:
+    """`torch.device("cpu" if host else "cuda")`: a variable of its own for one of the two says it twice."""
+    parent = next(facts.model.ancestors(found), None)
+    return isinstance(parent, ast.IfExp) and parent.test is not found
 
 
 def _by_new_variable(found: ast.expr, facts: Facts) -> Change | None:

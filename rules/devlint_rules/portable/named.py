@@ -66,6 +66,9 @@ def _decided(asked: ast.expr, facts: Facts) -> tuple[Iterable[ast.AST], bool]:
             case ast.Call(func=func) if (dotted(func) or "") in counterparts():
                 # It is mended with what it is handed to.
                 return [], True
+            case ast.Call(func=ast.Name(id="str" | "print" | "repr" | "format")) | ast.FormattedValue():
+                # It is only told.
+                return [], True
             case ast.BoolOp() | ast.UnaryOp() | ast.Compare() | ast.BinOp():
                 child = parent
             case _:
