@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -95,7 +95,8 @@ class Reader:
         self._lambdas: dict[ast.Lambda, FunctionModel] = {}
         self._changed: dict[SourceModule, frozenset[str]] = {}
         # Names that are being looked for behind the stars of a module.
-        self._starring: set[tuple[SourceModule, str]] = set()
+        # The names that are looked for right now, each in a module: imports may lead in a circle.
+        self._looking: set[tuple[SourceModule, str]] = set()
         # Whether a module speaks of tensors or devices at all.
         self._speaking: dict[SourceModule, bool] = {}
         self._defaults: dict[FunctionModel, dict[str, Value]] = {}
@@ -104,6 +105,8 @@ class Reader:
         # By function and the places that a need of it leaves open: the sorts of places that each call brought.
         self.brought: dict[tuple[FunctionModel, frozenset[Place]], list[tuple[frozenset[str], frozenset[str]]]] = {}
         self.called: set[FunctionModel] = set()
+        # What each call of a function gives it, by parameter.
+        self.handed: dict[FunctionModel, list[dict[str, Value]]] = {}
 
     def turn(self) -> int:
         """A number that no other reading of anything has."""
@@ -126,6 +129,7 @@ class Reader:
         self._levels = {key: v for key, v in self._levels.items() if key[0].source is not source}
         self.brought = {key: b for key, b in self.brought.items() if key[0].source is not source}
         self.called = {f for f in self.called if f.source is not source}
+        self.handed = {f: given for f, given in self.handed.items() if f.source is not source}
         self.views.forget(source)
 
     def whole(self, source: SourceModule, within: range | None = None) -> None:
@@ -218,7 +222,9 @@ class Reader:
                 return reference(alias.name if alias.asname else name)
             case ast.ImportFrom(names=aliases):
                 alias = next(a for a in aliases if (a.asname or a.name) == name)
-                return self.resolved(f"{source.absolute(definition)}.{alias.name}", source)
+                return self._once(
+                    source, name, lambda: self.resolved(f"{source.absolute(definition)}.{alias.name}", source)
+                )
         frame = self.module(source) or self._active.get(source)
         if frame is None:
             return NOTHING
@@ -245,16 +251,22 @@ class Reader:
         return Value(FUNCTION, data=(source.function(node), None, None))
 
     def _starred(self, source: SourceModule, name: str) -> Value:
-        asked = (source, name)
-        if asked in self._starring:
-            # What a package brings by a star asks the package for it.
-            return NOTHING
-        self._starring.add(asked)
-        try:
+        def found() -> Value:
             values = (self.global_value(module, name) for module in self._behind_stars(source, name, MAX_STARS))
             return next((value for value in values if value is not NOTHING), NOTHING)
+
+        return self._once(source, name, found)
+
+    def _once(self, source: SourceModule, name: str, find: Callable[[], Value]) -> Value:
+        """What a name in a module leads to; nothing where the way there comes by it again, as of packages that import each other."""
+        asked = (source, name)
+        if asked in self._looking:
+            return NOTHING
+        self._looking.add(asked)
+        try:
+            return find()
         finally:
-            self._starring.discard(asked)
+            self._looking.discard(asked)
 
     def _behind_stars(self, source: SourceModule, name: str, depth: int) -> Iterator[SourceModule]:
         """The modules that bind a name which `from x import *` brings, x's own stars followed; the last one first."""
@@ -421,6 +433,14 @@ class Reader:
         self.called.add(function)
         if function in frame.nested:
             frame.nested[function] = True
+
+    def was_given(self, function: FunctionModel, given: dict[str, Value]) -> None:
+        """Remembers what a call gives a function, as far as that can be told."""
+        self.handed.setdefault(function, []).append(given)
+
+    def given_to(self, function: FunctionModel) -> Sequence[dict[str, Value]]:
+        """What each call of a function that was read gives it, by parameter."""
+        return self.handed.get(function, ())
 
     def told_by_call(self, function: FunctionModel, need: Need, places: set[Place], given: set[Place]) -> None:
         """Remembers where a call brought what a function leaves open by itself, and where all was that it gave."""
