@@ -262,6 +262,9 @@ def _apart(
             return None
         if atoms.about_devices(a_when) and not atoms.implies(b_path, a_when):
             return None
+        if atoms.is_forgotten(joint):
+            # One operand's alternatives are split by the path, the other's by their own conditions: nobody knows which go together.
+            return None
     open_one = b.place.is_open
     if open_one and a.kind is MODULE:
         # Whoever has the module may move it; lists of modules are another rule's.
