@@ -369,16 +369,17 @@ def _is_nobodys(reader: Reader, frame: Frame, need: Need, node: ast.expr, host: 
 
 
 def _is_called_with_host_alone(reader: Reader, function: FunctionModel, need: Need) -> bool:
-    """Whether all calls of a function that can be seen bring what is on the host, and nothing else.
+    """Whether all calls of a function that can be seen bring from the host what meets what is made there.
 
-    Of a private function, which nobody else calls, it is enough that all calls bring what it meets from there.
+    Of a private function, which nobody else calls, it is enough that all calls bring what it meets from there; of others,
+    that nothing else that they bring is somewhere unknown.
     """
     brought = reader.brought.get((function, reader.left_open(need)), ())
     if not brought:
         return False
     if function.name.startswith("_") or function.parent is not None:
         return all(sorts == {"host"} for sorts, _ in brought)
-    return function.cls is None and all(sorts == given == {"host"} for sorts, given in brought)
+    return all(sorts == {"host"} and "unknown" not in given for sorts, given in brought)
 
 
 def _are_different(a: Place, b: Place) -> bool:
@@ -408,7 +409,7 @@ def _on_the_host(reader: Reader, frame: Frame, need: Need) -> Iterator[Contradic
                 or not (
                     _may_be_off_host(frame, option)
                     or _meets_own_parts(frame, option)
-                    or is_of_a_graph(reader, frame, node)
+                    or is_of_a_graph(reader, frame, node, option)
                 )
             ):
                 # A bare input may be on the host in all that calls it.
@@ -439,6 +440,10 @@ def _may_be_off_host(frame: Frame, value: Value) -> bool:
         or (value.place.sort == "input" and value.kind is TENSOR and "of module" in value.tags)
     ):
         return True
+    me = frame.reader.self_of(frame)
+    if value.path is not None and value.path[0] in frame.moved and (me is None or me.path != value.path[:1]):
+        # The function moves another part of it, or a copy, from where it is.
+        return False
     cls = frame.reader.class_around(frame)
     if cls is not None and cls.is_module and value.place == Place("input", (frame.function.parameters[0].arg,)):
         return True

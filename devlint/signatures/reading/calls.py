@@ -24,6 +24,7 @@ from devlint.signatures.values.values import (
     MODULE,
     MODULES,
     NEVER,
+    NONE,
     NOTHING,
     OBJECT,
     TENSOR,
@@ -388,6 +389,8 @@ def _places(instance: Instance, value: Value, depth: int = 3) -> set[Place]:
         parts = [v for _, v in value.parts] if value.kind is EITHER else value.parts
         return {p for part in parts for p in _places(instance, part, depth - 1)} if depth else set()
     if value.place.is_open:
+        if instance.at(value.place.name) == NONE:
+            return set()
         return {v.place for _, v in instance.place(value.place).options()}
     if value.path is not None:
         return {v.place for _, v in instance.at(value.path).options()}
