@@ -269,7 +269,8 @@ def _apart(
     if open_one and a.kind is MODULE:
         # Whoever has the module may move it; lists of modules are another rule's.
         return None
-    if not sure and (is_kept_elsewhere(frame.function, a) or _is_denied(reader, frame, need, a_when, b)):
+    left_to_others = is_kept_elsewhere(frame.function, a) and not _is_made_at_first_use(reader, a, a_when)
+    if not sure and (left_to_others or _is_denied(reader, frame, need, a_when, b)):
         return None
     if open_one and (need.told_inside or _is_nobodys(reader, frame, need, host[0], a, b)):
         return None
@@ -309,6 +310,21 @@ def is_kept_elsewhere(function: FunctionModel | None, value: Value) -> bool:
         s.message.startswith("kept in") and s.path == function.source.path and first <= s.line <= last
         for s in steps_to(value.step)
     )
+
+
+def _is_made_at_first_use(reader: Reader, value: Value, when: Condition) -> bool:
+    """Whether a tensor is kept where its attribute was None until then: the first time, it is what was just made."""
+    names = {
+        s.message.split("`")[1].removeprefix("self") for s in steps_to(value.step) if s.message.startswith("kept in")
+    }
+
+    def is_absent(literal: int) -> bool:
+        match reader.atoms.atom(literal).key:
+            case ("none", tuple() as path):
+                return literal > 0 and len(path) == 2 and path[-1] in names
+        return False
+
+    return bool(when) and all(any(is_absent(literal) for literal in clause) for clause in when)
 
 
 def _is_denied(reader: Reader, frame: Frame, need: Need, when: Condition, other: Value) -> bool:
