@@ -11,7 +11,7 @@ from devlint.signatures.reading.expressions import EXPRESSIONS, evaluate
 from devlint.signatures.reading.instances import Instance
 from devlint.signatures.state import containers
 from devlint.signatures.state.frame import ANYTHING, IF_MODULE, PLACE, Call, Frame
-from devlint.signatures.state.objects import COMPUTED, attribute, class_of, move, place_of
+from devlint.signatures.state.objects import COMPUTED, attribute, class_of, move, place_around, place_of
 from devlint.signatures.state.outcome import Need
 from devlint.signatures.values.conditions import TRUE
 from devlint.signatures.values.values import (
@@ -24,6 +24,7 @@ from devlint.signatures.values.values import (
     MODULE,
     MODULES,
     NEVER,
+    NONE,
     NOTHING,
     OBJECT,
     TENSOR,
@@ -389,6 +390,8 @@ def _places(instance: Instance, value: Value, depth: int = 3) -> set[Place]:
         parts = [v for _, v in value.parts] if value.kind is EITHER else value.parts
         return {p for part in parts for p in _places(instance, part, depth - 1)} if depth else set()
     if value.place.is_open:
+        if instance.at(value.place.name) == NONE:
+            return set()
         return {v.place for _, v in instance.place(value.place).options()}
     if value.path is not None:
         return {v.place for _, v in instance.at(value.path).options()}
@@ -437,6 +440,8 @@ def instantiate(call: Call, callee: Value) -> Value:
     constructor = cls.method("__init__")
     if constructor is not None:
         call_function(call, constructor, bound=made)
+        if kind is MODULE:
+            place_around(frame, made, [v for _, v in call.everything()])
         return made
     if "typing.NamedTuple" in cls.outside_bases or "collections.namedtuple" in cls.outside_bases:
         parts = _fields(call, cls.fields)

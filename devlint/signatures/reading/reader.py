@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -94,8 +94,7 @@ class Reader:
         self._levels: dict[tuple[ClassInfo, str], Value] = {}
         self._lambdas: dict[ast.Lambda, FunctionModel] = {}
         self._changed: dict[SourceModule, frozenset[str]] = {}
-        # Names that are being looked for behind the stars of a module.
-        # The names that are looked for right now, each in a module: imports may lead in a circle.
+        # Names of modules that are being looked for.
         self._looking: set[tuple[SourceModule, str]] = set()
         # Whether a module speaks of tensors or devices at all.
         self._speaking: dict[SourceModule, bool] = {}
@@ -209,7 +208,7 @@ class Reader:
         if not bindings:
             if name in _BUILTINS:
                 return reference(f"builtins.{name}")
-            return self._starred(source, name)
+            return self._brought(source, name)
         definition = next(
             (b for b in reversed(bindings) if isinstance(b, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom))),
             None,
@@ -222,9 +221,7 @@ class Reader:
                 return reference(alias.name if alias.asname else name)
             case ast.ImportFrom(names=aliases):
                 alias = next(a for a in aliases if (a.asname or a.name) == name)
-                return self._once(
-                    source, name, lambda: self.resolved(f"{source.absolute(definition)}.{alias.name}", source)
-                )
+                return self._brought(source, name, f"{source.absolute(definition)}.{alias.name}")
         frame = self.module(source) or self._active.get(source)
         if frame is None:
             return NOTHING
@@ -250,21 +247,18 @@ class Reader:
             return Value(CLASS, data=self.class_info(source, node))
         return Value(FUNCTION, data=(source.function(node), None, None))
 
-    def _starred(self, source: SourceModule, name: str) -> Value:
-        def found() -> Value:
-            values = (self.global_value(module, name) for module in self._behind_stars(source, name, MAX_STARS))
-            return next((value for value in values if value is not NOTHING), NOTHING)
-
-        return self._once(source, name, found)
-
-    def _once(self, source: SourceModule, name: str, find: Callable[[], Value]) -> Value:
-        """What a name in a module leads to; nothing where the way there comes by it again, as of packages that import each other."""
+    def _brought(self, source: SourceModule, name: str, full: str = "") -> Value:
+        """What a module imports: by its full name, or by a star."""
         asked = (source, name)
         if asked in self._looking:
+            # What it imports from a package, the package imports from it.
             return NOTHING
         self._looking.add(asked)
         try:
-            return find()
+            if full:
+                return self.resolved(full, source)
+            values = (self.global_value(module, name) for module in self._behind_stars(source, name, MAX_STARS))
+            return next((value for value in values if value is not NOTHING), NOTHING)
         finally:
             self._looking.discard(asked)
 

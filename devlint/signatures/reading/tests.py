@@ -306,6 +306,8 @@ def on_accelerator(frame: Frame, value: Value) -> Condition:
 _TYPES = {
     "torch.Tensor": (TENSOR,),
     "numpy.ndarray": (ARRAY,),
+    # What has a kind of its own here is never one; numbers may be.
+    "numpy.generic": ("numpy scalar",),
     "builtins.list": (LIST,),
     "builtins.tuple": (TUPLE,),
     "builtins.dict": (DICT,),

@@ -131,6 +131,8 @@ class Frame:
         # Inputs that something is done to which only tensors take, and those that are likely tensors by their position.
         self.tensors: set[Path] = set()
         self.supposed: set[Path] = set()
+        # Inputs that are moved to a device, or a part of them: they come from elsewhere.
+        self.moved: set[str] = set()
         # What is read now is so for one of several alternatives of a value, or in a handler: it may never come to that.
         self.supposing = 0
         # The call whose result the statement at hand drops.
