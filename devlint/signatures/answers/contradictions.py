@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 
 from devlint.signatures.answers.detached import is_of_a_graph, unplaced_results
@@ -432,12 +432,26 @@ def _on_the_host(reader: Reader, frame: Frame, need: Need) -> Iterator[Contradic
                 continue
             if option.place.is_open and frame.function is not None and _is_given_host(reader, frame.function, need):
                 continue
+            if option.place.is_open and _came_from_numpy(reader, need.path):
+                continue
             operand = Operand(node, option)
             certain = sure and not option.likely and not option.place.is_open and not need.guarded
             yield Contradiction(
                 "host", need.node, need.name, operand, operand, not sure, certain, need.function, option.place.is_open, frame.function, need.via
             )  # fmt: skip
             return
+
+
+def _came_from_numpy(reader: Reader, path: Condition) -> bool:
+    """Whether a path is for inputs that are arrays: what is computed with them goes back to NumPy from the host."""
+    return bool(path) and all(any(x > 0 and _asks_for_arrays(reader.atoms.atom(x).key) for x in c) for c in path)
+
+
+def _asks_for_arrays(key: Hashable) -> bool:
+    match key:
+        case ("isinstance", _, tuple() as types):
+            return bool(types) and all(isinstance(t, Value) and str(t.data).startswith("numpy.") for t in types)
+    return False
 
 
 def _is_given_host(reader: Reader, function: FunctionModel, need: Need) -> bool:
