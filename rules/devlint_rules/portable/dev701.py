@@ -61,9 +61,9 @@ class CudaOnlyApi(Rule):
     ## Fix safety
     Safe where both do the same on a machine with CUDA and on one without an accelerator, as found by running both.
     `torch.accelerator.empty_cache()` and its like raise without one: they get a test where they stand alone, and are
-    unsafe elsewhere. Unsafe too: `is_available` and `device_count` where the file names CUDA otherwise, which would then
-    meet another accelerator; streams, events and `torch.amp`, whose counterparts are classes of their own; and the
-    project's own layer.
+    unsafe elsewhere. Unsafe too: `is_available` and `device_count` where the file speaks of CUDA otherwise; streams, events
+    and `torch.amp`, whose counterparts are classes of their own; and the project's own layer. There is no fix where what
+    `is_available` decides names CUDA, which would then meet another accelerator.
 
     ## References
     - [torch.accelerator](https://docs.pytorch.org/docs/stable/accelerator.html)
