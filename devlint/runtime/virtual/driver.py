@@ -74,6 +74,10 @@ def _set_fraction(fraction: float, index: int) -> None:
     ledger.fractions[index] = fraction
 
 
+def _dtypes() -> set[torch.dtype]:
+    return {kind for kind in vars(torch).values() if isinstance(kind, torch.dtype)}
+
+
 class _PlanCache:
     """`torch.backends.cuda.cufft_plan_cache`, of all devices: it can be set, and holds nothing."""
 
@@ -152,6 +156,7 @@ _ACCELERATOR_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "_accelerator_resetPeakStats": ledger.reset_peak,
     "_accelerator_resetAccumulatedStats": _nothing,
     "_accelerator_getMemoryInfo": _memory_info,
+    "_accelerator_getDeviceCapability": lambda index: {"supported_dtypes": _dtypes()},
 }
 
 _C_FUNCTIONS: dict[str, Callable[..., Any]] = {
@@ -294,7 +299,7 @@ def _install_xpu(patches: Patches) -> None:
 
 def _missing_part(name: str) -> Any:
     """`torch._C.<name>` of a part that nobody has made. `hasattr` says no, and the error says what it is."""
-    if name.startswith(f"_{accelerator.kind}_"):
+    if name.startswith((f"_{accelerator.kind}_", "_nccl_")):
         raise MissingPartError(
             f"devlint: virtual {accelerator.kind.upper()} does not support what stands on torch._C.{name}; run this part "
             "on a real GPU, or outside virtual_cuda(), and tell devlint's maintainers of it with this line"
