@@ -121,6 +121,7 @@ REFUSED = {
     "memory snapshots": lambda x: torch.cuda.memory._snapshot(),
     "pluggable allocators": lambda x: torch.cuda.memory.CUDAPluggableAllocator("a.so", "alloc", "free"),
     "`torch.cuda.cudart`": lambda x: torch.cuda.cudart(),
+    "collectives of `torch.cuda.nccl`": lambda x: torch.cuda.nccl.all_reduce([x]),
     "cuBLAS handles": lambda x: torch.cuda.current_blas_handle(),
     "jiterator kernels": lambda x: torch.cuda.jiterator._create_jit_fn("template <typename T> T f(T a) { return a; }")(
         x

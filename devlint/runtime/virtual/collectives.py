@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from devlint.runtime.places import place_of, tensors_in
+from devlint.runtime.places import HOST, place_of, tensors_in
 from devlint.runtime.virtual import engine
 from devlint.runtime.virtual.patching import Patches
 
@@ -188,6 +188,8 @@ def install(patches: Patches) -> None:
         return made
 
     def object_device(group: Any = None) -> Any:
+        if torch._C._get_accelerator() == HOST:
+            return HOST  # a barrier, for which 2.4 asks here as well
         return cuda if (group or c10d_any._get_default_group()) in _groups else get_device(group)
 
     destroy = c10d.destroy_process_group

@@ -197,6 +197,9 @@ _C_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "_cuda_cudaCachingAllocator_raw_delete": _refusal("raw device memory"),
     "_cuda_cudaHostAllocator": _refusal("the CUDA host allocator"),
     "_cuda_customAllocator": _refusal("pluggable allocators"),
+} | {
+    f"_nccl_{name}": _refusal("collectives of torch.cuda.nccl, which need no process group")
+    for name in ("all_reduce", "reduce", "broadcast", "all_gather", "reduce_scatter")
 }
 
 _CUDA_FUNCTIONS: dict[str, Callable[..., Any]] = {
@@ -299,7 +302,7 @@ def _install_xpu(patches: Patches) -> None:
 
 def _missing_part(name: str) -> Any:
     """`torch._C.<name>` of a part that nobody has made. `hasattr` says no, and the error says what it is."""
-    if name.startswith((f"_{accelerator.kind}_", "_nccl_")):
+    if name.startswith(f"_{accelerator.kind}_"):
         raise MissingPartError(
             f"devlint: virtual {accelerator.kind.upper()} does not support what stands on torch._C.{name}; run this part "
             "on a real GPU, or outside virtual_cuda(), and tell devlint's maintainers of it with this line"
