@@ -292,6 +292,7 @@ def call_function(
     reader = frame.reader
     reader.was_called(frame, function)
     given = bind_arguments(call, function, bound)
+    reader.was_given(function, given or {})
     if reader.is_reading(function):
         # What a recursive call gives is what the other ways through the function give.
         return NEVER

@@ -104,6 +104,8 @@ class Reader:
         # By function and the places that a need of it leaves open: the sorts of places that each call brought.
         self.brought: dict[tuple[FunctionModel, frozenset[Place]], list[tuple[frozenset[str], frozenset[str]]]] = {}
         self.called: set[FunctionModel] = set()
+        # What each call of a function gives it, by parameter.
+        self.handed: dict[FunctionModel, list[dict[str, Value]]] = {}
 
     def turn(self) -> int:
         """A number that no other reading of anything has."""
@@ -126,6 +128,7 @@ class Reader:
         self._levels = {key: v for key, v in self._levels.items() if key[0].source is not source}
         self.brought = {key: b for key, b in self.brought.items() if key[0].source is not source}
         self.called = {f for f in self.called if f.source is not source}
+        self.handed = {f: given for f, given in self.handed.items() if f.source is not source}
         self.views.forget(source)
 
     def whole(self, source: SourceModule, within: range | None = None) -> None:
@@ -424,6 +427,14 @@ class Reader:
         self.called.add(function)
         if function in frame.nested:
             frame.nested[function] = True
+
+    def was_given(self, function: FunctionModel, given: dict[str, Value]) -> None:
+        """Remembers what a call gives a function, as far as that can be told."""
+        self.handed.setdefault(function, []).append(given)
+
+    def given_to(self, function: FunctionModel) -> Sequence[dict[str, Value]]:
+        """What each call of a function that was read gives it, by parameter."""
+        return self.handed.get(function, ())
 
     def told_by_call(self, function: FunctionModel, need: Need, places: set[Place], given: set[Place]) -> None:
         """Remembers where a call brought what a function leaves open by itself, and where all was that it gave."""
