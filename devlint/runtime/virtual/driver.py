@@ -197,10 +197,9 @@ _C_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "_cuda_cudaCachingAllocator_raw_delete": _refusal("raw device memory"),
     "_cuda_cudaHostAllocator": _refusal("the CUDA host allocator"),
     "_cuda_customAllocator": _refusal("pluggable allocators"),
-} | {
-    f"_nccl_{name}": _refusal("collectives of torch.cuda.nccl, which need no process group")
-    for name in ("all_reduce", "reduce", "broadcast", "all_gather", "reduce_scatter")
 }
+for _name in ("all_reduce", "reduce", "broadcast", "all_gather", "reduce_scatter"):
+    _C_FUNCTIONS[f"_nccl_{_name}"] = _refusal("collectives of torch.cuda.nccl, which need no process group")
 
 _CUDA_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "is_available": machine.available,
