@@ -288,11 +288,14 @@ def call_function(
     reader.was_called(frame, function)
     given = bind_arguments(call, function, bound)
     if reader.is_reading(function):
-        # What a recursive call gives is what the other ways through the function give.
-        return NEVER
-    if not reader.follows(frame.source, function):
+        signature = reader.so_far(function)
+        if signature is None:
+            # What a recursive call gives is what the other ways through the function give.
+            return NEVER
+    elif not reader.follows(frame.source, function):
         return unknown_call(call)
-    signature = reader.signature(function, closure)
+    else:
+        signature = reader.signature(function, closure)
     if signature is None or given is None:
         return unknown_call(call)
     if not reader.keeps_result(function):

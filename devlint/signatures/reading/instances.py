@@ -315,7 +315,10 @@ class Instance:
                 named = [self._token(t) for t in types]
                 return tests.instance_of(frame, self._token(token), tuple(named))
             case (str() as kind, a, b) if kind in tests.COMPARISONS:
-                return tests.compared(frame, kind, self._token(a), self._token(b), host_when)
+                # A number of which nothing is known needn't be what it is at another call.
+                left = tests.called_number(frame, self._token(a), f"{a} at {self._serial}")
+                right = tests.called_number(frame, self._token(b), f"{b} at {self._serial}")
+                return tests.compared(frame, kind, left, right, host_when)
         return frame.atoms.literal(("at call", self._serial, key), host_when)
 
     def _token(self, token: object) -> Value:

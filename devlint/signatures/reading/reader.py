@@ -87,6 +87,8 @@ class Reader:
         self._depth = 0
         self._signatures: dict[FunctionModel, Signature | None] = {}
         self._reading: set[FunctionModel] = set()
+        # Functions that call themselves, with what their first reading told; None while that is under way.
+        self._recursive: dict[FunctionModel, Signature | None] = {}
         self._modules: dict[SourceModule, Frame] = {}
         self._running: set[SourceModule] = set()
         self._active: dict[SourceModule, Frame] = {}
@@ -456,9 +458,12 @@ class Reader:
             _leave_behind(self._active[active])
         try:
             made = self._read(function, closure)
+            if function in self._recursive:
+                made = self._read_again(function, closure, made)
         except RecursionError:
             made = None
         finally:
+            self._recursive.pop(function, None)
             self._depth -= 1
             self._reading.discard(function)
         self._signatures[function] = made
@@ -482,6 +487,17 @@ class Reader:
     def is_reading(self, function: FunctionModel) -> bool:
         """Whether a function is being read."""
         return function in self._reading
+
+    def so_far(self, function: FunctionModel) -> Signature | None:
+        """What the first reading told of a function that is being read, and that calls itself."""
+        return self._recursive.setdefault(function, None)
+
+    def _read_again(self, function: FunctionModel, closure: Frame | None, first: Signature) -> Signature:
+        """The second reading of a function that calls itself: what that gives is known by now."""
+        frames = self.frames[function.source]
+        self.frames[function.source] = [f for f in frames if f.function is not function or f.outer is not closure]
+        self._recursive[function] = first
+        return self._read(function, closure)
 
     def _read(self, function: FunctionModel, closure: Frame | None) -> Signature:
         frame = Frame(self, function.source, function, outer=closure)

@@ -72,6 +72,7 @@ class Reading(Protocol):
     def signature(self, function: FunctionModel, closure: Frame | None) -> Signature | None: ...
     def follows(self, asking: SourceModule, function: FunctionModel) -> bool: ...
     def is_reading(self, function: FunctionModel) -> bool: ...
+    def so_far(self, function: FunctionModel) -> Signature | None: ...
     def keeps_result(self, function: FunctionModel) -> bool: ...
     def was_called(self, frame: Frame, function: FunctionModel) -> None: ...
     def told_by_call(self, function: FunctionModel, need: Need, places: set[Place], given: set[Place]) -> None: ...
@@ -234,14 +235,32 @@ class Frame:
             b = self.untold(key)
         if a == b:
             return a if a.step is not None else b
+        if self._is_fresh(a) and self._is_fresh(b):
+            # One of several things of which nothing is known is one such thing.
+            return Value(UNKNOWN, path=(f"#{self.reader.turn()}",), likely=True)
         return either([(when_a, a), (when_b, b)], self.atoms)
+
+    def _is_fresh(self, value: Value) -> bool:
+        """Whether a value is what an unknown call gave, and nothing was done to it since."""
+        path = value.path
+        return (
+            value.kind is UNKNOWN
+            and value.place is UNKNOWN_PLACE
+            and path is not None
+            and len(path) == 1
+            and str(path[0]).startswith("#")
+            and not value.tags
+            and path not in self.tensors
+            and not any((path, slot) in self.env for slot in (PLACE, IF_MODULE, ANYTHING, CONTENTS))
+        )
 
     def untold(self, key: Key) -> Value:
         """What a key holds where nothing was written to it on the way: for slots, what the thing came with."""
         if isinstance(key, tuple):
             identity, slot = key
             if isinstance(identity, Cell):
-                return identity.last.get(slot, NOTHING)
+                # A list or a dict that holds nothing at all was never made on that way.
+                return identity.last.get(slot, NEVER if slot == CONTENTS else NOTHING)
             return self.reader.original(self, identity, slot) if isinstance(identity, tuple) else NOTHING
         return NEVER if key in self.locals else NOTHING
 
