@@ -219,6 +219,9 @@ def _placed(reader: Reader, frame: Frame, value: Value, need: Need) -> Iterator[
 def _is_tensor(frame: Frame, value: Value, need: Need) -> bool:
     """Whether an input of unknown kind is a tensor, going by what is done to it."""
     path = value.path or (value.data if isinstance(value.data, tuple) else None)
+    if need.sense == "call" and value.place.off_host and value.path is None and path is not None:
+        # What was moved to an accelerator, and is given to a module.
+        return True
     if "computed" in value.tags or (path is not None and path in frame.tensors):
         return True
     return path is not None and path in frame.supposed and need.sense != "index"

@@ -18,6 +18,7 @@ from devlint.signatures.reading import (  # noqa: F401 - some fill EXPRESSIONS
     outcomes,
     statements,
     tests,
+    uses,
 )
 from devlint.signatures.reading.annotations import Annotations
 from devlint.signatures.reading.expressions import evaluate, together
@@ -172,6 +173,7 @@ class Reader:
             self.frames.setdefault(source, []).append(frame)
             with suppress(RecursionError):
                 statements.execute(frame, source.tree.body)
+            uses.make_late(frame)
             self._modules[source] = known = frame
             _leave_behind(frame)
             self._running.discard(source)
@@ -513,8 +515,9 @@ class Reader:
             frame.merge(frame.exits[-8:], TRUE)
         frame.path = TRUE
         for nested, was_called in frame.nested.items():
-            if not was_called:
-                self.signature(nested, frame)
+            if not was_called and (handed_out := self.signature(nested, frame)) is not None:
+                uses.escaping(frame, nested, handed_out.uses)
+        uses.make_late(frame)
         # What led out of it is one state now.
         frame.exits.clear()
         gives = self._given(frame, function)
@@ -532,6 +535,7 @@ class Reader:
             frozenset(frame.tensors),
             bool(frame.returns),
             free,
+            tuple(frame.uses),
         )
 
     def _given(self, frame: Frame, function: FunctionModel) -> Value:

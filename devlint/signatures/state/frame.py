@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Hashable, Iterator, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from devlint.signatures.state.classes import ClassInfo
-from devlint.signatures.state.outcome import Need, Signature, Wait
+from devlint.signatures.state.outcome import Need, Signature, Use, Wait
 from devlint.signatures.values.conditions import FALSE, TRUE, Atoms, Clause, Condition
 from devlint.signatures.values.values import (
     CONSTANT,
@@ -127,6 +127,9 @@ class Frame:
         self.loop_stores: list[dict[Value, Value]] = []
         self.needs: list[Need] = []
         self.waits: list[Wait] = []
+        self.uses: list[Use] = []
+        # Uses that calls made here hand out, each with its call, that call's instance and the path to it.
+        self.later: list[tuple[Call, Use, Any, Condition]] = []
         # Inputs that something is done to which only tensors take, and those that are likely tensors by their position.
         self.tensors: set[Path] = set()
         self.supposed: set[Path] = set()
