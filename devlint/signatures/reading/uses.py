@@ -5,13 +5,15 @@
 
 from __future__ import annotations
 
+import ast
 import re
 
 from devlint.signatures.reading.instances import Instance
 from devlint.signatures.state.frame import ANYTHING, IF_MODULE, PLACE, Call, Frame
 from devlint.signatures.state.objects import attribute
 from devlint.signatures.state.outcome import Use
-from devlint.signatures.values.values import BATCH, FUNCTION, METHOD, MODULE, TENSOR, UNKNOWN, Value
+from devlint.signatures.values.conditions import Condition
+from devlint.signatures.values.values import BATCH, FUNCTION, METHOD, MODULE, TENSOR, UNKNOWN, Value, mapped
 from devlint.source.modules import FunctionModel
 
 # A function notes so many of them, and hands on as many.
@@ -78,18 +80,42 @@ def escaping(frame: Frame, nested: FunctionModel, uses: tuple[Use, ...]) -> None
 
 
 def _make(frame: Frame, call: Call, use: Use, instance: Instance) -> None:
-    path = frame.atoms.both(frame.path, instance.condition(use.path))
-    callee = instance.value(use.callee)
-    if not path:
-        return
+    for when, callee in instance.value(use.callee).options():
+        path = frame.atoms.both(frame.atoms.both(frame.path, when), instance.condition(use.path))
+        if path:
+            _make_one(frame, call, use, instance, callee, path)
+
+
+def _make_one(frame: Frame, call: Call, use: Use, instance: Instance, callee: Value, path: Condition) -> None:
     given = tuple((node, instance.value(value)) for node, value in use.given)
     keywords = tuple((name, node, instance.value(value)) for name, node, value in use.keywords)
     via = ((frame.source, call.node), *use.via)
     moved_on = use._replace(callee=callee, given=given, keywords=keywords, path=path, via=via, late=False)
+    moved = frame.slot(callee, PLACE) if callee.kind is UNKNOWN else None
     if callee.kind is MODULE:
         _called(frame, moved_on)
+    elif moved is not None:
+        _asked_of_moved(frame, moved_on, moved)
     elif frame.function is not None and len(via) < MAX_CHAIN and len(frame.uses) < MAX_USES and _is_as_given(frame, callee):
         frame.uses.append(moved_on)
+
+
+def _asked_of_moved(frame: Frame, use: Use, at: Value) -> None:
+    """The call of something unknown that was moved by a statement of its own, as modules are: it computes there."""
+    there = mapped(at, lambda p: Value(MODULE, p.place, step=p.step, likely=True), frame.atoms)
+    before, path = len(frame.needs), frame.path
+    frame.path = use.path
+    for pair in use.given[:1]:
+        frame.need("call", use.node, ast.unparse(use.node.func), pair, (_owner(use), there))
+    frame.path = path
+    frame.needs[before:] = [
+        n._replace(via=use.via, source=use.source, function=use.function, guarded=True) for n in frame.needs[before:]
+    ]
+
+
+def _owner(use: Use) -> ast.expr:
+    """The expression of what is used."""
+    return use.node.func.value if use.method and isinstance(use.node.func, ast.Attribute) else use.node.func
 
 
 def _called(frame: Frame, use: Use) -> None:
