@@ -316,10 +316,15 @@ class Instance:
                 return tests.instance_of(frame, self._token(token), tuple(named))
             case (str() as kind, a, b) if kind in tests.COMPARISONS:
                 # A number of which nothing is known needn't be what it is at another call.
-                left = tests.called_number(frame, self._token(a), f"{a} at {self._serial}")
-                right = tests.called_number(frame, self._token(b), f"{b} at {self._serial}")
+                left = tests.called_number(frame, self._token(a), self._number(a))
+                right = tests.called_number(frame, self._token(b), self._number(b))
                 return tests.compared(frame, kind, left, right, host_when)
         return frame.atoms.literal(("at call", self._serial, key), host_when)
+
+    def _number(self, token: object) -> str:
+        """What a number of which nothing is known is called here."""
+        name = token.data if isinstance(token, Value) else token
+        return f"{name} at {self._serial}"
 
     def _token(self, token: object) -> Value:
         if isinstance(token, tuple) and not isinstance(token, Place):

@@ -342,7 +342,9 @@ class Reader:
                 frame = Frame(self, cls.source)
                 found = evaluate(frame, value)
                 _leave_behind(frame)
-                self._levels[key] = found if found.kind is not CONSTANT else Value(NUMBER)
+                # What isn't an enumeration's may be set anew by whoever derives from it.
+                fixed = found.kind is not CONSTANT or cls.is_enumeration
+                self._levels[key] = found if fixed else Value(NUMBER)
         return self._levels[key]
 
     def declared(self, cls: ClassInfo, name: str) -> Value | None:

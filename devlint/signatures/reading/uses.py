@@ -11,7 +11,7 @@ import re
 from devlint.signatures.reading.instances import Instance
 from devlint.signatures.state.frame import ANYTHING, IF_MODULE, PLACE, Call, Frame
 from devlint.signatures.state.objects import attribute
-from devlint.signatures.state.outcome import Use
+from devlint.signatures.state.outcome import Need, Use
 from devlint.signatures.values.conditions import Condition
 from devlint.signatures.values.values import BATCH, FUNCTION, METHOD, MODULE, TENSOR, UNKNOWN, Value, mapped
 from devlint.source.modules import FunctionModel
@@ -42,7 +42,9 @@ def _is_as_given(frame: Frame, callee: Value) -> bool:
     path = callee.path
     if callee.kind is not UNKNOWN or path is None or str(path[0]).startswith("#") or not callee.place.is_open:
         return False
-    return not any((path[:n], slot) in frame.env for n in range(1, len(path) + 1) for slot in (PLACE, IF_MODULE, ANYTHING))
+    return not any(
+        (path[:n], slot) in frame.env for n in range(1, len(path) + 1) for slot in (PLACE, IF_MODULE, ANYTHING)
+    )
 
 
 def _is_placed(value: Value) -> bool:
@@ -96,7 +98,12 @@ def _make_one(frame: Frame, call: Call, use: Use, instance: Instance, callee: Va
         _called(frame, moved_on)
     elif moved is not None:
         _asked_of_moved(frame, moved_on, moved)
-    elif frame.function is not None and len(via) < MAX_CHAIN and len(frame.uses) < MAX_USES and _is_as_given(frame, callee):
+    elif (
+        frame.function is not None
+        and len(via) < MAX_CHAIN
+        and len(frame.uses) < MAX_USES
+        and _is_as_given(frame, callee)
+    ):
         frame.uses.append(moved_on)
 
 
@@ -108,9 +115,7 @@ def _asked_of_moved(frame: Frame, use: Use, at: Value) -> None:
     for pair in use.given[:1]:
         frame.need("call", use.node, ast.unparse(use.node.func), pair, (_owner(use), there))
     frame.path = path
-    frame.needs[before:] = [
-        n._replace(via=use.via, source=use.source, function=use.function, guarded=True) for n in frame.needs[before:]
-    ]
+    frame.needs[before:] = [_told_of(use, need) for need in frame.needs[before:]]
 
 
 def _owner(use: Use) -> ast.expr:
@@ -132,7 +137,11 @@ def _called(frame: Frame, use: Use) -> None:
     frame.supposing -= 1
     frame.path, frame.env = path, env
     del frame.waits[waits:], frame.uses[uses:]
-    for position, need in enumerate(frame.needs[before:], before):
-        inside = ((use.source, use.node), *need.via[1:]) if need.via else ()
-        here = {} if need.via else {"source": use.source, "function": use.function}
-        frame.needs[position] = need._replace(via=(*use.via, *inside), **here)
+    frame.needs[before:] = [_told_of(use, need) for need in frame.needs[before:]]
+
+
+def _told_of(use: Use, need: Need) -> Need:
+    """What the call of a use asks, as it stands there."""
+    if need.via:
+        return need._replace(via=(*use.via, (use.source, use.node), *need.via[1:]), guarded=True)
+    return need._replace(via=use.via, source=use.source, function=use.function, guarded=True)
