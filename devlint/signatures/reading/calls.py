@@ -12,7 +12,7 @@ from devlint.signatures.reading.expressions import EXPRESSIONS, evaluate
 from devlint.signatures.reading.instances import Instance
 from devlint.signatures.state import containers
 from devlint.signatures.state.frame import ANYTHING, IF_MODULE, PLACE, Call, Frame
-from devlint.signatures.state.objects import COMPUTED, attribute, class_of, move, place_of
+from devlint.signatures.state.objects import COMPUTED, attribute, class_of, move, place_around, place_of
 from devlint.signatures.state.outcome import Need
 from devlint.signatures.values.conditions import TRUE
 from devlint.signatures.values.values import (
@@ -25,6 +25,7 @@ from devlint.signatures.values.values import (
     MODULE,
     MODULES,
     NEVER,
+    NONE,
     NOTHING,
     OBJECT,
     TENSOR,
@@ -193,6 +194,9 @@ def _unknown(call: Call, callee: Value) -> Value:
     if any(v.kind in (TENSOR, BATCH) and v.place == HOST for _, v in call.given):
         # What it computes from is on the host: so is it, or it fails here.
         return result
+    if callee.path is not None and _OF_TEXT.fullmatch(str(callee.path[-1]).strip(".[]'")):
+        # It makes tensors of text, wherever the module is that has it.
+        return result
     at = call.frame.slot(callee, PLACE)
     if at is not None and at.kind is not EITHER and at.place.sort != "unknown":
         return result.but(place=at.place, tags=COMPUTED, step=at.step)
@@ -209,6 +213,7 @@ def _unknown(call: Call, callee: Value) -> Value:
     return result
 
 
+_OF_TEXT = re.compile(r"(?:.*_)?tokeni[sz](?:e|er)(?:_.*)?")
 # Names that people give to what computes: what comes of calling it is where its parameters are.
 _MODEL = re.compile(
     r"(?i)(?:.*_)?(?:model|net|network|encoder|decoder|generator|discriminator|critic|actor|policy|backbone|classifier|unet|vae|transformer)\d*"
@@ -292,6 +297,7 @@ def call_function(
     reader = frame.reader
     reader.was_called(frame, function)
     given = bind_arguments(call, function, bound)
+    reader.was_given(function, given or {})
     if reader.is_reading(function):
         signature = reader.so_far(function)
         if signature is None:
@@ -406,6 +412,8 @@ def _places(instance: Instance, value: Value, depth: int = 3) -> set[Place]:
         parts = [v for _, v in value.parts] if value.kind is EITHER else value.parts
         return {p for part in parts for p in _places(instance, part, depth - 1)} if depth else set()
     if value.place.is_open:
+        if instance.at(value.place.name) == NONE:
+            return set()
         return {v.place for _, v in instance.place(value.place).options()}
     if value.path is not None:
         return {v.place for _, v in instance.at(value.path).options()}
@@ -454,6 +462,8 @@ def instantiate(call: Call, callee: Value) -> Value:
     constructor = cls.method("__init__")
     if constructor is not None:
         call_function(call, constructor, bound=made)
+        if kind is MODULE:
+            place_around(frame, made, [v for _, v in call.everything()])
         return made
     if "typing.NamedTuple" in cls.outside_bases or "collections.namedtuple" in cls.outside_bases:
         parts = _fields(call, cls.fields)

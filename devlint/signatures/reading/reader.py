@@ -97,8 +97,8 @@ class Reader:
         self._levels: dict[tuple[ClassInfo, str], Value] = {}
         self._lambdas: dict[ast.Lambda, FunctionModel] = {}
         self._changed: dict[SourceModule, frozenset[str]] = {}
-        # Names that are being looked for behind the stars of a module.
-        self._starring: set[tuple[SourceModule, str]] = set()
+        # Names of modules that are being looked for.
+        self._looking: set[tuple[SourceModule, str]] = set()
         # Whether a module speaks of tensors or devices at all.
         self._speaking: dict[SourceModule, bool] = {}
         self._defaults: dict[FunctionModel, dict[str, Value]] = {}
@@ -107,6 +107,8 @@ class Reader:
         # By function and the places that a need of it leaves open: the sorts of places that each call brought.
         self.brought: dict[tuple[FunctionModel, frozenset[Place]], list[tuple[frozenset[str], frozenset[str]]]] = {}
         self.called: set[FunctionModel] = set()
+        # What each call of a function gives it, by parameter.
+        self.handed: dict[FunctionModel, list[dict[str, Value]]] = {}
 
     def turn(self) -> int:
         """A number that no other reading of anything has."""
@@ -129,6 +131,7 @@ class Reader:
         self._levels = {key: v for key, v in self._levels.items() if key[0].source is not source}
         self.brought = {key: b for key, b in self.brought.items() if key[0].source is not source}
         self.called = {f for f in self.called if f.source is not source}
+        self.handed = {f: given for f, given in self.handed.items() if f.source is not source}
         self.views.forget(source)
 
     def whole(self, source: SourceModule, within: range | None = None) -> None:
@@ -209,7 +212,7 @@ class Reader:
         if not bindings:
             if name in _BUILTINS:
                 return reference(f"builtins.{name}")
-            return self._starred(source, name)
+            return self._brought(source, name)
         definition = next(
             (b for b in reversed(bindings) if isinstance(b, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom))),
             None,
@@ -222,7 +225,7 @@ class Reader:
                 return reference(alias.name if alias.asname else name)
             case ast.ImportFrom(names=aliases):
                 alias = next(a for a in aliases if (a.asname or a.name) == name)
-                return self.resolved(f"{source.absolute(definition)}.{alias.name}", source)
+                return self._brought(source, name, f"{source.absolute(definition)}.{alias.name}")
         frame = self.module(source) or self._active.get(source)
         if frame is None:
             return NOTHING
@@ -248,17 +251,20 @@ class Reader:
             return Value(CLASS, data=self.class_info(source, node))
         return Value(FUNCTION, data=(source.function(node), None, None))
 
-    def _starred(self, source: SourceModule, name: str) -> Value:
+    def _brought(self, source: SourceModule, name: str, full: str = "") -> Value:
+        """What a module imports: by its full name, or by a star."""
         asked = (source, name)
-        if asked in self._starring:
-            # What a package brings by a star asks the package for it.
+        if asked in self._looking:
+            # What it imports from a package, the package imports from it.
             return NOTHING
-        self._starring.add(asked)
+        self._looking.add(asked)
         try:
+            if full:
+                return self.resolved(full, source)
             values = (self.global_value(module, name) for module in self._behind_stars(source, name, MAX_STARS))
             return next((value for value in values if value is not NOTHING), NOTHING)
         finally:
-            self._starring.discard(asked)
+            self._looking.discard(asked)
 
     def _behind_stars(self, source: SourceModule, name: str, depth: int) -> Iterator[SourceModule]:
         """The modules that bind a name which `from x import *` brings, x's own stars followed; the last one first."""
@@ -427,6 +433,14 @@ class Reader:
         self.called.add(function)
         if function in frame.nested:
             frame.nested[function] = True
+
+    def was_given(self, function: FunctionModel, given: dict[str, Value]) -> None:
+        """Remembers what a call gives a function, as far as that can be told."""
+        self.handed.setdefault(function, []).append(given)
+
+    def given_to(self, function: FunctionModel) -> Sequence[dict[str, Value]]:
+        """What each call of a function that was read gives it, by parameter."""
+        return self.handed.get(function, ())
 
     def told_by_call(self, function: FunctionModel, need: Need, places: set[Place], given: set[Place]) -> None:
         """Remembers where a call brought what a function leaves open by itself, and where all was that it gave."""

@@ -232,9 +232,17 @@ def _host_when_compared(node: ast.Compare) -> bool | None:
 def _about_devices(node: ast.Compare) -> bool:
     return any(
         _DEVICE_FLAG.search(n.id if isinstance(n, ast.Name) else n.attr) is not None
-        for n in (node.left, *node.comparators)
+        for n in map(_counted, (node.left, *node.comparators))
         if isinstance(n, (ast.Name, ast.Attribute))
     )
+
+
+def _counted(node: ast.expr) -> ast.expr:
+    """`gpu_ids` of `len(gpu_ids)`."""
+    match node:
+        case ast.Call(func=ast.Name(id="len"), args=[counted]):
+            return counted
+    return node
 
 
 def _plainly(op: ast.cmpop, a: object, b: object) -> bool:
@@ -324,6 +332,8 @@ def on_accelerator(frame: Frame, value: Value) -> Condition:
 _TYPES = {
     "torch.Tensor": (TENSOR,),
     "numpy.ndarray": (ARRAY,),
+    # What has a kind of its own here is never one; numbers may be.
+    "numpy.generic": ("numpy scalar",),
     "builtins.list": (LIST,),
     "builtins.tuple": (TUPLE,),
     "builtins.dict": (DICT,),
