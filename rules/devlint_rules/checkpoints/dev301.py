@@ -103,7 +103,9 @@ class LoadWithoutMapLocation(Rule):
             f"`{facts.name_of(node.func)}` without `{location}` restores tensors to the device that they were saved from, and fails where that device is missing",
             "certain" if straight else "likely",
             hint="; ".join(hints) or None,
-            change=Change(
+            change=None
+            if not first and _stays_where_it_is(found, facts)
+            else Change(
                 f'add `{location}="cpu"`',
                 "safe" if straight else "unsafe",
                 edits=(facts.with_argument(found, f'{location}="cpu"'),),
@@ -317,6 +319,36 @@ def _leaves_before(parent: ast.AST, child: ast.AST, facts: Facts) -> bool:
 def _goes_into_load_state_dict(call: ast.expr, facts: Facts) -> bool:
     uses = _uses(call, facts)
     return bool(uses) and all(_is_loaded(use, facts) for use in uses)
+
+
+# What a module is asked for, and nothing that is kept beside one.
+_OF_MODULES = frozenset({"eval", "train", "parameters", "forward", "half", "requires_grad_"})
+
+
+def _stays_where_it_is(call: ast.Call, facts: Facts) -> bool:
+    """Whether a module is loaded that nothing moves: from the host, it would meet its inputs where they are not."""
+    parent = next(facts.model.ancestors(call), None)
+    if not isinstance(parent, ast.Assign) or len(parent.targets) != 1:
+        return False
+    target = parent.targets[0]
+    names = [n.id for n in ast.walk(target) if isinstance(n, ast.Name)]
+    if isinstance(target, ast.Name) and not any(_is_of_module(use, facts) for use in _uses(call, facts)):
+        return False
+    text = facts.text.text
+    if re.search(r"\bcuda\b|\bdevice\b", text) is None:
+        return False
+    return not all(re.search(rf"\b{name}\.(?:to|cuda|cpu)\(", text) for name in names)
+
+
+def _is_of_module(use: ast.expr, facts: Facts) -> bool:
+    """Whether a use calls what was loaded, or asks it for what only modules have."""
+    parent = next(facts.model.ancestors(use), None)
+    match parent:
+        case ast.Call(func=func):
+            return func is use
+        case ast.Attribute(attr=attr):
+            return attr in _OF_MODULES
+    return False
 
 
 def _uses(call: ast.expr, facts: Facts) -> list[ast.expr]:

@@ -198,6 +198,8 @@ def _by_counterpart(found: ast.expr, name: str, known: Counterpart, facts: Facts
     parent = next(facts.model.ancestors(found), None)
     call = parent if isinstance(parent, ast.Call) and parent.func is found else None
     title = f"use `{known.name}`"
+    if named.is_commented_on(found, facts):
+        return None
     if known.of_type:
         return _told_type(found, call, known, facts)
     if name == "torch.cuda.is_available" and call is not None and (whole := _choice(call, facts)) is not None:

@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import Kind, dotted
+from devlint.facts import Kind, dotted, own_nodes
 from devlint.lazy import cst, m
 from devlint.portable import ATTRIBUTE, DEVICE, METHOD, Layer
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.devices.arguments import taker, takers
-from devlint_rules.portable import guards
+from devlint_rules.portable import guards, named
 from devlint_rules.portable.at_hand import CHECKS_SINCE, AtHand, at_hand, outermost
 from devlint_rules.portable.indices import index_counts
 
@@ -301,6 +301,8 @@ def _by_layer(found: ast.expr, layer: Layer, facts: Facts) -> Change | None:
 def _by_device(found: ast.expr, facts: Facts) -> Change | None:
     if isinstance(found, ast.Attribute) or _is_default(found, facts) or "torch" not in facts.model.source.bindings:
         return None
+    if _is_like(found) or named.is_commented_on(found, facts) or _is_under_device(found, facts):
+        return None
     if _compared(found, facts) is not None and not guards.is_in_test(found, facts):
         return None
     device = at_hand(found, facts)
@@ -308,11 +310,24 @@ def _by_device(found: ast.expr, facts: Facts) -> Change | None:
         code = _with(device, found, facts)
         return Change(f"use `{device.device}`", "unsafe", edits=(facts.replaced(*code),)) if code else None
     # The value of a variable is asked for where it is set.
-    named = _sets_device(found, facts)
-    if named:
+    if _sets_device(found, facts):
         whole = _whole(found, facts)
         return Change("ask for the accelerator", "unsafe", edits=(facts.replaced(whole, _asked(found, facts)),))
     return None if _is_chosen(found, facts) else _by_new_variable(found, facts)
+
+
+def _is_under_device(found: ast.expr, facts: Facts) -> bool:
+    """`with torch.cuda.device(n):` says which one of CUDA's is meant."""
+    withs = (p for p in facts.model.ancestors(found) if isinstance(p, ast.With))
+    return any("cuda.device(" in ast.unparse(item.context_expr) for p in withs for item in p.items)
+
+
+def _is_like(found: ast.expr) -> bool:
+    """`torch.ones_like(x).cuda()`: it is where `x` is, and needs no move."""
+    match found:
+        case ast.Call(func=ast.Attribute(value=ast.Call(func=ast.Attribute(attr=name)))):
+            return name.endswith("_like")
+    return False
 
 
 def _is_chosen(found: ast.expr, facts: Facts) -> bool:
@@ -325,6 +340,9 @@ def _by_new_variable(found: ast.expr, facts: Facts) -> Change | None:
     """A variable `device`, set before the statement of the function or module that first needs it."""
     scope = outermost(found, facts)
     if isinstance(scope, ast.Module) or _binds(scope, "device") or any(map(_is_put_together, ast.walk(scope))):
+        return None
+    if any(map(_is_literal, own_nodes(facts.model.source.tree))):
+        # What runs at the top level stays with CUDA: a part of the file goes along.
         return None
     first = _first_statement(scope, found, facts)
     code = _with(AtHand("device", "device.type"), found, facts)

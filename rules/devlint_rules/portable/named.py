@@ -39,6 +39,12 @@ def is_decided_elsewhere(call: ast.Call, facts: Facts) -> bool:
     )
 
 
+def is_commented_on(found: ast.expr, facts: Facts) -> bool:
+    """Whether a comment on its line speaks of CUDA, and wouldn't be true any more."""
+    _, mark, comment = facts.text.line(facts.text.span_of(found).end_line).rpartition("#")
+    return bool(mark) and re.search(r"\bcuda\b", re.sub(r"devlint:.*", "", comment), re.IGNORECASE) is not None
+
+
 def _is_choice(call: ast.Call, facts: Facts) -> bool:
     """`"cuda" if torch.cuda.is_available() else "cpu"`, which is mended as a whole."""
     parent = next(facts.model.ancestors(call), None)
@@ -58,7 +64,7 @@ def _decided(asked: ast.expr, facts: Facts) -> tuple[Iterable[ast.AST], bool]:
                 return [body, orelse], True
             case ast.If(test=test, body=body, orelse=orelse) if child is test:
                 if _keeps_a_flag(body):
-                    return everything, False
+                    return ([*body, *orelse], True) if _tells((*body, *orelse)) else (everything, False)
                 scope = [] if not _leaves(body) else [facts.model.enclosing_scope(asked)]
                 return [*body, *orelse, *scope], True
             case ast.Assert(msg=message):
@@ -74,6 +80,12 @@ def _decided(asked: ast.expr, facts: Facts) -> tuple[Iterable[ast.AST], bool]:
             case _:
                 return everything, False
     return everything, False
+
+
+def _tells(nodes: Iterable[ast.AST]) -> bool:
+    """Whether code tells people of CUDA."""
+    inner = (n for node in nodes for n in _code(node))
+    return any(isinstance(n, ast.Constant) and isinstance(n.value, str) and _WORD.search(n.value) for n in inner)
 
 
 def _keeps_a_flag(body: list[ast.stmt]) -> bool:
