@@ -269,6 +269,33 @@ def test_diff():
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "No fixes to show\n")
 
 
+def test_diff_tells_of_a_fix_that_it_lacks():
+    write(
+        "model.py",
+        """import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = [nn.TransformerEncoderLayer(8, 8) for _ in range(2)]
+
+    def forward(self, x):
+        mask = torch.triu(torch.ones(x.size(1), x.size(1)), diagonal=1).bool()
+        for layer in self.layers:
+            x = layer(x, src_mask=mask)
+        return x
+""",
+    )
+    done = devlint("--diff", "--select", "DEV104,DEV203,DEV003", "--color", "never")
+    assert done.stdout == ""
+    assert done.stderr.startswith(
+        "warning: model.py:8: the fix for DEV104 was withheld, since it would bring DEV203 (line 11: `torch.ones` creates"
+    )
+    assert done.stderr.endswith("No fixes to show\n")
+
+
 def test_stdin():
     done = devlint("-", stdin=BAD)
     assert done.returncode == 1
