@@ -98,6 +98,23 @@ def test_a_file_that_cannot_be_parsed_does_not_stop_the_others():
     assert devlint("--exit-zero", "broken.py").returncode == 2
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["explain", "DEV101"], "no such file, folder or command; `devlint rule CODE` prints a rule's page"),
+        (["dev101"], "no such file, folder or command; `devlint rule DEV101` prints the rule's page, "),
+        (["chekc"], "no such file, folder or command; did you mean `devlint check`?"),
+        (["train"], "no such file or folder\n"),
+        (["--since", "main"], "error: main: no such file or folder; a revision is written --since=main\n"),
+    ],
+)
+def test_what_was_meant_for_something_else(arguments, said):
+    done = devlint(*arguments)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
 def test_missing_paths_and_no_files():
     write("bad.py", BAD)
     done = devlint("nope", "bad.py", "gone.py")

@@ -131,7 +131,9 @@ def test_json():
         "url": None,
     }
     assert second["fix"] is None
-    hinted = standard_json.loads(json.render(Run([FileResult("f.py", (dataclasses.replace(costly, hint="say which"),))])))
+    hinted = standard_json.loads(
+        json.render(Run([FileResult("f.py", (dataclasses.replace(costly, hint="say which"),))]))
+    )
     assert hinted[0]["hint"] == "say which"
     assert json.render(Run([])) == "[]\n"
 

@@ -41,9 +41,9 @@ def _need(need: Need) -> str:
     line = need.node.lineno
     by = f"`{need.name}`" if need.name else "an operator"
     if need.sense == "host":
-        return f"needs {shown[0]} on the host: {by}, line {line}"
+        return f"needs {shown[0]} on cpu: {by}, line {line}"
     if need.sense == "index":
-        return f"needs {' on the host or with '.join(reversed(shown[:2]))}: an index, line {line}"
+        return f"needs {' on cpu or with '.join(reversed(shown[:2]))}: an index, line {line}"
     return f"needs {' and '.join(shown[:3])} together: {by}, line {line}"
 
 
