@@ -243,21 +243,25 @@ class Inspection:
         """What each rule finds; an error in one of them costs what that one would have found, and is told."""
         broken: dict[tuple[str, str], list[str]] = {}
         told: set[tuple[str, Span]] = set()
+        said: set[tuple[str, Span, str]] = set()
         works = [(rule, partial(self._found_by, rule, names)) for rule, names in self._rules.items()]
         works += [(rule, partial(self._heard_by, rule)) for rule in self._hearing]
         for rule, work in works:
             try:
                 for finding in work():
                     # What stands in a hot loop isn't told once more by the role of its function.
-                    if rule not in self._hearing or (finding.code, finding.span) not in told:
+                    heard_twice = rule in self._hearing and (finding.code, finding.span) in told
+                    # Several pieces may have one cause, which stands elsewhere.
+                    if not heard_twice and (finding.code, finding.span, finding.message) not in said:
                         told.add((finding.code, finding.span))
+                        said.add((finding.code, finding.span, finding.message))
                         yield finding
             except Exception as error:
                 if os.environ.get("DEVLINT_DEBUG"):
                     raise
-                said = f"{type(error).__name__}: {error}".split("\n", 1)[0]
-                broken.setdefault((self._registry.pack_of(rule), said), []).append(rule.code)
-        yield from (self._broken(codes, pack, said) for (pack, said), codes in broken.items())
+                problem = f"{type(error).__name__}: {error}".split("\n", 1)[0]
+                broken.setdefault((self._registry.pack_of(rule), problem), []).append(rule.code)
+        yield from (self._broken(codes, pack, problem) for (pack, problem), codes in broken.items())
 
     def _broken(self, codes: list[str], pack: str, said: str) -> Finding:
         """What is told of rules that met one error: most often, one that they share."""
@@ -363,7 +367,7 @@ class Inspection:
             rule.name,
             report.message,
             self._display,
-            piece.span_of(report.node),
+            piece.span_of(report.node) if report.at is None else self._text.span_of(report.at),
             report.confidence,
             tuple(self._shown(note) for note in report.notes),
             report.hint,

@@ -319,6 +319,11 @@ class Facts:
         assert isinstance(node, (ast.expr, ast.stmt))
         return self.text.slice(self.text.span_of(node))
 
+    def shown(self, node: ast.AST) -> str:
+        """An `ast` node's source text, for messages: on one line, long ones cut."""
+        text = " ".join(self.code_of(node).split())
+        return text if len(text) <= 60 else f"{text[:57]}..."
+
     def name_of(self, node: cst.CSTNode) -> str:
         """A node's source text, for messages: whitespace folded, long ones cut."""
         if isinstance(node, cst.BaseExpression) and not isinstance(node, (cst.Tuple, cst.GeneratorExp)):

@@ -51,7 +51,10 @@ class Change:
 
 @dataclass(frozen=True)
 class Report:
-    """What a rule says of one node."""
+    """What a rule says of one node.
+
+    `at` is where it is told instead, where what causes it stands elsewhere in the file.
+    """
 
     node: cst.CSTNode
     message: str
@@ -59,6 +62,7 @@ class Report:
     notes: tuple[Note, ...] = ()
     hint: str | None = None
     change: Change | None = None
+    at: ast.expr | ast.stmt | None = None
 
 
 @dataclass(frozen=True)

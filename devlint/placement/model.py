@@ -497,6 +497,14 @@ class PlacementModel:
         )
         return any(n.lineno < node.lineno for n in stores)
 
+    def imported_modules(self, node: ast.Import | ast.ImportFrom) -> list[SourceModule]:
+        """The modules of the project that an import runs, those that are named after `import` among them."""
+        package = self.source.absolute(node) if isinstance(node, ast.ImportFrom) else ""
+        names = [package] if package else []
+        names += [f"{package}.{alias.name}" if package else alias.name for alias in node.names]
+        found = (self._analysis.project.find(name, Path(self.source.path)) for name in names)
+        return [module for module in found if module is not None]
+
     def imports_from(self, pattern: re.Pattern[bytes], *, through_packages: bool = False) -> set[str]:
         """The names that the file imports from project modules whose text matches a pattern, directly or through a package."""
         path, project = Path(self.source.path), self._analysis.project

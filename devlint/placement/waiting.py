@@ -129,12 +129,32 @@ def _told(stall: Stall, often: str, hot: tuple[Step, ...], loops: int) -> HotSta
 
 def _loops(model: Waiting, stall: Stall) -> int:
     """How many loops of its own function run a stall."""
-    count = 0
-    for parent in model.ancestors(stall.node):
-        if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            break
-        count += isinstance(parent, (ast.For, ast.AsyncFor, ast.While))
-    return count
+    return sum(isinstance(parent, (ast.For, ast.AsyncFor, ast.While)) for parent in _repeating(model, stall.node))
+
+
+def _repeating(model: Waiting, node: ast.AST) -> Iterator[ast.AST]:
+    """The loops and comprehensions of a function that run a node again and again, the nearest first."""
+    child = node
+    for parent in model.ancestors(node):
+        match parent:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                return
+            case ast.For(iter=once) | ast.AsyncFor(iter=once):
+                if child is not once:
+                    yield parent
+            case ast.ListComp(generators=[first, *_]) | ast.SetComp(generators=[first, *_]):
+                if child is not first or not _is_in(node, first.iter):
+                    yield parent
+            case ast.DictComp(generators=[first, *_]) | ast.GeneratorExp(generators=[first, *_]):
+                if child is not first or not _is_in(node, first.iter):
+                    yield parent
+            case ast.While():
+                yield parent
+        child = parent
+
+
+def _is_in(node: ast.AST, around: ast.AST) -> bool:
+    return any(part is node for part in ast.walk(around))
 
 
 def _loop(loop: HotLoop) -> Step:
@@ -144,14 +164,12 @@ def _loop(loop: HotLoop) -> Step:
 def _often(model: Waiting, stall: Stall, hot: Hot) -> str:
     """How often code runs that a function hot by its role leads to."""
     once = f"once a call of `{_named(hot.root)}`"
-    for parent in model.ancestors(stall.node):
-        if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            break
-        if isinstance(parent, (ast.For, ast.AsyncFor, ast.While)):
-            return f"at each pass of the loop on line {parent.lineno}, in each call of `{_named(hot.root)}`"
-        if isinstance(parent, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
-            return f"for each element, in each call of `{_named(hot.root)}`"
-    return once
+    around = next(_repeating(model, stall.node), None)
+    if around is None:
+        return once
+    if isinstance(around, (ast.For, ast.AsyncFor, ast.While)):
+        return f"at each pass of the loop on line {around.lineno}, in each call of `{_named(hot.root)}`"
+    return f"for each element, in each call of `{_named(hot.root)}`"
 
 
 def _named(function: FunctionModel) -> str:
@@ -185,13 +203,46 @@ class Guards:
     def is_cold(self, node: ast.AST) -> bool:
         """Whether a node runs on some calls only: under a step guard, for a cache, on an error path, in evaluation."""
         child = node
+        checks: list[str] = []
         for parent in self._model.ancestors(node):
             if self._cold.is_cold(parent, child) or _is_apart(parent, child):
+                return True
+            checks += _checks(parent, child)
+            if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)) and _are_off(parent, checks):
                 return True
             if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 return False
             child = parent
         return False
+
+
+# Names of flags that ask for a check.
+_CHECKING = re.compile(r"_?(?:check|validate|verify|sanity|assert)\w{0,60}")
+
+
+def _checks(parent: ast.AST, child: ast.AST) -> Iterator[str]:
+    """The flags that ask for a check, under which a node runs: `if check_nan and x.isnan().any():`."""
+    tests: list[ast.expr] = []
+    match parent:
+        case ast.If(test=test, body=body) if child in body:
+            tests = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+        case ast.BoolOp(op=ast.And(), values=values):
+            tests = values[: next(at for at, value in enumerate(values) if value is child)]
+    for test in tests:
+        if isinstance(test, ast.Name) and _CHECKING.fullmatch(test.id):
+            yield test.id
+
+
+def _are_off(function: ast.FunctionDef | ast.AsyncFunctionDef, flags: list[str]) -> bool:
+    """Whether one of some flags is a parameter that is off unless somebody asks for it."""
+    arguments = function.args
+    named = [*arguments.posonlyargs, *arguments.args]
+    pairs: list[tuple[ast.arg, ast.expr | None]] = [
+        *zip(named[len(named) - len(arguments.defaults) :], arguments.defaults, strict=True),
+        *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
+    ]
+    off = {a.arg for a, value in pairs if isinstance(value, ast.Constant) and value.value is False}
+    return any(flag in off for flag in flags)
 
 
 def _is_apart(parent: ast.AST, child: ast.AST) -> bool:
@@ -227,6 +278,10 @@ def _is_miss(test: ast.expr) -> bool:
             return "cache" in ast.unparse(test) or "self." in ast.unparse(test.comparators[0])
         case ast.Compare(left=ast.Attribute(value=ast.Name(id="self"), attr=attr), ops=[ast.Is()]):
             return attr.startswith("_") or "cache" in attr
+        case ast.Compare(left=ast.Call(func=ast.Name(id="getattr"), args=[ast.Name(id="self"), *_]), ops=[ast.Is()]):
+            return True
+        case ast.UnaryOp(op=ast.Not(), operand=ast.Attribute(attr=attr)) if _DONE.search(attr):
+            return True
         case ast.UnaryOp(op=ast.Not()) | ast.Call() | ast.Compare(ops=[ast.Is() | ast.NotEq()]):
             return _APART.search(ast.unparse(test)) is not None
     return False
@@ -265,8 +320,11 @@ def _returns_if_done(statement: ast.stmt) -> bool:
     """`if self.inited: return`: what follows runs once."""
     match statement:
         case ast.If(test=ast.Name(id=name) | ast.Attribute(attr=name), body=[ast.Return(), *_], orelse=[]):
-            return re.search(r"(?i)init|done|ready|built|loaded|computed|cached|set_up", name) is not None
+            return _DONE.search(name) is not None
     return False
+
+
+_DONE = re.compile(r"(?i)init|done|ready|built|loaded|computed|cached|set_up")
 
 
 def _is_training(test: ast.expr) -> bool | None:

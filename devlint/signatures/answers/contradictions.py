@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import re
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 
 from devlint.signatures.answers.detached import is_of_a_graph, unplaced_results
@@ -219,6 +220,9 @@ def _placed(reader: Reader, frame: Frame, value: Value, need: Need) -> Iterator[
 def _is_tensor(frame: Frame, value: Value, need: Need) -> bool:
     """Whether an input of unknown kind is a tensor, going by what is done to it."""
     path = value.path or (value.data if isinstance(value.data, tuple) else None)
+    if need.sense == "call" and value.place.off_host and value.path is None and path is not None:
+        # What was moved to an accelerator, and is given to a module.
+        return True
     if "computed" in value.tags or (path is not None and path in frame.tensors):
         return True
     return path is not None and path in frame.supposed and need.sense != "index"
@@ -262,11 +266,15 @@ def _apart(
             return None
         if atoms.about_devices(a_when) and not atoms.implies(b_path, a_when):
             return None
+        if atoms.is_forgotten(joint):
+            # One operand's alternatives are split by the path, the other's by their own conditions: nobody knows which go together.
+            return None
     open_one = b.place.is_open
     if open_one and a.kind is MODULE:
         # Whoever has the module may move it; lists of modules are another rule's.
         return None
-    if not sure and (is_kept_elsewhere(frame.function, a) or _is_denied(reader, frame, need, a_when, b)):
+    left_to_others = is_kept_elsewhere(frame.function, a) and not _is_made_at_first_use(reader, a, a_when)
+    if not sure and (left_to_others or _is_denied(reader, frame, need, a_when, b)):
         return None
     if open_one and (need.told_inside or _is_nobodys(reader, frame, need, host[0], a, b)):
         return None
@@ -308,6 +316,21 @@ def is_kept_elsewhere(function: FunctionModel | None, value: Value) -> bool:
     )
 
 
+def _is_made_at_first_use(reader: Reader, value: Value, when: Condition) -> bool:
+    """Whether a tensor is kept where its attribute was None until then: the first time, it is what was just made."""
+    names = {
+        s.message.split("`")[1].removeprefix("self") for s in steps_to(value.step) if s.message.startswith("kept in")
+    }
+
+    def is_absent(literal: int) -> bool:
+        match reader.atoms.atom(literal).key:
+            case ("none", tuple() as path):
+                return literal > 0 and len(path) == 2 and path[-1] in names
+        return False
+
+    return bool(when) and all(any(is_absent(literal) for literal in clause) for clause in when)
+
+
 def _is_denied(reader: Reader, frame: Frame, need: Need, when: Condition, other: Value) -> bool:
     """Whether a value on the host stands on a way that can't be, or hardly is.
 
@@ -322,12 +345,20 @@ def _is_denied(reader: Reader, frame: Frame, need: Need, when: Condition, other:
             match reader.atoms.atom(literal).key:
                 case ("none", tuple() as path) if literal > 0:
                     absent = absent or path in paths
+                case ("==", counted, Value() as none) if literal > 0 and none.data == 0 and _counts_parts(counted):
+                    # Nothing was in it: hardly ever.
+                    absent = True
                 case ("forgotten", _) | ("at call", _, _):
                     # Nobody knows what it hangs on any more.
                     absent = True
         if not denied and not absent:
             return False
     return True
+
+
+def _counts_parts(counted: object) -> bool:
+    """Whether a number says how many parts something has, going by how it is written."""
+    return re.search(r"\blen\(|#len|numel\(|\.shape\[|\.size\(", str(counted)) is not None
 
 
 def _is_index(value: Value) -> bool:
@@ -366,16 +397,17 @@ def _is_nobodys(reader: Reader, frame: Frame, need: Need, node: ast.expr, host: 
 
 
 def _is_called_with_host_alone(reader: Reader, function: FunctionModel, need: Need) -> bool:
-    """Whether all calls of a function that can be seen bring what is on the host, and nothing else.
+    """Whether all calls of a function that can be seen bring from the host what meets what is made there.
 
-    Of a private function, which nobody else calls, it is enough that all calls bring what it meets from there.
+    Of a private function, which nobody else calls, it is enough that all calls bring what it meets from there; of others,
+    that nothing else that they bring is somewhere unknown.
     """
     brought = reader.brought.get((function, reader.left_open(need)), ())
     if not brought:
         return False
     if function.name.startswith("_") or function.parent is not None:
         return all(sorts == {"host"} for sorts, _ in brought)
-    return function.cls is None and all(sorts == given == {"host"} for sorts, given in brought)
+    return all(sorts == {"host"} and "unknown" not in given for sorts, given in brought)
 
 
 def _are_different(a: Place, b: Place) -> bool:
@@ -405,12 +437,14 @@ def _on_the_host(reader: Reader, frame: Frame, need: Need) -> Iterator[Contradic
                 or not (
                     _may_be_off_host(frame, option)
                     or _meets_own_parts(frame, option)
-                    or is_of_a_graph(reader, frame, node)
+                    or is_of_a_graph(reader, frame, node, option)
                 )
             ):
                 # A bare input may be on the host in all that calls it.
                 continue
             if option.place.is_open and frame.function is not None and _is_given_host(reader, frame.function, need):
+                continue
+            if option.place.is_open and _came_from_numpy(reader, need.path):
                 continue
             operand = Operand(node, option)
             certain = sure and not option.likely and not option.place.is_open and not need.guarded
@@ -418,6 +452,18 @@ def _on_the_host(reader: Reader, frame: Frame, need: Need) -> Iterator[Contradic
                 "host", need.node, need.name, operand, operand, not sure, certain, need.function, option.place.is_open, frame.function, need.via
             )  # fmt: skip
             return
+
+
+def _came_from_numpy(reader: Reader, path: Condition) -> bool:
+    """Whether a path is for inputs that are arrays: what is computed with them goes back to NumPy from the host."""
+    return bool(path) and all(any(x > 0 and _asks_for_arrays(reader.atoms.atom(x).key) for x in c) for c in path)
+
+
+def _asks_for_arrays(key: Hashable) -> bool:
+    match key:
+        case ("isinstance", _, tuple() as types):
+            return bool(types) and all(isinstance(t, Value) and str(t.data).startswith("numpy.") for t in types)
+    return False
 
 
 def _is_given_host(reader: Reader, function: FunctionModel, need: Need) -> bool:
@@ -436,6 +482,10 @@ def _may_be_off_host(frame: Frame, value: Value) -> bool:
         or (value.place.sort == "input" and value.kind is TENSOR and "of module" in value.tags)
     ):
         return True
+    me = frame.reader.self_of(frame)
+    if value.path is not None and value.path[0] in frame.moved and (me is None or me.path != value.path[:1]):
+        # The function moves another part of it, or a copy, from where it is.
+        return False
     cls = frame.reader.class_around(frame)
     if cls is not None and cls.is_module and value.place == Place("input", (frame.function.parameters[0].arg,)):
         return True

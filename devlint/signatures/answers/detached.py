@@ -16,14 +16,18 @@ from devlint.signatures.values.values import TENSOR, Place, Value
 from devlint.source.devices import MOVES
 
 
-def is_of_a_graph(reader: Reader, frame: Frame, node: ast.expr) -> bool:
+def is_of_a_graph(reader: Reader, frame: Frame, node: ast.expr, value: Value) -> bool:
     """Whether the code takes something out of its graph, which a module computed, in a project that uses accelerators."""
     function, path = frame.function, Path(frame.source.path)
+    if value.place.sort == "input" and _BATCH.fullmatch(str(value.place.name[0])):
+        # No module computed what a loader gives.
+        return False
     if not _is_detached(node) or function is None or is_host_code(function) or is_host_file(frame.source.path):
         return False
     return _SPEAKS.search(function.text) is not None or reader.project.uses(_USES_ACCELERATORS, path)
 
 
+_BATCH = re.compile(r"(?:.*_)?(?:batch|sample|data|meta|inputs?|targets?|labels?)s?")
 _USES_ACCELERATORS = r"\.cuda\(|\.to\(\s*(?:self\.)?_?device|\baccelerator\b"
 
 

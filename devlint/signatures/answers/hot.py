@@ -60,7 +60,7 @@ _ROLES = [(re.compile(role.cls) if role.cls else None, re.compile(role.name), ro
 # Functions that run once, or now and then, whoever calls them.
 _COLD = re.compile(
     r"__init__|__new__|__post_init__|__setstate__|__getstate__|__repr__|__str__|__del__|__reduce__|extra_repr"
-    r"|_{0,3}(?:load|save|export|dump|read|write|parse|plot|show|visuali[sz]e|print|log|debug|profile|benchmark|register|download|to_onnx|onnx|warm_?up|capture|dummy|test|refit|broadcast_params?|add_argument\w{0,60}|get_args|main|cleanup|close|destroy|shutdown|restore|resume)(?:_\w{1,60})?"
+    r"|_{0,3}(?:load|save|export|dump|read|write|parse|plot|show|visuali[sz]e|print|log|debug|profile|benchmark|(?:auto)?tun(?:e|ing)|register|download|to_onnx|onnx|warm_?up|capture|dummy|test|refit|broadcast_params?|add_argument\w{0,60}|get_args|main|cleanup|close|destroy|shutdown|restore|resume)(?:_\w{1,60})?"
     r"|\w{0,60}(?:state_dict|checkpoint|ckpt|warmup|warm_up|dummy_run|profile_run|capture_model|capture_graph|post_init|pretrained|load_weights?|weight_loader|_debug|_repr|onnx)\w{0,60}"
     r"|_?init_?weights?|_*reset_parameters|process_weights\w{0,60}|post_load\w{0,60}|create_weights|worker_init\w{0,60}|_?get_dummy\w{0,60}|naive_\w{1,60}|ref_\w{1,60}|\w{1,60}_(?:naive|ref|reference)|\w{0,60}_for_export"
 )  # fmt: skip
@@ -76,7 +76,14 @@ _COLD_CLASSES = re.compile(
     r"(?i).{0,60}(?:Dataset|Collat\w{0,60}|Tokenizer|TestCase|Tests?|Reader|Loader|Config|DataModule|Checkpoint\w{0,60}|Exporter|Converter|Profiler|Processor|ImageProcessor|FeatureExtractor)"
 )
 _COLD_FILES = re.compile(
-    r"(?:^|/)(?:tests?|testing|datasets?|preprocess\w{0,60}|benchmarks?|export|docs?|tools|scripts|configs?|checkpoint\w{0,60}|conversion|convert\w{0,60})/|(?:^|/)(?:test_|conftest|setup\.|benchmark|convert_|export_|preprocess|naive|reference)[^/]*$|(?:_test|_tests|_benchmark|_bench)\.py$"
+    r"(?:^|/)(?:tests?|testing|datasets?|preprocess\w{0,60}|benchmarks?|export|docs?|tools|scripts|configs?|checkpoint\w{0,60}|conversion|convert\w{0,60})/|(?:^|/)(?:test_|conftest|setup\.|benchmark|(?:(?:image_|video_)?processing|feature_extraction|tokenization)_|convert_|export_|preprocess|naive|reference)[^/]*$|(?:_test|_tests|_benchmark|_bench)\.py$"
+)
+# Functions that nobody outside of their file is likely to call by themselves, or that are asked for something to keep.
+_HELPER = re.compile(r"_(?!_)\w{1,60}|(?:get|build|make|create|generate)_\w{1,60}")
+# Classes of backends that compute on the host.
+_HOST_CLASSES = re.compile(
+    r"_?(?:CPU|Cpu)(?!\w*(?:Offload|Adam|Optimizer|Cache|Swap|GPU|Gpu))[A-Z]\w{0,60}|\w{0,60}ForCPU\w{0,60}"
+    r"|\w{0,60}(?:OpenVINO|OpenVino|Mlx|MLX|AMX)\w{0,60}"
 )
 # Names that so many things have that a call of one says nothing of who is called.
 _COMMON = frozenset(
@@ -126,7 +133,9 @@ class HotCode:
         """Each function that a hot one leads to, by the shortest way."""
         if is_cold_file(self._source.path):
             return {}
-        found: dict[FunctionModel, Hot] = {f: Hot(f) for f in self._functions if self.is_root(f)}
+        leaving = {function: list(self._called_by(function)) for function in self._functions}
+        unmet = self._met_only_cold(leaving)
+        found: dict[FunctionModel, Hot] = {f: Hot(f) for f in self._functions if f not in unmet and self.is_root(f)}
         callers: dict[FunctionModel, set[FunctionModel]] = {f: set() for f in found}
         waiting = deque(found)
         while waiting:
@@ -134,7 +143,7 @@ class HotCode:
             here = found[function]
             if len(here.calls) >= MAX_CALLS:
                 continue
-            for called, node in self._called_by(function):
+            for called, node in leaving[function]:
                 if is_cold_function(called) and not self._is_named_hot(called):
                     continue
                 if self._is_cold(node):
@@ -144,6 +153,27 @@ class HotCode:
                     found[called] = Hot(here.root, (*here.calls, (self._source, node)))
                     waiting.append(called)
         return {f: hot._replace(ways=max(len(callers[f]), 1)) for f, hot in found.items()}
+
+    def _met_only_cold(self, leaving: dict[FunctionModel, list[tuple[FunctionModel, ast.expr]]]) -> set[FunctionModel]:
+        """Helpers that something calls, and that only cold code does: constructors, what is cached, what runs once."""
+        calls: dict[FunctionModel, list[tuple[FunctionModel, ast.expr]]] = {}
+        for caller, called_by_it in leaving.items():
+            for called, node in called_by_it:
+                calls.setdefault(called, []).append((caller, node))
+        cold = {f for f in self._functions if is_cold_function(f) and not self._is_named_hot(f)}
+        unmet: set[FunctionModel] = set()
+        helpers = [f for f in calls if f not in cold and _HELPER.fullmatch(f.name) and not self._is_named_hot(f)]
+        growing = True
+        while growing:
+            more = {
+                f
+                for f in helpers
+                if f not in unmet
+                and all(caller in cold or caller in unmet or self._is_cold(node) for caller, node in calls[f])
+            }
+            unmet |= more
+            growing = bool(more)
+        return unmet
 
     def is_root(self, function: FunctionModel) -> bool:
         """Whether a function is hot by its role."""
@@ -261,7 +291,9 @@ def is_cold_function(function: FunctionModel) -> bool:
     while scope is not None:
         if _COLD.fullmatch(scope.name) and not _NOT_COLD.fullmatch(scope.name):
             return True
-        if scope.cls is not None and _COLD_CLASSES.fullmatch(scope.cls.name):
+        if scope.cls is not None and (
+            _COLD_CLASSES.fullmatch(scope.cls.name) or _HOST_CLASSES.fullmatch(scope.cls.name)
+        ):
             return True
         if any("cache" in d.rsplit(".", 1)[-1] for d in scope.decorators):
             return True

@@ -6,6 +6,7 @@ import ast
 import re
 from dataclasses import dataclass
 
+from devlint.signatures.answers.hosted import is_kept_on_host, may_be_host_device, says_host
 from devlint.signatures.answers.silence import speaks_of_devices
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.frame import Frame
@@ -100,47 +101,6 @@ def _judged(reader: Reader, frame: Frame, wait: Wait) -> Stall | None:
 
 # -- where something is ------------------------------------------------------------------------------------------------
 
-# Names that say: this is on the host.
-_HOST_NAME = re.compile(
-    r"(?i)(?:.{0,60}_)?(?:cpu|np|numpy|host|list|lst|py|pil|ndarray|pinned|str|arr|array|cpu_\w{1,60}|np_\w{1,60}|host_\w{1,60}|pinned_\w{1,60}|list_of_\w{1,60}|df|args|config|cfg|shape)\d{0,4}"
-)
-_HOST_PARTS = ("numpy", "np.", ".cpu", "_cpu", "cpu_", "_np", ".shape", ".size(", "_list", "host", "config", "json")
-
-
-# Methods of tensors that ask for nothing on the device, or have asked already.
-_HOST_ANSWERS = frozenset(
-    {"numpy", "cpu", "tolist", "item", "size", "numel", "dim", "stride", "nelement", "element_size", "data_ptr", "ndimension",
-     "storage_offset", "get_device", "is_contiguous", "is_floating_point", "is_complex", "type", "get", "keys", "index"}
-)  # fmt: skip
-
-
-def says_host(node: ast.expr) -> bool:
-    """Whether an expression is called what people call what the host has."""
-    match node:
-        case ast.Name(id=name) | ast.Attribute(attr=name):
-            if _HOST_NAME.fullmatch(name):
-                return True
-            return isinstance(node, ast.Attribute) and says_host(node.value) and not isinstance(node.value, ast.Name)
-        case ast.Subscript(value=inner) | ast.Starred(value=inner):
-            return says_host(inner)
-        case ast.Call(func=ast.Attribute(value=inner, attr=name)):
-            return name in _HOST_ANSWERS or says_host(inner)
-        case ast.Call(func=ast.Name(id=name)):
-            return name in ("len", "list", "int", "float", "str") or _HOST_NAME.fullmatch(name) is not None
-        case ast.BinOp(left=left, right=right):
-            return says_host(left) and says_host(right)
-        case ast.Compare(left=left, comparators=[right]):
-            return says_host(left) and (says_host(right) or isinstance(right, ast.Constant))
-        case ast.UnaryOp(operand=inner):
-            return says_host(inner)
-    return False
-
-
-# Methods that only tensors have, of what may be anything by its place.
-_TENSOR_WORDS = re.compile(
-    r"\.(?:detach|squeeze|unsqueeze|flatten|argmax|argmin|topk|softmax|log_softmax|cumsum|sum|max|min|mean|norm|any|all|abs|eq|ne|gt|lt|ge|le|nonzero|masked_fill|gather|scatter|index_select|logical_\w{1,60}|isnan|isfinite|isinf|amax|amin|item|float|long|int|bool|data|grad|flip|prod)\b"
-)
-
 
 def on_accelerator(
     frame: Frame, node: ast.expr, value: Value, *, surely_tensor: bool = False
@@ -163,11 +123,11 @@ def on_accelerator(
 def _is_off_host(frame: Frame, node: ast.expr, option: Value, surely_tensor: bool) -> bool | None:
     """Whether an alternative is surely (True), likely (False) or not known to be (None) a tensor on an accelerator."""
     place = option.place
+    if place == HOST or is_kept_on_host(frame, option):
+        return None
     if option.kind in (TENSOR, BATCH):
         if place.off_host:
             return not option.likely
-        if place == HOST:
-            return None
         if KEPT in option.tags:
             return None
         return False if place.is_open or _is_computed(frame, node) or surely_tensor else None
@@ -305,6 +265,9 @@ def _size(reader: Reader, frame: Frame, wait: Wait) -> tuple[Value, bool] | None
             return None
         if wait.name == "[]=" and not any(o.kind is TENSOR for _, o in (wait.target or wait.value).options()):
             return None
+        if all(o.place == HOST for _, o in leaves(wait.value, frame.atoms)):
+            # The mask is counted on the host.
+            return None
         for value in (wait.value, wait.target):
             told = on_accelerator(frame, wait.asked, value, surely_tensor=True) if value is not None else None
             if told is not None:
@@ -349,10 +312,16 @@ def _is_mask(frame: Frame, node: ast.expr, back: int = 0) -> bool:
 def _made(reader: Reader, frame: Frame, wait: Wait) -> tuple[Value, bool] | None:
     """What is uploaded comes from the host, and where it goes is an accelerator."""
     target = wait.target
-    if target is None or not any(_may_be_off_host(wait, o) for _, o in target.options()):
+    if target is None or not any(_may_be_off_host(frame, wait, o) for _, o in target.options()):
+        return None
+    into = _written_into(wait)
+    if into is not None and (says_host(into) or _is_pinned(frame, into)):
         return None
     if wait.name == "index":
         return (target, False) if any(o.kind is TENSOR for _, o in target.options()) else None
+    if isinstance(wait.asked, (ast.List, ast.Tuple)) and not wait.asked.elts:
+        # Nothing is copied.
+        return None
     for _, option in leaves(wait.value, frame.atoms, 0):
         if wait.name in ("to", "cuda", "copy_", "npu", "xpu", "hpu"):
             if (
@@ -372,15 +341,31 @@ def _made(reader: Reader, frame: Frame, wait: Wait) -> tuple[Value, bool] | None
     return None
 
 
-def _may_be_off_host(wait: Wait, option: Value) -> bool:
+def _written_into(wait: Wait) -> ast.expr | None:
+    """What `x[[0, 2]]` takes from, and `x.copy_(y)` writes to."""
+    match wait.node:
+        case ast.Subscript(value=base) if wait.name == "index":
+            return base
+        case ast.Call(func=ast.Attribute(value=base)) if wait.name == "copy_":
+            return base
+    return None
+
+
+def _may_be_off_host(frame: Frame, wait: Wait, option: Value) -> bool:
     """Whether a device, or where a tensor is, may well be an accelerator."""
-    if option.place.off_host or option.place.is_open:
+    if option.place.off_host:
         return True
-    if option.kind != "device" or option.place == HOST or not isinstance(wait.node, ast.Call):
+    if is_kept_on_host(frame, option):
+        return False
+    given = []
+    if isinstance(wait.node, ast.Call):
+        given = [*wait.node.args[:1], *(k.value for k in wait.node.keywords if k.arg in ("device", "other"))]
+    if any(may_be_host_device(frame.reader.class_around(frame), node) for node in given):
         return False
     # Nobody knows which device; but it is called one.
-    given = [*wait.node.args[:1], *(k.value for k in wait.node.keywords if k.arg in ("device", "other"))]
-    return any(is_device_name(node) for node in given)
+    return option.place.is_open or (
+        option.kind == "device" and option.place != HOST and any(is_device_name(node) for node in given)
+    )
 
 
 def _is_made_here(frame: Frame, value: Value) -> bool:

@@ -222,7 +222,7 @@ def moved(call: Call, owner: Value, name: str) -> Value:
     if target is None:
         return owner.but(path=None, tags=frozenset(), data=None)
 
-    _index_before_move(call, owner, target)
+    _before_move(call, owner, target)
 
     def at(device: Value) -> Value:
         place = device.place
@@ -238,8 +238,10 @@ def moved(call: Call, owner: Value, name: str) -> Value:
     return mapped(target, at, call.frame.atoms)
 
 
-def _index_before_move(call: Call, owner: Value, target: Value) -> None:
-    """`table[index].to(device)` with an index that is there already: the move says that the table isn't."""
+def _before_move(call: Call, owner: Value, target: Value) -> None:
+    """What a move says of what is moved: it comes from elsewhere; so does `table`, of which the index is there already."""
+    if owner.path is not None and not any(option.place == HOST for _, option in target.options()):
+        call.frame.moved.add(owner.path[0])
     receiver = _receiver(call)
     if not isinstance(receiver, ast.Subscript) or target.kind is EITHER or owner.place == HOST or owner.place.off_host:
         return
@@ -519,7 +521,7 @@ def _unknown_move(call: Call, owner: Value, name: str) -> Value:
         return Value(
             UNKNOWN, owner.place, data=owner.path or owner.data, likely=owner.likely, step=owner.step, tags=owner.tags
         )
-    _index_before_move(call, owner, target)
+    _before_move(call, owner, target)
     where = target.place.name if target.place.sort in ("host", "accelerator") else "a device"
     step = call.step(f"moved to {where} here", owner.step)
     place = mapped(target, lambda d: Value(TENSOR, d.place, likely=True, step=step), frame.atoms)

@@ -44,7 +44,7 @@ def meaning(name: str) -> Meaning | None:
         return _first
     if name.startswith("numpy."):
         return partial(_numpy, name=name)
-    if name.startswith(_HOST_PACKAGES):
+    if name.startswith(_HOST_PACKAGES) or name in _HOST_WRITERS:
         return partial(_hosted, name=name)
     if name.startswith(("math.", "os.", "time.", "logging.", "random.", "sys.", "json.", "re.", "argparse.")):
         return _math if name.startswith("math.") else None
@@ -53,6 +53,11 @@ def meaning(name: str) -> Meaning | None:
 
 # Packages whose functions turn tensors into arrays.
 _HOST_PACKAGES = ("scipy.", "sklearn.", "cv2.", "matplotlib.", "pandas.", "seaborn.", "PIL.", "skimage.")
+# Functions that write what is in the host's memory: by an array, or ("Input tensor has to be on CPU.") as it stands there.
+_HOST_WRITERS = frozenset(
+    {"torchaudio.save", "soundfile.write", "imageio.imwrite", "imageio.imsave", "imageio.mimsave", "imageio.mimwrite",
+     "imageio.v2.imwrite", "imageio.v2.imsave", "imageio.v2.mimsave", "imageio.v2.mimwrite", "imageio.v3.imwrite"}
+)  # fmt: skip
 _HARMLESS = frozenset(
     {"numpy.prod", "numpy.isscalar", "numpy.ndim", "numpy.shape", "numpy.random.seed", "numpy.product"}
 )
@@ -67,7 +72,7 @@ def _numpy(call: Call, name: str) -> Value:
 
 
 def _hosted(call: Call, name: str) -> Value:
-    if name.startswith(("matplotlib.", "pandas.", "scipy.", "sklearn.", "cv2.", "seaborn.")):
+    if name in _HOST_WRITERS or name.startswith(("matplotlib.", "pandas.", "scipy.", "sklearn.", "cv2.", "seaborn.")):
         _on_the_host(call, name)
     return NOTHING
 

@@ -7,11 +7,12 @@ import re
 from collections.abc import Sequence
 
 from devlint.signatures.libraries import methods, python_calls, torch_calls, torch_modules, waits
+from devlint.signatures.reading import uses
 from devlint.signatures.reading.expressions import EXPRESSIONS, evaluate
 from devlint.signatures.reading.instances import Instance
 from devlint.signatures.state import containers
 from devlint.signatures.state.frame import ANYTHING, IF_MODULE, PLACE, Call, Frame
-from devlint.signatures.state.objects import COMPUTED, attribute, class_of, move, place_of
+from devlint.signatures.state.objects import COMPUTED, attribute, class_of, move, place_around, place_of
 from devlint.signatures.state.outcome import Need
 from devlint.signatures.values.conditions import TRUE
 from devlint.signatures.values.values import (
@@ -24,6 +25,7 @@ from devlint.signatures.values.values import (
     MODULE,
     MODULES,
     NEVER,
+    NONE,
     NOTHING,
     OBJECT,
     TENSOR,
@@ -111,6 +113,8 @@ def call_value(call: Call, callee: Value) -> Value:
         case "method":
             owner = callee.parts[0]
             if isinstance(callee.data, str):
+                if owner.kind is UNKNOWN and not _is_part_of_module(call.frame, owner):
+                    uses.note(call, owner, callee.data)
                 return methods.call_method(call, owner, callee.data)
             return call_function(call, callee.data, bound=owner)
         case "class":
@@ -184,9 +188,14 @@ def _unknown(call: Call, callee: Value) -> Value:
         pairs = [(n, v) for n, v in call.given[:2] if v.kind in (TENSOR, BATCH, UNKNOWN, EITHER)]
         if len(pairs) == 2:
             call.frame.need("operation", call.node, ast.unparse(call.node.func), *pairs)
+    if not _is_part_of_module(call.frame, callee):
+        uses.note(call, callee)
     result = unknown_call(call)
     if any(v.kind in (TENSOR, BATCH) and v.place == HOST for _, v in call.given):
         # What it computes from is on the host: so is it, or it fails here.
+        return result
+    if callee.path is not None and _OF_TEXT.fullmatch(str(callee.path[-1]).strip(".[]'")):
+        # It makes tensors of text, wherever the module is that has it.
         return result
     at = call.frame.slot(callee, PLACE)
     if at is not None and at.kind is not EITHER and at.place.sort != "unknown":
@@ -204,6 +213,7 @@ def _unknown(call: Call, callee: Value) -> Value:
     return result
 
 
+_OF_TEXT = re.compile(r"(?:.*_)?tokeni[sz](?:e|er)(?:_.*)?")
 # Names that people give to what computes: what comes of calling it is where its parameters are.
 _MODEL = re.compile(
     r"(?i)(?:.*_)?(?:model|net|network|encoder|decoder|generator|discriminator|critic|actor|policy|backbone|classifier|unet|vae|transformer)\d*"
@@ -287,12 +297,16 @@ def call_function(
     reader = frame.reader
     reader.was_called(frame, function)
     given = bind_arguments(call, function, bound)
+    reader.was_given(function, given or {})
     if reader.is_reading(function):
-        # What a recursive call gives is what the other ways through the function give.
-        return NEVER
-    if not reader.follows(frame.source, function):
+        signature = reader.so_far(function)
+        if signature is None:
+            # What a recursive call gives is what the other ways through the function give.
+            return NEVER
+    elif not reader.follows(frame.source, function):
         return unknown_call(call)
-    signature = reader.signature(function, closure)
+    else:
+        signature = reader.signature(function, closure)
     if signature is None or given is None:
         return unknown_call(call)
     if not reader.keeps_result(function):
@@ -306,6 +320,8 @@ def call_function(
     for path in signature.tensors:
         frame.is_tensor(instance.at(path))
     hand_on(frame, call, signature.needs, instance, told)
+    if signature.uses:
+        uses.hand_on(frame, call, instance)
     result = instance.value(signature.gives)
     _apply(frame, instance, call)
     if result is NEVER and not signature.returns:
@@ -355,7 +371,7 @@ def hand_on(frame: Frame, call: Call, needs: Sequence[Need], instance: Instance,
         places = {p for _, value in need.operands for p in _places(instance, value)}
         if frame.function is not None:
             frame.reader.told_by_call(instance.signature.function, need, places, given)
-        if not _may_matter(need, places) or (told and _roots(need) & told):
+        if not _may_matter(need, places) or (told and _roots(need) & told) or _is_told_by_call(need):
             continue
         condition = instance.condition(need.path)
         path = frame.atoms.both(frame.path, condition)
@@ -368,6 +384,14 @@ def hand_on(frame: Frame, call: Call, needs: Sequence[Need], instance: Instance,
         guarded = need.guarded or condition != TRUE or frame.supposing > 0
         inside = need.told_inside or any(o.place == HOST for _, v in need.operands for _, o in v.options())
         frame.needs.append(need._replace(operands=operands, path=path, via=via, guarded=guarded, told_inside=inside))
+
+
+def _is_told_by_call(need: Need) -> bool:
+    """Whether a call in the function itself brought what can't be together: that is told there."""
+    if not need.via:
+        return False
+    at = [{o.place for _, o in value.options()} for _, value in need.operands]
+    return any(HOST in a and any(p.off_host for p in b) for a in at for b in at if a is not b)
 
 
 def _roots(need: Need) -> set[str]:
@@ -388,6 +412,8 @@ def _places(instance: Instance, value: Value, depth: int = 3) -> set[Place]:
         parts = [v for _, v in value.parts] if value.kind is EITHER else value.parts
         return {p for part in parts for p in _places(instance, part, depth - 1)} if depth else set()
     if value.place.is_open:
+        if instance.at(value.place.name) == NONE:
+            return set()
         return {v.place for _, v in instance.place(value.place).options()}
     if value.path is not None:
         return {v.place for _, v in instance.at(value.path).options()}
@@ -436,6 +462,8 @@ def instantiate(call: Call, callee: Value) -> Value:
     constructor = cls.method("__init__")
     if constructor is not None:
         call_function(call, constructor, bound=made)
+        if kind is MODULE:
+            place_around(frame, made, [v for _, v in call.everything()])
         return made
     if "typing.NamedTuple" in cls.outside_bases or "collections.namedtuple" in cls.outside_bases:
         parts = _fields(call, cls.fields)

@@ -18,6 +18,7 @@ from devlint.signatures.reading import (  # noqa: F401 - some fill EXPRESSIONS
     outcomes,
     statements,
     tests,
+    uses,
 )
 from devlint.signatures.reading.annotations import Annotations
 from devlint.signatures.reading.expressions import evaluate, together
@@ -87,6 +88,8 @@ class Reader:
         self._depth = 0
         self._signatures: dict[FunctionModel, Signature | None] = {}
         self._reading: set[FunctionModel] = set()
+        # Functions that call themselves, with what their first reading told; None while that is under way.
+        self._recursive: dict[FunctionModel, Signature | None] = {}
         self._modules: dict[SourceModule, Frame] = {}
         self._running: set[SourceModule] = set()
         self._active: dict[SourceModule, Frame] = {}
@@ -94,8 +97,8 @@ class Reader:
         self._levels: dict[tuple[ClassInfo, str], Value] = {}
         self._lambdas: dict[ast.Lambda, FunctionModel] = {}
         self._changed: dict[SourceModule, frozenset[str]] = {}
-        # Names that are being looked for behind the stars of a module.
-        self._starring: set[tuple[SourceModule, str]] = set()
+        # Names of modules that are being looked for.
+        self._looking: set[tuple[SourceModule, str]] = set()
         # Whether a module speaks of tensors or devices at all.
         self._speaking: dict[SourceModule, bool] = {}
         self._defaults: dict[FunctionModel, dict[str, Value]] = {}
@@ -104,6 +107,8 @@ class Reader:
         # By function and the places that a need of it leaves open: the sorts of places that each call brought.
         self.brought: dict[tuple[FunctionModel, frozenset[Place]], list[tuple[frozenset[str], frozenset[str]]]] = {}
         self.called: set[FunctionModel] = set()
+        # What each call of a function gives it, by parameter.
+        self.handed: dict[FunctionModel, list[dict[str, Value]]] = {}
 
     def turn(self) -> int:
         """A number that no other reading of anything has."""
@@ -126,6 +131,7 @@ class Reader:
         self._levels = {key: v for key, v in self._levels.items() if key[0].source is not source}
         self.brought = {key: b for key, b in self.brought.items() if key[0].source is not source}
         self.called = {f for f in self.called if f.source is not source}
+        self.handed = {f: given for f, given in self.handed.items() if f.source is not source}
         self.views.forget(source)
 
     def whole(self, source: SourceModule, within: range | None = None) -> None:
@@ -170,6 +176,7 @@ class Reader:
             self.frames.setdefault(source, []).append(frame)
             with suppress(RecursionError):
                 statements.execute(frame, source.tree.body)
+            uses.make_late(frame)
             self._modules[source] = known = frame
             _leave_behind(frame)
             self._running.discard(source)
@@ -205,7 +212,7 @@ class Reader:
         if not bindings:
             if name in _BUILTINS:
                 return reference(f"builtins.{name}")
-            return self._starred(source, name)
+            return self._brought(source, name)
         definition = next(
             (b for b in reversed(bindings) if isinstance(b, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom))),
             None,
@@ -218,7 +225,7 @@ class Reader:
                 return reference(alias.name if alias.asname else name)
             case ast.ImportFrom(names=aliases):
                 alias = next(a for a in aliases if (a.asname or a.name) == name)
-                return self.resolved(f"{source.absolute(definition)}.{alias.name}", source)
+                return self._brought(source, name, f"{source.absolute(definition)}.{alias.name}")
         frame = self.module(source) or self._active.get(source)
         if frame is None:
             return NOTHING
@@ -244,17 +251,20 @@ class Reader:
             return Value(CLASS, data=self.class_info(source, node))
         return Value(FUNCTION, data=(source.function(node), None, None))
 
-    def _starred(self, source: SourceModule, name: str) -> Value:
+    def _brought(self, source: SourceModule, name: str, full: str = "") -> Value:
+        """What a module imports: by its full name, or by a star."""
         asked = (source, name)
-        if asked in self._starring:
-            # What a package brings by a star asks the package for it.
+        if asked in self._looking:
+            # What it imports from a package, the package imports from it.
             return NOTHING
-        self._starring.add(asked)
+        self._looking.add(asked)
         try:
+            if full:
+                return self.resolved(full, source)
             values = (self.global_value(module, name) for module in self._behind_stars(source, name, MAX_STARS))
             return next((value for value in values if value is not NOTHING), NOTHING)
         finally:
-            self._starring.discard(asked)
+            self._looking.discard(asked)
 
     def _behind_stars(self, source: SourceModule, name: str, depth: int) -> Iterator[SourceModule]:
         """The modules that bind a name which `from x import *` brings, x's own stars followed; the last one first."""
@@ -338,7 +348,9 @@ class Reader:
                 frame = Frame(self, cls.source)
                 found = evaluate(frame, value)
                 _leave_behind(frame)
-                self._levels[key] = found if found.kind is not CONSTANT else Value(NUMBER)
+                # What isn't an enumeration's may be set anew by whoever derives from it.
+                fixed = found.kind is not CONSTANT or cls.is_enumeration
+                self._levels[key] = found if fixed else Value(NUMBER)
         return self._levels[key]
 
     def declared(self, cls: ClassInfo, name: str) -> Value | None:
@@ -422,6 +434,14 @@ class Reader:
         if function in frame.nested:
             frame.nested[function] = True
 
+    def was_given(self, function: FunctionModel, given: dict[str, Value]) -> None:
+        """Remembers what a call gives a function, as far as that can be told."""
+        self.handed.setdefault(function, []).append(given)
+
+    def given_to(self, function: FunctionModel) -> Sequence[dict[str, Value]]:
+        """What each call of a function that was read gives it, by parameter."""
+        return self.handed.get(function, ())
+
     def told_by_call(self, function: FunctionModel, need: Need, places: set[Place], given: set[Place]) -> None:
         """Remembers where a call brought what a function leaves open by itself, and where all was that it gave."""
         key = function, self.left_open(need)
@@ -456,9 +476,12 @@ class Reader:
             _leave_behind(self._active[active])
         try:
             made = self._read(function, closure)
+            if function in self._recursive:
+                made = self._read_again(function, closure, made)
         except RecursionError:
             made = None
         finally:
+            self._recursive.pop(function, None)
             self._depth -= 1
             self._reading.discard(function)
         self._signatures[function] = made
@@ -483,6 +506,17 @@ class Reader:
         """Whether a function is being read."""
         return function in self._reading
 
+    def so_far(self, function: FunctionModel) -> Signature | None:
+        """What the first reading told of a function that is being read, and that calls itself."""
+        return self._recursive.setdefault(function, None)
+
+    def _read_again(self, function: FunctionModel, closure: Frame | None, first: Signature) -> Signature:
+        """The second reading of a function that calls itself: what that gives is known by now."""
+        frames = self.frames[function.source]
+        self.frames[function.source] = [f for f in frames if f.function is not function or f.outer is not closure]
+        self._recursive[function] = first
+        return self._read(function, closure)
+
     def _read(self, function: FunctionModel, closure: Frame | None) -> Signature:
         frame = Frame(self, function.source, function, outer=closure)
         self.frames.setdefault(function.source, []).append(frame)
@@ -497,8 +531,9 @@ class Reader:
             frame.merge(frame.exits[-8:], TRUE)
         frame.path = TRUE
         for nested, was_called in frame.nested.items():
-            if not was_called:
-                self.signature(nested, frame)
+            if not was_called and (handed_out := self.signature(nested, frame)) is not None:
+                uses.escaping(frame, nested, handed_out.uses)
+        uses.make_late(frame)
         # What led out of it is one state now.
         frame.exits.clear()
         gives = self._given(frame, function)
@@ -516,6 +551,7 @@ class Reader:
             frozenset(frame.tensors),
             bool(frame.returns),
             free,
+            tuple(frame.uses),
         )
 
     def _given(self, frame: Frame, function: FunctionModel) -> Value:

@@ -151,8 +151,26 @@ def comparison(frame: Frame, node: ast.Compare, left: Value, op: ast.cmpop, righ
     """The condition that a comparison holds."""
     positive = {ast.NotEq: "==", ast.Is: "==", ast.IsNot: "==", ast.Eq: "==", ast.NotIn: "In"}
     kind = positive.get(type(op), type(op).__name__)
+    left, right = _as_written(frame, left, node.left), _as_written(frame, right, node.comparators[0])
     told = compared(frame, kind, left, right, _host_when_compared(node) if _about_devices(node) else None)
     return frame.atoms.negated(told) if isinstance(op, (ast.NotEq, ast.IsNot, ast.NotIn)) else told
+
+
+def _is_some_number(value: Value) -> bool:
+    """Whether a value is a number of which nothing is known: it needn't be the same as another one."""
+    return value.kind is NUMBER and value.path is None
+
+
+def _as_written(frame: Frame, value: Value, node: ast.expr) -> Value:
+    """A value, a number of which nothing is known told from others by what is written there."""
+    if not any(_is_some_number(option) for _, option in value.options()):
+        return value
+    return called_number(frame, value, ast.unparse(node))
+
+
+def called_number(frame: Frame, value: Value, name: str) -> Value:
+    """A value, a number of which nothing is known being called something."""
+    return mapped(value, lambda option: option.but(data=name) if _is_some_number(option) else option, frame.atoms)
 
 
 def compared(frame: Frame, kind: str, left: Value, right: Value, host_when: bool | None = None) -> Condition:
@@ -214,9 +232,17 @@ def _host_when_compared(node: ast.Compare) -> bool | None:
 def _about_devices(node: ast.Compare) -> bool:
     return any(
         _DEVICE_FLAG.search(n.id if isinstance(n, ast.Name) else n.attr) is not None
-        for n in (node.left, *node.comparators)
+        for n in map(_counted, (node.left, *node.comparators))
         if isinstance(n, (ast.Name, ast.Attribute))
     )
+
+
+def _counted(node: ast.expr) -> ast.expr:
+    """`gpu_ids` of `len(gpu_ids)`."""
+    match node:
+        case ast.Call(func=ast.Name(id="len"), args=[counted]):
+            return counted
+    return node
 
 
 def _plainly(op: ast.cmpop, a: object, b: object) -> bool:
@@ -306,6 +332,8 @@ def on_accelerator(frame: Frame, value: Value) -> Condition:
 _TYPES = {
     "torch.Tensor": (TENSOR,),
     "numpy.ndarray": (ARRAY,),
+    # What has a kind of its own here is never one; numbers may be.
+    "numpy.generic": ("numpy scalar",),
     "builtins.list": (LIST,),
     "builtins.tuple": (TUPLE,),
     "builtins.dict": (DICT,),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 
 from devlint.knowledge import torch_knowledge
 from devlint.knowledge.metrics import is_metric
@@ -343,6 +344,21 @@ def place_of(frame: Frame, thing: Value) -> Value:
     if thing.kind is WRAPPER and thing.parts:
         return place_of(frame, thing.parts[0])
     return Value(TENSOR, thing.place, step=thing.step, likely=thing.likely)
+
+
+def place_around(frame: Frame, made: Value, given: Sequence[Value]) -> None:
+    """A new module that holds nothing but what it was given is where that is; one that holds nothing is nowhere."""
+    cls = class_of(made)
+    if cls is None or set(cls.outside_bases) != {"torch.nn.Module"} or cls.may_register:
+        return
+    held = [v for key, v in frame.env.items() if isinstance(key, tuple) and key[0] == made.cell and key[1] != PLACE]
+    options = [o for v in held for _, o in v.options()]
+    parts = [o for o in options if o.kind in MODULES or o.kind is UNKNOWN or REGISTERED in o.tags]
+    known = {v.identity for v in given if v.identity is not None}
+    if all(o.identity in known or o in given for o in parts):
+        places = {place_of(frame, o) if o.kind in MODULES else NOTHING for o in parts}
+        place = next(iter(places)) if len(places) == 1 else NOTHING
+        frame.env[made.cell, PLACE] = place if place is not NOTHING else Value(TENSOR, UNKNOWN_PLACE)
 
 
 def move(frame: Frame, thing: Value, place: Value, step: Step | None, depth: int = 4) -> None:

@@ -56,6 +56,16 @@ class Atoms:
         """A condition of which nothing is known any more."""
         return self.literal(("forgotten", len(self._atoms)))
 
+    def is_forgotten(self, condition: Condition) -> bool:
+        """Whether each way to it passes a condition of which nothing is known any more."""
+        return all(any(self._is_forgotten(x) for x in clause) for clause in condition)
+
+    def _is_forgotten(self, literal: int) -> bool:
+        key = self.atom(literal).key
+        while isinstance(key, tuple) and key[0] == "at call":
+            key = key[2]
+        return isinstance(key, tuple) and key[0] == "forgotten"
+
     def both(self, a: Condition, b: Condition) -> Condition:
         """`a and b`."""
         if a is TRUE or a == TRUE or a is b:

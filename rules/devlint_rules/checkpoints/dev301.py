@@ -24,8 +24,10 @@ class LoadWithoutMapLocation(Rule):
     under any name that they were imported or assigned to, and
     `functools.partial(torch.load, ...)`; and a call of a function of the project that hands its own parameter on as
     `map_location`, where the call leaves that at None. A call with `*args` or `**kwargs` may hold it and is left alone, and so is
-    one that reads back a buffer or a cache that the program itself filled, a file that ships beside the code, or the
-    state of a scheduler, a gradient scaler or a random generator, which holds nothing of a device. So are tests
+    one that reads back a buffer or a cache that the program itself filled, a file that ships beside the code,
+    what the same file of code saves from the host (`torch.save(net.cpu().state_dict(), ...)`), torch's own
+    published files (`https://download.pytorch.org/...`), which hold tensors of the host, or the state of a scheduler, a
+    gradient scaler or a random generator, which holds nothing of a device. So are tests
     (`test_*.py`, `*_test.py`), which load what they saved. What goes straight
     into `load_state_dict` is certain to be tensors; of anything else the finding is `likely`.
 
@@ -158,7 +160,9 @@ def _is_own(call: ast.Call, first: int, facts: Facts) -> bool:
     file = call.args[first]
     if any(v.name == "io.BytesIO" for _, v in facts.model.value(file).alternatives()):
         return True
-    if _is_cache(call, file, facts) or _ships_with_the_code(file, facts):
+    if _is_cache(call, file, facts) or _ships_with_the_code(file, facts) or _is_published(file, facts):
+        return True
+    if _is_saved_from_host(call, facts):
         return True
     written = (n for n in own_nodes(facts.model.enclosing_scope(call)) if isinstance(n, ast.Call) and len(n.args) > 1)
     return any(
@@ -172,7 +176,60 @@ def _is_cache(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
     """A cache is read by the machine that filled it."""
     scope = facts.model.enclosing_scope(call)
     name = "" if isinstance(scope, ast.Module) else scope.name
-    return "cache" in f"{name} {ast.unparse(file)}".lower()
+    return "cache" in f"{name} {ast.unparse(file)}".lower() or _is_made_where_missing(call, file, scope)
+
+
+def _is_made_where_missing(call: ast.Call, file: ast.expr, scope: ast.AST) -> bool:
+    """The same function returns what it reads where the file exists, and otherwise makes it and saves it there."""
+    path = ast.unparse(file)
+    saves = any(
+        isinstance(n, ast.Call)
+        and isinstance(n.func, ast.Attribute)
+        and n.func.attr == "save"
+        and len(n.args) > 1
+        and ast.unparse(n.args[1]) == path
+        for n in own_nodes(scope)
+    )
+    return saves and any(
+        isinstance(n, ast.If)
+        and re.search(r"\b(?:exists|isfile|is_file)\b", ast.unparse(n.test)) is not None
+        and path in ast.unparse(n.test)
+        and any(call is inner for statement in n.body for inner in ast.walk(statement))
+        and isinstance(n.body[-1], ast.Return)
+        for n in own_nodes(scope)
+    )
+
+
+def _is_published(file: ast.expr, facts: Facts) -> bool:
+    """A file that the makers of torch publish, whose tensors are on the host: they load it themselves without a device."""
+    texts = [file, *(v for n in ast.walk(file) if isinstance(n, ast.Name) for v in _all_values(n, facts))]
+    found = [n.value for t in texts for n in ast.walk(t) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+    addresses = [text for text in found if "://" in text]
+    return bool(addresses) and all(text.startswith(_PUBLISHED) for text in addresses)
+
+
+_PUBLISHED = ("https://download.pytorch.org/", "http://download.pytorch.org/")
+
+
+def _all_values(name: ast.Name, facts: Facts) -> Iterator[ast.expr]:
+    """What a name is assigned, and what the names in there are."""
+    for value in (*facts.model.assigned_values(name), *_top_level_values(name, facts)):
+        yield value
+        for inner in ast.walk(value):
+            if isinstance(inner, ast.Name) and inner.id != name.id:
+                yield from _top_level_values(inner, facts)
+
+
+def _is_saved_from_host(call: ast.Call, facts: Facts) -> bool:
+    """All that the same file of code saves was copied to the host before."""
+    calls = (c for c in facts.model.calls("save") if c.args and facts.model.qualified(c.func) == "torch.save")
+    saved = [c.args[0] for c in calls]
+    return bool(saved) and all(_is_copied_to_host(v, facts) for v in saved)
+
+
+def _is_copied_to_host(saved: ast.expr, facts: Facts) -> bool:
+    values = list(facts.model.assigned_values(saved)) if isinstance(saved, ast.Name) else [saved]
+    return bool(values) and all(".cpu()" in ast.unparse(v) for v in values)
 
 
 def _ships_with_the_code(file: ast.expr, facts: Facts) -> bool:

@@ -6,13 +6,14 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from devlint.facts import Kind, Sort, Unit, blocks_of, own_nodes, units_at
+from devlint.facts import Kind, Sort, Unit, blocks_of, dotted, own_nodes, units_at
+from devlint.findings import Note
 from devlint.lazy import cst, m
 from devlint.rule import Effect, Report, Rule
 from devlint_rules.devices.environment import VARIABLES, access_by
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts, FunctionModel
+    from devlint.facts import Facts, FunctionModel, SourceModule
 
 
 class LateVisibleDevices(Rule):
@@ -21,7 +22,7 @@ class LateVisibleDevices(Rule):
     ## What it does
     Flags `os.environ["CUDA_VISIBLE_DEVICES"] = ...`, and the same for other vendors' variables, where the process has
     used CUDA before: by a move or a factory, `torch.cuda.is_available()`, `torch.cuda.set_device` and others, in the
-    same function, in what it calls, or before the call that leads to it. Setting it for a child process is left
+    same function, in what it calls, before the call that leads to it, or at the top level of a module that is imported. Setting it for a child process is left
     alone, and so is putting back what was saved.
 
     ## Why is this bad
@@ -77,7 +78,7 @@ class LateVisibleDevices(Rule):
             node,
             f"`{access.key.value}` is set after `{ast.unparse(use.call.func)}` used the accelerator: it changes nothing in this process",
             "likely" if use.likely else "certain",
-            notes=(facts.note("used here", use.call),),
+            notes=(Note("used here", use.path or facts.model.source.path, use.call.lineno, use.call.col_offset + 1),),
             hint="set it before torch is imported, or choose by `torch.cuda.set_device` or a device with an index",
         )
 
@@ -85,6 +86,8 @@ class LateVisibleDevices(Rule):
 class _Use(NamedTuple):
     call: ast.Call
     likely: bool
+    # Of the file that it stands in, where that is another one.
+    path: str = ""
 
 
 # Functions of torch.cuda that start the driver. `device_count` doesn't (it asks NVML), `manual_seed` waits until
@@ -159,6 +162,9 @@ def _use_in(statement: ast.stmt, facts: Facts, depth: int) -> _Use | None:
         return None
     if _leaves(statement):
         return None
+    if isinstance(statement, (ast.Import, ast.ImportFrom)):
+        modules = facts.model.imported_modules(statement)
+        return next((use for module in modules if (use := _use_by_import(module)) is not None), None)
     use = _first_use(statement, facts)
     if use is not None:
         return use._replace(likely=use.likely or _is_conditional(use.call, statement))
@@ -181,6 +187,33 @@ def _first_use(node: ast.stmt | ast.expr, facts: Facts) -> _Use | None:
         if likely is not None:
             return _Use(call, likely)
     return None
+
+
+def _use_by_import(module: SourceModule) -> _Use | None:
+    """A use of the accelerator at the top level of another module, which says so by its names alone."""
+    for statement in module.tree.body:
+        if isinstance(statement, (ast.Assign, ast.AnnAssign, ast.Expr)):
+            for call in _calls_in(statement):
+                if _says_use(call, module):
+                    return _Use(call, True, module.path)
+    return None
+
+
+def _says_use(call: ast.Call, module: SourceModule) -> bool:
+    name = dotted(call.func) or ""
+    if "torch" not in module.bindings:
+        return False
+    if name.startswith("torch."):
+        devices = [k.value for k in call.keywords if k.arg == "device"] if name.count(".") == 1 else []
+        return (name.startswith("torch.cuda.") and name.removeprefix("torch.cuda.") in _STARTS) or any(
+            isinstance(d, ast.Constant) and str(d.value).startswith("cuda") for d in devices
+        )
+    match call:
+        case ast.Call(func=ast.Attribute(attr="cuda"), args=[], keywords=[]):
+            return True
+        case ast.Call(func=ast.Attribute(attr="to"), args=[ast.Constant(value=str() as device)]):
+            return device.startswith("cuda")
+    return False
 
 
 def _calls_in(node: ast.stmt | ast.expr) -> list[ast.Call]:

@@ -145,6 +145,10 @@ def _fault(value: ast.expr, facts: Facts) -> _Fault | None:
             joined = ",".join(str(e.value) for e in elts if isinstance(e, ast.Constant))
             return _not_a_string(f"a {type(value).__name__.lower()}", (facts.replaced(value, f'"{joined}"'),))
     kind = facts.model.value(value)
+    if kind.kind is Kind.CONSTANT and isinstance(kind.constant, str):
+        fault = _unreadable(value, kind.constant, facts)
+        # The string stands elsewhere: the place where it is used isn't where to mend it.
+        return fault._replace(edits=(), hint=fault.hint or _WITH_COMMAS) if fault is not None else None
     if kind.kind is Kind.SEQUENCE:
         joined = f'",".join(map(str, {facts.code_of(value)}))'
         return _not_a_string("a list or tuple", (facts.replaced(value, joined),), likely=kind.likely)
@@ -214,11 +218,12 @@ _BETWEEN, _NAMED = r"[\s\[\](){};,|&]", r"(?:(?:cuda|gpu):?|:)\s*"
 _PLAIN = re.compile(
     rf"{_BETWEEN}*(?:{_NAMED})?\d+(?:{_BETWEEN}+(?:{_NAMED})?\d+|{_NAMED}\d+)*{_BETWEEN}*", re.IGNORECASE
 )
+_WITH_COMMAS = 'write numbers with commas, such as `"0,1"`'
 # What people set to hide every device: it does.
 _HIDES = frozenset({"none", "no", "void", "nodevfiles", "false", "cpu", "null"})
 
 
-def _unreadable(value: ast.Constant, text: str, facts: Facts) -> _Fault | None:
+def _unreadable(value: ast.expr, text: str, facts: Facts) -> _Fault | None:
     """A string that isn't a list of devices. What is read of it was tried with torch.cuda._parse_visible_devices."""
     if _READABLE.fullmatch(text) or text.strip().lower() in _HIDES:
         return None
@@ -230,5 +235,5 @@ def _unreadable(value: ast.Constant, text: str, facts: Facts) -> _Fault | None:
     return _Fault(
         f"`{text}` isn't a list of devices: {read}",
         edits,
-        None if edits else 'write numbers with commas, such as `"0,1"`',
+        None if edits else _WITH_COMMAS,
     )

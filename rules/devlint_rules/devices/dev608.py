@@ -19,9 +19,9 @@ class CudaInWorker(Rule):
     """An accelerator used in the worker processes of a loader.
 
     ## What it does
-    Flags a `DataLoader` with workers whose dataset's `__getitem__`, `collate_fn` or transform moves tensors to an
-    accelerator, or makes them there. Loaders without workers, with `multiprocessing_context="spawn"`, and programs
-    that set another start method are left alone.
+    Flags what moves tensors to an accelerator, or makes them there, in a dataset's `__getitem__`, a `collate_fn` or a
+    transform of a `DataLoader` with workers; where it stands in another file, the loader. Loaders without workers, with
+    `multiprocessing_context="spawn"`, and programs that set another start method are left alone.
 
     ## Why is this bad
     On Linux the workers are forked (up to Python 3.13; later ones start them by a fork server), and CUDA doesn't survive
@@ -88,14 +88,7 @@ class CudaInWorker(Rule):
             use = _use_in(found.node, facts, 1)
             if use is None:
                 continue
-            yield Report(
-                node.func,
-                f"the workers of this loader run `{found.name}`, which uses the accelerator: RuntimeError in a process that was forked after CUDA was used",
-                "likely",
-                notes=(Note(f"`{ast.unparse(use)}` here", found.path, use.lineno, use.col_offset + 1),),
-                hint="return host tensors, and move the batch in the loop",
-            )
-            return
+            yield _told(node, call, found, use, facts)
 
 
 class _Run(NamedTuple):
@@ -104,6 +97,23 @@ class _Run(NamedTuple):
     name: str
     node: ast.AST
     path: str
+
+
+def _told(node: cst.Call, loader: ast.Call, run: _Run, use: ast.Call, facts: Facts) -> Report:
+    """At the use, with the loader as a note; the other way round where the use stands in another file."""
+    hint = "return host tensors, and move the batch in the loop"
+    if _is_here(use, facts):
+        message = (
+            f"`{facts.shown(use)}` in `{run.name}` runs in the worker processes of a loader: RuntimeError in a "
+            "process that was forked after CUDA was used"
+        )
+        return Report(node.func, message, "likely", (facts.note("the loader has workers", loader),), hint, at=use)
+    message = (
+        f"the workers of this loader run `{run.name}`, which uses the accelerator: RuntimeError in a process that was "
+        "forked after CUDA was used"
+    )
+    note = Note(f"`{ast.unparse(use)}` here", run.path, use.lineno, use.col_offset + 1)
+    return Report(node.func, message, "likely", (note,), hint)
 
 
 def _forks(call: ast.Call, facts: Facts) -> bool:
@@ -138,9 +148,18 @@ def _of_dataset(dataset: ast.expr, facts: Facts) -> Iterator[_Run]:
     if isinstance(dataset, ast.Name):
         makers = [v for v in facts.model.assigned_values(dataset) if isinstance(v, ast.Call)]
     for maker in makers:
-        for keyword in maker.keywords:
-            if keyword.arg is not None and "transform" in keyword.arg:
-                yield from _callables(keyword.value, facts)
+        for name, given in _arguments(maker, facts):
+            if "transform" in name:
+                yield from _callables(given, facts)
+
+
+def _arguments(maker: ast.Call, facts: Facts) -> Iterator[tuple[str, ast.expr]]:
+    """What a dataset is made with, each by its parameter's name; of a class outside the project, functions are transforms."""
+    made = facts.model.value(maker)
+    constructor = made.cls.method("__init__") if made.cls is not None else None
+    names = [a.arg for a in constructor.parameters[1:]] if constructor is not None else ["transform"] * len(maker.args)
+    yield from zip(names, maker.args, strict=False)
+    yield from ((k.arg, k.value) for k in maker.keywords if k.arg is not None)
 
 
 def _callables(node: ast.expr, facts: Facts) -> Iterator[_Run]:

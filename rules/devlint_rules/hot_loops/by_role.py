@@ -35,9 +35,3 @@ def report(
 def notes(stall: HotStall, facts: Facts) -> tuple[Note, ...]:
     """The trail of what is waited for, then the way from the function that is hot by its role."""
     return facts.notes((*stall.trail, *stall.hot))
-
-
-def shown(text: str) -> str:
-    """A source text on one line, long ones cut."""
-    text = " ".join(text.split())
-    return text if len(text) <= 60 else f"{text[:57]}..."

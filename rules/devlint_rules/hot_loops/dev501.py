@@ -11,7 +11,7 @@ from devlint.findings import Edit
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.hot_loops import by_role, stalls
-from devlint_rules.hot_loops.needed import is_needed
+from devlint_rules.hot_loops.needed import is_needed, is_written
 from devlint_rules.hot_loops.sized import sized_by_values
 
 if TYPE_CHECKING:
@@ -97,11 +97,11 @@ class ItemInHotLoop(Rule):
         return stalls.reads_accelerator(unit, model)
 
     def judge_stall(self, node: cst.CSTNode, stall: HotStall, facts: Facts) -> Iterator[Report]:
-        text = by_role.shown(facts.code_of(stall.node))
+        text = facts.shown(stall.node)
         if stall.name in ("item", "tolist", "int", "float"):
             message = f"`{text}` makes the host wait for the accelerator {stall.often}"
         else:
-            asked = by_role.shown(facts.code_of(stall.asked))
+            asked = facts.shown(stall.asked)
             message = f"`{asked}` is read on the host for `{text}`, which waits for the accelerator {stall.often}"
         yield by_role.report(node, stall, facts, message, _INSTEAD.get(stall.name, _COMPUTE_ON))
 
@@ -121,7 +121,7 @@ class ItemInHotLoop(Rule):
         if isinstance(node.func, cst.Name) and not value.is_tensor:
             return
         read = facts.node(node)
-        if read is None or is_needed(read, hot, facts):
+        if read is None or is_needed(read, hot, facts) or (_is_list(read) and is_written(read, facts)):
             return
         change = _collected(node, tensor, hot, facts)
         yield Report(
@@ -142,6 +142,11 @@ _INSTEAD = {
     "[:]": "mask on the device instead of slicing, or keep the bound as a number beside the tensor",
     "range": "one `.tolist()` of all that the loop needs waits once",
 }
+
+
+def _is_list(read: ast.expr) -> bool:
+    """`x.tolist()`, which brings all of a tensor at once."""
+    return isinstance(read, ast.Call) and isinstance(read.func, ast.Attribute) and read.func.attr == "tolist"
 
 
 def _hint(node: cst.Call, facts: Facts) -> str:

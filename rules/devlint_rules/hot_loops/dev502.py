@@ -10,6 +10,7 @@ from devlint.facts import HOST, Kind, last_name, own_nodes
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.hot_loops import by_role, stalls
+from devlint_rules.hot_loops.needed import is_written
 
 if TYPE_CHECKING:
     from devlint.facts import Facts, HotLoop, HotStall, PlacementModel, Unit
@@ -25,7 +26,8 @@ class HostCopyInHotLoop(Rule):
     Flags `.cpu()`, `.to("cpu")` and `.numpy()` on an accelerator tensor at each pass of a hot loop. Copies under a step
     guard, on the last pass, in an exception handler or after the loop are left alone, and so are those in loops that
     make text (`generate` waits at each token anyway, and `batch_decode` works on the host), in `predict_step`, which
-    hands its results out, and those that PyTorch asks for, as `pack_padded_sequence` does. Where an evaluation hands
+    hands its results out, those that PyTorch asks for, as `pack_padded_sequence` does, and those that become a file, an
+    encoded image or a response. Where an evaluation hands
     each batch to something on the host, only a measurement can tell whether it matters: such findings are `likely`.
 
     ## Why is this bad
@@ -87,7 +89,9 @@ class HostCopyInHotLoop(Rule):
         return stalls.reads_accelerator(unit, model)
 
     def judge_stall(self, node: cst.CSTNode, stall: HotStall, facts: Facts) -> Iterator[Report]:
-        text = by_role.shown(facts.code_of(stall.node))
+        if isinstance(stall.node, ast.expr) and is_written(stall.node, facts):
+            return
+        text = facts.shown(stall.node)
         message = f"`{text}` copies to the host, and waits for the accelerator, {stall.often}"
         yield by_role.report(
             node, stall, facts, message, "compute on the device, or keep what the host made on the host too"
@@ -127,12 +131,12 @@ _HOST_TAKERS = frozenset({"pack_padded_sequence"})
 
 
 def _is_wanted(copy: ast.expr, hot: HotLoop, facts: Facts) -> bool:
-    """Whether the host needs each copy: of predictions, which are handed out, of lengths, of what becomes text."""
+    """Whether the host needs each copy: of predictions, which are handed out, of lengths, of what becomes text or a file."""
     scope = facts.model.enclosing_scope(copy)
     if not isinstance(scope, ast.Module) and scope.name == "predict_step":
         return True
     call = next((p for p in facts.model.ancestors(copy) if isinstance(p, ast.Call)), None)
-    if call is not None and last_name(call.func) in _HOST_TAKERS:
+    if (call is not None and last_name(call.func) in _HOST_TAKERS) or is_written(copy, facts):
         return True
     # One copy of the tokens is nothing beside making them, or text of them.
     around = hot.node or (scope if hot.kind == "step" else None)

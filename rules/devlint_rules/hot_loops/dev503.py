@@ -95,7 +95,7 @@ class PrintInHotLoop(Rule):
         return stalls.reads_accelerator(unit, model)
 
     def judge_stall(self, node: cst.CSTNode, stall: HotStall, facts: Facts) -> Iterator[Report]:
-        text = by_role.shown(facts.code_of(stall.asked))
+        text = facts.shown(stall.asked)
         message = f"`{text}` becomes text, and the host waits for the accelerator, {stall.often}"
         yield by_role.report(node, stall, facts, message, "write it now and then, or leave it out")
 

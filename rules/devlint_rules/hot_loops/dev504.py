@@ -107,12 +107,12 @@ class BranchOnTensorInHotLoop(Rule):
         return stalls.reads_accelerator(unit, model)
 
     def judge_stall(self, node: cst.CSTNode, stall: HotStall, facts: Facts) -> Iterator[Report]:
-        text = by_role.shown(facts.code_of(stall.node))
+        text = facts.shown(stall.node)
         if stall.sense == "decide":
             message = f"`{text}` is decided on the host, which waits for the accelerator {stall.often}"
             yield by_role.report(node, stall, facts, message, _instead_by_text(text))
             return
-        asked = by_role.shown(facts.code_of(stall.asked))
+        asked = facts.shown(stall.asked)
         message = (
             f"how large `{text}` is depends on the values of `{asked}`: the host waits for the accelerator to learn it, "
             f"{stall.often}"

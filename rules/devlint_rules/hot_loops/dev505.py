@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from devlint.facts import access_path
+from devlint.facts import Kind, access_path, last_name
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.hot_loops import stalls
@@ -30,9 +30,9 @@ class GraphKeptAlive(Rule):
     """A tensor kept over the steps of a loop with its autograd graph.
 
     ## What it does
-    Flags `total += loss`, `total = total + loss`, `losses.append(loss)` and `meter.update(loss)` (where the project's own
-    `update` adds up what it is given) in a hot loop, when `loss` carries a graph: `backward` runs on it in the loop, or
-    a module computes it while gradients are on. Left alone: detached tensors and numbers, sums under `no_grad`, and
+    Flags `total += loss`, `total = total + loss`, `losses.append(loss)`, `losses.extend([loss])`, `by_step[i] = loss` and
+    `meter.update(loss)` (where the project's own `update` adds up what it is given) in a hot loop, when `loss` carries a
+    graph: `backward` runs on it in the loop, or a module computes it while gradients are on. Left alone: detached tensors and numbers, sums under `no_grad`, and
     sums that `backward` runs on afterwards, or may run on because they are returned or handed on.
 
     ## Why is this bad
@@ -87,7 +87,7 @@ class GraphKeptAlive(Rule):
     code = "DEV505"
     name = "graph-kept-alive"
     severity = "warning"
-    trigger = r"\+=(?!\s*(?:[\d.]+|len\(.*|.*\.(?:item|detach)\(\).*|.*\bfloat\(.*)\s*(?:#|$|\n))|=\s*\w+\s*\+\s|\.\s*(?:append|update|add|push)\s*\("
+    trigger = r"\+=(?!\s*(?:[\d.]+|len\(.*|.*\.(?:item|detach)\(\).*|.*\bfloat\(.*)\s*(?:#|$|\n))|=\s*\w+\s*\+\s|\.\s*(?:append|extend|update|add|push|record|store|collect|accumulate|track)\s*\(|\]\s*=\s*\w*loss"
     needs = (r"\bbackward\b|\bcriterion\b|[lL]oss",)
     only_hot = True
     effect = Effect(holds="total.grad_fn is not None")
@@ -101,6 +101,7 @@ class GraphKeptAlive(Rule):
         return m.OneOf(
             m.AugAssign(operator=m.AddAssign()),
             m.Assign(targets=[m.AssignTarget()], value=m.BinaryOperation(operator=m.Add())),
+            m.Assign(targets=[m.AssignTarget(target=m.Subscript())]),
             m.Expr(value=m.Call(func=m.Attribute())),
         )
 
@@ -137,14 +138,40 @@ def _kept(statement: ast.stmt, model: PlacementModel) -> Kept | None:
             path = access_path(target)
             if path is not None and path in (access_path(left), access_path(right)):
                 return Kept(target, right if access_path(left) == path else left, True)
+        case ast.Assign(targets=[ast.Subscript(value=table, slice=key)], value=value):
+            if model.value(table).kind is Kind.MAPPING and _changes_each_pass(key, statement, model):
+                return Kept(table, value, False)
         case ast.Expr(value=ast.Call(func=ast.Attribute(value=receiver, attr=name), args=args) as call):
             known = model.value(receiver)
-            if name == "append" and len(args) == 1 and known.cls is None:
+            if name in _COLLECTING and len(args) == 1 and known.cls is None:
                 return Kept(receiver, args[0], False)
             method = known.cls.method(name) if known.cls is not None else None
             if method is not None and (added := _given_for(_parameters_kept(method), method, call)):
                 return Kept(receiver, ast.Tuple(added), False)
     return None
+
+
+# Methods by which a list takes more.
+_COLLECTING = frozenset({"append", "extend"})
+
+
+def _changes_each_pass(key: ast.expr, statement: ast.stmt, model: PlacementModel) -> bool:
+    """Whether a key is another one at each pass of the hot loop: what is put under the same one goes at the next."""
+    hot = model.hot_loop(statement)
+    loop = hot.node if hot is not None else None
+    if not isinstance(loop, ast.For):
+        return False
+    counted = loop.target.elts[0] if isinstance(loop.target, ast.Tuple) and _is_counted(loop.iter) else loop.target
+    return any(isinstance(n, ast.Name) and isinstance(counted, ast.Name) and n.id == counted.id for n in ast.walk(key))
+
+
+def _is_counted(iterated: ast.expr) -> bool:
+    """Whether a loop is over `enumerate(...)`."""
+    return (
+        isinstance(iterated, ast.Call)
+        and last_name(iterated.func) in ("enumerate", "tqdm")
+        and any(isinstance(n, ast.Name) and n.id == "enumerate" for n in ast.walk(iterated))
+    )
 
 
 def _parameters_kept(method: FunctionModel) -> set[str]:
@@ -156,7 +183,7 @@ def _parameters_kept(method: FunctionModel) -> set[str]:
             case ast.AugAssign(target=ast.Attribute(value=ast.Name(id="self")), op=ast.Add(), value=value):
                 kept |= {n.id for n in added_up(value) if isinstance(n, ast.Name)}
             case ast.Call(
-                func=ast.Attribute(value=ast.Attribute(value=ast.Name(id="self")), attr="append"),
+                func=ast.Attribute(value=ast.Attribute(value=ast.Name(id="self")), attr="append" | "extend"),
                 args=[ast.Name(id=name)],
             ):
                 kept.add(name)

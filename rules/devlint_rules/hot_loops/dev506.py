@@ -94,7 +94,7 @@ class CacheFlushInHotLoop(Rule):
         name = last if last in ("empty_cache", "ipc_collect", "collect") else "synchronize"
         if name != "empty_cache" and any(_reads_clock(n) for n in own_nodes(stall.function.node)):
             return
-        text = by_role.shown(facts.code_of(stall.node))
+        text = facts.shown(stall.node)
         doing = (
             "waits for all that was queued" if name == "synchronize" else "gives memory back that is asked for again"
         )

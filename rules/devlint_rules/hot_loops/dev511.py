@@ -88,7 +88,7 @@ class HostMadeInHotCode(Rule):
     senses = frozenset({"made"})
 
     def judge_stall(self, node: cst.CSTNode, stall: HotStall, facts: Facts) -> Iterator[Report]:
-        text, asked = by_role.shown(facts.code_of(stall.node)), by_role.shown(facts.code_of(stall.asked))
+        text, asked = facts.shown(stall.node), facts.shown(stall.asked)
         if stall.name == "index":
             message = f"the list `{asked}` that indexes `{text}` is copied to the accelerator, and the host waits, {stall.often}"
             hint = "keep the index as a tensor on the device, or take slices"

@@ -64,7 +64,7 @@ class UnpinnedAsyncCopy(Rule):
     senses = frozenset({"staged"})
 
     def judge_stall(self, node: cst.CSTNode, stall: HotStall, facts: Facts) -> Iterator[Report]:
-        text, asked = by_role.shown(facts.code_of(stall.node)), by_role.shown(facts.code_of(stall.asked))
+        text, asked = facts.shown(stall.node), facts.shown(stall.asked)
         if stall.name == "copy_ to the host":
             message = f"`{text}` copies into memory that isn't pinned: the copy is staged, and isn't overlapped, {stall.often}"
         else:

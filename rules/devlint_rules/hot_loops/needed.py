@@ -23,6 +23,15 @@ _READERS = frozenset(
 _READERS_BY_PATH = frozenset(
     {"Image.open", "PIL.Image.open", "torchaudio.load", "librosa.load", "sf.read", "soundfile.read"}
 )
+# Calls that write a file, encode an image or a recording, or answer a request: they need their bytes on the host, now.
+_WRITERS = frozenset(
+    {"imwrite", "imsave", "imencode", "savefig", "save_image", "save", "savez", "savez_compressed", "savetxt", "tofile",
+     "fromarray", "write", "writeframes", "write_frame", "write_video", "writerow", "writerows", "append_data", "dump",
+     "dumps", "to_csv", "to_parquet", "tobytes", "jsonify", "make_response", "Response", "JSONResponse", "send",
+     "sendall", "send_bytes", "send_text", "b64encode", "create_dataset"}
+)  # fmt: skip
+# Names are followed through so many assignments to what is written.
+_MAX_STEPS = 3
 # Calls that queue no work on an accelerator.
 _IDLE = re.compile(
     r"(?:time|logging|logger|log|math)\.\w+|time|perf_counter|print|len|range|float|int|str|\w+\.(?:append|format|item)"
@@ -80,6 +89,34 @@ def _blocks(parent: ast.AST | None) -> Iterator[list[ast.stmt]]:
         block = getattr(parent, name, None)
         if isinstance(block, list):
             yield block
+
+
+def is_written(copy: ast.expr, facts: Facts) -> bool:
+    """Whether a copy on the host is made for a file, an encoder or a response."""
+    scope = facts.model.enclosing_scope(copy)
+    waiting: list[ast.expr] = [copy]
+    for _ in range(_MAX_STEPS):
+        if any(_is_handed_to_writer(node, facts) for node in waiting):
+            return True
+        names = {name for node in waiting for name in _assigned_names(node, facts)}
+        waiting = [
+            n for n in own_nodes(scope) if isinstance(n, ast.Name) and n.id in names and isinstance(n.ctx, ast.Load)
+        ]
+    return False
+
+
+def _is_handed_to_writer(node: ast.expr, facts: Facts) -> bool:
+    return any(isinstance(p, ast.Call) and last_name(p.func) in _WRITERS for p in facts.model.ancestors(node))
+
+
+def _assigned_names(node: ast.expr, facts: Facts) -> Iterator[str]:
+    """The names that the statement around an expression gives to what it makes."""
+    statement = next((p for p in facts.model.ancestors(node) if isinstance(p, ast.stmt)), None)
+    match statement:
+        case ast.Assign(targets=targets):
+            yield from (t.id for t in targets if isinstance(t, ast.Name))
+        case ast.For(target=ast.Name(id=name)):
+            yield name
 
 
 def _reads_one_at_a_time(hot: HotLoop) -> bool:

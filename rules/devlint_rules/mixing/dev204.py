@@ -23,6 +23,9 @@ _ARRAY_PACKAGES = (
     "cv2.",
     "pandas.",
     "seaborn.",
+    "soundfile.write",
+    "imageio.",
+    "torchaudio.save",
     "torch.nn.utils.rnn.pack_padded_sequence",
 )
 # They don't look at the values, or know tensors themselves.
@@ -33,8 +36,8 @@ class NumpyFromAccelerator(Rule):
     """NumPy, or a library built on it, asked for a tensor on an accelerator.
 
     ## What it does
-    Flags `.numpy()` on a tensor that is on an accelerator, and `np.asarray(t)`, `plt.plot(t)`, the lengths of
-    `pack_padded_sequence` and the like. After `.cpu()`, and where the place isn't known, nothing is said; an input of a
+    Flags `.numpy()` on a tensor that is on an accelerator, and `np.asarray(t)`, `plt.plot(t)`, `torchaudio.save(path, t,
+    rate)`, the lengths of `pack_padded_sequence` and the like. After `.cpu()`, and where the place isn't known, nothing is said; an input of a
     function counts (likely) where a module computed it there, or where the function treats its inputs as if they may be
     on an accelerator.
 
@@ -69,8 +72,8 @@ class NumpyFromAccelerator(Rule):
 
     code = "DEV204"
     name = "numpy-from-accelerator"
-    trigger = r"\.\s*numpy\s*\(\s*\)|\bpack_padded_sequence\(|\b(?:np|numpy|plt|sklearn|scipy|cv2|pd|sns)\.\w"
-    alias = r"\bfrom\s+(?:sklearn|scipy|numpy|cv2|matplotlib)[\w.]*\s+import\s+(\w+)"
+    trigger = r"\.\s*numpy\s*\(\s*\)|\bpack_padded_sequence\(|\b(?:np|numpy|plt|sklearn|scipy|cv2|pd|sns|sf|soundfile|imageio)\.\w|\btorchaudio\.save\("
+    alias = r"\bfrom\s+(?:sklearn|scipy|numpy|cv2|matplotlib|soundfile|imageio|torchaudio)[\w.]*\s+import\s+(\w+)"
     event = "mixing"
     effect = Effect(raises="TypeError", words="can't convert cuda:0 device type tensor to numpy")
     fix = "S"
@@ -89,7 +92,7 @@ class NumpyFromAccelerator(Rule):
         yield Report(
             node,
             f"`{text}` is {where}, and `{facts.name_of(node.func)}` takes tensors "
-            f"on cpu only: {'RuntimeError' if mixing.name.startswith('torch.') else 'TypeError'}",
+            f"on cpu only: {'RuntimeError' if mixing.name.startswith(('torch.', 'torchaudio.')) else 'TypeError'}",
             "likely" if is_likely(mixing) else "certain",
             notes=(
                 *(Note(s.message, s.path, s.line, s.column + 1) for s in mixing.calls),

@@ -63,6 +63,25 @@ def in_making(unit: Unit) -> bool:
     return callers == {"__init__"}
 
 
+def at_first_use(unit: Unit) -> bool:
+    """Whether a unit stands in another method of such a class that keeps something where there was nothing."""
+    scope, found = unit.scope, kept(unit.statement)
+    if scope is None or scope.cls is None or not scope.cls.bases or scope.name == "__init__" or found is None:
+        return False
+    return any(
+        isinstance(node, ast.If) and _asks_for(node.test, found.name) and unit.statement in node.body
+        for node in scope.nodes
+    )
+
+
+def _asks_for(test: ast.expr, name: str) -> bool:
+    """`self.name is None`."""
+    match test:
+        case ast.Compare(left=ast.Attribute(value=ast.Name(id="self"), attr=attr), ops=[ast.Is()]):
+            return attr == name
+    return False
+
+
 @lru_cache(maxsize=4)
 def read_by_methods(cls: ast.ClassDef) -> frozenset[str]:
     """The attributes of `self` that methods other than the constructor read, and do more with than call them."""

@@ -23,9 +23,9 @@ class UnregisteredTensor(Rule):
     """A module's tensor that is neither parameter nor buffer, and stays behind when the module moves.
 
     ## What it does
-    Flags a tensor that a module's constructor makes on the host and keeps in a plain attribute, where `forward`, a
-    step function of Lightning, or a method that they call brings it together with an input, a parameter or a layer's
-    output. Attributes that are moved at their use, set anew elsewhere, used on the host alone, or without dimensions
+    Flags a tensor that a module's constructor, or the first use of a property or method, makes on the host and keeps
+    in a plain attribute, where `forward`, a step function of Lightning, or a method that they call brings it together
+    with an input, a parameter or a layer's output. Attributes that are moved at their use, set anew elsewhere, used on the host alone, or without dimensions
     (PyTorch takes those from the host in arithmetic) are left alone, and so are classes with a `to`, `cuda` or
     `_apply` of their own.
 
@@ -91,7 +91,8 @@ class UnregisteredTensor(Rule):
 
     def concerns(self, unit: Unit) -> bool:
         found = attributes.kept(unit.statement)
-        if found is None or not attributes.in_constructor(unit) or not _may_be_tensor(found.value, unit.scope):
+        made = attributes.in_constructor(unit) or attributes.at_first_use(unit)
+        if found is None or not made or not _may_be_tensor(found.value, unit.scope):
             return False
         cls = unit.scope.cls if unit.scope is not None else None
         return cls is not None and found.name in attributes.read_by_methods(cls)
@@ -119,7 +120,8 @@ class UnregisteredTensor(Rule):
         function = facts.model.enclosing_scope(met.node)
         where = function.name if not isinstance(function, ast.Module) else cls.name
         set_elsewhere = attributes.set_elsewhere(found.name, constructor, facts)
-        change = None if set_elsewhere else _registered(found, constructor, facts)
+        cached = constructor.name != "__init__"
+        change = None if set_elsewhere or cached else _registered(found, constructor, facts)
         yield Report(
             node.targets[0].target if isinstance(node, cst.Assign) else node.target,
             f"`self.{found.name}` is a plain tensor, which `{cls.name}.to(device)` leaves on cpu; it meets moved ones in `{where}`",
@@ -128,9 +130,15 @@ class UnregisteredTensor(Rule):
                 *facts.notes(met.host.value.trail[:-1]),
                 facts.note(f"meets moved tensors here, in `{where}`", met.node),
             ),
-            hint=None if change else "make it a buffer (`register_buffer`), or a parameter where it is trained",
+            hint=None if change else _AT_USE if cached else _REGISTERED,
             change=change,
         )
+
+
+_REGISTERED = "make it a buffer (`register_buffer`), or a parameter where it is trained"
+_AT_USE = (
+    "make it on the device of what it meets, anew where that has changed, or register it as a buffer in the constructor"
+)
 
 
 def _may_be_tensor(value: ast.expr, constructor: FunctionModel | None) -> bool:

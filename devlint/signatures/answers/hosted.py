@@ -1,0 +1,153 @@
+"""What waits find on the host: by its name, by who made it, and by who gives it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+
+from devlint.knowledge import torch_knowledge
+from devlint.signatures.state.classes import ClassInfo
+from devlint.signatures.state.frame import Frame
+from devlint.signatures.values.values import ARRAY, BATCH, CONSTANT, HOST, TENSOR, UNKNOWN, Value, leaves
+from devlint.source.modules import dotted
+
+# Names that say: this is on the host.
+_HOST_NAME = re.compile(
+    r"(?i)(?:.{0,60}_)?(?:cpu|np|numpy|host|list|lst|py|pil|ndarray|pinned|str|arr|array|cpu_\w{1,60}|np_\w{1,60}|host_\w{1,60}|pinned_\w{1,60}|list_of_\w{1,60}|df|args|config|cfg|shape)\d{0,4}"
+)
+
+
+# Methods of tensors that ask for nothing on the device, or have asked already.
+_HOST_ANSWERS = frozenset(
+    {"numpy", "cpu", "tolist", "item", "size", "numel", "dim", "stride", "nelement", "element_size", "data_ptr", "ndimension",
+     "storage_offset", "get_device", "is_contiguous", "is_floating_point", "is_complex", "type", "get", "keys", "index"}
+)  # fmt: skip
+
+
+def says_host(node: ast.expr) -> bool:
+    """Whether an expression is called what people call what the host has."""
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            if _HOST_NAME.fullmatch(name):
+                return True
+            return isinstance(node, ast.Attribute) and says_host(node.value) and not isinstance(node.value, ast.Name)
+        case ast.Subscript(value=inner) | ast.Starred(value=inner):
+            return says_host(inner)
+        case ast.Call(func=ast.Attribute(value=inner, attr=name)):
+            return name in _HOST_ANSWERS or says_host(inner)
+        case ast.Call(func=ast.Name(id=name)):
+            return name in ("len", "list", "int", "float", "str") or _HOST_NAME.fullmatch(name) is not None
+        case ast.BinOp(left=left, right=right) | ast.Compare(left=left, comparators=[right]):
+            if _is_host_tensor(left) or _is_host_tensor(right):
+                # What is computed with it is there too.
+                return True
+            number = isinstance(node, ast.Compare) and isinstance(right, ast.Constant)
+            return says_host(left) and (number or says_host(right))
+        case ast.UnaryOp(operand=inner):
+            return says_host(inner)
+    return False
+
+
+# Names of tensors that are on the host.
+_HOST_TENSOR = re.compile(r"(?i)(?:\w{0,60}_)?cpu(?:_tensor)?|cpu_\w{1,60}")
+
+
+def _is_host_tensor(node: ast.expr) -> bool:
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return _HOST_TENSOR.fullmatch(name) is not None
+        case ast.Subscript(value=inner):
+            return _is_host_tensor(inner)
+        case ast.BinOp(left=left, right=right):
+            return _is_host_tensor(left) or _is_host_tensor(right)
+    return False
+
+
+def is_kept_on_host(frame: Frame, option: Value) -> bool:
+    """Whether an input of a function is on the host: its class made it there, or all who call the function give it so."""
+    place = option.place
+    if place.sort != "input" or not place.name:
+        return False
+    return _comes_from_host(frame, str(place.name[0])) or is_made_on_host(frame, *map(str, place.name[:2]))
+
+
+def _comes_from_host(frame: Frame, parameter: str) -> bool:
+    """Whether each call of a function, and there are some, gives for a parameter what is on the host."""
+    if frame.function is None:
+        return False
+    given = [call.get(parameter) for call in frame.reader.given_to(frame.function)]
+    return bool(given) and all(value is not None and _is_on_host(frame, value) for value in given)
+
+
+def _is_on_host(frame: Frame, value: Value) -> bool:
+    """Whether a value is a tensor, or an array, on the host; or one, or nothing at all."""
+    options = [o for _, o in leaves(value, frame.atoms) if o.kind is not CONSTANT]
+    return bool(options) and all(o.kind is ARRAY or (o.kind in _TENSORS and o.place == HOST) for o in options)
+
+
+_TENSORS = (TENSOR, BATCH, UNKNOWN)
+
+
+# -- what a class makes on the host ------------------------------------------------------------------------------------
+
+
+def is_made_on_host(frame: Frame, owner: str, attribute: str = "") -> bool:
+    """Whether all that a class assigns to an attribute (`.sigmas` of `self`) is made on the host, and left there."""
+    cls = frame.reader.class_around(frame) if owner.startswith("self") and attribute.startswith(".") else None
+    made = assigned_in(cls, attribute[1:]) if cls is not None else []
+    return bool(made) and all(_is_host_made(node, cls) for node in made)
+
+
+def may_be_host_device(cls: ClassInfo | None, node: ast.expr) -> bool:
+    """Whether a device is an attribute that the class itself sets to the host on one of its ways."""
+    match node:
+        case ast.Attribute(value=ast.Name(id="self"), attr=name) if cls is not None:
+            return any(_is_cpu(value) for value in assigned_in(cls, name))
+    return False
+
+
+def assigned_in(cls: ClassInfo, attribute: str) -> list[ast.expr]:
+    """All that a class, and those of the project that it is derived from, assigns to an attribute of its objects."""
+    return [value for level in cls.lineage() for name, value in _assigned(level.node) if name == attribute]
+
+
+@lru_cache(maxsize=64)
+def _assigned(cls: ast.ClassDef) -> tuple[tuple[str, ast.expr], ...]:
+    return tuple(_assignments(cls))
+
+
+def _assignments(cls: ast.ClassDef) -> Iterator[tuple[str, ast.expr]]:
+    for node in ast.walk(cls):
+        match node:
+            case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)], value=value):
+                yield name, value
+            case ast.AnnAssign(target=ast.Attribute(value=ast.Name(id="self"), attr=name), value=ast.expr() as value):
+                yield name, value
+            case ast.Assign(targets=targets, value=value):
+                for part in (n for t in targets for n in ast.walk(t)):
+                    if isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Store):
+                        # One of several: what it gets isn't told.
+                        yield part.attr, ast.Constant(value=...)
+
+
+def _is_host_made(node: ast.expr, cls: ClassInfo | None) -> bool:
+    """`torch.tensor(values)`, `torch.zeros(4, device="cpu").long()`: made by torch, and not where somebody wants it."""
+    match node:
+        case ast.Call(func=func, keywords=keywords) if dotted(func) in torch_knowledge().factories:
+            devices = [k.value for k in keywords if k.arg == "device"]
+            unpacked = any(k.arg is None for k in keywords)
+            return not unpacked and all(_is_cpu(d) or may_be_host_device(cls, d) for d in devices)
+        case ast.Call(func=ast.Attribute(value=inner, attr=name)):
+            return name not in ("to", "cuda", "npu", "xpu", "type_as") and _is_host_made(inner, cls)
+    return False
+
+
+def _is_cpu(node: ast.expr) -> bool:
+    match node:
+        case ast.Constant(value="cpu"):
+            return True
+        case ast.Call(func=func, args=[ast.Constant(value="cpu")]):
+            return dotted(func) == "torch.device"
+    return False
