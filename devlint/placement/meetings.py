@@ -82,6 +82,7 @@ def unplaced(found: Mapping[ast.expr | ast.AugAssign, Mixing], source: SourceMod
         for mixing in reversed(list(found.values()))
         if mixing.sense in (Sense.OPERATION, Sense.CALL)
         and not mixing.kept
+        and mixing.host.value.kind is not Kind.MODULE
         and (made := next(iter(mixing.host.value.trail), None)) is not None
         and made.path == source.path
         and made.message.startswith("created on cpu")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 
@@ -219,6 +220,9 @@ def _placed(reader: Reader, frame: Frame, value: Value, need: Need) -> Iterator[
 def _is_tensor(frame: Frame, value: Value, need: Need) -> bool:
     """Whether an input of unknown kind is a tensor, going by what is done to it."""
     path = value.path or (value.data if isinstance(value.data, tuple) else None)
+    if need.sense == "call" and value.place.off_host and value.path is None and path is not None:
+        # What was moved to an accelerator, and is given to a module.
+        return True
     if "computed" in value.tags or (path is not None and path in frame.tensors):
         return True
     return path is not None and path in frame.supposed and need.sense != "index"
@@ -341,12 +345,20 @@ def _is_denied(reader: Reader, frame: Frame, need: Need, when: Condition, other:
             match reader.atoms.atom(literal).key:
                 case ("none", tuple() as path) if literal > 0:
                     absent = absent or path in paths
+                case ("==", counted, Value() as none) if literal > 0 and none.data == 0 and _counts_parts(counted):
+                    # Nothing was in it: hardly ever.
+                    absent = True
                 case ("forgotten", _) | ("at call", _, _):
                     # Nobody knows what it hangs on any more.
                     absent = True
         if not denied and not absent:
             return False
     return True
+
+
+def _counts_parts(counted: object) -> bool:
+    """Whether a number says how many parts something has, going by how it is written."""
+    return re.search(r"\blen\(|#len|numel\(|\.shape\[|\.size\(", str(counted)) is not None
 
 
 def _is_index(value: Value) -> bool:

@@ -315,8 +315,16 @@ class Instance:
                 named = [self._token(t) for t in types]
                 return tests.instance_of(frame, self._token(token), tuple(named))
             case (str() as kind, a, b) if kind in tests.COMPARISONS:
-                return tests.compared(frame, kind, self._token(a), self._token(b), host_when)
+                # A number of which nothing is known needn't be what it is at another call.
+                left = tests.called_number(frame, self._token(a), self._number(a))
+                right = tests.called_number(frame, self._token(b), self._number(b))
+                return tests.compared(frame, kind, left, right, host_when)
         return frame.atoms.literal(("at call", self._serial, key), host_when)
+
+    def _number(self, token: object) -> str:
+        """What a number of which nothing is known is called here."""
+        name = token.data if isinstance(token, Value) else token
+        return f"{name} at {self._serial}"
 
     def _token(self, token: object) -> Value:
         if isinstance(token, tuple) and not isinstance(token, Place):

@@ -215,6 +215,9 @@ def _unknown_item(frame: Frame, value: Value, index: Value, node: ast.expr) -> V
         if any(isinstance(e, ast.Slice) for e in node.elts):
             return Value(UNKNOWN, value.place, data=value.path or value.data, likely=True, step=value.step)
         return Value(UNKNOWN, value.place, data=value.path or value.data, likely=True, step=value.step)
+    if index.kind is TENSOR and value.path is None and isinstance(value.data, tuple):
+        # What was moved, or computed, and is indexed by a tensor is a tensor.
+        return Value(TENSOR, value.place, likely=True, step=value.step)
     return extended(value, _written(index))
 
 
