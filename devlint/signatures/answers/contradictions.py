@@ -21,7 +21,7 @@ from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.frame import PLACE, Frame
 from devlint.signatures.state.objects import KEPT
 from devlint.signatures.state.outcome import Need
-from devlint.signatures.values.conditions import Condition
+from devlint.signatures.values.conditions import TRUE, Condition
 from devlint.signatures.values.values import (
     BATCH,
     EMPTY,
@@ -266,7 +266,8 @@ def _apart(
             return None
         if atoms.about_devices(a_when) and not atoms.implies(b_path, a_when):
             return None
-        if atoms.is_forgotten(joint):
+        given = bool(need.via) and a_when == TRUE
+        if not given and atoms.is_forgotten(joint):
             # One operand's alternatives are split by the path, the other's by their own conditions: nobody knows which go together.
             return None
     open_one = b.place.is_open
