@@ -104,7 +104,7 @@ class LoadWithoutMapLocation(Rule):
             "certain" if straight else "likely",
             hint="; ".join(hints) or None,
             change=None
-            if not first and _stays_where_it_is(found, facts)
+            if not first and (_stays_where_it_is(found, facts) or _is_tried_again(found, facts))
             else Change(
                 f'add `{location}="cpu"`',
                 "safe" if straight else "unsafe",
@@ -167,23 +167,10 @@ def _is_own(call: ast.Call, first: int, facts: Facts) -> bool:
     if _is_saved_from_host(call, facts):
         return True
     written = (n for n in own_nodes(facts.model.enclosing_scope(call)) if isinstance(n, ast.Call) and len(n.args) > 1)
-    same = [
-        n
-        for n in written
-        if isinstance(n.func, ast.Attribute) and n.func.attr == "save" and ast.unparse(n.args[1]) == ast.unparse(file)
-    ]
-    return any(n.lineno < call.lineno for n in same) or (bool(same) and _is_there(call, file, facts))
-
-
-def _is_there(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
-    """Whether a call stands under a test that a file is there: what is written elsewhere in the function is a cache."""
-    tests = (p.test for p in facts.model.ancestors(call) if isinstance(p, ast.If))
     return any(
-        isinstance(n, ast.Call)
-        and re.search(r"\b(?:is_?file|exists)\(", text := ast.unparse(n)) is not None
-        and ast.unparse(file) in text
-        for test in tests
-        for n in ast.walk(test)
+        n.lineno < call.lineno and ast.unparse(n.args[1]) == ast.unparse(file)
+        for n in written
+        if isinstance(n.func, ast.Attribute) and n.func.attr == "save"
     )
 
 
@@ -340,6 +327,19 @@ def _stays_where_it_is(call: ast.Call, facts: Facts) -> bool:
     return not all(re.search(rf"\b{name}\.(?:to|cuda|cpu)\(", text) for name in names)
 
 
+def _is_tried_again(call: ast.Call, facts: Facts) -> bool:
+    """Whether the same was tried before, for a file that couldn't be read: then both are mended, or none."""
+    handlers = (p for p in facts.model.ancestors(call) if isinstance(p, ast.ExceptHandler))
+    tried = (facts.model.ancestors(handler) for handler in handlers)
+    blocks = (parent.body for parents in tried for parent in parents if isinstance(parent, ast.Try))
+    return any(
+        isinstance(n, ast.Call) and ast.unparse(n.func) == ast.unparse(call.func)
+        for block in blocks
+        for statement in block
+        for n in ast.walk(statement)
+    )
+
+
 def _is_of_module(use: ast.expr, facts: Facts) -> bool:
     """Whether a use calls what was loaded, or asks it for what only modules have."""
     parent = next(facts.model.ancestors(use), None)
@@ -370,6 +370,11 @@ def _is_host_data(use: ast.expr, facts: Facts) -> bool:
     child: ast.AST = use
     for parent in facts.model.ancestors(use):
         match parent:
+            case ast.Subscript(
+                value=value, slice=ast.Constant(value="epoch" | "step" | "global_step" | "iteration")
+            ) if value is child:
+                # A number.
+                return True
             case ast.Subscript(value=value) if value is child:
                 child = parent
             case ast.keyword():

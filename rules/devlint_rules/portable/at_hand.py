@@ -75,7 +75,7 @@ def _is_bound(name: str, found: ast.expr, facts: Facts) -> bool:
     return not isinstance(around, ast.Module) and any(n.lineno < found.lineno for n in before)
 
 
-def outermost(found: ast.expr, facts: Facts) -> ast.FunctionDef | ast.AsyncFunctionDef | ast.Module:
+def outermost(found: ast.AST, facts: Facts) -> ast.FunctionDef | ast.AsyncFunctionDef | ast.Module:
     """The function around that no other is around, but for those of other classes; the module elsewhere."""
     scope = facts.model.enclosing_scope(found)
     for parent in facts.model.ancestors(scope):

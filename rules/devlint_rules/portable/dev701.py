@@ -198,7 +198,7 @@ def _by_counterpart(found: ast.expr, name: str, known: Counterpart, facts: Facts
     parent = next(facts.model.ancestors(found), None)
     call = parent if isinstance(parent, ast.Call) and parent.func is found else None
     title = f"use `{known.name}`"
-    if named.is_commented_on(found, facts):
+    if named.is_commented_on(found, facts) or named.stays(found, facts) or _meets_streams(known, facts):
         return None
     if known.of_type:
         return _told_type(found, call, known, facts)
@@ -215,6 +215,11 @@ def _by_counterpart(found: ast.expr, name: str, known: Counterpart, facts: Facts
         guarded = _guarded(call, known, facts)
         return guarded or Change(title, "unsafe", edits=edits, imports=imports)
     return Change(title, _safety(name, known, call, facts), edits=edits, imports=imports)
+
+
+def _meets_streams(known: Counterpart, facts: Facts) -> bool:
+    """Whether a stream for any accelerator would be given to what takes CUDA's alone."""
+    return "stream" in known.name.lower() and "torch.cuda.stream(" in facts.text.text
 
 
 # What is asked before CUDA is used.
@@ -287,7 +292,7 @@ def _guarded(call: ast.Call, known: Counterpart, facts: Facts) -> Change | None:
     if indent.strip() or (rest and not rest.startswith("#")) or span.line != span.end_line:
         return None
     arguments = facts.code_of(call)[len(facts.code_of(call.func)) :]
-    step = "\t" if indent.startswith("\t") else "    "
+    step = facts.step
     code = f"if torch.accelerator.is_available():{facts.text.newline}{indent}{step}{known.name}{arguments}"
     return Change("use it where there is an accelerator", "safe", edits=(facts.replaced(statement, code),))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from devlint.facts import Kind, dotted, own_nodes
@@ -313,7 +314,19 @@ def _by_device(found: ast.expr, facts: Facts) -> Change | None:
     if _sets_device(found, facts):
         whole = _whole(found, facts)
         return Change("ask for the accelerator", "unsafe", edits=(facts.replaced(whole, _asked(found, facts)),))
+    if _is_named_with_index(found, facts):
+        asked = "torch.accelerator.current_accelerator().type"
+        return Change("ask for the accelerator", "unsafe", edits=(facts.replaced(found, asked),))
     return None if _is_chosen(found, facts) else _by_new_variable(found, facts)
+
+
+def _is_named_with_index(found: ast.expr, facts: Facts) -> bool:
+    """`device = torch.device("cuda", rank)` beside what needs an accelerator."""
+    parent, statement = [*islice(facts.model.ancestors(found), 2)]
+    match parent, statement:
+        case ast.Call(args=[first, _]), ast.Assign(targets=[target]) if first is found and _wants_type(found, facts):
+            return _is_device_name((dotted(target) or "").rpartition(".")[2]) and _needs_one(found, facts)
+    return False
 
 
 def _is_under_device(found: ast.expr, facts: Facts) -> bool:
@@ -339,7 +352,7 @@ def _is_chosen(found: ast.expr, facts: Facts) -> bool:
 def _by_new_variable(found: ast.expr, facts: Facts) -> Change | None:
     """A variable `device`, set before the statement of the function or module that first needs it."""
     scope = outermost(found, facts)
-    if isinstance(scope, ast.Module) or _binds(scope, "device") or any(map(_is_put_together, ast.walk(scope))):
+    if isinstance(scope, ast.Module) or _binds(scope, "device") or named.stays(found, facts):
         return None
     if any(map(_is_literal, own_nodes(facts.model.source.tree))):
         # What runs at the top level stays with CUDA: a part of the file goes along.
@@ -381,14 +394,6 @@ def _only_block(statement: ast.stmt) -> list[ast.stmt] | None:
         return None
     blocks = [getattr(statement, field, []) for field in ("body", "orelse", "finalbody")]
     return next((block for block in blocks if sum(map(_count, block)) == _count(statement)), None)
-
-
-def _is_put_together(node: ast.AST) -> bool:
-    """`"cuda:" + str(n)`, `"cuda:{}".format(n)`: a device that is named in a way which no fix mends."""
-    match node:
-        case ast.BinOp(left=text) | ast.Call(func=ast.Attribute(value=text, attr="format")):
-            return isinstance(text, ast.Constant) and isinstance(text.value, str) and text.value.startswith("cuda:")
-    return False
 
 
 def _count(node: ast.AST) -> int:

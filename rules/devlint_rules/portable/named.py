@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import dotted
+from devlint.facts import dotted, own_nodes
 from devlint.knowledge.counterparts import counterparts
+from devlint_rules.portable.at_hand import outermost
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
@@ -37,6 +38,30 @@ def is_decided_elsewhere(call: ast.Call, facts: Facts) -> bool:
         dotted(n.func) == "torch.cuda.is_available" and not _is_choice(n, facts) and is_decided_by(n.func, facts)
         for n in others
     )
+
+
+def stays(found: ast.AST, facts: Facts) -> bool:
+    """Whether something around stays with CUDA whatever is mended: then code is portable as a whole or not at all."""
+    scope = outermost(found, facts)
+    nodes = own_nodes(scope) if isinstance(scope, ast.Module) else ast.walk(scope)
+    return any(_stays(node, at_top=isinstance(scope, ast.Module)) for node in nodes)
+
+
+def _stays(node: ast.AST, *, at_top: bool) -> bool:
+    match node:
+        case ast.Call(func=ast.Attribute(attr="cuda"), args=args, keywords=keywords):
+            # Told an index; and a module's top level gets no variable for its device.
+            return at_top or bool(args) or any(k.arg == "device" for k in keywords)
+        case ast.BinOp(left=text) | ast.Call(func=ast.Attribute(value=text, attr="format")):
+            # `"cuda:" + str(n)`, `"cuda:{}".format(n)`
+            return isinstance(text, ast.Constant) and isinstance(text.value, str) and text.value.startswith("cuda:")
+        case ast.Constant(value="nccl"):
+            return True
+        case ast.Attribute():
+            name = dotted(node) or ""
+            is_cudas = re.fullmatch(r"torch\.cuda\.\w+", name) is not None and name != "torch.cuda.amp"
+            return is_cudas and name not in counterparts() and not _HARMLESS.fullmatch(name)
+    return False
 
 
 def is_commented_on(found: ast.expr, facts: Facts) -> bool:
