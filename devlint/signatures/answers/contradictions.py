@@ -21,7 +21,7 @@ from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.frame import PLACE, Frame
 from devlint.signatures.state.objects import KEPT
 from devlint.signatures.state.outcome import Need
-from devlint.signatures.values.conditions import Condition
+from devlint.signatures.values.conditions import TRUE, Condition
 from devlint.signatures.values.values import (
     BATCH,
     EMPTY,
@@ -29,6 +29,7 @@ from devlint.signatures.values.values import (
     HOST,
     LIST,
     MODULE,
+    OR_ARRAY,
     RANKED,
     TENSOR,
     TUPLE,
@@ -223,6 +224,8 @@ def _is_tensor(frame: Frame, value: Value, need: Need) -> bool:
     if need.sense == "call" and value.place.off_host and value.path is None and path is not None:
         # What was moved to an accelerator, and is given to a module.
         return True
+    if need.sense == "index" and path in frame.either_array:
+        return True
     if "computed" in value.tags or (path is not None and path in frame.tensors):
         return True
     return path is not None and path in frame.supposed and need.sense != "index"
@@ -250,6 +253,8 @@ def _apart(
             return None
     elif not (b.place.off_host or b.place.is_open) or not _counts(a, need):
         return None
+    if need.sense != "index" and OR_ARRAY in a.tags:
+        return None
     if need.sense == "index" and not _is_index(b):
         # A number that indexes: torch takes it from anywhere.
         return None
@@ -266,7 +271,8 @@ def _apart(
             return None
         if atoms.about_devices(a_when) and not atoms.implies(b_path, a_when):
             return None
-        if atoms.is_forgotten(joint):
+        given = bool(need.via) and a_when == TRUE
+        if not given and atoms.is_forgotten(joint):
             # One operand's alternatives are split by the path, the other's by their own conditions: nobody knows which go together.
             return None
     open_one = b.place.is_open
