@@ -29,6 +29,7 @@ from devlint.signatures.values.values import (
     HOST,
     LIST,
     MODULE,
+    OR_ARRAY,
     RANKED,
     TENSOR,
     TUPLE,
@@ -223,6 +224,8 @@ def _is_tensor(frame: Frame, value: Value, need: Need) -> bool:
     if need.sense == "call" and value.place.off_host and value.path is None and path is not None:
         # What was moved to an accelerator, and is given to a module.
         return True
+    if need.sense == "index" and path in frame.either_array:
+        return True
     if "computed" in value.tags or (path is not None and path in frame.tensors):
         return True
     return path is not None and path in frame.supposed and need.sense != "index"
@@ -249,6 +252,8 @@ def _apart(
         if not (a.place.off_host and b.place.off_host) or not _are_different(a.place, b.place):
             return None
     elif not (b.place.off_host or b.place.is_open) or not _counts(a, need):
+        return None
+    if need.sense != "index" and OR_ARRAY in a.tags:
         return None
     if need.sense == "index" and not _is_index(b):
         # A number that indexes: torch takes it from anywhere.

@@ -21,6 +21,7 @@ from devlint.signatures.values.values import (
     NEVER,
     NOTHING,
     OBJECT,
+    OR_ARRAY,
     RANKED,
     TENSOR,
     TUPLE,
@@ -117,6 +118,8 @@ def item(frame: Frame, value: Value, index: Value, node: ast.expr) -> Value:
     if value.kind is EITHER:
         return mapped(value, lambda option: item(frame, option, index, node), frame.atoms)
     match value.kind:
+        case "tensor" if OR_ARRAY in value.tags:
+            return Value(TENSOR, UNKNOWN_PLACE, likely=True)
         case "tensor":
             return value.but(path=None, tags=frozenset(), rank=_rank_left(value, node), data=None)
         case "array":
