@@ -224,14 +224,24 @@ def _all_values(name: ast.Name, facts: Facts) -> Iterator[ast.expr]:
 
 def _is_saved_from_host(call: ast.Call, facts: Facts) -> bool:
     """All that the same file of code saves was copied to the host before."""
+    if _TO_HOST not in facts.text.text:
+        return False
     calls = (c for c in facts.model.calls("save") if c.args and facts.model.qualified(c.func) == "torch.save")
-    saved = [c.args[0] for c in calls]
-    return bool(saved) and all(_is_copied_to_host(v, facts) for v in saved)
+    # One after the other: each call has the function that it stands in modelled.
+    copied = False
+    for call_of_save in calls:
+        copied = _is_copied_to_host(call_of_save.args[0], facts)
+        if not copied:
+            break
+    return copied
+
+
+_TO_HOST = ".cpu()"
 
 
 def _is_copied_to_host(saved: ast.expr, facts: Facts) -> bool:
     values = list(facts.model.assigned_values(saved)) if isinstance(saved, ast.Name) else [saved]
-    return bool(values) and all(".cpu()" in ast.unparse(v) for v in values)
+    return bool(values) and all(_TO_HOST in ast.unparse(v) for v in values)
 
 
 def _ships_with_the_code(file: ast.expr, facts: Facts) -> bool:
