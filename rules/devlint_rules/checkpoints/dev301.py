@@ -382,7 +382,7 @@ def _is_host_data(use: ast.expr, facts: Facts) -> bool:
         match parent:
             case ast.Subscript(
                 value=value, slice=ast.Constant(value="epoch" | "step" | "global_step" | "iteration")
-            ) if value is child:
+            ) if value is use and isinstance(use, ast.Call):
                 # A number.
                 return True
             case ast.Subscript(value=value) if value is child:

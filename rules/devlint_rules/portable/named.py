@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from devlint.facts import dotted, own_nodes
@@ -27,8 +28,18 @@ _FLAG = re.compile(r"cuda|gpu|(?:^|_)dev(?:ice)?$", re.IGNORECASE)
 def is_decided_by(asked: ast.expr, facts: Facts) -> bool:
     """Whether CUDA is named where the answer to `torch.cuda.is_available()` or its like decides."""
     call = next(facts.model.ancestors(asked), None)
+    if call is not None and _falls_back(call, facts):
+        return True
     decided, is_near = _decided(call if isinstance(call, ast.Call) and call.func is asked else asked, facts)
     return any(_names(node, told=is_near) for node in decided)
+
+
+def _falls_back(call: ast.AST, facts: Facts) -> bool:
+    """`if not torch.cuda.is_available(): config.device = "cpu"`: what it is otherwise, somebody else says."""
+    match [*islice(facts.model.ancestors(call), 2)]:
+        case [ast.UnaryOp(op=ast.Not()), ast.If(body=body, orelse=[])]:
+            return _keeps_a_flag(body)
+    return False
 
 
 def is_decided_elsewhere(call: ast.Call, facts: Facts) -> bool:
