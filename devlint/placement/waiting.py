@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from devlint.placement.cold import ColdCode
+from devlint.placement.cold import ColdCode, flat
 from devlint.placement.loops import HotLoop, Program
 from devlint.placement.values import Step
 from devlint.signatures.answers.hot import Hot, HotCode
@@ -205,7 +205,7 @@ class Guards:
         child = node
         checks: list[str] = []
         for parent in self._model.ancestors(node):
-            if self._cold.is_cold(parent, child) or _is_apart(parent, child):
+            if self._cold.is_cold(parent, child) or _is_apart(parent, child) or self._grows(parent, child):
                 return True
             checks += _checks(parent, child)
             if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)) and _are_off(parent, checks):
@@ -214,6 +214,26 @@ class Guards:
                 return False
             child = parent
         return False
+
+    def _grows(self, parent: ast.AST, child: ast.AST) -> bool:
+        """`if length > self.longest: ...; self.longest = length`: for what is kept, and made anew when it doesn't suffice."""
+        if not isinstance(parent, ast.If) or child not in parent.body:
+            return False
+        kept = {
+            side.attr
+            for test in ast.walk(parent.test)
+            if isinstance(test, ast.Compare) and isinstance(test.ops[0], (ast.Gt, ast.GtE, ast.Lt, ast.LtE, ast.NotEq))
+            for part in (test.left, *test.comparators)
+            for side in ast.walk(part)
+            if isinstance(side, ast.Attribute) and isinstance(side.value, ast.Name) and side.value.id == "self"
+        }
+        return bool(kept) and any(
+            isinstance(target, ast.Attribute) and target.attr in kept and isinstance(target.ctx, ast.Store)
+            for statement in (*flat(parent.body), *self._cold.run_by(parent.body))
+            if isinstance(statement, ast.Assign)
+            for whole in statement.targets
+            for target in ast.walk(whole)
+        )
 
 
 # Names of flags that ask for a check.

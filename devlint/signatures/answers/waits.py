@@ -252,11 +252,11 @@ def _answers(frame: Frame, node: ast.expr) -> bool:
 
 def _decide(reader: Reader, frame: Frame, wait: Wait) -> tuple[Value, bool] | None:
     told = on_accelerator(frame, wait.asked, wait.value, surely_tensor=_answers(frame, wait.asked))
-    if told is None:
-        return None
-    if told[0].kind is not TENSOR and not _answers(frame, wait.asked):
-        return None
-    return told
+    if told is None or _answers(frame, wait.asked):
+        return told
+    # A flag out of a dict that holds tensors as well is more likely a flag.
+    flag = not told[0].place.off_host and any(o.kind is UNKNOWN for _, o in leaves(wait.value, frame.atoms))
+    return None if flag or told[0].kind is not TENSOR else told
 
 
 def _size(reader: Reader, frame: Frame, wait: Wait) -> tuple[Value, bool] | None:
