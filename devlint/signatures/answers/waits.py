@@ -6,7 +6,7 @@ import ast
 import re
 from dataclasses import dataclass
 
-from devlint.signatures.answers.hosted import is_kept_on_host, may_be_host_device, says_host
+from devlint.signatures.answers.hosted import is_kept_on_host, may_be_host_device, must_be_on_host, says_host
 from devlint.signatures.answers.silence import speaks_of_devices
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.frame import Frame
@@ -81,6 +81,8 @@ def _judged(reader: Reader, frame: Frame, wait: Wait) -> Stall | None:
     if told is None:
         return None
     value, certain = told
+    if must_be_on_host(frame, value.place, wait.path):
+        return None
     certain = certain and not wait.supposed and not value.likely
     supposed = value.kind is UNKNOWN and not _is_known_tensor(frame, value) and not _speaks_of_devices(frame)
     use = _read_before_waiting(frame.function.node, wait.node) if wait.sense == RACE else None
