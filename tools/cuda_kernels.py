@@ -4,7 +4,8 @@
 
 `host_only` are the operators that native_functions.yaml (it is part of the wheel) gives a kernel for the CPU, none for CUDA,
 and none that is written in terms of others. `dtypes` are the data types that PyTorch's operator database, which its
-CI holds against real GPUs, names for the CPU and not for CUDA. `--check` writes nothing; exits with 1 where the file differs.
+CI holds against real GPUs, names for the CPU and not for CUDA. `neither` are, by data type, the operators that have a kernel for
+it on neither. `--check` writes nothing; exits with 1 where the file differs.
 Needs numpy; the file is of the release of PyTorch that it names.
 """
 
@@ -54,21 +55,31 @@ def host_only() -> list[str]:
     return sorted(name for name in names if not name.startswith(_LEFT_OUT) and "_for_cpu" not in name)
 
 
-def dtypes() -> dict[str, list[str]]:
-    """By operator: the data types that the host has a kernel for and CUDA has not."""
+_INTEGERS = {torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8}
+# One of each family of data types, which kernels are there for or aren't as a whole.
+_OF_FAMILIES = (torch.float16, torch.bfloat16, torch.float32, torch.int64, torch.bool, torch.complex64)
+
+
+def database() -> list[Any]:
+    """PyTorch's operator database, as it is on a machine with a recent GPU."""
     if "expecttest" not in sys.modules and importlib.util.find_spec("expecttest") is None:
         # The database's module imports it for tests of its own.
         sys.modules["expecttest"] = types.ModuleType("expecttest")
         sys.modules["expecttest"].TestCase = unittest.TestCase  # type: ignore[attr-defined]
     import torch.testing._internal.common_cuda as machine
 
-    for name in dir(machine):  # a recent GPU
+    for name in dir(machine):
         if name.startswith("SM") and name.endswith("OrLater"):
             setattr(machine, name, True)
     from torch.testing._internal.common_methods_invocations import op_db
 
+    return list(op_db)
+
+
+def dtypes() -> dict[str, list[str]]:
+    """By operator: the data types that the host has a kernel for and CUDA has not."""
     lacking: dict[str, set[Any]] = {}
-    for entry in op_db:
+    for entry in database():
         if entry.variant_test_name in ("", "decomposed"):
             name = entry.aten_name.removeprefix("nn.functional.")
         elif (entry.name, entry.variant_test_name) in _VARIANTS:
@@ -76,6 +87,8 @@ def dtypes() -> dict[str, list[str]]:
         else:
             continue
         missing = set(entry.dtypes) - set(entry.dtypesIfCUDA)
+        if torch.int64 in missing and _INTEGERS.isdisjoint(entry.dtypesIfCUDA):
+            missing |= _INTEGERS  # of which the database tries one
         lacking[name] = missing & lacking[name] if name in lacking else missing
     return {
         name: sorted(str(kind).removeprefix("torch.") for kind in lacking[name])
@@ -84,12 +97,27 @@ def dtypes() -> dict[str, list[str]]:
     }
 
 
+def neither() -> dict[str, str]:
+    """By one data type of each family: the operators that have a kernel for it neither on the host nor on CUDA."""
+    there: dict[str, set[Any]] = defaultdict(set)
+    for entry in database():
+        for name in {
+            entry.name.split(".")[-1],
+            entry.aten_name.split(".")[-1],
+            *(alias.name for alias in entry.aliases),
+        }:
+            there[name] |= {*entry.dtypes, *entry.dtypesIfCUDA}
+    names = {kind: [name for name in sorted(there) if kind not in there[name]] for kind in _OF_FAMILIES}
+    return {str(kind).removeprefix("torch."): " ".join(found) for kind, found in names.items()}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 where the file differs")
     check = parser.parse_args().check
     release = torch.__version__.partition("+")[0]
-    text = json.dumps({"torch": release, "host_only": host_only(), "dtypes": dtypes()}, indent=1) + "\n"
+    table = {"torch": release, "host_only": host_only(), "dtypes": dtypes(), "neither": neither()}
+    text = json.dumps(table, indent=1) + "\n"
     if not check:
         TARGET.write_text(text, encoding="utf-8")
         return 0

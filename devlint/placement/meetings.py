@@ -82,6 +82,7 @@ def unplaced(found: Mapping[ast.expr | ast.AugAssign, Mixing], source: SourceMod
         for mixing in reversed(list(found.values()))
         if mixing.sense in (Sense.OPERATION, Sense.CALL)
         and not mixing.kept
+        and mixing.host.value.kind is not Kind.MODULE
         and (made := next(iter(mixing.host.value.trail), None)) is not None
         and made.path == source.path
         and made.message.startswith("created on cpu")
@@ -107,12 +108,20 @@ def _is_given(mixing: Mixing, made: old.Step, source: SourceModule) -> bool:
     scope = _function_at(source, made.line)
     if scope is None:
         return False
-    if is_input(mixing.other.value.place):
-        return True
     end = scope.end_lineno or scope.lineno
-    if not scope.lineno <= mixing.node.lineno <= end:
+    meets_here = scope.lineno <= mixing.node.lineno <= end
+    if is_input(mixing.other.value.place):
+        return meets_here or not _takes_numbers_alone(scope)
+    if not meets_here:
         return False
     return not any(s.path == source.path and scope.lineno <= s.line <= end for s in mixing.other.value.trail)
+
+
+def _takes_numbers_alone(scope: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether a function says that it is given plain numbers: nothing there could tell a device."""
+    arguments = [*scope.args.posonlyargs, *scope.args.args, *scope.args.kwonlyargs]
+    named = {ast.unparse(a.annotation) if a.annotation is not None else "" for a in arguments}
+    return bool(named) and named <= {"int", "float", "bool"}
 
 
 def _function_at(source: SourceModule, line: int) -> ast.FunctionDef | ast.AsyncFunctionDef | None:

@@ -27,11 +27,27 @@ PLAIN_TENSORS: frozenset[type] = frozenset(
 DriverError: type[RuntimeError] = getattr(torch, "AcceleratorError", RuntimeError)
 
 
+def _missing_kernel_error() -> type[RuntimeError]:
+    try:
+        torch.ones(1).bincount()
+    except RuntimeError as error:
+        return type(error)
+    raise AssertionError("bincount counts floating-point numbers")
+
+
+# What a kernel raises that isn't there for a data type: NotImplementedError, and in 2.4 its base.
+MissingKernelError = _missing_kernel_error()
+
+
 def autocast_question(kind: str) -> Callable[[], bool]:
     """What tells whether autocast is on for a type of device or for the CPU: one question for all where torch has it."""
     of_all: Callable[[], bool] | None = getattr(torch._C, "_is_any_autocast_enabled", None)
     if of_all is not None and kind != "mps":  # which it leaves out
         return of_all
+    try:
+        torch.is_autocast_enabled(kind)
+    except RuntimeError:  # a type that has none in this release
+        return lambda: torch.is_autocast_enabled("cpu")
     return lambda: torch.is_autocast_enabled(kind) or torch.is_autocast_enabled("cpu")
 
 

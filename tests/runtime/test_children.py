@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.distributed.fsdp
 import torch.multiprocessing as mp
 from torch.utils.data import DataLoader, Dataset
 
@@ -273,6 +274,10 @@ def test_a_dropped_move_in_a_child_is_explained(tmp_path):
     assert "train.py:17 in main" in err  # where it was made
 
 
+@pytest.mark.skipif(
+    not hasattr(torch.distributed.fsdp, "fully_shard"),
+    reason="this release of PyTorch has no FSDP2 in torch.distributed.fsdp",
+)
 def test_fsdp2_is_refused_in_words(tmp_path):
     code, _, err = two_ranks(tmp_path, FSDP2)
     assert code != 0

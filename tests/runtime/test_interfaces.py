@@ -14,6 +14,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._pytree import tree_map_only
 
 from devlint.runtime import VirtualCudaUnsupportedError, virtual_cuda, watch_devices
+from devlint.runtime.compat import MissingKernelError
 
 CUDA0, CUDA1 = torch.device("cuda", 0), torch.device("cuda", 1)
 
@@ -44,6 +45,13 @@ def test_what_comes_from_an_array_is_a_copy(make, gpus):
         other = make(array)
     array[0] = 5
     assert tensor.tolist() == other.tolist() == [0.0, 0.0, 0.0]
+
+
+def test_what_must_not_be_copied_is_refused(gpus):
+    for data in (np.zeros(3), torch.zeros(3)):
+        with pytest.raises(ValueError, match="can't alias tensor from device 'cpu' to 'cuda:0'"):
+            torch.asarray(data, device="cuda", copy=False)
+    assert torch.asarray(ones(3), copy=False).is_cuda
 
 
 def test_a_forced_array_is_a_copy(gpus):
@@ -334,7 +342,7 @@ def test_integers_are_not_multiplied_as_matrices(gpus):
         (lambda: torch.mv(x, x[0]), "addmv_impl_cuda"),
         (lambda: torch.dot(x[0], x[0]), "dot"),
     ):
-        with pytest.raises(NotImplementedError, match=f"\"{kernel}\" not implemented for 'Long'"):
+        with pytest.raises(MissingKernelError, match=f"\"{kernel}\" not implemented for 'Long'"):
             call()
     assert (x.float() @ x.float()).is_cuda
     assert (x.cpu() @ x.cpu()).tolist() == [[2, 2], [2, 2]]
@@ -349,10 +357,11 @@ def test_host_results_and_host_operands(gpus):
 
 def test_half_precision_that_the_host_lacks():
     with virtual_cuda():
-        x = ones(4, 4).half()
-        found = torch.cdist(x, x)
-        assert found.dtype == torch.float16
-        assert found.device == CUDA0
+        x = ones(1, 4, 4, 4).half()
+        for call in (lambda: F.avg_pool3d(x, 2), lambda: torch.polygamma(1, x), lambda: F.rrelu(x)):
+            found = call()
+            assert found.dtype == torch.float16
+            assert found.device == CUDA0
 
 
 # --- tensor classes -------------------------------------------------------------------------------------------------

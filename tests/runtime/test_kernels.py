@@ -12,7 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from devlint.runtime import virtual_cuda
+from devlint.runtime import VirtualCudaUnsupportedError, virtual_cuda
+from devlint.runtime.compat import MissingKernelError
 from devlint.runtime.virtual.determinism import BACKWARDS, CALLS, REFUSED
 from devlint.runtime.virtual.kernels import TABLE
 
@@ -57,6 +58,7 @@ WITHOUT = {
     "bmm": ("int64", lambda x: torch.bmm(x[None], x[None])),
     "tensordot": ("int64", lambda x: torch.tensordot(x, x)),
     "conv1d": ("int64", lambda x: F.conv1d(x[None], x[None])),
+    "conv1d, other integers": ("int32", lambda x: F.conv1d(x[None], x[None])),
     "conv2d": ("int64", lambda x: F.conv2d(x[None, None], x[None, None])),
     "avg_pool2d": ("int64", lambda x: F.avg_pool2d(x[None], 2)),
     "max_pool2d": ("int64", lambda x: F.max_pool2d(x[None], 2)),
@@ -76,8 +78,69 @@ def test_data_types_without_a_kernel(name):
     with virtual_cuda():
         call(host)
         call(host.float().cuda())
-        with pytest.raises(NotImplementedError, match=r"not implemented for '(Long|Int|Short|Byte|Half|BFloat16)'"):
+        with pytest.raises(MissingKernelError, match=r"not implemented for '(Long|Int|Short|Byte|Half|BFloat16)'"):
             call(host.cuda())
+
+
+# The host has no kernel for these either, so that nothing but the words was wrong.
+NEITHER = {
+    "svd": ("float16", lambda x: torch.linalg.svd(x)),
+    "a method": ("bfloat16", lambda x: x.cholesky()),
+    "det": ("float16", lambda x: x.det()),
+    "eigh": ("float16", lambda x: torch.linalg.eigh(x)),
+    "solve": ("float16", lambda x: torch.linalg.solve(x, x)),
+    "cdist": ("float16", lambda x: torch.cdist(x, x)),
+    "zeta": ("float16", lambda x: torch.special.zeta(x, x)),
+    "bincount": ("float32", lambda x: x[0].bincount()),
+    "randn": ("int64", lambda x: torch.randn(2, dtype=x.dtype, device=x.device)),
+    "normal_": ("int64", lambda x: x.normal_()),
+}
+
+
+@pytest.mark.parametrize("name", NEITHER)
+def test_data_types_without_a_kernel_anywhere(name):
+    dtype, call = NEITHER[name]
+    host = torch.eye(4).to(getattr(torch, dtype))
+    with pytest.raises(RuntimeError):
+        call(host)
+    with (
+        virtual_cuda(),
+        pytest.raises(MissingKernelError, match=r"not implemented for '(Long|Half|BFloat16|Float)'") as raised,
+    ):
+        call(host.cuda())
+    assert not isinstance(raised.value, VirtualCudaUnsupportedError)
+    assert "_cpu" not in str(raised.value)
+
+
+def test_classes_that_hold_others_have_a_data_type_of_their_own():
+    """A graph's edges are integers, and it multiplies numbers."""
+
+    class Edges(torch.Tensor):
+        @staticmethod
+        def __new__(cls, data):
+            return torch.Tensor._make_wrapper_subclass(cls, (2, 2), dtype=torch.int64, device=data.device)
+
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            return torch.ones(2, 1, device=args[1].device)
+
+    with virtual_cuda():
+        assert (Edges(torch.ones(2, device="cuda")) @ torch.ones(2, 1, device="cuda")).is_cuda
+
+
+def test_fourier_transforms_in_half_precision():
+    with virtual_cuda():
+        x = torch.rand(2, 8, device="cuda").half()
+        x.requires_grad_()
+        found = torch.fft.rfft(x)
+        assert found.dtype == torch.complex32
+        assert found.device == x.device
+        torch.testing.assert_close(found.to(torch.complex64), torch.fft.rfft(x.float()), rtol=1e-2, atol=1e-2)
+        assert torch.fft.irfft(found).dtype == torch.float16
+        found.abs().sum().backward()
+        assert x.grad.is_cuda
+        with pytest.raises(RuntimeError):
+            torch.fft.rfft(x.cpu())
 
 
 # --- determinism ----------------------------------------------------------------------------------------------------
@@ -199,6 +262,8 @@ def test_all_that_pytorch_tells_is_known():
         {told for told, *_ in CALLS}
         | {told for told, _ in BACKWARDS.values()}
         | {"torch.nn.functional.interpolate", "torch.cumsum"}
+        # On the page of 2.4 still, where `pad` was written in other functions already.
+        | {f"torch.nn.ReplicationPad{n}d" for n in (1, 2, 3)}
     )
     others = {name for name, _ in lines if not re.match(r"torch\.nn\.MaxUnpool|torch\.Tensor\.resize_", name)}
     assert others <= known

@@ -252,6 +252,8 @@ def test_accelerator(two_gpus):
     assert torch.accelerator.current_accelerator().type == "cuda"
     with torch.cuda.device(1):
         assert torch.accelerator.current_device_index() == 1
+    if hasattr(torch.accelerator, "get_device_capability"):
+        assert torch.float16 in torch.accelerator.get_device_capability()["supported_dtypes"]
 
 
 def test_streams_and_events(gpus):

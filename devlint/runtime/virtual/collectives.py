@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from devlint.runtime.places import place_of, tensors_in
+from devlint.runtime.places import HOST, place_of, tensors_in
 from devlint.runtime.virtual import engine
 from devlint.runtime.virtual.patching import Patches
 
@@ -160,6 +160,7 @@ def install(patches: Patches) -> None:
     c10d_any: Any = c10d
     # Where objects of `broadcast_object_list` and its like go; 2.4 has it by another name.
     asks = "_get_object_coll_device" if hasattr(c10d, "_get_object_coll_device") else "_get_pg_default_device"
+    cuda = "cuda" if asks == "_get_object_coll_device" else torch.device("cuda")
     new_group, get_device = c10d_any._new_process_group_helper, getattr(c10d, asks)
     parameters = list(inspect.signature(new_group).parameters)
 
@@ -187,7 +188,9 @@ def install(patches: Patches) -> None:
         return made
 
     def object_device(group: Any = None) -> Any:
-        return "cuda" if (group or c10d_any._get_default_group()) in _groups else get_device(group)
+        if torch._C._get_accelerator() == HOST:
+            return HOST  # a barrier, for which 2.4 asks here as well
+        return cuda if (group or c10d_any._get_default_group()) in _groups else get_device(group)
 
     destroy = c10d.destroy_process_group
 

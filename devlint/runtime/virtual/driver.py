@@ -74,6 +74,10 @@ def _set_fraction(fraction: float, index: int) -> None:
     ledger.fractions[index] = fraction
 
 
+def _dtypes() -> set[torch.dtype]:
+    return {kind for kind in vars(torch).values() if isinstance(kind, torch.dtype)}
+
+
 class _PlanCache:
     """`torch.backends.cuda.cufft_plan_cache`, of all devices: it can be set, and holds nothing."""
 
@@ -152,6 +156,7 @@ _ACCELERATOR_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "_accelerator_resetPeakStats": ledger.reset_peak,
     "_accelerator_resetAccumulatedStats": _nothing,
     "_accelerator_getMemoryInfo": _memory_info,
+    "_accelerator_getDeviceCapability": lambda index: {"supported_dtypes": _dtypes()},
 }
 
 _C_FUNCTIONS: dict[str, Callable[..., Any]] = {
@@ -193,6 +198,8 @@ _C_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "_cuda_cudaHostAllocator": _refusal("the CUDA host allocator"),
     "_cuda_customAllocator": _refusal("pluggable allocators"),
 }
+for _name in ("all_reduce", "reduce", "broadcast", "all_gather", "reduce_scatter"):
+    _C_FUNCTIONS[f"_nccl_{_name}"] = _refusal("collectives of torch.cuda.nccl, which need no process group")
 
 _CUDA_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "is_available": machine.available,

@@ -136,7 +136,7 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return func(*args, **kwargs)
     try:
         result = run_under_autocast(func, args, kwargs) if _autocast_on() else func(*args, **kwargs)
-    except NotImplementedError as error:
+    except RuntimeError as error:
         return run_wider(func, args, kwargs, error)
     if type(result) is Tensor:
         result._devlint_place = place  # type: ignore[attr-defined]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import torch
@@ -48,8 +49,15 @@ def called() -> str:
 _LEAKS = re.compile(
     r"not linked with support for|Cannot access accelerator|[Ii]nvalid python storage|Cannot access (storage|data pointer) of"
     r"|Could not run 'aten::.*from the 'CPU' backend|compiled without CUDA|not compiled with CUDA|without ATen_cuda|No such operator|arguments from the 'CUDA' backend"
-    r"|backends? 'CPU'.*functorch|\b\w+_cpu\b.* not implemented for|not implemented for '\w+'|DeviceGuardImpl|doesn't have storage"
+    r"|backends? 'CPU'.*functorch|not implemented for '\w+'|on CPU does not support|DeviceGuardImpl|doesn't have storage"
 )
+
+
+def _later(*_: Any) -> Any:
+    raise AssertionError("devlint.runtime.virtual.context is not imported")
+
+
+lacking: Callable[[Any, str], BaseException | None] = _later  # set by kernels.py, which imports this module
 _OUT_OF_MEMORY = re.compile(r"DefaultCPUAllocator.*you tried to allocate (\d+) bytes", re.DOTALL)
 
 
@@ -63,6 +71,8 @@ def translated(error: BaseException, func: Any) -> BaseException:
         return out_of_memory(int(full[1]))
     if _LEAKS.search(text) is None or (accelerator.kind != "cuda" and "compiled with CUDA" in text):
         return error
+    if (theirs := lacking(func, text)) is not None:
+        return theirs
     name = torch.overrides.resolve_name(func) or getattr(func, "__qualname__", None) or str(func)
     return VirtualCudaUnsupportedError(
         f"devlint: virtual {accelerator.kind.upper()} does not support this call of {name} (PyTorch says: {text.splitlines()[0]}); run this part "

@@ -83,7 +83,10 @@ engine.run_with_device = run_with_device
 
 def _copy_from_data(func: Any, args: Args, kwargs: Kwargs) -> Any:
     """torch.tensor, as_tensor, asarray: the place is that of `device=`, else of the data where that is a tensor."""
+    __tracebackhide__ = True
     data = args[0] if args else kwargs.get("data", kwargs.get("obj"))
+    if kwargs.get("copy") is False:
+        _check_alias(data, kwargs.get("device"))
     if isinstance(data, Tensor) and func is not torch.tensor:
         moved = move(data, kwargs.get("device"), kwargs.get("dtype"))
         return moved.clone() if kwargs.get("copy") and moved is data else moved
@@ -105,6 +108,15 @@ def _copy_from_data(func: Any, args: Args, kwargs: Kwargs) -> Any:
     # The memory is the array's still, and a device has its own.
     copy = result.detach().clone().requires_grad_(result.requires_grad)
     return tag(copy, result._devlint_place)
+
+
+def _check_alias(data: Any, device: Any) -> None:
+    """`asarray(data, copy=False)` shares memory or fails. Raises ValueError where devices differ, as it does."""
+    __tracebackhide__ = True
+    here = place_of(data) if isinstance(data, Tensor) else HOST
+    target = (machine.place(device) or torch.device(device)) if device is not None else here
+    if target != here and not isinstance(data, list | tuple | float | int):
+        raise ValueError(f"can't alias tensor from device '{here}' to '{target}'.")
 
 
 def _device(func: Any, args: Args, kwargs: Kwargs) -> Any:

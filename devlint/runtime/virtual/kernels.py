@@ -17,8 +17,9 @@ from torch._library.custom_ops import OPDEFS
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
+from devlint.runtime import compat
 from devlint.runtime.places import accelerator, place_of, tensors_in
-from devlint.runtime.virtual import engine
+from devlint.runtime.virtual import engine, errors, subclasses
 
 Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
@@ -110,7 +111,8 @@ def _run_library_operator(func: Any, args: Args, kwargs: Kwargs) -> Any:
 
 # --- what CUDA has no kernel for ------------------------------------------------------------------------------------
 
-# Written by tools/cuda_kernels.py: operators without a kernel for CUDA, and data types that CUDA's kernels lack.
+# Written by tools/cuda_kernels.py: operators without a kernel for CUDA, data types that CUDA's kernels lack, and data types
+# that the host's lack as well.
 TABLE = json.loads((Path(__file__).parent / "kernels.json").read_text(encoding="utf-8"))
 # Functions that are written in terms of such operators.
 _CALLERS = {
@@ -126,6 +128,7 @@ _KERNELS = {"addmv": "addmv_impl_cuda", "mv": "addmv_impl_cuda", "dot": "dot", "
 ) | dict.fromkeys(("bmm", "baddbmm", "addbmm", "bilinear"), "baddbmm_cuda")  # fmt: skip
 # Some of their calls multiply nothing.
 _NOT_ALWAYS = frozenset({"einsum", "inner", "norm"})
+_PARTS = tuple(vars(torch._C)[name] for name in ("_nn", "_linalg", "_fft"))
 _DTYPE_NAMES = {
     "int64": "Long", "int32": "Int", "int16": "Short", "int8": "Char", "uint8": "Byte", "float16": "Half", "bfloat16": "BFloat16",
 }  # fmt: skip
@@ -134,7 +137,7 @@ _DTYPE_NAMES = {
 def functions_named(names: str) -> Iterator[Any]:
     """PyTorch's C functions and methods of these names."""
     for name in names.split():
-        for home in (torch, torch._C._VariableFunctions, torch.Tensor, torch._C._nn, vars(torch._C)["_linalg"]):
+        for home in (torch, torch._C._VariableFunctions, torch.Tensor, *_PARTS):
             function = getattr(home, name, None)
             if callable(function):
                 yield function
@@ -155,13 +158,41 @@ def _without(kernel: str, lacking: dict[torch.dtype, str]) -> engine.Handler:
         __tracebackhide__ = True
         result = engine.run(func, args, kwargs)
         first = args[0] if args and isinstance(args[0], torch.Tensor) else next(tensors_in((args, kwargs)))
-        if first.dtype in lacking and place_of(first).type == "cuda":
-            error = NotImplementedError(f"\"{kernel}\" not implemented for '{lacking[first.dtype]}'")
-            error._devlint_ours = True  # type: ignore[attr-defined]
-            raise error
+        if first.dtype in lacking and place_of(first).type == "cuda" and not subclasses.is_wrapper(first):
+            raise no_dtype(kernel, lacking[first.dtype])
         return result
 
     return handler
+
+
+def no_dtype(kernel: str, dtype: str) -> RuntimeError:
+    """What a kernel of CUDA's says of a data type that it isn't there for."""
+    error = compat.MissingKernelError(f"\"{kernel}\" not implemented for '{dtype}'")
+    error._devlint_ours = True  # type: ignore[attr-defined]
+    return error
+
+
+_NEITHER = {family: frozenset(names.split()) for family, names in TABLE["neither"].items()}
+_FAMILIES = {"Half": "float16", "BFloat16": "bfloat16", "Float": "float32", "Double": "float32", "Bool": "bool"} | (
+    dict.fromkeys(("Long", "Int", "Short", "Char", "Byte"), "int64")
+    | dict.fromkeys(("ComplexFloat", "ComplexDouble"), "complex64")
+)
+_LACKS = re.compile(r"\"(\w+)\" not implemented for '(\w+)'")
+
+
+def lacking(func: Any, text: str) -> RuntimeError | None:
+    """What CUDA says to a call that fails for its data type on the host, where it fails so there too; else None."""
+    found = _LACKS.search(text)
+    if found is None or accelerator.kind != "cuda":
+        return None
+    schema = getattr(func, "_schema", None)
+    name = schema.name.partition("::")[2] if schema is not None else getattr(func, "__name__", "")
+    if not {name, name.rstrip("_"), name.strip("_")} & _NEITHER.get(_FAMILIES.get(found[2], ""), frozenset()):
+        return None
+    return no_dtype(found[1].replace("_cpu", "_cuda"), found[2])
+
+
+errors.lacking = lacking
 
 
 for _name, _dtypes in TABLE["dtypes"].items():
@@ -177,32 +208,53 @@ for _name in TABLE["host_only"]:
 # --- precision ------------------------------------------------------------------------------------------------------
 
 _WIDER = {torch.float16: torch.float32, torch.bfloat16: torch.float32}
-_LACKS = re.compile(r"not implemented for '(Half|BFloat16)'")
 
 
-def run_wider(func: Any, args: Args, kwargs: Kwargs, error: BaseException) -> Any:
-    """Runs a call that the host has no kernel for in half precision (CUDA has them all) in float32.
-
-    Raises `error` where that isn't what was wrong, or where the call writes to its operands.
-    """
-    __tracebackhide__ = True
-    if not _LACKS.search(str(error)) or "out" in kwargs or getattr(func, "__name__", "_").endswith("_"):
-        raise error
-    used = {tensor.dtype for tensor in tensors_in((args, kwargs))} & _WIDER.keys()
-    if len(used) != 1:
-        raise error
-
-    def cast(value: Any, to: dict[torch.dtype, torch.dtype]) -> Any:
+def _cast(values: Any, to: dict[torch.dtype, torch.dtype]) -> Any:
+    def cast(value: Any) -> Any:
         if isinstance(value, torch.Tensor) and value.dtype in to:
             return engine.tag(value.to(to[value.dtype]), value._devlint_place)  # type: ignore[attr-defined]
         return value
 
-    args, kwargs = tree_map(lambda value: cast(value, _WIDER), (args, kwargs))
-    result = engine.run(func, args, kwargs)
-    return tree_map(lambda value: cast(value, {torch.float32: used.copy().pop()}), result)
+    return tree_map(cast, values)
+
+
+def run_wider(func: Any, args: Args, kwargs: Kwargs, error: BaseException) -> Any:
+    """Runs a call that the host has no kernel for in half precision, and CUDA has one, in float32.
+
+    Raises `error` where that isn't what was wrong, or where the call writes to its operands.
+    """
+    __tracebackhide__ = True
+    found = _LACKS.search(str(error))
+    if found is None or found[2] not in ("Half", "BFloat16") or lacking(func, str(error)) is not None:
+        raise error
+    if "out" in kwargs or getattr(func, "__name__", "_").endswith("_"):
+        raise error
+    used = {tensor.dtype for tensor in tensors_in((args, kwargs))} & _WIDER.keys()
+    if len(used) != 1:
+        raise error
+    result = engine.run(func, *_cast((args, kwargs), _WIDER))
+    return _cast(result, {torch.float32: used.pop()})
 
 
 engine.run_wider = run_wider
+
+_HALF_TO_SINGLE = {torch.float16: torch.float32, torch.complex32: torch.complex64}
+
+
+def _transform(func: Any, args: Args, kwargs: Kwargs) -> Any:
+    """Fourier transforms: CUDA knows them in half precision, the host doesn't."""
+    __tracebackhide__ = True
+    half = any(tensor.dtype in _HALF_TO_SINGLE for tensor in tensors_in((args, kwargs)))
+    if not half or "out" in kwargs or place_of(next(tensors_in((args, kwargs)))).type != "cuda":
+        return engine.run(func, args, kwargs)
+    result = engine.run(func, *_cast((args, kwargs), _HALF_TO_SINGLE))
+    return _cast(result, {single: kind for kind, single in _HALF_TO_SINGLE.items()})
+
+
+for _name in dir(vars(torch._C)["_fft"]):
+    if "fft_" in _name and not _name.endswith(("shift", "freq")):
+        engine.HANDLERS[getattr(vars(torch._C)["_fft"], _name)] = _transform
 
 
 # --- attention ------------------------------------------------------------------------------------------------------

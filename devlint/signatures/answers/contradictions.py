@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 
@@ -20,7 +21,7 @@ from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.frame import PLACE, Frame
 from devlint.signatures.state.objects import KEPT
 from devlint.signatures.state.outcome import Need
-from devlint.signatures.values.conditions import Condition
+from devlint.signatures.values.conditions import TRUE, Condition
 from devlint.signatures.values.values import (
     BATCH,
     EMPTY,
@@ -28,6 +29,7 @@ from devlint.signatures.values.values import (
     HOST,
     LIST,
     MODULE,
+    OR_ARRAY,
     RANKED,
     TENSOR,
     TUPLE,
@@ -219,6 +221,11 @@ def _placed(reader: Reader, frame: Frame, value: Value, need: Need) -> Iterator[
 def _is_tensor(frame: Frame, value: Value, need: Need) -> bool:
     """Whether an input of unknown kind is a tensor, going by what is done to it."""
     path = value.path or (value.data if isinstance(value.data, tuple) else None)
+    if need.sense == "call" and value.place.off_host and value.path is None and path is not None:
+        # What was moved to an accelerator, and is given to a module.
+        return True
+    if need.sense == "index" and path in frame.either_array:
+        return True
     if "computed" in value.tags or (path is not None and path in frame.tensors):
         return True
     return path is not None and path in frame.supposed and need.sense != "index"
@@ -246,6 +253,8 @@ def _apart(
             return None
     elif not (b.place.off_host or b.place.is_open) or not _counts(a, need):
         return None
+    if need.sense != "index" and OR_ARRAY in a.tags:
+        return None
     if need.sense == "index" and not _is_index(b):
         # A number that indexes: torch takes it from anywhere.
         return None
@@ -262,7 +271,8 @@ def _apart(
             return None
         if atoms.about_devices(a_when) and not atoms.implies(b_path, a_when):
             return None
-        if atoms.is_forgotten(joint):
+        given = bool(need.via) and a_when == TRUE
+        if not given and atoms.is_forgotten(joint):
             # One operand's alternatives are split by the path, the other's by their own conditions: nobody knows which go together.
             return None
     open_one = b.place.is_open
@@ -341,12 +351,20 @@ def _is_denied(reader: Reader, frame: Frame, need: Need, when: Condition, other:
             match reader.atoms.atom(literal).key:
                 case ("none", tuple() as path) if literal > 0:
                     absent = absent or path in paths
+                case ("==", counted, Value() as none) if literal > 0 and none.data == 0 and _counts_parts(counted):
+                    # Nothing was in it: hardly ever.
+                    absent = True
                 case ("forgotten", _) | ("at call", _, _):
                     # Nobody knows what it hangs on any more.
                     absent = True
         if not denied and not absent:
             return False
     return True
+
+
+def _counts_parts(counted: object) -> bool:
+    """Whether a number says how many parts something has, going by how it is written."""
+    return re.search(r"\blen\(|#len|numel\(|\.shape\[|\.size\(", str(counted)) is not None
 
 
 def _is_index(value: Value) -> bool:

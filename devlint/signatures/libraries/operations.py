@@ -125,7 +125,7 @@ def _computed(value: Value, rank: object) -> Value:
 
 def _rank(call: Call, facts: Operator, operands: list[Named]) -> object:
     """The rank of a result: surely some dimension, none, or as many as the first operand has."""
-    if facts.at_least_1:
+    if facts.at_least_1 or _names_second_dimension(call, facts):
         return RANKED
     if facts.rank == "zero":
         told = facts.rank_unless & call.keywords.keys()
@@ -143,13 +143,27 @@ def _rank(call: Call, facts: Operator, operands: list[Named]) -> object:
     return ""
 
 
+_DIMENSION = frozenset({"dim", "axis"})
+
+
+def _names_second_dimension(call: Call, facts: Operator) -> bool:
+    """Whether an operator that drops one dimension at most is told a second one: `x.argmax(1)` leaves the first."""
+    if facts.rank not in ("zero", "keeps") and not facts.tuple_with & _DIMENSION:
+        return False
+    named = [value for name, (_, value) in call.keywords.items() if name in _DIMENSION]
+    placed = [value for i, (_, value) in enumerate(call.given) if _DIMENSION & set(facts.params.at(i))]
+    dimension = next(iter((*named, *placed)), None)
+    number = dimension.data if dimension is not None and dimension.kind is CONSTANT else None
+    return isinstance(number, int) and not isinstance(number, bool) and not -1 <= number <= 0
+
+
 def _shaped(call: Call, facts: Operator, made: Value) -> Value:
     """A tensor as the operator gives it: alone, several of them, or with something else."""
     kind = facts.kind
-    told = facts.tuple_with & call.keywords.keys()
+    told = any(name in facts.tuple_with and not _is_off(value) for name, (_, value) in call.keywords.items())
     placed = any(
-        set(facts.params.at(i)) & facts.tuple_with and call.given[i][1].kind in (CONSTANT, NUMBER)
-        for i in range(len(call.given))
+        set(facts.params.at(i)) & facts.tuple_with and value.kind in (CONSTANT, NUMBER) and not _is_off(value)
+        for i, (_, value) in enumerate(call.given)
     )
     if facts.tuple_with and (told or placed):
         return Value(TUPLE, parts=(made, made))
@@ -171,3 +185,8 @@ def _shaped(call: Call, facts: Operator, made: Value) -> Value:
             return containers.made(call.frame, LIST, Value(containers.EACH, parts=(made,)), call.node)
         return made
     return made if kind == "tensor" else A_NUMBER
+
+
+def _is_off(value: Value) -> bool:
+    """Whether an option is left as if it weren't given: `as_tuple=False`, `dim=None`."""
+    return value.kind is CONSTANT and (value.data is None or value.data is False)

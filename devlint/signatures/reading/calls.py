@@ -7,12 +7,13 @@ import re
 from collections.abc import Sequence
 
 from devlint.signatures.libraries import methods, python_calls, torch_calls, torch_modules, waits
+from devlint.signatures.reading import uses
 from devlint.signatures.reading.expressions import EXPRESSIONS, evaluate
 from devlint.signatures.reading.instances import Instance
 from devlint.signatures.state import containers
-from devlint.signatures.state.frame import ANYTHING, IF_MODULE, PLACE, Call, Frame
+from devlint.signatures.state.frame import ANYTHING, EVERY, IF_MODULE, PLACE, Call, Frame
 from devlint.signatures.state.objects import COMPUTED, attribute, class_of, move, place_around, place_of
-from devlint.signatures.state.outcome import Need
+from devlint.signatures.state.outcome import Effect, Need
 from devlint.signatures.values.conditions import TRUE
 from devlint.signatures.values.values import (
     BATCH,
@@ -112,6 +113,8 @@ def call_value(call: Call, callee: Value) -> Value:
         case "method":
             owner = callee.parts[0]
             if isinstance(callee.data, str):
+                if owner.kind is UNKNOWN and not _is_part_of_module(call.frame, owner):
+                    uses.note(call, owner, callee.data)
                 return methods.call_method(call, owner, callee.data)
             return call_function(call, callee.data, bound=owner)
         case "class":
@@ -185,6 +188,8 @@ def _unknown(call: Call, callee: Value) -> Value:
         pairs = [(n, v) for n, v in call.given[:2] if v.kind in (TENSOR, BATCH, UNKNOWN, EITHER)]
         if len(pairs) == 2:
             call.frame.need("operation", call.node, ast.unparse(call.node.func), *pairs)
+    if not _is_part_of_module(call.frame, callee):
+        uses.note(call, callee)
     result = unknown_call(call)
     if any(v.kind in (TENSOR, BATCH) and v.place == HOST for _, v in call.given):
         # What it computes from is on the host: so is it, or it fails here.
@@ -294,11 +299,14 @@ def call_function(
     given = bind_arguments(call, function, bound)
     reader.was_given(function, given or {})
     if reader.is_reading(function):
-        # What a recursive call gives is what the other ways through the function give.
-        return NEVER
-    if not reader.follows(frame.source, function):
+        signature = reader.so_far(function)
+        if signature is None:
+            # What a recursive call gives is what the other ways through the function give.
+            return NEVER
+    elif not reader.follows(frame.source, function):
         return unknown_call(call)
-    signature = reader.signature(function, closure)
+    else:
+        signature = reader.signature(function, closure)
     if signature is None or given is None:
         return unknown_call(call)
     if not reader.keeps_result(function):
@@ -312,6 +320,8 @@ def call_function(
     for path in signature.tensors:
         frame.is_tensor(instance.at(path))
     hand_on(frame, call, signature.needs, instance, told)
+    if signature.uses:
+        uses.hand_on(frame, call, instance)
     result = instance.value(signature.gives)
     _apply(frame, instance, call)
     if result is NEVER and not signature.returns:
@@ -361,7 +371,7 @@ def hand_on(frame: Frame, call: Call, needs: Sequence[Need], instance: Instance,
         places = {p for _, value in need.operands for p in _places(instance, value)}
         if frame.function is not None:
             frame.reader.told_by_call(instance.signature.function, need, places, given)
-        if not _may_matter(need, places) or (told and _roots(need) & told):
+        if not _may_matter(need, places) or (told and _roots(need) & told) or _is_told_by_call(need):
             continue
         condition = instance.condition(need.path)
         path = frame.atoms.both(frame.path, condition)
@@ -374,6 +384,14 @@ def hand_on(frame: Frame, call: Call, needs: Sequence[Need], instance: Instance,
         guarded = need.guarded or condition != TRUE or frame.supposing > 0
         inside = need.told_inside or any(o.place == HOST for _, v in need.operands for _, o in v.options())
         frame.needs.append(need._replace(operands=operands, path=path, via=via, guarded=guarded, told_inside=inside))
+
+
+def _is_told_by_call(need: Need) -> bool:
+    """Whether a call in the function itself brought what can't be together: that is told there."""
+    if not need.via:
+        return False
+    at = [{o.place for _, o in value.options()} for _, value in need.operands]
+    return any(HOST in a and any(p.off_host for p in b) for a in at for b in at if a is not b)
 
 
 def _roots(need: Need) -> set[str]:
@@ -409,6 +427,8 @@ def _apply(frame: Frame, instance: Instance, call: Call) -> None:
         target = instance.at(effect.path)
         if effect.slot == ANYTHING:
             frame.displace(target)
+        elif effect.slot == EVERY:
+            _change_each(frame, instance, effect, target)
         elif effect.slot == IF_MODULE:
             if target.kind in MODULES:
                 move(frame, target, instance.value(effect.value), effect.value.step)
@@ -422,6 +442,15 @@ def _apply(frame: Frame, instance: Instance, call: Call) -> None:
                 frame.env[target.path, PLACE] = place
         else:
             frame.put(target, effect.slot, instance.value(effect.value))
+
+
+def _change_each(frame: Frame, instance: Instance, effect: Effect, target: Value) -> None:
+    """What a loop over `vars(self)` does to each attribute that is known here."""
+    slots = [k[1] for k in frame.env if isinstance(k, tuple) and len(k) == 2 and k[0] == target.identity]
+    for slot in slots:
+        held = frame.get((target.identity, slot)) if str(slot).startswith(".") and slot != EVERY else None
+        if held is not None:
+            frame.put(target, slot, instance.supposing((*effect.path, EVERY), held).value(effect.value))
 
 
 def instantiate(call: Call, callee: Value) -> Value:

@@ -64,6 +64,12 @@ class Instance:
         self._conditions: dict[Condition, Condition] = {}
         self._places: dict[Place, Value] = {}
 
+    def supposing(self, path: Path, value: Value) -> Instance:
+        """The same call, were a part of an input this."""
+        other = Instance(self.frame, self.signature, self.given, self.call)
+        other._paths[path] = value
+        return other
+
     # -- inputs ----------------------------------------------------------------------------------------------------
 
     def at(self, path: Path) -> Value:
@@ -211,9 +217,7 @@ class Instance:
             return None
         made = []
         for part in given.parts:
-            inner = Instance(self.frame, self.signature, self.given, self.call)
-            inner._paths[*contents.data, "[]"] = part
-            made.append(inner.value(contents.parts[0]))
+            made.append(self.supposing((*contents.data, "[]"), part).value(contents.parts[0]))
         return Value(TUPLE, parts=tuple(made))
 
     # -- places ----------------------------------------------------------------------------------------------------
@@ -315,8 +319,16 @@ class Instance:
                 named = [self._token(t) for t in types]
                 return tests.instance_of(frame, self._token(token), tuple(named))
             case (str() as kind, a, b) if kind in tests.COMPARISONS:
-                return tests.compared(frame, kind, self._token(a), self._token(b), host_when)
+                # A number of which nothing is known needn't be what it is at another call.
+                left = tests.called_number(frame, self._token(a), self._number(a))
+                right = tests.called_number(frame, self._token(b), self._number(b))
+                return tests.compared(frame, kind, left, right, host_when)
         return frame.atoms.literal(("at call", self._serial, key), host_when)
+
+    def _number(self, token: object) -> str:
+        """What a number of which nothing is known is called here."""
+        name = token.data if isinstance(token, Value) else token
+        return f"{name} at {self._serial}"
 
     def _token(self, token: object) -> Value:
         if isinstance(token, tuple) and not isinstance(token, Place):

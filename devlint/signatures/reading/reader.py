@@ -18,6 +18,7 @@ from devlint.signatures.reading import (  # noqa: F401 - some fill EXPRESSIONS
     outcomes,
     statements,
     tests,
+    uses,
 )
 from devlint.signatures.reading.annotations import Annotations
 from devlint.signatures.reading.expressions import evaluate, together
@@ -87,6 +88,8 @@ class Reader:
         self._depth = 0
         self._signatures: dict[FunctionModel, Signature | None] = {}
         self._reading: set[FunctionModel] = set()
+        # Functions that call themselves, with what their first reading told; None while that is under way.
+        self._recursive: dict[FunctionModel, Signature | None] = {}
         self._modules: dict[SourceModule, Frame] = {}
         self._running: set[SourceModule] = set()
         self._active: dict[SourceModule, Frame] = {}
@@ -173,6 +176,7 @@ class Reader:
             self.frames.setdefault(source, []).append(frame)
             with suppress(RecursionError):
                 statements.execute(frame, source.tree.body)
+            uses.make_late(frame)
             self._modules[source] = known = frame
             _leave_behind(frame)
             self._running.discard(source)
@@ -344,7 +348,9 @@ class Reader:
                 frame = Frame(self, cls.source)
                 found = evaluate(frame, value)
                 _leave_behind(frame)
-                self._levels[key] = found if found.kind is not CONSTANT else Value(NUMBER)
+                # What isn't an enumeration's may be set anew by whoever derives from it.
+                fixed = found.kind is not CONSTANT or cls.is_enumeration
+                self._levels[key] = found if fixed else Value(NUMBER)
         return self._levels[key]
 
     def declared(self, cls: ClassInfo, name: str) -> Value | None:
@@ -470,9 +476,12 @@ class Reader:
             _leave_behind(self._active[active])
         try:
             made = self._read(function, closure)
+            if function in self._recursive:
+                made = self._read_again(function, closure, made)
         except RecursionError:
             made = None
         finally:
+            self._recursive.pop(function, None)
             self._depth -= 1
             self._reading.discard(function)
         self._signatures[function] = made
@@ -497,6 +506,17 @@ class Reader:
         """Whether a function is being read."""
         return function in self._reading
 
+    def so_far(self, function: FunctionModel) -> Signature | None:
+        """What the first reading told of a function that is being read, and that calls itself."""
+        return self._recursive.setdefault(function, None)
+
+    def _read_again(self, function: FunctionModel, closure: Frame | None, first: Signature) -> Signature:
+        """The second reading of a function that calls itself: what that gives is known by now."""
+        frames = self.frames[function.source]
+        self.frames[function.source] = [f for f in frames if f.function is not function or f.outer is not closure]
+        self._recursive[function] = first
+        return self._read(function, closure)
+
     def _read(self, function: FunctionModel, closure: Frame | None) -> Signature:
         frame = Frame(self, function.source, function, outer=closure)
         self.frames.setdefault(function.source, []).append(frame)
@@ -511,8 +531,9 @@ class Reader:
             frame.merge(frame.exits[-8:], TRUE)
         frame.path = TRUE
         for nested, was_called in frame.nested.items():
-            if not was_called:
-                self.signature(nested, frame)
+            if not was_called and (handed_out := self.signature(nested, frame)) is not None:
+                uses.escaping(frame, nested, handed_out.uses)
+        uses.make_late(frame)
         # What led out of it is one state now.
         frame.exits.clear()
         gives = self._given(frame, function)
@@ -530,6 +551,7 @@ class Reader:
             frozenset(frame.tensors),
             bool(frame.returns),
             free,
+            tuple(frame.uses),
         )
 
     def _given(self, frame: Frame, function: FunctionModel) -> Value:

@@ -154,7 +154,8 @@ def _import_from(frame: Frame, node: ast.ImportFrom) -> None:
 def _function(frame: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
     function = frame.source.function(node, None, frame.function)
     frame.nested.setdefault(function, False)
-    frame.env[node.name] = Value(FUNCTION, data=(function, frame, None))
+    # What a module's own names are isn't seen through the scope: they may change after it was read.
+    frame.env[node.name] = Value(FUNCTION, data=(function, frame if frame.function is not None else None, None))
 
 
 def _class(frame: Frame, node: ast.ClassDef) -> None:

@@ -151,8 +151,26 @@ def comparison(frame: Frame, node: ast.Compare, left: Value, op: ast.cmpop, righ
     """The condition that a comparison holds."""
     positive = {ast.NotEq: "==", ast.Is: "==", ast.IsNot: "==", ast.Eq: "==", ast.NotIn: "In"}
     kind = positive.get(type(op), type(op).__name__)
+    left, right = _as_written(frame, left, node.left), _as_written(frame, right, node.comparators[0])
     told = compared(frame, kind, left, right, _host_when_compared(node) if _about_devices(node) else None)
     return frame.atoms.negated(told) if isinstance(op, (ast.NotEq, ast.IsNot, ast.NotIn)) else told
+
+
+def _is_some_number(value: Value) -> bool:
+    """Whether a value is a number of which nothing is known: it needn't be the same as another one."""
+    return value.kind is NUMBER and value.path is None
+
+
+def _as_written(frame: Frame, value: Value, node: ast.expr) -> Value:
+    """A value, a number of which nothing is known told from others by what is written there."""
+    if not any(_is_some_number(option) for _, option in value.options()):
+        return value
+    return called_number(frame, value, ast.unparse(node))
+
+
+def called_number(frame: Frame, value: Value, name: str) -> Value:
+    """A value, a number of which nothing is known being called something."""
+    return mapped(value, lambda option: option.but(data=name) if _is_some_number(option) else option, frame.atoms)
 
 
 def compared(frame: Frame, kind: str, left: Value, right: Value, host_when: bool | None = None) -> Condition:

@@ -134,6 +134,11 @@ class ClassInfo:
         return frozenset(a for a, maker in makers.items() if sum(maker in cls._own for cls in self._lineage) > 1)
 
     @cached_property
+    def is_enumeration(self) -> bool:
+        """Whether its members are constants."""
+        return any(name.rsplit(".", 1)[-1].endswith(("Enum", "Flag")) for name in self.outside_bases)
+
+    @cached_property
     def may_register(self) -> bool:
         """Whether the class may register a module otherwise than by an assignment."""
         return _REGISTERING.search(self.text) is not None

@@ -21,6 +21,7 @@ from devlint.signatures.values.values import (
     NEVER,
     NOTHING,
     OBJECT,
+    OR_ARRAY,
     RANKED,
     TENSOR,
     TUPLE,
@@ -117,6 +118,8 @@ def item(frame: Frame, value: Value, index: Value, node: ast.expr) -> Value:
     if value.kind is EITHER:
         return mapped(value, lambda option: item(frame, option, index, node), frame.atoms)
     match value.kind:
+        case "tensor" if OR_ARRAY in value.tags:
+            return Value(TENSOR, UNKNOWN_PLACE, likely=True)
         case "tensor":
             return value.but(path=None, tags=frozenset(), rank=_rank_left(value, node), data=None)
         case "array":
@@ -215,6 +218,9 @@ def _unknown_item(frame: Frame, value: Value, index: Value, node: ast.expr) -> V
         if any(isinstance(e, ast.Slice) for e in node.elts):
             return Value(UNKNOWN, value.place, data=value.path or value.data, likely=True, step=value.step)
         return Value(UNKNOWN, value.place, data=value.path or value.data, likely=True, step=value.step)
+    if index.kind is TENSOR and value.path is None and isinstance(value.data, tuple):
+        # What was moved, or computed, and is indexed by a tensor is a tensor.
+        return Value(TENSOR, value.place, likely=True, step=value.step)
     return extended(value, _written(index))
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Hashable, Iterator, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from devlint.signatures.state.classes import ClassInfo
-from devlint.signatures.state.outcome import Need, Signature, Wait
+from devlint.signatures.state.outcome import Need, Signature, Use, Wait
 from devlint.signatures.values.conditions import FALSE, TRUE, Atoms, Clause, Condition
 from devlint.signatures.values.values import (
     CONSTANT,
@@ -40,6 +40,8 @@ PLACE = "@"
 CONTENTS = "[]"
 # The place of an input that was moved, if it is a module.
 IF_MODULE = "@ if module"
+# Each attribute, whichever it is, in terms of what it was.
+EVERY = ".*"
 # Something unknown was done to an input.
 ANYTHING = "?"
 
@@ -72,6 +74,7 @@ class Reading(Protocol):
     def signature(self, function: FunctionModel, closure: Frame | None) -> Signature | None: ...
     def follows(self, asking: SourceModule, function: FunctionModel) -> bool: ...
     def is_reading(self, function: FunctionModel) -> bool: ...
+    def so_far(self, function: FunctionModel) -> Signature | None: ...
     def keeps_result(self, function: FunctionModel) -> bool: ...
     def was_called(self, frame: Frame, function: FunctionModel) -> None: ...
     def was_given(self, function: FunctionModel, given: dict[str, Value]) -> None: ...
@@ -128,11 +131,16 @@ class Frame:
         self.loop_stores: list[dict[Value, Value]] = []
         self.needs: list[Need] = []
         self.waits: list[Wait] = []
+        self.uses: list[Use] = []
+        # Uses that calls made here hand out, each with its call, that call's instance and the path to it.
+        self.later: list[tuple[Call, Use, Any, Condition]] = []
         # Inputs that something is done to which only tensors take, and those that are likely tensors by their position.
         self.tensors: set[Path] = set()
         self.supposed: set[Path] = set()
         # Inputs that are moved to a device, or a part of them: they come from elsewhere.
         self.moved: set[str] = set()
+        # Inputs that are tensors or arrays, as they say.
+        self.either_array: set[Path] = set()
         # What is read now is so for one of several alternatives of a value, or in a handler: it may never come to that.
         self.supposing = 0
         # The call whose result the statement at hand drops.
@@ -238,14 +246,32 @@ class Frame:
             b = self.untold(key)
         if a == b:
             return a if a.step is not None else b
+        if self._is_fresh(a) and self._is_fresh(b):
+            # One of several things of which nothing is known is one such thing.
+            return Value(UNKNOWN, path=(f"#{self.reader.turn()}",), likely=True)
         return either([(when_a, a), (when_b, b)], self.atoms)
+
+    def _is_fresh(self, value: Value) -> bool:
+        """Whether a value is what an unknown call gave, and nothing was done to it since."""
+        path = value.path
+        return (
+            value.kind is UNKNOWN
+            and value.place is UNKNOWN_PLACE
+            and path is not None
+            and len(path) == 1
+            and str(path[0]).startswith("#")
+            and not value.tags
+            and path not in self.tensors
+            and not any((path, slot) in self.env for slot in (PLACE, IF_MODULE, ANYTHING, CONTENTS))
+        )
 
     def untold(self, key: Key) -> Value:
         """What a key holds where nothing was written to it on the way: for slots, what the thing came with."""
         if isinstance(key, tuple):
             identity, slot = key
             if isinstance(identity, Cell):
-                return identity.last.get(slot, NOTHING)
+                # A list or a dict that holds nothing at all was never made on that way.
+                return identity.last.get(slot, NEVER if slot == CONTENTS else NOTHING)
             return self.reader.original(self, identity, slot) if isinstance(identity, tuple) else NOTHING
         return NEVER if key in self.locals else NOTHING
 

@@ -347,18 +347,24 @@ def place_of(frame: Frame, thing: Value) -> Value:
 
 
 def place_around(frame: Frame, made: Value, given: Sequence[Value]) -> None:
-    """A new module that holds nothing but what it was given is where that is; one that holds nothing is nowhere."""
+    """A new module that holds nothing but what it was given is where that is; one that holds nothing is nowhere.
+
+    Where it holds something of its own beside what was given from elsewhere, nobody knows what computes.
+    """
     cls = class_of(made)
     if cls is None or set(cls.outside_bases) != {"torch.nn.Module"} or cls.may_register:
         return
     held = [v for key, v in frame.env.items() if isinstance(key, tuple) and key[0] == made.cell and key[1] != PLACE]
     options = [o for v in held for _, o in v.options()]
     parts = [o for o in options if o.kind in MODULES or o.kind is UNKNOWN or REGISTERED in o.tags]
-    known = {v.identity for v in given if v.identity is not None}
-    if all(o.identity in known or o in given for o in parts):
-        places = {place_of(frame, o) if o.kind in MODULES else NOTHING for o in parts}
-        place = next(iter(places)) if len(places) == 1 else NOTHING
-        frame.env[made.cell, PLACE] = place if place is not NOTHING else Value(TENSOR, UNKNOWN_PLACE)
+    handed = [o for v in given for _, o in v.options()]
+    known = {o.identity for o in handed if o.identity is not None}
+    theirs = [o for o in parts if o.identity in known or o in handed]
+    places = {place_of(frame, o) if o.kind in MODULES else NOTHING for o in theirs}
+    if len(theirs) < len(parts) and all(p.place == HOST for p in places):
+        return
+    place = next(iter(places)) if len(places) == 1 and len(theirs) == len(parts) else NOTHING
+    frame.env[made.cell, PLACE] = place if place is not NOTHING else Value(TENSOR, UNKNOWN_PLACE)
 
 
 def move(frame: Frame, thing: Value, place: Value, step: Step | None, depth: int = 4) -> None:

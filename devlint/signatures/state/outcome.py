@@ -42,6 +42,24 @@ class Effect(NamedTuple):
     value: Value
 
 
+class Use(NamedTuple):
+    """A call of something that a function was given, or of a `method` of it: what it asks hangs on what that is."""
+
+    node: ast.Call
+    source: SourceModule
+    method: str
+    callee: Value
+    given: tuple[tuple[ast.expr, Value], ...]
+    keywords: tuple[tuple[str, ast.expr, Value], ...]
+    path: Condition
+    # The calls that lead there from the scope at hand, the outermost first.
+    via: tuple[tuple[SourceModule, ast.Call], ...]
+    # The function that it stands in.
+    function: FunctionModel | None
+    # It stands in a function that is handed out, and runs later.
+    late: bool = False
+
+
 class Wait(NamedTuple):
     """One such point. `asked` is the expression that is waited for, or that is uploaded, `value` what it is."""
 
@@ -72,3 +90,5 @@ class Signature(NamedTuple):
     returns: bool
     # What it saw of the scopes around it.
     free: dict[str, Value]
+    # The calls of its inputs.
+    uses: tuple[Use, ...] = ()

@@ -95,7 +95,7 @@ class MixedResult(Rule):
         told = mixed.other.place.sort == "told"
         yield Report(
             node,
-            f"`{mixed.function.name}` returns this on the cpu, and on other paths what is "
+            f"`{mixed.function.name}` returns this on cpu, and on other paths what is "
             f"{'on' if told else 'where'} `{where}`{'' if told else ' is'}",
             "likely",
             change=_there(node, call, where, told, mixed, facts),

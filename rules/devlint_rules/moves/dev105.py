@@ -94,7 +94,7 @@ class CreatedThenMoved(Rule):
             maker = upload.maker.name
             yield Report(
                 node,
-                f"`{maker}` makes its result on the host, and it is moved at once: two allocations and a copy, where a "
+                f"`{maker}` makes its result on cpu, and it is moved at once: two allocations and a copy, where a "
                 f"device that `{maker}` hands to its factories needs one allocation",
                 "likely",
                 facts.notes([upload.made]),
@@ -115,7 +115,7 @@ class CreatedThenMoved(Rule):
         likely = at_random or not factories.names_device(node, facts)
         yield Report(
             node,
-            f"`{facts.name_of(made)}` is made on the host and moved at once: two allocations and a copy, {why}",
+            f"`{facts.name_of(made)}` is made on cpu and moved at once: two allocations and a copy, {why}",
             "likely" if likely else "certain",
             change=_made_there(node, made, name, between, move, facts),
         )

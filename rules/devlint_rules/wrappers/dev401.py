@@ -103,6 +103,8 @@ class MissingModuleAttribute(Rule):
         if missing.wrapper.inner is not None and missing.wrapper.inner.kind in (Kind.OPTIMIZER, Kind.SCHEDULER):
             # DEV405's matter: there is no model to unwrap.
             return
+        if node.attr.value in _OF_SEVERAL_DEVICES and isinstance(node.value, cst.Name):
+            return
         wrapper = class_of(missing.wrapper)
         subject = facts.name_of(node.value)
         when = (
@@ -117,6 +119,10 @@ class MissingModuleAttribute(Rule):
             notes=facts.notes(missing.wrapper.trail),
             change=_unwrapped(node, found, missing, facts),
         )
+
+
+# DistributedDataParallel had them up to torch 1.10, for several devices a process: what asks for them is for those releases.
+_OF_SEVERAL_DEVICES = frozenset({"parallel_apply", "_module_copies"})
 
 
 def _unwrapped(node: cst.Attribute, found: ast.expr, missing: Missing, facts: Facts) -> Change:
