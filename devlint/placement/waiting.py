@@ -14,7 +14,7 @@ from devlint.placement.values import Step
 from devlint.signatures.answers.hot import Hot, HotCode
 from devlint.signatures.answers.waits import Stall, in_words, stalls
 from devlint.signatures.reading.reader import Reader
-from devlint.signatures.state.waits import COPY, DECIDE, RACE, READ
+from devlint.signatures.state.waits import COPY, DECIDE, MADE, RACE, READ
 from devlint.source.modules import FunctionModel, last_name
 
 
@@ -59,7 +59,9 @@ def stalls_of(model: Waiting, patterns: tuple[str, ...] = ()) -> list[HotStall]:
         elif (role := hot.of(stall.function)) is not None:
             if stall.supposed and not _speaks_of_devices(model, role.root):
                 continue
-            if not guards.is_cold(stall.node) and not _is_handed_out(model, stall, role):
+            if guards.is_cold(stall.node) or _is_ruled_out(model, stall):
+                continue
+            if not _is_handed_out(model, stall, role):
                 found.append(_told(stall, _often(model, stall, role), tuple(_way(role)), 1 + _loops(model, stall)))
         elif (loop := model.hot_loop(stall.node)) is not None:
             found.append(_told(stall, "at each step", (_loop(loop), *loop.path), model.loops_to(stall.node)))
@@ -70,6 +72,34 @@ def _speaks_of_devices(model: Waiting, root: FunctionModel) -> bool:
     """Whether the function that makes code hot is a module's, or speaks of devices."""
     cls = model.reader.class_info(model.source, root.cls) if root.cls is not None else None
     return (cls is not None and cls.is_module) or in_words(root)
+
+
+def _is_ruled_out(model: Waiting, stall: Stall) -> bool:
+    """Whether a test around says that what is waited for is no tensor: the `else` of `if torch.is_tensor(value):`."""
+    if stall.sense == MADE:
+        return False
+    asked = ast.unparse(stall.asked)
+    child: ast.AST = stall.node
+    for parent in model.ancestors(stall.node):
+        match parent:
+            case ast.If(test=test, orelse=orelse) if child in orelse and _asks_for_tensor(test) == asked:
+                return True
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                return False
+        child = parent
+    return False
+
+
+def _asks_for_tensor(test: ast.expr) -> str | None:
+    """What a test asks whether it is a tensor."""
+    match test:
+        case ast.Call(func=ast.Attribute(attr="is_tensor"), args=[asked]):
+            return ast.unparse(asked)
+        case ast.Call(
+            func=ast.Name(id="isinstance"), args=[asked, ast.Name(id="Tensor") | ast.Attribute(attr="Tensor")]
+        ):
+            return ast.unparse(asked)
+    return None
 
 
 # Functions that answer a request: what they return is what somebody on the host asked for.
