@@ -257,8 +257,21 @@ def _decide(reader: Reader, frame: Frame, wait: Wait) -> tuple[Value, bool] | No
     if told is None or _answers(frame, wait.asked):
         return told
     # A flag out of a dict that holds tensors as well is more likely a flag.
-    flag = not told[0].place.off_host and any(o.kind is UNKNOWN for _, o in leaves(wait.value, frame.atoms))
+    mixed = not told[0].place.off_host and any(o.kind is UNKNOWN for _, o in leaves(wait.value, frame.atoms))
+    flag = mixed and _is_looked_up(frame, wait.asked)
     return None if flag or told[0].kind is not TENSOR else told
+
+
+def _is_looked_up(frame: Frame, node: ast.expr, back: int = 1) -> bool:
+    """Whether something is an item of a dict under a name: `data["no_grad"]`, `data["rows"] == 0`."""
+    match node:
+        case ast.Subscript(slice=ast.Constant(value=str())):
+            return True
+        case ast.Compare(left=left):
+            return _is_looked_up(frame, left, back)
+        case ast.Name(id=name) if back and frame.function is not None:
+            return any(_is_looked_up(frame, value, back - 1) for value in frame.function.assigned.get(name, ()))
+    return False
 
 
 def _size(reader: Reader, frame: Frame, wait: Wait) -> tuple[Value, bool] | None:
