@@ -21,7 +21,9 @@ _HOST_FUNCTIONS = re.compile(
 _HOST_CLASSES = re.compile(
     r".*(?:Dataset|BatchSampler|Collat\w{0,30}|Reader|Loader|Tokenizer|TestCase|Tests?|Config|DataModule)"
 )
-_HOST_FOLDERS = re.compile(r"/(?:tests?|datasets?|preprocess\w{0,30}|benchmarks?|export)/")
+_HOST_FOLDERS = re.compile(
+    r"/(?:tests?|datasets?|preprocess\w{0,30}|benchmarks?|export)/|(?:^|/)(?:\w{0,40}_)?(?:dataset|collat(?:e|or))s?\.py$"
+)
 
 
 def is_host_code(function: FunctionModel | None, *, may_construct: bool = False) -> bool:
@@ -119,5 +121,5 @@ _DATA = re.compile(r"(?i)(?:.*_)?(?:dataset|data_?loader|data_?module|loader)")
 
 
 def is_host_file(path: str) -> bool:
-    """Whether a file is about data or tests, going by its folders."""
+    """Whether a file is about data or tests, going by its folders and its name."""
     return _HOST_FOLDERS.search(path) is not None
