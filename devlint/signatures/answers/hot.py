@@ -161,11 +161,10 @@ class HotCode:
             for called, node in called_by_it:
                 calls.setdefault(called, []).append((caller, node))
         # A rank without requests makes a dummy run at each step of the others: that says nothing of what it calls.
-        cold = {
-            f for f in self._functions if is_cold_function(f) and not self._is_named_hot(f) and "dummy" not in f.name
-        }
+        told = [f for f in self._functions if "dummy" not in f.name and not self._is_named_hot(f)]
+        cold = {f for f in told if is_cold_function(f)}
         unmet: set[FunctionModel] = set()
-        helpers = [f for f in calls if f not in cold and _HELPER.fullmatch(f.name) and not self._is_named_hot(f)]
+        helpers = [f for f in told if f in calls and f not in cold and _HELPER.fullmatch(f.name)]
         growing = True
         while growing:
             more = {
