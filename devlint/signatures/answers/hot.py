@@ -83,7 +83,7 @@ _HELPER = re.compile(r"_(?!_)\w{1,60}|(?:get|build|make|create|generate)_\w{1,60
 # Classes of backends that compute on the host.
 _HOST_CLASSES = re.compile(
     r"_?(?:CPU|Cpu)(?!\w*(?:Offload|Adam|Optimizer|Cache|Swap|GPU|Gpu))[A-Z]\w{0,60}|\w{0,60}ForCPU\w{0,60}"
-    r"|\w{0,60}(?:OpenVINO|OpenVino|Mlx|MLX|AMX)\w{0,60}"
+    r"|\w{0,60}(?:OpenVINO|OpenVino|Mlx|MLX|AMX)\w{0,60}|Neuron\w{0,60}(?:Runner|Worker|Executor)"
 )
 # Names that so many things have that a call of one says nothing of who is called.
 _COMMON = frozenset(
