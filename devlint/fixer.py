@@ -46,12 +46,18 @@ def fix(source: Source, linter: Linter, *, unsafe: bool) -> FixOutcome:
     applied: list[Finding] = []
     withheld: Counter[_Identity] = Counter()
     reasons: dict[_Identity, str] = {}
+    retried = 0
     for _ in range(MAX_PASSES):
         waiting = [f for f in _waiting(source, findings, withheld) if _allowed(f, source, unsafe)]
         # What the remedy of another one takes in waits for that.
         chosen = _of_different_causes(_without_overlap(leading(waiting)))
         if not chosen:
-            break
+            if not withheld or retried == len(applied):
+                break
+            # Others were applied since: what stood in the way may be gone.
+            retried = len(applied)
+            withheld.clear()
+            continue
         attempt = _attempt(source, findings, chosen, linter)
         if isinstance(attempt, str):
             # One of them spoils the others: the first alone, so that the rest can go on.

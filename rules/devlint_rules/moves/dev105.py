@@ -158,6 +158,10 @@ def _made_there(
         edits = (edit,) if edit is not None else None
     if edits is None:
         return None
+    cast = factories.cast_around(making, moving, name, facts) if not move.rest else None
+    if cast is not None and (gone := facts.without_method(cast[0])) is not None:
+        arguments.insert(0, f"dtype={cast[1]}")
+        edits = (*edits, gone)
     same = factories.is_exact(name, made) and not between & (factories.FILLING | {"requires_grad_"})
     safety: Safety = "safe" if same else "unsafe"
     return Change("make it on the device", safety, edits=(facts.with_argument(making, *arguments), *edits))
