@@ -160,7 +160,10 @@ class HotCode:
         for caller, called_by_it in leaving.items():
             for called, node in called_by_it:
                 calls.setdefault(called, []).append((caller, node))
-        cold = {f for f in self._functions if is_cold_function(f) and not self._is_named_hot(f)}
+        # A rank without requests makes a dummy run at each step of the others: that says nothing of what it calls.
+        cold = {
+            f for f in self._functions if is_cold_function(f) and not self._is_named_hot(f) and "dummy" not in f.name
+        }
         unmet: set[FunctionModel] = set()
         helpers = [f for f in calls if f not in cold and _HELPER.fullmatch(f.name) and not self._is_named_hot(f)]
         growing = True

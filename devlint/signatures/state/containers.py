@@ -91,6 +91,9 @@ def any_of(parts: Sequence[Value], frame: Frame) -> Value:
 
 def _common(values: Sequence[Value]) -> Value:
     first = values[0]
+    if any(v.parts for v in values):
+        # Methods, wrappers, tuples: what they are made of is what tells.
+        return NOTHING
     if all(v.kind is first.kind and v.place == first.place for v in values):
         return Value(first.kind, first.place, rank=first.rank if all(v.rank == first.rank for v in values) else "")
     return NOTHING
