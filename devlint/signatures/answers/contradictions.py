@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from devlint.signatures.answers.detached import is_of_a_graph, unplaced_results
 from devlint.signatures.answers.silence import (
+    is_given_copies,
     is_handed_over_with_a_device,
     is_host_code,
     is_host_data,
@@ -399,7 +400,7 @@ def _is_nobodys(reader: Reader, frame: Frame, need: Need, node: ast.expr, host: 
         if me is not None and me.path == name[:1] and "computed" not in other.tags and not known:
             # A part of an object of which nothing is known.
             return True
-    return _is_called_with_host_alone(reader, frame.function, need)
+    return is_given_copies(frame.function, other.place) or _is_called_with_host_alone(reader, frame.function, need)
 
 
 def _is_called_with_host_alone(reader: Reader, function: FunctionModel, need: Need) -> bool:

@@ -90,9 +90,11 @@ def any_of(parts: Sequence[Value], frame: Frame) -> Value:
 
 
 def _common(values: Sequence[Value]) -> Value:
-    """What can be said of many values in one: nothing of what is made of parts, which it would be without."""
     first = values[0]
-    if not any(v.parts for v in values) and all(v.kind is first.kind and v.place == first.place for v in values):
+    if any(v.parts for v in values):
+        # Methods, wrappers, tuples: what they are made of is what tells.
+        return NOTHING
+    if all(v.kind is first.kind and v.place == first.place for v in values):
         return Value(first.kind, first.place, rank=first.rank if all(v.rank == first.rank for v in values) else "")
     return NOTHING
 
