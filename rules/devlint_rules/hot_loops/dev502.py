@@ -184,7 +184,7 @@ def _appended_to(found: ast.expr, facts: Facts) -> tuple[str, ast.expr] | None:
 def _collected(found: ast.expr, tensor: cst.BaseExpression, hot: HotLoop, facts: Facts) -> Change | None:
     """Appended where it is, joined after the loop, copied once."""
     target, loop = _appended_to(found, facts), stalls.statement_loop(hot)
-    if target is None or loop is None:
+    if target is None or loop is None or _reads_numbers(loop, facts):
         return None
     name, appended = target
     start = stalls.initialised_before(loop, name, facts)
@@ -211,6 +211,21 @@ def _collected(found: ast.expr, tensor: cst.BaseExpression, hot: HotLoop, facts:
         "collect on the device, copy once after the loop",
         "unsafe",
         edits=(facts.replaced(appended, kept), facts.replaced(joined, whole)),
+    )
+
+
+def _reads_numbers(loop: ast.stmt, facts: Facts) -> bool:
+    """Whether each step reads a number of an accelerator's tensor that nothing collects: it waits all the same."""
+    reads = (n for n in own_nodes(loop) if isinstance(n, ast.Assign) and isinstance(n.value, ast.Call))
+    tensors = (
+        n.value.func.value
+        for n in reads
+        if isinstance(n.value, ast.Call) and isinstance(n.value.func, ast.Attribute) and n.value.func.attr == "item"
+    )
+    return any(
+        facts.model.hot_loop(tensor) is not None
+        and any(v.is_tensor and v.place.off_host for _, v in facts.model.value(tensor).alternatives())
+        for tensor in tensors
     )
 
 
