@@ -1,69 +1,102 @@
 """Lints whole trees of other people's code with every rule, and tells what ended badly, took longest or took most memory.
 
-    python benchmarks/many_files.py PATH...
+    python benchmarks/many_files.py LOG PATH...
 
-Each file is linted by itself, one after the other, as one process of `devlint check` would. Exits with 1 where a file
-had an internal error or took more than SECONDS or the process more than MEGABYTES.
+Each file is linted by itself, one after the other, as one process of `devlint check` would. A line of LOG is written for
+each as it is done, and what is in it already is passed over: a run that was interrupted goes on where it stood, and
+several runs (one for each package, say) are told of as one. Exits with 1 where a file had an internal error or took
+more than SECONDS, or a process more than MEGABYTES.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import gc
+import json
 import resource
 import sys
 import time
 from collections import Counter
 from pathlib import Path
+from typing import TextIO
 
 from devlint.batch import Plan, Worker
-from devlint.files import Missing, discover
+from devlint.files import Missing, Target, discover
 from devlint.rule import load_registry
 from devlint.settings import Selection, Settings
 
-SECONDS = 60
+SECONDS = 20
 MEGABYTES = 2_000
+SHOWN = 10
 
 
-def main(paths: list[str]) -> int:
-    registry = load_registry()
-    worker = Worker(Plan(), registry)
+def main(log: Path, paths: list[str]) -> int:
+    tops = [Path(path).absolute() for path in paths]
     every_rule = Selection(select=("ALL",))
 
     def settings_for(folder: Path) -> Settings:
-        top = next((Path(p).absolute() for p in paths if folder.is_relative_to(Path(p).absolute())), folder)
-        return Settings(root=top, src=(top,), overrides=every_rule)
+        top = next((top for top in tops if folder.is_relative_to(top)), folder)
+        root = top.parent if (top / "__init__.py").exists() else top
+        return Settings(root=root, src=(root,), overrides=every_rule)
 
-    found: Counter[str] = Counter()
-    errors: list[str] = []
-    slowest: list[tuple[float, str]] = []
-    hungriest: list[tuple[int, str]] = []
-    files = 0
+    done = {row["path"] for row in _rows(log)}
+    worker = Worker(Plan(), load_registry())
     settings: dict[Path, Settings] = {}
-    started = time.monotonic()
-    gc.disable()
-    for target in discover(map(Path, paths), settings_for):
-        if isinstance(target, Missing):
-            errors.append(str(target))
-            continue
-        files += 1
-        kept = settings.setdefault(target.settings.root, target.settings)
-        before, memory = time.monotonic(), _memory()
-        result = worker.run(dataclasses.replace(target, settings=kept))
-        gc.collect(0)
-        slowest = sorted([*slowest, (time.monotonic() - before, target.display)], reverse=True)[:5]
-        hungriest = sorted([*hungriest, (_memory() - memory, target.display)], reverse=True)[:5]
-        found.update(f.code for f in result.findings)
-        errors += [f"{f.path}: {f.message}" for f in result.findings if "internal error" in f.message]
-        errors += [f"{w}" for w in result.warnings if "passed over" not in w]
-        if not files % 1000:
-            print(f"{files} files, {time.monotonic() - started:.0f} s, {_memory()} MB", file=sys.stderr, flush=True)
-    print(f"{files} files in {time.monotonic() - started:.0f} s, peak memory {_memory()} MB")
+    with log.open("a", encoding="utf-8") as out:
+        for target in discover(map(Path, paths), settings_for):
+            if isinstance(target, Missing):
+                _note(out, path=str(target), errors=[str(target)])
+            elif str(target.path) not in done:
+                kept = settings.setdefault(target.settings.root, target.settings)
+                _lint(worker, dataclasses.replace(target, settings=kept), out)
+    return _told(_rows(log))
+
+
+def _lint(worker: Worker, target: Target, out: TextIO) -> None:
+    started, memory = time.monotonic(), _memory()
+    result = worker.run(target)
+    gc.collect(0)
+    seconds = time.monotonic() - started
+    _note(
+        out,
+        path=str(target.path),
+        seconds=round(seconds, 2),
+        peak=_memory(),
+        more=_memory() - memory,
+        found=Counter(f.code for f in result.findings),
+        passed_over=[w for w in result.warnings if "passed over" in w],
+        errors=[f.message for f in result.findings if "internal error" in f.message]
+        + [w for w in result.warnings if "passed over" not in w],
+    )
+
+
+def _note(out: TextIO, **row: object) -> None:
+    print(json.dumps(row), file=out, flush=True)
+
+
+def _rows(log: Path) -> list[dict[str, object]]:
+    if not log.exists():
+        return []
+    return [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines() if line.endswith("}")]
+
+
+def _told(rows: list[dict[str, object]]) -> int:
+    """Prints what the log holds; returns the exit code."""
+    found: Counter[str] = Counter()
+    for row in rows:
+        found.update(row.get("found", {}))
+    peak = max((row.get("peak", 0) for row in rows), default=0)
+    errors = [f"{row['path']}: {said}" for row in rows for said in row["errors"]]
+    over = sum(bool(row.get("passed_over")) for row in rows)
+    total = sum(row.get("seconds", 0) for row in rows)
+    print(f"{len(rows)} files in {total:.0f} s, {over} passed over for their size, peak memory {peak} MB")
     print("findings:", ", ".join(f"{code} {count}" for code, count in sorted(found.items())))
-    for title, rows, unit in (("slowest", slowest, "s"), ("most memory", hungriest, "MB more")):
-        print(title + ":", *(f"  {amount:.1f} {unit}  {name}" for amount, name in rows), sep="\n")
+    for title, key in (("slowest (s)", "seconds"), ("most memory (MB more)", "more")):
+        print(title)
+        for row in sorted(rows, key=lambda row: -row.get(key, 0))[:SHOWN]:
+            print(f"  {row.get(key, 0)}  {row['path']}")
     print(f"{len(errors)} errors", *errors, sep="\n  ")
-    return int(bool(errors) or slowest[0][0] > SECONDS or _memory() > MEGABYTES)
+    return int(bool(errors) or peak > MEGABYTES or any(row.get("seconds", 0) > SECONDS for row in rows))
 
 
 def _memory() -> int:
@@ -72,4 +105,5 @@ def _memory() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    gc.disable()
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2:]))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 import click
@@ -26,6 +28,32 @@ from devlint.escapes import printable_lines
 from devlint.output import CLEAN, FAILED, INTERRUPTED, Failure
 from devlint.signals import TerminatedError
 
+# Commands of other linters, and what they are here.
+_ELSEWHERE = {
+    "explain": "`devlint rule CODE` prints a rule's page",
+    "lint": "`devlint PATH` lints",
+    "fix": "`devlint --fix PATH` fixes",
+    "format": "devlint formats nothing",
+    "config": "`devlint check --show-settings` shows the settings",
+    "help": "see `devlint --help`",
+    "version": "see `devlint --version`",
+}
+_CODE = re.compile(r"[A-Z]{2,8}[0-9]{3,4}", re.IGNORECASE)
+
+
+def _meant(word: str, commands: Iterable[str]) -> str:
+    """What a first word that is neither a command nor a path was meant for; "" where it looks like a path."""
+    if not word.replace("-", "").isalnum() or word.startswith("-") or os.path.lexists(word):
+        return ""
+    if word.lower() in _ELSEWHERE:
+        return _ELSEWHERE[word.lower()]
+    if _CODE.fullmatch(word):
+        return f"`devlint rule {word.upper()}` prints the rule's page, `--select {word.upper()}` runs it alone"
+    import difflib
+
+    near = difflib.get_close_matches(word, commands, 1, cutoff=0.75)
+    return f"did you mean `devlint {near[0]}`?" if near else ""
+
 
 class _DefaultToCheck(click.Group):
     """A group of commands in which `devlint PATH` means `devlint check PATH`."""
@@ -34,6 +62,8 @@ class _DefaultToCheck(click.Group):
         own = {*self.commands, "-h", "--help", "-V", "--version"}
         # A shell that completes the first word hasn't got any yet.
         if (args or not ctx.resilient_parsing) and (not args or args[0] not in own):
+            if args and not ctx.resilient_parsing and (meant := _meant(args[0], self.commands)):
+                raise Failure(f"{args[0]}: no such file, folder or command; {meant}")
             args = ["check", *args]
         return super().parse_args(ctx, args)
 

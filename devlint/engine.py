@@ -96,7 +96,7 @@ class Linter:
     def _findings(self, source: Source, path: Path, rules: list[type[Rule]], within: range | None) -> Iterator[Finding]:
         # Files without a trigger aren't even parsed: that is most of a clean run's time, and other tools tell of syntax.
         spelt = self.settings.hints.spelt_out(source.text)
-        screen = Screen("\n".join([source.text, *spelt.values()]).encode("utf-8", "surrogatepass"))
+        screen = self.screen_of("\n".join([source.text, *spelt.values()]), path, within)
         triggered = {rule: frozenset[str]() for rule in rules if lets_through(rule, [screen])}
         for rule in rules:
             if (
@@ -119,6 +119,10 @@ class Linter:
                 yield from inspection.findings()
             finally:
                 self.leave(inspection)
+
+    def screen_of(self, text: str, path: Path, within: range | None) -> Screen:
+        """The screen of a text that is linted."""
+        return Screen(text.encode("utf-8", "surrogatepass"))
 
     def pause(self) -> None:
         """Called between two pieces of work; an error other than an Exception that it raises ends the whole."""

@@ -2,8 +2,9 @@
 
 A pass takes as many fixes as don't overlap and have no cause in common, applies them together, and lints the result.
 When that result isn't safe (devlint/safeguards.py), or holds findings that weren't there, or still holds what was to be
-fixed, the first fix is tried alone; if its result doesn't check either, it is withheld and reported as DEV003. Nothing
-outside an edit changes.
+fixed, the first fix is tried alone; if its result doesn't check either, it is withheld and reported as DEV003. A fix may
+reveal the next bug: a module that moves at last meets a tensor that doesn't. Where that one's fix may be applied too, the
+two go together. Nothing outside an edit changes.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from devlint.textmap import TextMap
 
 # Fixes that wait for their neighbours get their turn in a later pass; this many passes settle any real file.
 MAX_PASSES = 50
+# How many times a fix may reveal something that is fixed along with it.
+MAX_REVEALED = 3
 
 # How a finding is known again after an edit elsewhere has shifted it: its code and the text of its line.
 _Identity = tuple[str, str]
@@ -43,23 +46,30 @@ def fix(source: Source, linter: Linter, *, unsafe: bool) -> FixOutcome:
     applied: list[Finding] = []
     withheld: Counter[_Identity] = Counter()
     reasons: dict[_Identity, str] = {}
+    retried = 0
     for _ in range(MAX_PASSES):
         waiting = [f for f in _waiting(source, findings, withheld) if _allowed(f, source, unsafe)]
         # What the remedy of another one takes in waits for that.
         chosen = _of_different_causes(_without_overlap(leading(waiting)))
         if not chosen:
-            break
+            if not withheld or retried == len(applied):
+                break
+            # Others were applied since: what stood in the way may be gone.
+            retried = len(applied)
+            withheld.clear()
+            continue
         attempt = _attempt(source, findings, chosen, linter)
         if isinstance(attempt, str):
             # One of them spoils the others: the first alone, so that the rest can go on.
-            attempt, chosen = _attempt(source, findings, chosen[:1], linter), chosen[:1]
+            chosen = chosen[:1]
+            attempt = _attempt(source, findings, chosen, linter, revealed=MAX_REVEALED)
         if isinstance(attempt, str):
             key = _identity(source, chosen[0])
             withheld[key] += 1
             reasons[key] = attempt
             continue
-        source, findings = attempt
-        applied += chosen
+        source, findings = attempt.source, attempt.remaining
+        applied += attempt.applied
     return FixOutcome(source, applied, _with_withheld(source, findings, withheld, reasons, linter))
 
 
@@ -69,8 +79,8 @@ def fix_one(source: Source, finding: Finding, linter: Linter) -> Source | str:
     same = [f for f in findings if f.fix is not None and (f.code, f.span) == (finding.code, finding.span)]
     if not same or not _allowed(same[0], source, unsafe=True):
         return "it isn't there any more" if not same else "it would cross the cells of the notebook"
-    attempt = _attempt(source, findings, same[:1], linter)
-    return attempt if isinstance(attempt, str) else attempt[0]
+    attempt = _attempt(source, findings, same[:1], linter, revealed=MAX_REVEALED)
+    return attempt if isinstance(attempt, str) else attempt.source
 
 
 def _allowed(finding: Finding, source: Source, unsafe: bool) -> bool:
@@ -146,9 +156,12 @@ def _adds_lines(edit: Edit) -> bool:
 
 
 def _attempt(
-    source: Source, findings: list[Finding], chosen: list[Finding], linter: Linter
-) -> tuple[Source, list[Finding]] | str:
-    """(new source, its findings) with the chosen fixes applied; what is wrong with the result where it doesn't check."""
+    source: Source, findings: list[Finding], chosen: list[Finding], linter: Linter, *, revealed: int = 0
+) -> FixOutcome | str:
+    """The source with the chosen fixes applied; what is wrong with the result where it doesn't check.
+
+    What the result reveals is fixed too, where that is no less safe, as many times in turn as `revealed` says.
+    """
     fixes = [f.fix for f in chosen if f.fix is not None]
     imports = [i for fix in fixes for i in fix.imports]
     edited = apply_edits(source.text, fixes)
@@ -165,10 +178,40 @@ def _attempt(
     had, has = Counter(f.code for f in findings), Counter(f.code for f in after)
     gone = Counter(f.code for f in chosen)
     # Nothing new, and each of the fixed findings is gone.
-    for code in has:
-        if has[code] > had[code] - gone[code]:
-            return f"{code} would still be there" if gone[code] else f"it would bring {code}"
-    return changed, after
+    more = [code for code in has if has[code] > had[code] - gone[code]]
+    if not more:
+        return FixOutcome(changed, chosen, after)
+    if still := next((code for code in more if gone[code]), None):
+        return f"{still} would still be there"
+    unsafe = any(fix.safety == "unsafe" for fix in fixes)
+    new = _new(source, findings, changed, after)
+    if revealed and new and all(_allowed(finding, changed, unsafe) for finding in new):
+        further = _attempt(changed, after, _without_overlap(new), linter, revealed=revealed - 1)
+        if isinstance(further, FixOutcome) and not Counter(f.code for f in further.remaining) - had:
+            return FixOutcome(further.source, [*chosen, *further.applied], further.remaining)
+    return f"it would bring {_brought(more[0], new, changed)}"
+
+
+def _brought(code: str, new: list[Finding], changed: Source) -> str:
+    """A code that a fix brings, with what it would say: the reader has to mend that too."""
+    finding = next((finding for finding in new if finding.code == code), None)
+    if finding is None:
+        return code
+    line = "" if changed.notebook else f"line {finding.span.line}: "
+    return f"{code} ({line}{finding.message})"
+
+
+def _new(source: Source, findings: list[Finding], changed: Source, after: list[Finding]) -> list[Finding]:
+    """The findings of the changed source that the source hadn't."""
+    had = Counter(_identity(source, finding) for finding in findings)
+    new = []
+    for finding in after:
+        key = _identity(changed, finding)
+        if had[key]:
+            had[key] -= 1
+        else:
+            new.append(finding)
+    return new
 
 
 def _with_withheld(

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from devlint.options import Options, ReportForm
     from devlint.reports import FileResult
 
+# What is told beside a diff: files that couldn't be read, fixes that the diff lacks.
+_BESIDE_DIFFS = {"DEV000": "error", "DEV003": "warning"}
 # Exit codes.
 CLEAN, FOUND, FAILED, INTERRUPTED = 0, 1, 2, 130
 
@@ -66,8 +68,8 @@ class Output:
         shown = is_terminal(sys.stdout) and self.options.output_file is None
         self.write(printable_lines(diff) if shown else diff, styled=False)
         for finding in (finding for result in results for finding in result.findings):
-            if finding.code == "DEV000":
-                self.warn("error", f"{finding.path}:{finding.span.line}: {finding.message}")
+            if kind := _BESIDE_DIFFS.get(finding.code):
+                self.warn(kind, f"{finding.path}:{finding.span.line}: {finding.message}")
         fixes = [finding for result in results for finding in result.fixed]
         if not self.options.quiet:
             said = f"Would fix {by_severity(fixes)}\n" if fixes else "" if failed else "No fixes to show\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, cached_property
 
 from devlint.rule import Rule
 from devlint.words import Vocabulary, alternatives
@@ -15,12 +15,21 @@ TORCH = b"torch"
 
 
 class Screen:
-    """One text, searched once for each expression, whichever rules ask for it."""
+    """One text, searched once for each expression, whichever rules ask for it.
 
-    def __init__(self, raw: bytes) -> None:
+    Of a text that differs from another one (`before`) in the part `changed` alone, only that part is searched: what was found
+    before counts as found. Where that is gone by now, a rule is asked in vain.
+    """
+
+    def __init__(self, raw: bytes, before: Screen | None = None, changed: bytes = b"") -> None:
         self._raw = raw
-        self._vocabulary = Vocabulary(raw)
         self._known: dict[str, bool] = {}
+        if before is not None:
+            self._known = {pattern: held or _stands_in(pattern, changed) for pattern, held in before._known.items()}
+
+    @cached_property
+    def _vocabulary(self) -> Vocabulary:
+        return Vocabulary(self._raw)
 
     @property
     def is_about_torch(self) -> bool:
@@ -34,6 +43,10 @@ class Screen:
                 for part in alternatives(pattern)
             )
         return self._known[pattern]
+
+
+def _stands_in(pattern: str, raw: bytes) -> bool:
+    return any(part.expression.search(raw) for part in alternatives(pattern))
 
 
 def lets_through(rule: type[Rule], screens: Sequence[Screen]) -> bool:
@@ -62,19 +75,20 @@ def trigger_lines(
     offsets = [match.start() for match in _compiled(rule.trigger).finditer(text, start, stop)]
     if rule.alias:
         names = {name for match in _compiled(rule.alias).finditer(text) for name in match.groups() if name}
-        offsets += _offsets_of(text, names)
+        offsets += _offsets_of(text, names, start, stop)
     meaning_it = {name for name, meant in spelt.items() if _compiled(rule.trigger).search(meant)}
-    return _lines([*offsets, *_offsets_of(text, meaning_it)], line_starts)
+    return _lines([*offsets, *_offsets_of(text, meaning_it, start, stop)], line_starts)
 
 
 def lines_of_names(text: str, names: Iterable[str], line_starts: list[int]) -> list[int]:
     """The lines (from 1) on which one of the names stands."""
-    return _lines(_offsets_of(text, names), line_starts)
+    return _lines(_offsets_of(text, names, 0, len(text)), line_starts)
 
 
-def _offsets_of(text: str, names: Iterable[str]) -> list[int]:
-    alternatives = "|".join(sorted(names))
-    return [match.start() for match in re.finditer(rf"\b(?:{alternatives})\b", text)] if alternatives else []
+def _offsets_of(text: str, names: Iterable[str], start: int, stop: int) -> list[int]:
+    wanted = "|".join(sorted(names))
+    found = re.compile(rf"\b(?:{wanted})\b").finditer(text, start, stop) if wanted else ()
+    return [match.start() for match in found]
 
 
 def _lines(offsets: Iterable[int], line_starts: list[int]) -> list[int]:

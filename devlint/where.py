@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,7 +71,9 @@ def explain(source: Source, line: int, name: str | None, settings: Settings) -> 
         for unit in units_at(model.source, [line]):
             model.ensure(unit.scope)
         nodes = [n for n in _expressions(model.source.tree, line) if not _is_method_name(n, model)]
-        wanted = [n for n in nodes if name is None or ast.unparse(n) == name]
+        # A line tells nothing of `torch` itself; whoever asks for it by name is answered.
+        told = [n for n in nodes if not _is_its_own_name(n, model)] or nodes
+        wanted = told if name is None else [n for n in nodes if ast.unparse(n) == name]
         if not wanted:
             spelt = ", ".join(f"`{text}`" for text in dict.fromkeys(ast.unparse(n) for n in nodes))
             raise NothingThereError(f"there is {spelt}" if spelt else "no name, attribute or call starts there")
@@ -143,7 +145,21 @@ def _is_method_name(node: ast.expr, model: PlacementModel) -> bool:
     return is_called and model.value(node).kind is Kind.UNKNOWN
 
 
+def _is_its_own_name(node: ast.expr, model: PlacementModel) -> bool:
+    """`torch` and `torch.load`, which mean what they say."""
+    value = model.resolved(node)
+    return value.kind is Kind.REFERENCE and value.name == ast.unparse(node)
+
+
 def _known(node: ast.expr, model: PlacementModel) -> Iterator[Known]:
+    """What is known of an expression; once where it is the same on all paths."""
+    known = list(_alternatives(node, model))
+    if len({replace(one, condition="") for one in known}) == 1:
+        known = [replace(known[0], condition="")]
+    yield from known
+
+
+def _alternatives(node: ast.expr, model: PlacementModel) -> Iterator[Known]:
     for guards, value in model.resolved(node).alternatives():
         yield Known(
             node.lineno,

@@ -51,6 +51,12 @@ def test_what_was_there_is_left_out(project):
     assert told(project / "sub", str(project / "a.py"), "../b.py") == []
 
 
+def test_it_holds_for_a_file_that_is_named_in_a_folder_without_settings_or_git(tmp_path):
+    write(tmp_path, {"pkg/a.py": HEAD + MOVE})
+    assert devlint(tmp_path, "baseline").returncode == 0
+    assert told(tmp_path, "pkg/a.py") == []
+
+
 def test_the_file_stays_as_it_is_when_nothing_changes(project):
     before = (project / NAME).read_bytes()
     write(project, {"a.py": HEAD + "\n\n# other lines\n" + MOVE + "print(x)\n" + MOVE})

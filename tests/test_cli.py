@@ -98,6 +98,23 @@ def test_a_file_that_cannot_be_parsed_does_not_stop_the_others():
     assert devlint("--exit-zero", "broken.py").returncode == 2
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["explain", "DEV101"], "no such file, folder or command; `devlint rule CODE` prints a rule's page"),
+        (["dev101"], "no such file, folder or command; `devlint rule DEV101` prints the rule's page, "),
+        (["chekc"], "no such file, folder or command; did you mean `devlint check`?"),
+        (["train"], "no such file or folder\n"),
+        (["--since", "main"], "error: main: no such file or folder; a revision is written --since=main\n"),
+    ],
+)
+def test_what_was_meant_for_something_else(arguments, said):
+    done = devlint(*arguments)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
 def test_missing_paths_and_no_files():
     write("bad.py", BAD)
     done = devlint("nope", "bad.py", "gone.py")
@@ -267,6 +284,33 @@ def test_diff():
     write("bad.py", CLEAN)
     done = devlint("--diff")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "No fixes to show\n")
+
+
+def test_diff_tells_of_a_fix_that_it_lacks():
+    write(
+        "model.py",
+        """import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = [nn.TransformerEncoderLayer(8, 8) for _ in range(2)]
+
+    def forward(self, x):
+        mask = torch.triu(torch.ones(x.size(1), x.size(1)), diagonal=1).bool()
+        for layer in self.layers:
+            x = layer(x, src_mask=mask)
+        return x
+""",
+    )
+    done = devlint("--diff", "--select", "DEV104,DEV203,DEV003", "--color", "never")
+    assert done.stdout == ""
+    assert done.stderr.startswith(
+        "warning: model.py:8: the fix for DEV104 was withheld, since it would bring DEV203 (line 11: `torch.ones` creates"
+    )
+    assert done.stderr.endswith("No fixes to show\n")
 
 
 def test_stdin():

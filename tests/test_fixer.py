@@ -76,6 +76,53 @@ class Imports(Renaming):
     imports = ("import json",)
 
 
+class Reveals(Renaming):
+    """Its fix brings a finding that has a safe fix of its own."""
+
+    code = "TST006"
+    name = "reveals"
+    old = "cover"
+    new = "min"
+
+
+class Revealed(Renaming):
+    """What that one reveals."""
+
+    code = "TST010"
+    name = "revealed"
+    old = "min"
+
+
+class Circles(Renaming):
+    """Its fix brings a finding whose fix brings the first one back."""
+
+    code = "TST007"
+    name = "circles"
+    old = "any"
+    new = "all"
+
+
+class Returns(Renaming):
+    """The other half of the circle."""
+
+    code = "TST008"
+    name = "returns"
+    old = "all"
+    new = "any"
+
+
+class Risky(Renaming):
+    """Its fix is unsafe."""
+
+    code = "TST009"
+    name = "risky"
+    old = "min"
+
+    def judge(self, node: cst.Call, facts: Facts) -> Iterator[Report]:
+        renamed = node.with_changes(func=cst.Name(self.new))
+        yield Report(node, "renamed", change=Change("rename", "unsafe", ((node, renamed),)))
+
+
 def fixed(text: str, *rules: type[Rule]) -> FixOutcome:
     linter = Linter(Settings(root=Path.cwd()), Registry([*META_RULES, *rules]))
     return fix(source_from_bytes(text.encode(), None, "x.py"), linter, unsafe=False)
@@ -119,7 +166,27 @@ def test_a_fix_that_brings_a_finding_is_withheld():
     outcome = fixed("import torch\nspread(1)\n", Spreads, Stays)
     assert outcome.source.text == "import torch\nspread(1)\n"
     assert {f.code for f in outcome.remaining} == {"DEV003", "TST004"}
-    assert "withheld, since it would bring TST002;" in next(f.message for f in outcome.remaining if f.code == "DEV003")
+    told = next(f.message for f in outcome.remaining if f.code == "DEV003")
+    assert "withheld, since it would bring TST002 (line 2: renamed);" in told
+
+
+def test_what_a_fix_reveals_and_can_be_fixed_is_fixed_with_it():
+    outcome = fixed("import torch\ncover(1)\n", Reveals, Revealed)
+    assert outcome.source.text == "import torch\nlen(1)\n"
+    assert [f.code for f in outcome.applied] == ["TST006", "TST010"]
+    assert outcome.remaining == []
+
+
+def test_a_safe_fix_takes_no_unsafe_one_along():
+    outcome = fixed("import torch\ncover(1)\n", Reveals, Risky)
+    assert outcome.source.text == "import torch\ncover(1)\n"
+    assert [f.code for f in outcome.remaining] == ["DEV003", "TST006"]
+
+
+def test_fixes_that_bring_each_other_back_are_withheld():
+    outcome = fixed("import torch\nany(1)\n", Circles, Returns)
+    assert outcome.source.text == "import torch\nany(1)\n"
+    assert [f.code for f in outcome.remaining] == ["DEV003", "TST007"]
 
 
 def test_a_withheld_fix_doesnt_hold_up_the_others():

@@ -16,6 +16,7 @@ import yaml
 from repositories import ENVIRONMENT, commit, devlint, git, packaged, told, write
 
 from devlint import __version__
+from devlint.addresses import DOCUMENTATION
 
 OLD = 'import torch\n\nx = torch.ones(3)\n' + "".join(f'x.to("cuda")  # {n}\n' for n in range(10))  # fmt: skip
 CALLER = """\
@@ -134,7 +135,8 @@ def test_what_it_looks_at_and_shows(project):
     assert '+src = [".", "src", "python"]\n' in done.stdout
     assert '+exclude = ["third_party"]\n' in done.stdout
     assert re.search(r"^\+extend-select = \[\"DEV\d+\"\]$", done.stdout, re.MULTILINE)
-    assert "+# The code names cuda" in done.stdout
+    assert "+# Rules about portable code: this names cuda" in done.stdout
+    assert "+# Other people's code.\n+exclude" in done.stdout
     # Nothing is written unless somebody agrees.
     assert git(project, "status", "--porcelain") == before
     done = devlint(project, "init")
@@ -245,7 +247,7 @@ def test_gitlab_and_no_pyproject(tmp_path):
     assert jobs["test"] == {"script": ["pytest"]}
     assert jobs["devlint"]["script"][-1] == "devlint check"
     assert not (tmp_path / ".pre-commit-config.yaml").exists()
-    assert (tmp_path / "devlint.toml").read_text() == "# The code names cuda (1 file).\n"
+    assert (tmp_path / "devlint.toml").read_text() == f"# All settings: {DOCUMENTATION}/settings/\n"
     assert len(json.loads((tmp_path / ".devlint-baseline.json").read_text())["findings"]) == 10
     assert told(tmp_path) == []
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+
+import pytest
 
 from devlint.engine import Linter
 from devlint.files import source_from_bytes
-from devlint.rule import load_registry
+from devlint.rule import MetaRule, Rule, load_registry
 from devlint.settings import Settings
 
 
@@ -21,5 +24,32 @@ def test_what_is_made_here_meets_something_in_a_helper():
         "    def forward(self, data):\n        w = torch.ones(3, 3)\n        return helper(data.relu(), w)\n"
     )
     assert messages(text) == [
-        "`torch.ones` creates on the cpu what meets `u` in `helper`, which is wherever `data` is: give it a `device`"
+        "`torch.ones` creates on cpu what meets `u` in `helper`, which is wherever `data` is: give it a `device`"
+    ]
+
+
+@pytest.mark.parametrize(
+    "rule", [r for r in load_registry().rules() if not issubclass(r, MetaRule)], ids=lambda rule: rule.code
+)
+def test_a_place_is_called_cpu_and_the_host_is_who_waits(rule: type[Rule]):
+    linter = Linter(Settings(root=Path.cwd(), select=("ALL",)), load_registry())
+    found = linter.check(source_from_bytes(rule.example("Example").encode(), None, "x.py"))
+    told = [text for f in found for text in (f.message, *(note.message for note in f.notes))]
+    # The host decides and reads; tensors are on cpu.
+    assert not [text for text in told if re.search(r"(?<!decided )(?<!read )\bon the (?:host|cpu)\b", text)]
+
+
+def test_a_loss_is_explained_by_what_the_model_gave():
+    text = (
+        "import torch\nfrom torch import nn\n\ndevice = torch.device('cuda')\nmodel = nn.Linear(4, 3).to(device)\n"
+        "criterion = nn.CrossEntropyLoss(weight=torch.ones(3).to(device))\n"
+        "for x, y in torch.utils.data.DataLoader([]):\n    loss = criterion(model(x.to(device)), y.to(device))\n"
+        "    loss.backward()\n    print(loss.item())\n"
+    )
+    linter = Linter(Settings(root=Path.cwd(), select=("DEV501",)), load_registry())
+    [found] = linter.check(source_from_bytes(text.encode(), None, "x.py"))
+    assert [note.message for note in found.notes if "created" in note.message or "computed" in note.message] == [
+        "created on cpu by `nn.Linear(...)`",
+        "computed there by `model(...)`",
+        "computed there by `criterion(...)`",
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 from devlint.engine import Linter
@@ -103,3 +104,32 @@ def test_an_attribute_that_is_one_of_many_functions(tmp_path, monkeypatch):
     text += "\n    def run(self, x):\n        return self.op(x.cpu() + torch.ones(3))\n"
     (tmp_path / "user.py").write_text(text)
     assert read_for("user.py", tmp_path, monkeypatch)[0] == []
+
+
+def test_what_is_too_much_for_one_file_is_not_read_without_end(tmp_path, monkeypatch):
+    """Modules that use one another, and don't fit: each is read twice at most, and the next file starts anew."""
+    count = 8
+    for number in range(count):
+        others = [n for n in range(count) if n != number]
+        lines = [
+            f"def f{number}(x):",
+            *(f"    from m{n} import f{n}" for n in others),
+            *(f"    x = f{n}(x)" for n in others),
+        ]
+        (tmp_path / f"m{number}.py").write_text("\n".join(["import torch", *lines, "    return x.cuda()", ""]))
+    (tmp_path / "main.py").write_text("import torch\nfrom m0 import f0\n\nf0(torch.ones(3)).numpy()\n")
+    small = sum(file.stat().st_size for file in tmp_path.iterdir()) // 2
+    monkeypatch.setattr("devlint.source.project.MAX_BYTES_OF_ONE_FILE", small)
+    read: list[Path] = []
+    really_read = Project._read
+
+    def noted(self: Project, path: Path):
+        read.append(path)
+        return really_read(self, path)
+
+    monkeypatch.setattr(Project, "_read", noted)
+    linter = Linter(Settings(root=tmp_path, src=(tmp_path,)), load_registry())
+    linter.check(read_source(tmp_path / "main.py", "main.py"))
+    assert max(Counter(read).values()) <= 2
+    monkeypatch.setattr("devlint.source.project.MAX_BYTES_OF_ONE_FILE", 20_000_000)
+    assert [f.code for f in linter.check(read_source(tmp_path / "main.py", "main.py"))] == ["DEV204"]

@@ -107,7 +107,8 @@ def test_json():
     results = [FileResult("f.py", (costly, finding(Span(3, 1, 3, 2), safety=None)))]
     first, second = standard_json.loads(json.render(Run(results)))
     places = ["path", "line", "column", "end_line", "end_column"]
-    assert list(first) == ["code", "name", "message", *places, "severity", "confidence", "cost", "notes", "fix", "url"]
+    judged = ["severity", "confidence", "cost"]
+    assert list(first) == ["code", "name", "message", *places, *judged, "notes", "hint", "fix", "url"]
     assert first == {
         "code": "DEV101",
         "name": "discarded-move",
@@ -121,6 +122,7 @@ def test_json():
         "confidence": "certain",
         "cost": {"effect": "slow", "loops": 2},
         "notes": [{"message": "made here", "path": "g.py", "line": 1, "column": 5}],
+        "hint": None,
         "fix": {
             "title": "assign the result",
             "safety": "safe",
@@ -129,6 +131,10 @@ def test_json():
         "url": None,
     }
     assert second["fix"] is None
+    hinted = standard_json.loads(
+        json.render(Run([FileResult("f.py", (dataclasses.replace(costly, hint="say which"),))]))
+    )
+    assert hinted[0]["hint"] == "say which"
     assert json.render(Run([])) == "[]\n"
 
 

@@ -53,7 +53,7 @@ def test_a_def_line_shows_what_a_function_needs_and_gives(tmp_path: Path) -> Non
 def test_a_def_line_shows_what_a_function_moves_and_wants_on_the_host(tmp_path: Path) -> None:
     output = said(tmp_path, 15)
     assert "moves `model`: on `device` afterwards" in output
-    assert "needs `batch` (where `batch` is) on the host: `.numpy()`, line 17" in output
+    assert "needs `batch` (where `batch` is) on cpu: `.numpy()`, line 17" in output
 
 
 def test_a_signature_as_json(tmp_path: Path) -> None:

@@ -75,6 +75,22 @@ def test_alternatives_come_with_their_conditions(project: Path) -> None:
     assert "moved: unknown, if not (hint)\n" in told
 
 
+def test_alternatives_that_say_the_same_are_told_once(tmp_path: Path) -> None:
+    (tmp_path / "t.py").write_text(
+        "import torch\n\n\ndef f(many):\n    x = torch.ones(3)\n    if many:\n        y = x\n    else:\n        y = x\n    return y\n"
+    )
+    assert where(tmp_path, "t.py:10:y").stdout.count("y: tensor on cpu\n") == 1
+
+
+def test_a_line_says_nothing_of_names_that_mean_what_they_say(tmp_path: Path) -> None:
+    (tmp_path / "t.py").write_text("import torch\nimport torch.nn as N\n\nx = torch.ones(3)\nm = N.Linear(2, 2)\n")
+    told = where(tmp_path, "t.py:4").stdout
+    assert "reference" not in told
+    assert "torch.ones(3): tensor on cpu" in told
+    assert "N: reference torch.nn" in where(tmp_path, "t.py:5").stdout
+    assert "torch: reference torch" in where(tmp_path, "t.py:4:torch").stdout
+
+
 def test_it_says_why_something_is_unknown(project: Path) -> None:
     called = where(project, "train.py:11:score(out)").stdout
     assert "devlint knows nothing of what `metrics.score` returns" in called

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from devlint.addresses import DOCUMENTATION
 from devlint.adoption.project import Layout
 from devlint.disk import read_bytes, replace_bytes
 from devlint.settings.published import as_toml
@@ -81,12 +82,20 @@ def settings_for(layout: Layout, codes: frozenset[str]) -> dict[str, object]:
     return chosen
 
 
+# What stands above a setting.
+_WHY = {
+    "src": "Where absolute imports start.",
+    "exclude": "Other people's code.",
+    "torch-version": "The oldest PyTorch that the project asks for.",
+}
+
+
 def settings_file(layout: Layout, settings: dict[str, object]) -> Proposal:
     """The settings, in pyproject.toml where there is one, else in a devlint.toml."""
     named = [f"{name} ({count} {'file' if count == 1 else 'files'})" for name, count in layout.devices.most_common()]
-    lines = [f"# The code names {', '.join(named)}." if named else "# All settings: docs/settings.md of devlint."]
-    lines += [f"{key} = {as_toml(value)}" for key, value in settings.items()]
-    body = "".join(f"{line}\n" for line in lines)
+    why = _WHY | {"extend-select": f"Rules about portable code: this names {', '.join(named)}."}
+    said = [line for key, value in settings.items() for line in (f"# {why[key]}", f"{key} = {as_toml(value)}")]
+    body = "".join(f"{line}\n" for line in [f"# All settings: {DOCUMENTATION}/settings/", *said])
     pyproject = layout.root / "pyproject.toml"
     before = _text_of(pyproject)
     if before is not None:
@@ -159,7 +168,10 @@ def _job(root: Path, source: Source) -> Iterator[Proposal | str]:
 
 _GITHUB_JOB = """\
 name: devlint
-on: [push, pull_request]
+on:
+  push:
+    branches: [main, master]
+  pull_request:
 jobs:
   devlint:
     runs-on: ubuntu-latest

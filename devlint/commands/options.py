@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -107,6 +109,9 @@ class ValuesAfterEquals(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         end = args.index("--") if "--" in args else len(args)
+        for option, value in pairwise(args[:end]):
+            if option == "--since" and not value.startswith("-") and not os.path.lexists(value):
+                raise Failure(f"{value}: no such file or folder; a revision is written --since={value}")
         args = [f"{arg}=" if at < end and arg in self.optional_values else arg for at, arg in enumerate(args)]
         return super().parse_args(ctx, args)
 

@@ -45,7 +45,7 @@ def _run_page(found: type[Rule]) -> int:
     """Runs a rule's examples and tells what each showed."""
     need_torch("rule --run")
     if found.effect is None:
-        raise Failure(f"{found.code} has no example that could be run")
+        raise Failure(f"{found.code}: its page states no effect (`effect`) that running its example could show")
     from devlint.runtime.pages import run_page
 
     try:

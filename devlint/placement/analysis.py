@@ -24,6 +24,7 @@ from devlint.placement.values import (
     SCALAR,
     UNKNOWN,
     Sort,
+    Step,
     Value,
     displaced,
     either,
@@ -62,6 +63,8 @@ class Analysis:
         self.knowledge = torch_knowledge()
         self.closures: dict[FunctionModel, Frame] = {}
         self.missing: dict[ast.Attribute, Missing] = {}
+        # Where wrappers were made that are given attributes under names that only the run knows.
+        self.filled: set[Step] = set()
         self.annotations = Annotations(self)
         self.objects = Objects(self)
         self.functions = Functions(self)
@@ -282,6 +285,8 @@ class Analysis:
             return
         options = [v for _, v in base.alternatives()]
         for option in options:
+            if not self.filled.isdisjoint(option.trail):
+                continue
             if option.kind is Kind.WRAPPER and self.objects.wrapper_has(option, node.attr) is False:
                 self.missing[node] = Missing(option, len(options) > 1)
                 return

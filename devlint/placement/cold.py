@@ -62,7 +62,7 @@ class ColdCode:
             case ast.If(test=test, body=body, orelse=orelse):
                 if child in body:
                     guarded = self.is_step_guard(test) and not _steps(body)
-                    return guarded or self._ends(body) or _runs_once(test, [*_flat(body), *self._run_by(body)])
+                    return guarded or self._ends(body) or _runs_once(test, [*flat(body), *self.run_by(body)])
                 return child in orelse and (self._ends(orelse) or self._is_usual(test))
             case ast.IfExp(test=test, body=body, orelse=other):
                 return (child is body and self.is_step_guard(test)) or (child is other and self._is_usual(test))
@@ -232,7 +232,7 @@ class ColdCode:
             child = parent
         return False
 
-    def _run_by(self, body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    def run_by(self, body: list[ast.stmt]) -> Iterator[ast.stmt]:
         """The statements of the object's own methods that a block calls: `self.save_sample(batch)`."""
         called = set[str]()
         for statement in body:
@@ -242,7 +242,7 @@ class ColdCode:
         around = self._model.ancestors(body[0]) if called else ()
         for method in next((parent.body for parent in around if isinstance(parent, ast.ClassDef)), ()):
             if isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef)) and method.name in called:
-                yield from _flat(method.body)
+                yield from flat(method.body)
 
 
 class _Asking:
@@ -279,12 +279,12 @@ def _is_false(value: ast.expr | None) -> bool:
     return value is None or (isinstance(value, ast.Constant) and not value.value)
 
 
-def _flat(block: list[ast.stmt]) -> Iterator[ast.stmt]:
+def flat(block: list[ast.stmt]) -> Iterator[ast.stmt]:
     """The statements of a block, and of the `with` and `if` blocks in it."""
     for statement in block:
         yield statement
         if isinstance(statement, (ast.With, ast.AsyncWith, ast.If)):
-            yield from _flat(statement.body)
+            yield from flat(statement.body)
 
 
 def _runs_once(test: ast.expr, body: Iterable[ast.stmt]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -272,12 +272,19 @@ class PlacementModel:
         found = (h for frame in self._frames.values() if frame is not None for h in frame.happenings)
         return [h for h in found if h.what == what and h.site == site]
 
-    def calls(self, name: str) -> Iterator[ast.Call]:
-        """The calls of this file of something with that last name; the scopes that they stand in are run."""
+    def calls(self, name: str, wanted: Callable[[ast.Call], bool] = lambda _: True) -> Iterator[ast.Call]:
+        """The calls of this file of something with that last name, those that are wanted by their text.
+
+        The scopes that they stand in are run, which is most of the work.
+        """
         for unit in units_at(self.source, self.source.called_on(name)):
-            self.ensure(unit.scope)
             for node in walk(unit.node):
-                if isinstance(node, ast.Call) and (dotted(node.func) or ast.unparse(node.func)).split(".")[-1] == name:
+                if (
+                    isinstance(node, ast.Call)
+                    and (dotted(node.func) or ast.unparse(node.func)).split(".")[-1] == name
+                    and wanted(node)
+                ):
+                    self.ensure(unit.scope)
                     yield node
 
     def texts_match(self, pattern: str, *, elsewhere: bool = False) -> bool:

@@ -159,7 +159,13 @@ def _forward(request: Call, module: Value) -> Value:
         inner = inner.inner
     forward = inner.cls.method("forward") if inner.cls is not None else None
     place, trail, likely = combined([*request.everything, *request.spread])
-    if module.place.sort is not Sort.UNKNOWN and not (module.place == HOST and place.sort is not Sort.HOST):
+    # A loss is where the model's output is: what led there says more than how the criterion was made.
+    says_no_more = inner.name.endswith("Loss") and module.place == place
+    if (
+        module.place.sort is not Sort.UNKNOWN
+        and not (module.place == HOST and place.sort is not Sort.HOST)
+        and not says_no_more
+    ):
         place, trail, likely = module.place, module.trail, module.likely
     if place.off_host:
         trail = (*trail, request.step(f"computed there by `{request.text}`"))

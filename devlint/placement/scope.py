@@ -10,7 +10,7 @@ from devlint.knowledge import Knowledge
 from devlint.placement.classes import ClassModel
 from devlint.placement.environment import Environment
 from devlint.placement.memory import Result, Workings
-from devlint.placement.values import NOWHERE, Guards, Happening, Place, Value
+from devlint.placement.values import NOWHERE, Guards, Happening, Place, Step, Value
 from devlint.source.modules import FunctionModel, SourceModule
 
 
@@ -48,6 +48,7 @@ class Analysing(Protocol):
     knowledge: Knowledge
     workings: Workings
     closures: dict[FunctionModel, Any]
+    filled: set[Step]
 
     @property
     def annotations(self) -> AsksAnnotations: ...

@@ -105,6 +105,10 @@ def _setattr(request: Call) -> Value:
     base = access_path(request.node.args[0]) if request.node.args else None
     if base is not None and name is not None and isinstance(name.constant, str) and value is not None:
         request.frame.env.bind(f"{base}.{name.constant}", value, request.node.lineno)
+    elif name is not None and name.constant is None:
+        given = request.argument(0) or UNKNOWN
+        wrapped = [v.trail[-1] for _, v in given.alternatives() if v.kind is Kind.WRAPPER and v.trail]
+        request.frame.analysis.filled.update(wrapped)
     return NONE
 
 

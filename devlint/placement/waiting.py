@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from devlint.placement.cold import ColdCode
+from devlint.placement.cold import ColdCode, flat
 from devlint.placement.loops import HotLoop, Program
 from devlint.placement.values import Step
 from devlint.signatures.answers.hot import Hot, HotCode
 from devlint.signatures.answers.waits import Stall, in_words, stalls
 from devlint.signatures.reading.reader import Reader
-from devlint.signatures.state.waits import COPY, DECIDE, RACE, READ
+from devlint.signatures.state.waits import COPY, DECIDE, MADE, RACE, READ
 from devlint.source.modules import FunctionModel, last_name
 
 
@@ -59,7 +59,9 @@ def stalls_of(model: Waiting, patterns: tuple[str, ...] = ()) -> list[HotStall]:
         elif (role := hot.of(stall.function)) is not None:
             if stall.supposed and not _speaks_of_devices(model, role.root):
                 continue
-            if not guards.is_cold(stall.node) and not _is_handed_out(model, stall, role):
+            if guards.is_cold(stall.node) or _is_ruled_out(model, stall):
+                continue
+            if not _is_handed_out(model, stall, role):
                 found.append(_told(stall, _often(model, stall, role), tuple(_way(role)), 1 + _loops(model, stall)))
         elif (loop := model.hot_loop(stall.node)) is not None:
             found.append(_told(stall, "at each step", (_loop(loop), *loop.path), model.loops_to(stall.node)))
@@ -70,6 +72,34 @@ def _speaks_of_devices(model: Waiting, root: FunctionModel) -> bool:
     """Whether the function that makes code hot is a module's, or speaks of devices."""
     cls = model.reader.class_info(model.source, root.cls) if root.cls is not None else None
     return (cls is not None and cls.is_module) or in_words(root)
+
+
+def _is_ruled_out(model: Waiting, stall: Stall) -> bool:
+    """Whether a test around says that what is waited for is no tensor: the `else` of `if torch.is_tensor(value):`."""
+    if stall.sense == MADE:
+        return False
+    asked = ast.unparse(stall.asked)
+    child: ast.AST = stall.node
+    for parent in model.ancestors(stall.node):
+        match parent:
+            case ast.If(test=test, orelse=orelse) if child in orelse and _asks_for_tensor(test) == asked:
+                return True
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                return False
+        child = parent
+    return False
+
+
+def _asks_for_tensor(test: ast.expr) -> str | None:
+    """What a test asks whether it is a tensor."""
+    match test:
+        case ast.Call(func=ast.Attribute(attr="is_tensor"), args=[asked]):
+            return ast.unparse(asked)
+        case ast.Call(
+            func=ast.Name(id="isinstance"), args=[asked, ast.Name(id="Tensor") | ast.Attribute(attr="Tensor")]
+        ):
+            return ast.unparse(asked)
+    return None
 
 
 # Functions that answer a request: what they return is what somebody on the host asked for.
@@ -205,7 +235,7 @@ class Guards:
         child = node
         checks: list[str] = []
         for parent in self._model.ancestors(node):
-            if self._cold.is_cold(parent, child) or _is_apart(parent, child):
+            if self._cold.is_cold(parent, child) or _is_apart(parent, child) or self._grows(parent, child):
                 return True
             checks += _checks(parent, child)
             if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)) and _are_off(parent, checks):
@@ -214,6 +244,26 @@ class Guards:
                 return False
             child = parent
         return False
+
+    def _grows(self, parent: ast.AST, child: ast.AST) -> bool:
+        """`if length > self.longest: ...; self.longest = length`: for what is kept, and made anew when it doesn't suffice."""
+        if not isinstance(parent, ast.If) or child not in parent.body:
+            return False
+        kept = {
+            side.attr
+            for test in ast.walk(parent.test)
+            if isinstance(test, ast.Compare) and isinstance(test.ops[0], (ast.Gt, ast.GtE, ast.Lt, ast.LtE, ast.NotEq))
+            for part in (test.left, *test.comparators)
+            for side in ast.walk(part)
+            if isinstance(side, ast.Attribute) and isinstance(side.value, ast.Name) and side.value.id == "self"
+        }
+        return bool(kept) and any(
+            isinstance(target, ast.Attribute) and target.attr in kept and isinstance(target.ctx, ast.Store)
+            for statement in (*flat(parent.body), *self._cold.run_by(parent.body))
+            if isinstance(statement, ast.Assign)
+            for whole in statement.targets
+            for target in ast.walk(whole)
+        )
 
 
 # Names of flags that ask for a check.

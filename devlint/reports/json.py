@@ -40,6 +40,7 @@ def _finding(finding: Finding, source: Source | None, url: str) -> dict[str, Any
         "confidence": finding.confidence,
         "cost": {"effect": finding.cost.effect, "loops": finding.cost.loops},
         "notes": [_note(note, finding, source) for note in finding.notes],
+        "hint": finding.hint,
         "fix": fix,
         "url": url or None,
         **({"seen": {"count": finding.seen.count, "bytes": finding.seen.bytes}} if finding.seen else {}),

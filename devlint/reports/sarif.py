@@ -53,7 +53,7 @@ def render(run: Run) -> str:
                     "tool": {
                         "driver": {
                             "name": "devlint",
-                            "semanticVersion": __version__,
+                            **_version(__version__),
                             "informationUri": REPOSITORY,
                             "rules": [_rule(rule) for rule in rules],
                         }
@@ -66,6 +66,11 @@ def render(run: Run) -> str:
             ],
         }
     )
+
+
+def _version(version: str) -> dict[str, str]:
+    """The version, as a semantic one where it is that; a build without a tag (0.0.1.dev5+gabc) isn't."""
+    return {"version": version, **({"semanticVersion": version} if re.fullmatch(r"\d+\.\d+\.\d+", version) else {})}
 
 
 def _rule(rule: type[Rule]) -> dict[str, Any]:

@@ -45,6 +45,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="run with N virtual CUDA devices, there before any conftest or test module is imported; implies --devlint",
     )
     group.addoption(
+        "--devlint-virtual-device",
+        metavar="TYPE[:N]",
+        default=None,
+        help='the same with devices of another type: "mps", "xpu" or "xpu:2"',
+    )
+    group.addoption(
         "--devlint-virtual-memory",
         metavar="SIZE",
         default=None,
@@ -77,11 +83,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def _machine(count: int, device: str | None) -> tuple[str, int]:
+    """The type and number of the virtual devices that the options ask for; 0 for none."""
+    if count < 0:
+        raise pytest.UsageError("--devlint-virtual-cuda: the number of devices can't be negative")
+    if device is None:
+        return "cuda", count
+    if count:
+        raise pytest.UsageError(
+            "--devlint-virtual-device: --devlint-virtual-cuda is given as well; one type is at a time"
+        )
+    kind, colon, number = device.partition(":")
+    if colon and not (number.isdecimal() and int(number)):
+        raise pytest.UsageError(f"--devlint-virtual-device={device}: write a type, or a type and a number: xpu:2")
+    return kind, int(number or 1)
+
+
 class Session:
     """What a whole run shares: the virtual machine, if one was asked for, and the merged report."""
 
     def __init__(self, option: Any) -> None:
-        self.count: int = option.devlint_virtual_cuda
+        self.kind, self.count = _machine(option.devlint_virtual_cuda, option.devlint_virtual_device)
         self.memory: str | None = option.devlint_virtual_memory
         self.default_device: str | None = option.devlint_default_device
         self.refused: str = option.devlint_refused
@@ -94,8 +116,6 @@ class Session:
         self.stack = ExitStack()
         if self.max_syncs is not None and self.max_syncs < 0:
             raise pytest.UsageError("--devlint-max-syncs: the number of waits can't be negative")
-        if self.count < 0:
-            raise pytest.UsageError("--devlint-virtual-cuda: the number of devices can't be negative")
         if (self.on or self.default_device) and importlib.util.find_spec("torch") is None:
             raise pytest.UsageError("--devlint: PyTorch is not installed here")
 
@@ -105,14 +125,15 @@ class Session:
             return
         import torch
 
-        from devlint.runtime import virtual_cuda
+        from devlint.runtime import virtual_device
 
         if self.count:
             try:
-                self.stack.enter_context(virtual_cuda(self.count, self.memory))
+                self.stack.enter_context(virtual_device(self.kind, self.count, self.memory))
             except ValueError as error:
-                told = str(error).removeprefix("virtual_cuda: ")
-                raise pytest.UsageError(f"--devlint-virtual-memory: {told}") from None
+                function, _, told = str(error).partition(": ")
+                option = "memory" if function == "virtual_cuda" else "device"
+                raise pytest.UsageError(f"--devlint-virtual-{option}: {told}") from None
         if self.default_device:
             try:
                 torch.empty(0, device=self.default_device)
@@ -348,6 +369,7 @@ def device(request: pytest.FixtureRequest) -> Iterator[Any]:
 
     from devlint.runtime import compat
     from devlint.runtime.virtual.context import is_virtual, virtual_cuda
+    from devlint.runtime.virtual.state import machine
 
     wanted = torch.device(request.param)
     if wanted.type == "cuda" and wanted.index is None:
@@ -358,6 +380,8 @@ def device(request: pytest.FixtureRequest) -> Iterator[Any]:
         yield wanted
     elif is_virtual() or torch.cuda.device_count() > wanted.index:
         yield wanted
+    elif machine.count:
+        pytest.skip("no cuda device here: virtual ones of another type are on")
     elif request.config.stash[_SESSION].real_only:
         pytest.skip("no real CUDA device here (--devlint-real-only)")
     else:
@@ -421,4 +445,5 @@ def _told(shared: Session) -> str:
     refused = sum(n for (told, _), n in shared.outcomes.items() if told == "refused")
     split = ", ".join(f"{n} {outcome}" for outcome, n in sorted(used.items()))
     ran = f"{sum(used.values())} tests ran only because of it" + (f" ({split})" if used else "")
-    return f"virtual CUDA, {shared.count} devices: {ran}; {refused} were refused something"
+    devices = f"virtual {shared.kind.upper()}, {shared.count} device{'s' * (shared.count != 1)}"
+    return f"{devices}: {ran}; {refused} were refused something"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 
 from devlint.findings import Span
+from devlint.reports import place_of
 from devlint.rule import Registry
 from devlint.server.documents import Snapshot
 from devlint.server.positions import uri_of
@@ -48,11 +49,19 @@ def value_at(model: PlacementModel, line: int, column: int, snapshot: Snapshot) 
 
 
 def _shown(known: Known, snapshot: Snapshot) -> str:
-    lines = [f"`{known.text}`: {known.said}", ""]
-    lines += [f"- {message} ([{Path(path).name}:{at}]({uri_of(path)}#L{at}))" for message, path, at in known.trail]
+    steps = [f"- {message} ({_link(path, at, snapshot)})" for message, path, at in known.trail]
     if known.why:
-        lines.append(f"- {known.why}")
-    return "\n".join(lines)
+        steps.append(f"- {known.why}")
+    return "\n".join([f"`{known.text}`: {known.said}", *([""] if steps else []), *steps])
+
+
+def _link(path: str, line: int, snapshot: Snapshot) -> str:
+    """A line as a link that the editor follows; in a notebook, by its cell."""
+    if snapshot.source.notebook is None or path != str(snapshot.source.path or snapshot.display):
+        return f"[{Path(path).name}:{line}]({uri_of(path)}#L{line})"
+    place = place_of(snapshot.source, line, 1)
+    uri, _ = snapshot.range(Span(line, 1, line, 1))
+    return f"[cell {place.cell}:{place.line}]({uri}#L{place.line})"
 
 
 def as_hover(snapshot: Snapshot, found: tuple[Span, str], *, markdown: bool) -> types.Hover:

@@ -12,10 +12,12 @@ from devlint.engine import Inspection, Linter
 from devlint.files import Source
 from devlint.findings import Finding
 from devlint.rule import Registry
+from devlint.screen import Screen
 from devlint.settings import Settings
 from devlint.signatures.reading.reader import Reader
 from devlint.source.looks import Looks
 from devlint.source.project import Project, parse
+from devlint.textmap import split_lines
 
 if TYPE_CHECKING:
     from devlint.placement.model import PlacementModel
@@ -61,6 +63,7 @@ class KeptLinter(Linter):
         super().__init__(settings, registry)
         self._trees = trees
         self._models: dict[Path, PlacementModel] = {}
+        self._last_screens: dict[Path, Screen] = {}
         # Files that others may see changed: all that is known of them is in doubt, or their own text alone.
         # Says whether what is worked out isn't wanted any more.
         self.is_stale: Callable[[], bool] = lambda: False
@@ -82,6 +85,15 @@ class KeptLinter(Linter):
     def every_finding(self, source: Source, within: range | None = None) -> list[Finding]:
         self.renew(source.path, itself=within is None)
         return super().every_finding(source, within)
+
+    def screen_of(self, text: str, path: Path, within: range | None) -> Screen:
+        """The screen of a text; in a first look, that of the last one with the lines that are looked at searched again."""
+        before = self._last_screens.get(path) if within is not None else None
+        raw = text.encode("utf-8", "surrogatepass")
+        # What a rule looks for may begin on the line before.
+        lines = split_lines(text)[max(within.start - 2, 0) : within.stop] if within is not None and before else []
+        screen = self._last_screens[path] = Screen(raw, before, "".join(lines).encode("utf-8", "surrogatepass"))
+        return screen
 
     def pause(self) -> None:
         """Ends what isn't wanted any more."""
@@ -144,6 +156,7 @@ class KeptLinter(Linter):
             model.close()
         self._models.clear()
         self._screens.clear()
+        self._last_screens.clear()
         self._saved.clear()
         self._edited.clear()
         self.looks = Looks()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from devlint.disk import read_bytes
 from devlint.settings.keys import KEYS
-from devlint.settings.model import Settings
+from devlint.settings.model import BASELINE, Settings
 from devlint.settings.selection import NO_CHOICE, Selection, SettingsError, nearest
 from devlint.settings.shapes import At
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # Of files in one folder, the first one that has settings holds.
 FILE_NAMES = (".devlint.toml", "devlint.toml", "pyproject.toml")
 
-_PROJECT_MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg")
+_PROJECT_MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg", BASELINE)
 # The fields in which a layer changes what the ones below it choose, instead of replacing it.
 _CHOICES = ("select", "ignore", "extend_select")
 

@@ -120,6 +120,8 @@ class SourceModule:
     is_package: bool = False
     # What is known of its classes, by their definitions.
     classes: dict[ast.ClassDef, object] = field(default_factory=dict)
+    # Every function and method, outer ones first, once somebody asked for all of them.
+    functions: list[FunctionModel] | None = None
     _functions: dict[ast.AST, FunctionModel] = field(default_factory=dict)
     _parents: dict[ast.AST, ast.AST] = field(default_factory=dict)
     _starts: dict[int, list[int]] = field(default_factory=dict)
@@ -152,6 +154,7 @@ class SourceModule:
     def close(self) -> None:
         """Forgets what was worked out of the tree, which refers back to the module."""
         self.classes.clear()
+        self.functions = None
         self._functions.clear()
         self._parents.clear()
 
@@ -290,8 +293,23 @@ def flat_statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
             waiting += [inner for block in blocks_of(statement) for inner in block][::-1]
 
 
+# Most statements, which hold no others.
+_WITHOUT_BLOCKS = (
+    ast.Expr,
+    ast.Assign,
+    ast.Return,
+    ast.AugAssign,
+    ast.AnnAssign,
+    ast.Import,
+    ast.ImportFrom,
+    ast.Raise,
+)
+
+
 def blocks_of(statement: ast.stmt) -> list[list[ast.stmt]]:
     """The statement lists inside a compound statement."""
+    if isinstance(statement, _WITHOUT_BLOCKS):
+        return []
     blocks = [getattr(statement, name) for name in ("body", "orelse", "finalbody") if getattr(statement, name, None)]
     blocks += [handler.body for handler in getattr(statement, "handlers", ())]
     blocks += [case.body for case in getattr(statement, "cases", ())]

@@ -62,6 +62,8 @@ class Project:
         self._matching: dict[tuple[str, str], bool] = {}
         self._modules: dict[Path, SourceModule | None] = {}
         self._kept_bytes = 0
+        # Whether that was too much for the file at hand, and all was dropped once.
+        self._made_room = False
         # What analyses of the project's modules have worked out so far.
         self.memory: dict[Hashable, object] = {}
 
@@ -201,15 +203,20 @@ class Project:
         if path in self._modules:
             return self._modules[path]
         if self._kept_bytes > MAX_BYTES_OF_ONE_FILE:
+            if self._made_room:
+                # Read again and again, what comes next would take the place of what came before, without end.
+                return None
             self.forget()
+            self._made_room = True
         module = self._modules[path] = self._read(path)
         self._kept_bytes += len(module.text) if module is not None else 0
         return module
 
     def forget_if_full(self) -> None:
-        """Makes room before the next file, where much is kept of the last ones."""
-        if self._kept_bytes > MAX_KEPT_BYTES:
+        """Makes room before the next file, where much is kept of the last ones, or not all was read that the last one asks for."""
+        if self._made_room or self._kept_bytes > MAX_KEPT_BYTES:
             self.forget()
+            self._made_room = False
 
     def forget(self) -> None:
         """Drops all modules at once, for what was worked out of one refers to others."""

@@ -59,9 +59,14 @@ def _start_of(statement: ast.stmt) -> int:
     return min([statement.lineno, *(d.lineno for d in decorators)]) if decorators else statement.lineno
 
 
-def all_functions(source: SourceModule) -> Iterator[FunctionModel]:
+def all_functions(source: SourceModule) -> list[FunctionModel]:
     """Every function and method of a module, outer ones first."""
+    if source.functions is None:
+        source.functions = list(_functions_in(source))
+    return source.functions
 
+
+def _functions_in(source: SourceModule) -> Iterator[FunctionModel]:
     # Not by recursion: each `elif` is a block in the block before.
     waiting: list[tuple[ast.stmt, ast.ClassDef | None, FunctionModel | None]] = []
 

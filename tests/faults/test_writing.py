@@ -172,6 +172,28 @@ def test_a_file_system_that_takes_no_writes(small_disk):
     assert file.read_text() == BAD
 
 
+def test_what_is_written_is_on_the_disk_before_it_takes_the_place(project, monkeypatch):
+    """The new text first, then the name, then the folder that holds the name."""
+    file = write("bad.py")
+    done: list[str] = []
+    really_sync, really_replace = os.fsync, os.replace
+
+    def sync(handle):
+        is_folder = stat.S_ISDIR(os.fstat(handle).st_mode)
+        done.append("folder" if is_folder else os.pread(handle, 10_000, 0).decode())
+        really_sync(handle)
+
+    def replace(old, new):
+        done.append(f"to {Path(new).name}")
+        really_replace(old, new)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    monkeypatch.setattr(os, "replace", replace)
+    source = read_source(file, "bad.py")
+    write_source(source.with_text(FIXED), source)
+    assert done == [FIXED, "to bad.py", "folder"]
+
+
 @needs_fork
 def test_no_kill_while_a_file_is_written_loses_a_byte(project):
     """A child writes one version over the other without end, and is killed at any moment."""

@@ -62,6 +62,15 @@ def test_isolated_ones_are_not_reached():
             assert python(option, "-c", "import torch; print(torch.cuda.is_available())") == "False"
 
 
+def test_one_without_site_is_not_reached():
+    if torch.cuda.is_available():
+        pytest.skip("has a GPU")
+    packages = str(Path(torch.__file__).parents[1])
+    with virtual_cuda():
+        tell = f"import sys; sys.path.append({packages!r}); import torch; print(torch.cuda.is_available())"
+        assert python("-S", "-c", tell) == "False"
+
+
 def test_the_next_sitecustomize_is_run(tmp_path):
     (tmp_path / "sitecustomize.py").write_text("import sys; sys.mine = __file__")
     with virtual_cuda():
@@ -104,9 +113,10 @@ class Places(Dataset):
         return torch.tensor([torch.cuda.device_count(), int(torch.ones(1).cuda().is_cuda)])
 
 
-def test_spawned_data_loaders():
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_spawned_data_loaders(method):
     with virtual_cuda(3):
-        loader = DataLoader(Places(), num_workers=1, multiprocessing_context="spawn")
+        loader = DataLoader(Places(), num_workers=1, multiprocessing_context=method)
         assert [batch.tolist() for batch in loader] == [[[3, 1]], [[3, 1]]]
 
 

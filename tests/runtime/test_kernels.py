@@ -64,6 +64,10 @@ WITHOUT = {
     "max_pool2d": ("int64", lambda x: F.max_pool2d(x[None], 2)),
     "max_pool2d with indices": ("int32", lambda x: F.max_pool2d(x[None], 2, return_indices=True)),
     "interpolate": ("uint8", lambda x: F.interpolate(x[None, None], size=3, mode="bilinear")),
+    "scatter": (
+        "complex64",
+        lambda x: x.scatter_(0, torch.zeros_like(x, dtype=torch.int64), x.clone(), reduce="multiply"),
+    ),
     "angle": ("float16", lambda x: x.angle()),
     "histc": ("bfloat16", lambda x: x.histc(3)),
     "igamma": ("bfloat16", lambda x: torch.igamma(x, x)),
@@ -77,8 +81,10 @@ def test_data_types_without_a_kernel(name):
     call(host)
     with virtual_cuda():
         call(host)
-        call(host.float().cuda())
-        with pytest.raises(MissingKernelError, match=r"not implemented for '(Long|Int|Short|Byte|Half|BFloat16)'"):
+        call(host.real.float().cuda())
+        with pytest.raises(
+            MissingKernelError, match=r"not implemented for '(Long|Int|Short|Byte|Half|BFloat16|ComplexFloat)'"
+        ):
             call(host.cuda())
 
 

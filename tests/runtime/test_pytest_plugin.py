@@ -364,6 +364,62 @@ def test_a_limit_of_memory(run):
     result.stderr.fnmatch_lines(["*--devlint-virtual-memory: memory must be a number of bytes or a text such as*"])
 
 
+PARAMETRISED = """
+    import pytest, torch
+
+    DEVICES = {
+        "cpu": True,
+        "cuda": torch.cuda.is_available(),
+        "mps": torch.backends.mps.is_available(),
+        "xpu": torch.xpu.is_available(),
+    }
+
+    @pytest.mark.parametrize("name", [name for name, there in DEVICES.items() if there])
+    def test_it(name):
+        assert (torch.ones(2, device=name) + 1).device.type == name
+
+    @pytest.mark.devices("cuda", "mps", "xpu:1")
+    def test_ours(device):
+        torch.ones(2, device=device)
+"""
+
+
+@pytest.mark.parametrize(("asked", "devices", "passed"), [("mps", "MPS, 1 device", 3), ("xpu:2", "XPU, 2 devices", 3)])
+def test_devices_of_another_type(run, asked, devices, passed):
+    if torch.cuda.is_available():
+        pytest.skip("has a GPU")
+    result = run(PARAMETRISED, f"--devlint-virtual-device={asked}")
+    result.assert_outcomes(passed=passed, skipped=2)
+    result.stdout.fnmatch_lines(
+        [f"virtual {devices}: 2 tests ran only because of it (2 passed); 0 were refused something"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--devlint-virtual-device=tpu"], "--devlint-virtual-device: the type must be one of cuda, mps, xpu*"),
+        (["--devlint-virtual-device=mps:2"], "--devlint-virtual-device: there is one mps device in a machine*"),
+        (["--devlint-virtual-device=xpu:0"], "--devlint-virtual-device=xpu:0: write a type, or a type and a number*"),
+        (["--devlint-virtual-device=xpu", "--devlint-virtual-cuda=1"], "*--devlint-virtual-cuda is given as well*"),
+    ],
+)
+def test_bad_devices_of_another_type(run, options, told):
+    result = run("def test_it(): pass", *options)
+    assert result.ret != 0
+    result.stderr.fnmatch_lines([f"*{told}"])
+
+
+def test_it_can_be_left_out(pytester):
+    """`-p no:devlint`, under the name of its entry point."""
+    if "devlint" not in {entry.name for entry in importlib.metadata.entry_points(group="pytest11")}:
+        pytest.skip("devlint isn't installed")
+    pytester.makepyfile("def test_it(): pass")
+    pytester.runpytest_subprocess("-p", "no:devlint").assert_outcomes(passed=1)
+    result = pytester.runpytest_subprocess("-p", "no:devlint", "--devlint-virtual-cuda=1")
+    result.stderr.fnmatch_lines(["*unrecognized arguments: --devlint-virtual-cuda=1"])
+
+
 def test_a_part_that_is_missing_counts_as_refused(run):
     source = """
         import torch

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from server.test_editing import NET, TRAIN, project
 
-from devlint.files import Source
+from devlint.files import Source, source_from_bytes
 from devlint.rule import load_registry
+from devlint.screen import Screen
 from devlint.server.kept import KeptLinter
-from devlint.settings import load_settings
+from devlint.settings import Settings, load_settings
 from devlint.source.modules import SourceModule
 
 
@@ -28,3 +29,25 @@ def test_texts_that_were_typed_over_are_forgotten(tmp_path: Path) -> None:
     gc.collect()
     kept = [module for module in gc.get_objects() if isinstance(module, SourceModule) and module.path == str(path)]
     assert len(kept) == 1
+
+
+def test_a_screen_searches_again_what_has_changed() -> None:
+    before = Screen(b"import torch\nx.item()\n")
+    assert before.holds(r"\.item\(")
+    assert not before.holds(r"\.cuda\(")
+    after = Screen(b"import torch\ny.cuda()\n", before, b"y.cuda()\n")
+    assert after.holds(r"\.cuda\(")
+    # Nobody asked for it before: all is searched.
+    assert after.holds(r"\bimport\b")
+    assert not after.holds(r"\.cpu\(")
+    assert not Screen(b"import torch\ny.cuda()\n", before, b"").holds(r"\.cuda\(")
+
+
+def test_a_first_look_hears_of_a_trigger_that_is_typed(tmp_path: Path) -> None:
+    file = tmp_path / "a.py"
+    text = "import torch\n\n\ndef f():\n    x = torch.ones(3)\n    return x\n"
+    linter = KeptLinter(Settings(root=tmp_path, select=("DEV101",)), load_registry(), {})
+    assert linter.check(source_from_bytes(text.encode(), file, "a.py")) == []
+    typed = text.replace("    return x", "    x.cuda()\n    return x")
+    [found] = linter.check(source_from_bytes(typed.encode(), file, "a.py"), range(4, 8))
+    assert (found.code, found.span.line) == ("DEV101", 6)

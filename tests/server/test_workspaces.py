@@ -121,7 +121,9 @@ def test_a_notebook_is_linted_as_one_program(tmp_path: Path, editors: list[Edito
     assert editor.published[items[1].uri].diagnostics == ()
     fixed = after(editor.resolve(editor.actions(last, shown.range)[0]), last, texts[2])
     assert fixed == "x = x.to('cuda')\nprint(x)\n"
-    assert editor.hover(last, 1, 6).startswith("`x`: tensor on cpu")
+    told = editor.hover(last, 1, 6)
+    assert told.startswith("`x`: tensor on cpu")
+    assert f"([cell 2:3]({items[1].uri}#L3))" in told
 
     # A key in another cell, and a cell that goes.
     at = types.Position(2, 14)

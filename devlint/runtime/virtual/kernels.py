@@ -129,6 +129,7 @@ _KERNELS = {"addmv": "addmv_impl_cuda", "mv": "addmv_impl_cuda", "dot": "dot", "
 # Some of their calls multiply nothing.
 _NOT_ALWAYS = frozenset({"einsum", "inner", "norm"})
 _PARTS = tuple(vars(torch._C)[name] for name in ("_nn", "_linalg", "_fft"))
+_COMPLEX_NAMES = {torch.complex32: "ComplexHalf", torch.complex64: "ComplexFloat", torch.complex128: "ComplexDouble"}
 _DTYPE_NAMES = {
     "int64": "Long", "int32": "Int", "int16": "Short", "int8": "Char", "uint8": "Byte", "float16": "Half", "bfloat16": "BFloat16",
 }  # fmt: skip
@@ -200,6 +201,20 @@ for _name, _dtypes in TABLE["dtypes"].items():
     if _lacking and _name not in _NOT_ALWAYS:
         for _function in functions_named(f"{_name} {_CALLERS.get(_name, '')}"):
             engine.HANDLERS[_function] = _without(_KERNELS.get(_name, f"{_name}_cuda"), _lacking)
+
+
+def _scatter(func: Any, args: Args, kwargs: Kwargs) -> Any:
+    """`scatter(reduce="multiply")`: CUDA doesn't multiply complex numbers there."""
+    __tracebackhide__ = True
+    result = engine.run(func, args, kwargs)
+    reduced = kwargs.get("reduce", args[4] if len(args) > 4 else None)
+    if reduced == "multiply" and place_of(result).type == "cuda" and result.is_complex():
+        raise no_dtype("cuda_scatter_gather_base_kernel_func", _COMPLEX_NAMES[result.dtype])
+    return result
+
+
+for _function in functions_named("scatter scatter_"):
+    engine.HANDLERS[_function] = _scatter
 for _name in TABLE["host_only"]:
     for _function in functions_named(f"{_name} {_CALLERS.get(_name, '')}"):
         engine.HANDLERS[_function] = _refuse_devices(f"aten::{_name}")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from devlint.signatures.answers.detached import is_of_a_graph, unplaced_results
 from devlint.signatures.answers.silence import (
+    is_given_copies,
     is_handed_over_with_a_device,
     is_host_code,
     is_host_data,
@@ -29,6 +30,7 @@ from devlint.signatures.values.values import (
     HOST,
     LIST,
     MODULE,
+    OR_ARRAY,
     RANKED,
     TENSOR,
     TUPLE,
@@ -223,6 +225,8 @@ def _is_tensor(frame: Frame, value: Value, need: Need) -> bool:
     if need.sense == "call" and value.place.off_host and value.path is None and path is not None:
         # What was moved to an accelerator, and is given to a module.
         return True
+    if need.sense == "index" and path in frame.either_array:
+        return True
     if "computed" in value.tags or (path is not None and path in frame.tensors):
         return True
     return path is not None and path in frame.supposed and need.sense != "index"
@@ -249,6 +253,8 @@ def _apart(
         if not (a.place.off_host and b.place.off_host) or not _are_different(a.place, b.place):
             return None
     elif not (b.place.off_host or b.place.is_open) or not _counts(a, need):
+        return None
+    if need.sense != "index" and OR_ARRAY in a.tags:
         return None
     if need.sense == "index" and not _is_index(b):
         # A number that indexes: torch takes it from anywhere.
@@ -394,7 +400,7 @@ def _is_nobodys(reader: Reader, frame: Frame, need: Need, node: ast.expr, host: 
         if me is not None and me.path == name[:1] and "computed" not in other.tags and not known:
             # A part of an object of which nothing is known.
             return True
-    return _is_called_with_host_alone(reader, frame.function, need)
+    return is_given_copies(frame.function, other.place) or _is_called_with_host_alone(reader, frame.function, need)
 
 
 def _is_called_with_host_alone(reader: Reader, function: FunctionModel, need: Need) -> bool:

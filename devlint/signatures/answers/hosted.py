@@ -10,7 +10,22 @@ from functools import lru_cache
 from devlint.knowledge import torch_knowledge
 from devlint.signatures.state.classes import ClassInfo
 from devlint.signatures.state.frame import Frame
-from devlint.signatures.values.values import ARRAY, BATCH, CONSTANT, HOST, TENSOR, UNKNOWN, Value, leaves
+from devlint.signatures.state.outcome import Need
+from devlint.signatures.values.conditions import Condition
+from devlint.signatures.values.values import (
+    ARRAY,
+    BATCH,
+    CONSTANT,
+    EITHER,
+    HOST,
+    RANKED,
+    TENSOR,
+    TUPLE,
+    UNKNOWN,
+    Place,
+    Value,
+    leaves,
+)
 from devlint.source.modules import dotted
 
 # Names that say: this is on the host.
@@ -88,6 +103,45 @@ def _is_on_host(frame: Frame, value: Value) -> bool:
 
 
 _TENSORS = (TENSOR, BATCH, UNKNOWN)
+
+
+def must_be_on_host(frame: Frame, place: Place, path: Condition) -> bool:
+    """Whether an input has to be on the host where a path is taken: `torch.cat([torch.zeros(1), x])`, `x.numpy()`."""
+    root = _root(place)
+    return root is not None and any(
+        root in roots and frame.atoms.implies(path, need.path) for need, roots in _wanted_on_host(frame)
+    )
+
+
+def _root(place: Place) -> str | None:
+    """The parameter that a place is that of, or of a part of it."""
+    if place.sort != "input" or not place.name or str(place.name[0]).startswith("self"):
+        return None
+    return str(place.name[0])
+
+
+@lru_cache(maxsize=8)
+def _wanted_on_host(frame: Frame) -> tuple[tuple[Need, frozenset[str]], ...]:
+    """What a function needs to be on the host, if it is to work at all, with the parameters that it needs there."""
+    found = []
+    for need in frame.needs:
+        if need.guarded or need.sense not in ("operation", "host"):
+            continue
+        parts = [part for _, value in need.operands for part in _parts(frame, value)]
+        if need.sense == "host" or any(p.kind is TENSOR and p.place == HOST and p.rank == RANKED for p in parts):
+            roots = frozenset(root for p in parts if (root := _root(p.place)) is not None)
+            if roots:
+                found.append((need, roots))
+    return tuple(found)
+
+
+def _parts(frame: Frame, value: Value) -> list[Value]:
+    """The tensors that an operand is, or holds; none where it is one of several."""
+    if value.kind is EITHER:
+        return []
+    if value.kind is TUPLE:
+        return [p for part in value.parts if isinstance(part, Value) for p in _parts(frame, part)]
+    return [value]
 
 
 # -- what a class makes on the host ------------------------------------------------------------------------------------

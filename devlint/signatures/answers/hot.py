@@ -83,7 +83,7 @@ _HELPER = re.compile(r"_(?!_)\w{1,60}|(?:get|build|make|create|generate)_\w{1,60
 # Classes of backends that compute on the host.
 _HOST_CLASSES = re.compile(
     r"_?(?:CPU|Cpu)(?!\w*(?:Offload|Adam|Optimizer|Cache|Swap|GPU|Gpu))[A-Z]\w{0,60}|\w{0,60}ForCPU\w{0,60}"
-    r"|\w{0,60}(?:OpenVINO|OpenVino|Mlx|MLX|AMX)\w{0,60}"
+    r"|\w{0,60}(?:OpenVINO|OpenVino|Mlx|MLX|AMX)\w{0,60}|Neuron\w{0,60}(?:Runner|Worker|Executor)"
 )
 # Names that so many things have that a call of one says nothing of who is called.
 _COMMON = frozenset(
@@ -160,9 +160,11 @@ class HotCode:
         for caller, called_by_it in leaving.items():
             for called, node in called_by_it:
                 calls.setdefault(called, []).append((caller, node))
-        cold = {f for f in self._functions if is_cold_function(f) and not self._is_named_hot(f)}
+        # A rank without requests makes a dummy run at each step of the others: that says nothing of what it calls.
+        told = [f for f in self._functions if "dummy" not in f.name and not self._is_named_hot(f)]
+        cold = {f for f in told if is_cold_function(f)}
         unmet: set[FunctionModel] = set()
-        helpers = [f for f in calls if f not in cold and _HELPER.fullmatch(f.name) and not self._is_named_hot(f)]
+        helpers = [f for f in told if f in calls and f not in cold and _HELPER.fullmatch(f.name)]
         growing = True
         while growing:
             more = {

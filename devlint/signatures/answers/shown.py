@@ -41,9 +41,9 @@ def _need(need: Need) -> str:
     line = need.node.lineno
     by = f"`{need.name}`" if need.name else "an operator"
     if need.sense == "host":
-        return f"needs {shown[0]} on the host: {by}, line {line}"
+        return f"needs {shown[0]} on cpu: {by}, line {line}"
     if need.sense == "index":
-        return f"needs {' on the host or with '.join(reversed(shown[:2]))}: an index, line {line}"
+        return f"needs {' on cpu or with '.join(reversed(shown[:2]))}: an index, line {line}"
     return f"needs {' and '.join(shown[:3])} together: {by}, line {line}"
 
 
@@ -81,6 +81,8 @@ def _gives(value: Value, reader: Reader) -> Iterator[str]:
 
 
 def _result(value: Value) -> str:
+    if value.kind is EITHER:
+        return " or ".join(dict.fromkeys(_result(option) for _, option in value.options()[:4]))
     if value.kind is TUPLE:
         return f"({', '.join(_result(p) for p in value.parts[:6])})"
     if value.kind is UNKNOWN:
@@ -99,5 +101,5 @@ def _effect(effect: Effect) -> str:
     if effect.slot == ANYTHING:
         return f"hands `{target}` to something unknown"
     if effect.slot.startswith("."):
-        return f"sets `{target}{effect.slot}`: {_result(effect.value) if effect.value.kind is not EITHER else 'one of several things'}"
+        return f"sets `{target}{effect.slot}`: {_result(effect.value)}"
     return f"changes what `{target}` holds"

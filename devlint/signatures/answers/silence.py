@@ -21,7 +21,9 @@ _HOST_FUNCTIONS = re.compile(
 _HOST_CLASSES = re.compile(
     r".*(?:Dataset|BatchSampler|Collat\w{0,30}|Reader|Loader|Tokenizer|TestCase|Tests?|Config|DataModule)"
 )
-_HOST_FOLDERS = re.compile(r"/(?:tests?|datasets?|preprocess\w{0,30}|benchmarks?|export)/")
+_HOST_FOLDERS = re.compile(
+    r"/(?:tests?|datasets?|preprocess\w{0,30}|benchmarks?|export)/|(?:^|/)(?:\w{0,40}_)?(?:dataset|collat(?:e|or))s?\.py$"
+)
 
 
 def is_host_code(function: FunctionModel | None, *, may_construct: bool = False) -> bool:
@@ -101,6 +103,24 @@ def is_stand_in(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and _STAND_IN.fullmatch(node.id) is not None
 
 
+def is_given_copies(function: FunctionModel, place: Place) -> bool:
+    """Whether all calls of that name in the file bring an input copied to the host, whatever they are called on."""
+    names = [a.arg for a in function.parameters]
+    if place.sort != "input" or place.name[0] not in names or f"{function.name}(" not in function.source.text:
+        return False
+    name, position = str(place.name[0]), names.index(place.name[0]) - (function.cls is not None)
+    calls = [n for n in walk(function.source.tree) if isinstance(n, ast.Call) and _is_called(n.func, function.name)]
+    given = [
+        next((k.value for k in c.keywords if k.arg == name), c.args[position] if 0 <= position < len(c.args) else None)
+        for c in calls
+    ]
+    return bool(given) and all(g is not None and ast.unparse(g).endswith(".cpu()") for g in given)
+
+
+def _is_called(func: ast.expr, name: str) -> bool:
+    return isinstance(func, (ast.Name, ast.Attribute)) and last_name(func) == name
+
+
 def is_host_notebook(source: SourceModule) -> bool:
     """Whether a notebook, which holds all that calls its functions, says nothing of devices."""
     return source.path.endswith(".ipynb") and _PLACES.search(_COMMENT.sub("", source.text)) is None
@@ -119,5 +139,5 @@ _DATA = re.compile(r"(?i)(?:.*_)?(?:dataset|data_?loader|data_?module|loader)")
 
 
 def is_host_file(path: str) -> bool:
-    """Whether a file is about data or tests, going by its folders."""
+    """Whether a file is about data or tests, going by its folders and its name."""
     return _HOST_FOLDERS.search(path) is not None

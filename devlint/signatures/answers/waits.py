@@ -6,7 +6,7 @@ import ast
 import re
 from dataclasses import dataclass
 
-from devlint.signatures.answers.hosted import is_kept_on_host, may_be_host_device, says_host
+from devlint.signatures.answers.hosted import is_kept_on_host, may_be_host_device, must_be_on_host, says_host
 from devlint.signatures.answers.silence import speaks_of_devices
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.frame import Frame
@@ -81,6 +81,8 @@ def _judged(reader: Reader, frame: Frame, wait: Wait) -> Stall | None:
     if told is None:
         return None
     value, certain = told
+    if must_be_on_host(frame, value.place, wait.path):
+        return None
     certain = certain and not wait.supposed and not value.likely
     supposed = value.kind is UNKNOWN and not _is_known_tensor(frame, value) and not _speaks_of_devices(frame)
     use = _read_before_waiting(frame.function.node, wait.node) if wait.sense == RACE else None
@@ -252,11 +254,24 @@ def _answers(frame: Frame, node: ast.expr) -> bool:
 
 def _decide(reader: Reader, frame: Frame, wait: Wait) -> tuple[Value, bool] | None:
     told = on_accelerator(frame, wait.asked, wait.value, surely_tensor=_answers(frame, wait.asked))
-    if told is None:
-        return None
-    if told[0].kind is not TENSOR and not _answers(frame, wait.asked):
-        return None
-    return told
+    if told is None or _answers(frame, wait.asked):
+        return told
+    # A flag out of a dict that holds tensors as well is more likely a flag.
+    mixed = not told[0].place.off_host and any(o.kind is UNKNOWN for _, o in leaves(wait.value, frame.atoms))
+    flag = mixed and _is_looked_up(frame, wait.asked)
+    return None if flag or told[0].kind is not TENSOR else told
+
+
+def _is_looked_up(frame: Frame, node: ast.expr, back: int = 1) -> bool:
+    """Whether something is an item of a dict under a name: `data["no_grad"]`, `data["rows"] == 0`."""
+    match node:
+        case ast.Subscript(slice=ast.Constant(value=str())):
+            return True
+        case ast.Compare(left=left):
+            return _is_looked_up(frame, left, back)
+        case ast.Name(id=name) if back and frame.function is not None:
+            return any(_is_looked_up(frame, value, back - 1) for value in frame.function.assigned.get(name, ()))
+    return False
 
 
 def _size(reader: Reader, frame: Frame, wait: Wait) -> tuple[Value, bool] | None:

@@ -33,6 +33,7 @@ from devlint.signatures.values.values import (
     NUMBER,
     OBJECT,
     RANKED,
+    REFERENCE,
     TENSOR,
     TUPLE,
     UNKNOWN,
@@ -203,7 +204,7 @@ def target_of(call: Call, name: str) -> Value | None:
         found = device_from(call.frame, value, node)
         if found is not None:
             return None if found.kind is CONSTANT else found
-        if value.kind is UNKNOWN or (value.kind is EITHER):
+        if value.kind in (UNKNOWN, EITHER) or (value.kind is REFERENCE and not str(value.data).startswith("torch.")):
             named = str(value.path[-1]) if value.path else ""
             text = named + (
                 node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""

@@ -7,7 +7,7 @@ from functools import partial
 
 from devlint.knowledge import ecosystem
 from devlint.signatures.state import containers
-from devlint.signatures.state.frame import Call
+from devlint.signatures.state.frame import EVERY, Call
 from devlint.signatures.state.objects import attribute, store_attribute
 from devlint.signatures.values.conditions import TRUE
 from devlint.signatures.values.values import (
@@ -26,6 +26,7 @@ from devlint.signatures.values.values import (
     SUPER,
     TUPLE,
     UNKNOWN,
+    Place,
     Value,
     constant,
     leaves,
@@ -197,11 +198,25 @@ def _setattr(call: Call) -> Value:
         return NONE
     if name.kind is CONSTANT and isinstance(name.data, str):
         store_attribute(call.frame, owner, name.data, value)
+    elif (owner.identity, EVERY) in call.frame.env:
+        # In a loop over `vars(owner)`.
+        call.frame.put(owner, EVERY, value)
     else:
         for key in [k for k in call.frame.env if isinstance(k, tuple) and k[0] == owner.identity]:
             call.frame.env[key] = NOTHING
         call.frame.displace(owner, 0)
     return NONE
+
+
+def _vars(call: Call) -> Value:
+    """`vars(self)`, of an input: each of its attributes, whichever it is."""
+    owner = call.argument(0)
+    if owner is None or owner.path is None or not isinstance(owner.identity, tuple):
+        return NOTHING
+    path = (*owner.path, EVERY)
+    every = Value(UNKNOWN, Place("input", path), path=path)
+    call.frame.env.setdefault((owner.identity, EVERY), every)
+    return containers.made(call.frame, DICT, Value(containers.EACH, parts=(every,)), call.node)
 
 
 def _super(call: Call) -> Value:
@@ -323,5 +338,5 @@ SPECIAL: dict[str, Meaning] = {
     "copy.deepcopy": _copied,
     "copy.copy": _copied,
     "isinstance": lambda call: NOTHING,
-    "vars": lambda call: NOTHING,
+    "vars": lambda call: _vars(call),
 }

@@ -515,6 +515,8 @@ SPECIAL: dict[str, Meaning] = {
     "torch.manual_seed": _nothing,
     "torch.no_grad": _no_grad,
     "torch.onnx.operators.shape_as_tensor": _host_tensor,
+    "torch.onnx._export": lambda call: _exported(call),
+    "torch.onnx.utils._export": lambda call: _exported(call),
     "torch.sparse_coo_tensor": _sparse,
     "torch.nn.utils.rnn.pad_sequence": lambda call: _padded(call),
     **dict.fromkeys(
@@ -542,3 +544,14 @@ def _padded(call: Call) -> Value:
     given = call.given[0][1] if call.given else NOTHING
     each = containers.element(call.frame, given)
     return mapped(each, lambda v: _result(v, RANKED), call.frame.atoms)
+
+
+def _exported(call: Call) -> Value:
+    """`torch.onnx._export(model, args, file)` of releases before 2: what the model computes, where it does."""
+    model, given = call.argument(0, "model"), call.pair(1, "args")
+    if model is None or given is None:
+        return NOTHING
+    inner = Call(call.frame, call.node)
+    node, value = given
+    inner.given = [(node, part) for part in value.parts] if value.kind is TUPLE else [given]
+    return call.frame.reader.call_value(inner, model)

@@ -54,6 +54,8 @@ class Annotations:
             if told.kind is TUPLE:
                 return Value(UNKNOWN, place, path=path)
             return told.but(place=place, path=path)
+        if told is None and _is_tensor_or_array(argument.annotation):
+            frame.either_array.add(path)
         if told is not None and isinstance(told.data, Parts):
             return told.but(place=place, path=path)
         if is_device_name(ast.Name(name)):
@@ -153,3 +155,16 @@ class Annotations:
         if name in torch_knowledge().loaders:
             return Value(LOADER, HOST)
         return None
+
+
+def _is_tensor_or_array(annotation: ast.expr | None) -> bool:
+    """`Union[torch.Tensor, np.ndarray]`."""
+    match annotation:
+        case ast.Subscript(value=generic, slice=ast.Tuple(elts=parts)) if ast.unparse(generic).endswith("Union"):
+            pass
+        case ast.BinOp(left=left, op=ast.BitOr(), right=right):
+            parts = [left, right]
+        case _:
+            return False
+    names = {ast.unparse(p).rsplit(".", 1)[-1] for p in parts}
+    return "ndarray" in names and all(n == "ndarray" or n.endswith("Tensor") for n in names) and len(names) > 1

@@ -11,9 +11,9 @@ from devlint.signatures.reading import uses
 from devlint.signatures.reading.expressions import EXPRESSIONS, evaluate
 from devlint.signatures.reading.instances import Instance
 from devlint.signatures.state import containers
-from devlint.signatures.state.frame import ANYTHING, IF_MODULE, PLACE, Call, Frame
+from devlint.signatures.state.frame import ANYTHING, EVERY, IF_MODULE, PLACE, Call, Frame
 from devlint.signatures.state.objects import COMPUTED, attribute, class_of, move, place_around, place_of
-from devlint.signatures.state.outcome import Need
+from devlint.signatures.state.outcome import Effect, Need
 from devlint.signatures.values.conditions import TRUE
 from devlint.signatures.values.values import (
     BATCH,
@@ -427,6 +427,8 @@ def _apply(frame: Frame, instance: Instance, call: Call) -> None:
         target = instance.at(effect.path)
         if effect.slot == ANYTHING:
             frame.displace(target)
+        elif effect.slot == EVERY:
+            _change_each(frame, instance, effect, target)
         elif effect.slot == IF_MODULE:
             if target.kind in MODULES:
                 move(frame, target, instance.value(effect.value), effect.value.step)
@@ -440,6 +442,15 @@ def _apply(frame: Frame, instance: Instance, call: Call) -> None:
                 frame.env[target.path, PLACE] = place
         else:
             frame.put(target, effect.slot, instance.value(effect.value))
+
+
+def _change_each(frame: Frame, instance: Instance, effect: Effect, target: Value) -> None:
+    """What a loop over `vars(self)` does to each attribute that is known here."""
+    slots = [k[1] for k in frame.env if isinstance(k, tuple) and len(k) == 2 and k[0] == target.identity]
+    for slot in slots:
+        held = frame.get((target.identity, slot)) if str(slot).startswith(".") and slot != EVERY else None
+        if held is not None:
+            frame.put(target, slot, instance.supposing((*effect.path, EVERY), held).value(effect.value))
 
 
 def instantiate(call: Call, callee: Value) -> Value:

@@ -64,6 +64,12 @@ class Instance:
         self._conditions: dict[Condition, Condition] = {}
         self._places: dict[Place, Value] = {}
 
+    def supposing(self, path: Path, value: Value) -> Instance:
+        """The same call, were a part of an input this."""
+        other = Instance(self.frame, self.signature, self.given, self.call)
+        other._paths[path] = value
+        return other
+
     # -- inputs ----------------------------------------------------------------------------------------------------
 
     def at(self, path: Path) -> Value:
@@ -211,9 +217,7 @@ class Instance:
             return None
         made = []
         for part in given.parts:
-            inner = Instance(self.frame, self.signature, self.given, self.call)
-            inner._paths[*contents.data, "[]"] = part
-            made.append(inner.value(contents.parts[0]))
+            made.append(self.supposing((*contents.data, "[]"), part).value(contents.parts[0]))
         return Value(TUPLE, parts=tuple(made))
 
     # -- places ----------------------------------------------------------------------------------------------------

@@ -580,7 +580,10 @@ class Reader:
         frames = self.frames[function.source]
         self.frames[function.source] = [f for f in frames if f.function is not function or f.outer is not closure]
         self._recursive[function] = first
-        return self._read(function, closure)
+        second = self._read(function, closure)
+        # What it needs is told by the second reading; more alternatives of what it gives would soon say nothing.
+        grown = len(second.gives.options()) > len(first.gives.options())
+        return second._replace(gives=first.gives) if grown or second.gives == NOTHING else second
 
     def _read(self, function: FunctionModel, closure: Frame | None) -> Signature:
         frame = Frame(self, function.source, function, outer=closure)

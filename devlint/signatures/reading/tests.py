@@ -43,7 +43,9 @@ _HOST_FLAG = re.compile(
     r"(?i)(?:^|[._])(?:no_?cuda|no_?gpu|use_cpu|cpu_only|is_cpu|on_cpu|force_cpu|cpu|disable_cuda)$"
 )
 # Tests for runs that nobody computes with: there is nothing to say on their side.
-_ASIDE = re.compile(r"(?i)is_?(?:\w{0,40}(?:tracing|scripting|compiling|proxy)|(?:\w{0,40}export|in_onnx|fx)\w{0,40})$")
+_ASIDE = re.compile(
+    r"(?i)is_?(?:\w{0,40}(?:tracing|scripting|compiling|proxy)|(?:\w{0,40}export|in_onnx|fx)\w{0,40})$|(?:^|_)onnx_trace$"
+)
 _DEVICE_FLAG = re.compile(r"(?i)cuda|gpu|accelerator|is_available|on_device")
 
 

@@ -6,10 +6,11 @@ from typing import Protocol
 
 from devlint.signatures.reading.knots import Knot, Knots
 from devlint.signatures.state.classes import ClassInfo
-from devlint.signatures.state.frame import CONTENTS, PLACE, Frame, Reading
+from devlint.signatures.state.frame import CONTENTS, EVERY, PLACE, Frame, Reading
 from devlint.signatures.state.objects import KEPT, REGISTERED, class_of
 from devlint.signatures.state.outcome import Signature
 from devlint.signatures.values.values import (
+    ARRAY,
     CONSTANT,
     DEVICE,
     DICT,
@@ -23,6 +24,7 @@ from devlint.signatures.values.values import (
     NOTHING,
     NUMBER,
     OBJECT,
+    OR_ARRAY,
     TENSOR,
     TUPLE,
     UNKNOWN,
@@ -76,6 +78,8 @@ class View:
 
     def original(self, frame: Frame, path: Path, slot: str) -> Value:
         """What a slot of an input held to begin with."""
+        if slot == EVERY:
+            return Value(UNKNOWN, Place("input", (*path, slot)), path=(*path, slot))
         me = self._reader.self_of(frame)
         if me is None or me.path != path[:1] or class_of(me) is None:
             if slot == PLACE:
@@ -167,6 +171,7 @@ class View:
         held = _held(signature, setter, f".{name}")
         if held is None:
             return unknown
+        held = _tensor_if_array(held)
         if held.kind is EITHER:
             return unknown
         if held.kind is TENSOR and held.place.sort == "input":
@@ -179,6 +184,7 @@ class View:
 
     def _seen(self, value: Value, path: Path, me: Path, cls: ClassInfo, signature: Signature) -> Value:
         """What the constructor left, as a method sees it."""
+        value = _tensor_if_array(value)
         if value.kind is EITHER:
             # Where it isn't set, nobody reads it.
             parts = [(c, v) for c, v in value.parts if v.path != path]
@@ -286,6 +292,15 @@ class View:
             held = signature.cells.get(value.cell, {}).get(PLACE) if value.cell is not None else None
             return mapped(held, lambda p: seen.but(place=p.place, step=p.step), self._reader.atoms) if held else NOTHING
         return seen
+
+
+def _tensor_if_array(value: Value) -> Value:
+    """What is an array or, by an option, a tensor made of it: on the host either way."""
+    options = [option for _, option in value.options()]
+    tensors = [o for o in options if o.kind is TENSOR and o.place == HOST]
+    if len(tensors) == 1 and len(options) > 1 and all(o.kind is ARRAY for o in options if o is not tensors[0]):
+        return tensors[0].but(likely=True, tags=tensors[0].tags | {OR_ARRAY})
+    return value
 
 
 def _as_one(value: Value) -> Value:

@@ -21,6 +21,7 @@ from devlint.signatures.values.values import (
     NEVER,
     NOTHING,
     OBJECT,
+    OR_ARRAY,
     RANKED,
     TENSOR,
     TUPLE,
@@ -90,6 +91,9 @@ def any_of(parts: Sequence[Value], frame: Frame) -> Value:
 
 def _common(values: Sequence[Value]) -> Value:
     first = values[0]
+    if any(v.parts for v in values):
+        # Methods, wrappers, tuples: what they are made of is what tells.
+        return NOTHING
     if all(v.kind is first.kind and v.place == first.place for v in values):
         return Value(first.kind, first.place, rank=first.rank if all(v.rank == first.rank for v in values) else "")
     return NOTHING
@@ -117,6 +121,8 @@ def item(frame: Frame, value: Value, index: Value, node: ast.expr) -> Value:
     if value.kind is EITHER:
         return mapped(value, lambda option: item(frame, option, index, node), frame.atoms)
     match value.kind:
+        case "tensor" if OR_ARRAY in value.tags:
+            return Value(TENSOR, UNKNOWN_PLACE, likely=True)
         case "tensor":
             return value.but(path=None, tags=frozenset(), rank=_rank_left(value, node), data=None)
         case "array":

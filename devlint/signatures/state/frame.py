@@ -40,6 +40,8 @@ PLACE = "@"
 CONTENTS = "[]"
 # The place of an input that was moved, if it is a module.
 IF_MODULE = "@ if module"
+# Each attribute, whichever it is, in terms of what it was.
+EVERY = ".*"
 # Something unknown was done to an input.
 ANYTHING = "?"
 
@@ -140,6 +142,8 @@ class Frame:
         self.supposed: set[Path] = set()
         # Inputs that are moved to a device, or a part of them: they come from elsewhere.
         self.moved: set[str] = set()
+        # Inputs that are tensors or arrays, as they say.
+        self.either_array: set[Path] = set()
         # What is read now is so for one of several alternatives of a value, or in a handler: it may never come to that.
         self.supposing = 0
         # The call whose result the statement at hand drops.

@@ -97,6 +97,8 @@ MUTABLE = frozenset({MODULE, WRAPPER, OBJECT, LIST, DICT})
 # Ranks of tensors: surely some dimension, surely none.
 RANKED = "ranked"
 ZERO_DIM = "0-dim"
+# A tensor, or an array where the program has no tensors at all: what comes of it goes by that.
+OR_ARRAY = "or array"
 # Nothing in it: whatever takes it may leave it aside.
 EMPTY = "empty"
 

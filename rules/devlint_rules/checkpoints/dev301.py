@@ -103,7 +103,9 @@ class LoadWithoutMapLocation(Rule):
             f"`{facts.name_of(node.func)}` without `{location}` restores tensors to the device that they were saved from, and fails where that device is missing",
             "certain" if straight else "likely",
             hint="; ".join(hints) or None,
-            change=Change(
+            change=None
+            if not first and (_stays_where_it_is(found, facts) or _is_tried_again(found, facts))
+            else Change(
                 f'add `{location}="cpu"`',
                 "safe" if straight else "unsafe",
                 edits=(facts.with_argument(found, f'{location}="cpu"'),),
@@ -222,14 +224,24 @@ def _all_values(name: ast.Name, facts: Facts) -> Iterator[ast.expr]:
 
 def _is_saved_from_host(call: ast.Call, facts: Facts) -> bool:
     """All that the same file of code saves was copied to the host before."""
+    if _TO_HOST not in facts.text.text:
+        return False
     calls = (c for c in facts.model.calls("save") if c.args and facts.model.qualified(c.func) == "torch.save")
-    saved = [c.args[0] for c in calls]
-    return bool(saved) and all(_is_copied_to_host(v, facts) for v in saved)
+    # One after the other: each call has the function that it stands in modelled.
+    copied = False
+    for call_of_save in calls:
+        copied = _is_copied_to_host(call_of_save.args[0], facts)
+        if not copied:
+            break
+    return copied
+
+
+_TO_HOST = ".cpu()"
 
 
 def _is_copied_to_host(saved: ast.expr, facts: Facts) -> bool:
     values = list(facts.model.assigned_values(saved)) if isinstance(saved, ast.Name) else [saved]
-    return bool(values) and all(".cpu()" in ast.unparse(v) for v in values)
+    return bool(values) and all(_TO_HOST in ast.unparse(v) for v in values)
 
 
 def _ships_with_the_code(file: ast.expr, facts: Facts) -> bool:
@@ -306,6 +318,49 @@ def _goes_into_load_state_dict(call: ast.expr, facts: Facts) -> bool:
     return bool(uses) and all(_is_loaded(use, facts) for use in uses)
 
 
+# What a module is asked for, and nothing that is kept beside one.
+_OF_MODULES = frozenset({"eval", "train", "parameters", "forward", "half", "requires_grad_"})
+
+
+def _stays_where_it_is(call: ast.Call, facts: Facts) -> bool:
+    """Whether a module is loaded that nothing moves: from the host, it would meet its inputs where they are not."""
+    parent = next(facts.model.ancestors(call), None)
+    if not isinstance(parent, ast.Assign) or len(parent.targets) != 1:
+        return False
+    target = parent.targets[0]
+    names = [n.id for n in ast.walk(target) if isinstance(n, ast.Name)]
+    if isinstance(target, ast.Name) and not any(_is_of_module(use, facts) for use in _uses(call, facts)):
+        return False
+    text = facts.text.text
+    if re.search(r"\bcuda\b|\bdevice\b", text) is None:
+        return False
+    return not all(re.search(rf"\b{name}\.(?:to|cuda|cpu)\(", text) for name in names)
+
+
+def _is_tried_again(call: ast.Call, facts: Facts) -> bool:
+    """Whether the same was tried before, for a file that couldn't be read: then both are mended, or none."""
+    handlers = (p for p in facts.model.ancestors(call) if isinstance(p, ast.ExceptHandler))
+    tried = (facts.model.ancestors(handler) for handler in handlers)
+    blocks = (parent.body for parents in tried for parent in parents if isinstance(parent, ast.Try))
+    return any(
+        isinstance(n, ast.Call) and ast.unparse(n.func) == ast.unparse(call.func)
+        for block in blocks
+        for statement in block
+        for n in ast.walk(statement)
+    )
+
+
+def _is_of_module(use: ast.expr, facts: Facts) -> bool:
+    """Whether a use calls what was loaded, or asks it for what only modules have."""
+    parent = next(facts.model.ancestors(use), None)
+    match parent:
+        case ast.Call(func=func):
+            return func is use
+        case ast.Attribute(attr=attr):
+            return attr in _OF_MODULES
+    return False
+
+
 def _uses(call: ast.expr, facts: Facts) -> list[ast.expr]:
     """Where the loaded value goes: the call itself, or each use of the one name that it is assigned to."""
     parent = next(facts.model.ancestors(call), None)
@@ -325,6 +380,11 @@ def _is_host_data(use: ast.expr, facts: Facts) -> bool:
     child: ast.AST = use
     for parent in facts.model.ancestors(use):
         match parent:
+            case ast.Subscript(
+                value=value, slice=ast.Constant(value="epoch" | "step" | "global_step" | "iteration")
+            ) if value is use and isinstance(use, ast.Call):
+                # A number.
+                return True
             case ast.Subscript(value=value) if value is child:
                 child = parent
             case ast.keyword():

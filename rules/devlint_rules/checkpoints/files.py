@@ -67,11 +67,15 @@ def _only_reads(use: ast.Name, facts: Facts) -> bool:
 def saved_under(loaded: Loaded, facts: Facts) -> list[Saved]:
     """All that this file's code saves to that path; empty where some of it isn't known."""
     found = []
-    for call in facts.model.calls("save"):
+    text = ast.unparse(loaded.path)
+
+    def may_be_it(call: ast.Call) -> bool:
+        path = _path_of(call)
+        return path is not None and ast.unparse(path) == text
+
+    for call in facts.model.calls("save", may_be_it):
         path = _path_of(call)
         if path is None or facts.model.resolved(call.func).name != "torch.save":
-            continue
-        if ast.unparse(path) != ast.unparse(loaded.path):
             continue
         if not _is_same_path(path, loaded.path, facts):
             return []

@@ -122,4 +122,6 @@ def _is_literal(value: ast.expr) -> bool:
 
 
 def _is_by_availability(value: ast.expr) -> bool:
+    if "current_accelerator" in ast.unparse(value):
+        return True
     return "is_available" in ast.unparse(value) and not any(isinstance(n, ast.BoolOp) for n in walk(value))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from devlint.facts import HOST, Kind
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
+from devlint_rules.portable.at_hand import at_hand
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
@@ -171,7 +172,10 @@ def _made(call: ast.Call, kind: str, facts: Facts) -> Change | None:
     """A factory in the constructor's place, where its arguments are literal data or sizes."""
     if call.keywords or not isinstance(call.func, ast.Attribute) or facts.code_of(call.func.value) != "torch.cuda":
         return None
-    rest = f"dtype=torch.{DTYPES[kind]}, device={_place(facts)})"
+    place = _place(call, facts)
+    if place is None:
+        return None
+    rest = f"dtype=torch.{DTYPES[kind]}, device={place})"
     given = ", ".join(facts.code_of(a) for a in call.args)
     if not call.args:
         code = f"torch.empty(0, {rest}"
@@ -190,10 +194,17 @@ def _moved(call: ast.Call, kind: str, facts: Facts) -> Change | None:
     subject = facts.model.value(call.func.value)
     if subject.kind is not Kind.TENSOR or subject.place != HOST or subject.likely:
         return None
-    code = f"{facts.code_of(call.func.value)}.to({_place(facts)}, torch.{DTYPES[kind]})"
+    place = _place(call, facts)
+    if place is None:
+        return None
+    code = f"{facts.code_of(call.func.value)}.to({place}, torch.{DTYPES[kind]})"
     return Change("move and cast with `.to`", "safe", edits=(facts.replaced(call, code),))
 
 
-def _place(facts: Facts) -> str:
-    """Code for the place that the type stands for."""
+def _place(call: ast.Call, facts: Facts) -> str | None:
+    """Code for the place that the type stands for; None where any accelerator is meant, and no device is at hand."""
+    if facts.surroundings.for_any_accelerator:
+        # Asked for in each of many calls, it would fill the lines.
+        device = at_hand(call, facts)
+        return device.device if device is not None else None
     return "torch.accelerator.current_accelerator()" if facts.surroundings.prefers_accelerator else '"cuda"'

@@ -84,8 +84,8 @@ class LegacyConstructorDevice(Rule):
         literal = value.kind is Kind.CONSTANT
         yield Report(
             node,
-            f"`{facts.name_of(node.func)}` makes tensors on the host alone, and raises RuntimeError for `device={facts.code_of(given)}`"
-            f"{'' if literal else ' unless that is the host'}",
+            f"`{facts.name_of(node.func)}` makes tensors on cpu alone, and raises RuntimeError for `device={facts.code_of(given)}`"
+            f"{'' if literal else ' unless that is cpu'}",
             "certain" if literal and not place[1] else "likely",
             change=_modern(call, kind, facts),
         )

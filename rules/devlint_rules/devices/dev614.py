@@ -124,7 +124,7 @@ def _index(node: cst.Call, call: ast.Call, facts: Facts) -> Iterator[Report]:
     owner = facts.code_of(call.func.value)
     yield Report(
         node,
-        f"`{facts.name_of(node)}` is -1 where `{owner}` is on the host, which is no device",
+        f"`{facts.name_of(node)}` is -1 where `{owner}` is on cpu, which has no index",
         "likely",
         change=Change("use its device", "safe", edits=(facts.replaced(call, f"{owner}.device"),)),
     )

@@ -198,6 +198,9 @@ def _collectable(tensor: cst.BaseExpression, read: ast.expr, loop: ast.stmt, fac
 
 def _waits_anyway(read: ast.expr, loop: ast.stmt, facts: Facts) -> bool:
     """Whether each step waits all the same, for what can't be collected: then there is nothing to gain."""
+    tests = (n.test for n in own_nodes(loop) if isinstance(n, (ast.If, ast.While, ast.IfExp)))
+    if any(_decides_by_tensor(test, facts) and facts.model.hot_loop(test) is not None for test in tests):
+        return True
     return any(
         node is not read
         and _may_wait(node, loop, facts)
@@ -206,6 +209,16 @@ def _waits_anyway(read: ast.expr, loop: ast.stmt, facts: Facts) -> bool:
         for node in own_nodes(loop)
         if isinstance(node, (ast.Call, ast.Subscript))
     )
+
+
+def _decides_by_tensor(test: ast.expr, facts: Facts) -> bool:
+    """Whether a branch waits for a tensor's truth."""
+    match test:
+        case ast.BoolOp(values=values):
+            return any(_decides_by_tensor(value, facts) for value in values)
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return _decides_by_tensor(operand, facts)
+    return any(v.is_tensor and v.place.off_host for _, v in facts.model.value(test).alternatives())
 
 
 def _may_wait(node: ast.Call | ast.Subscript, loop: ast.stmt, facts: Facts) -> bool:
@@ -242,7 +255,7 @@ def _read_after(read: ast.expr, statement: ast.AST, loop: ast.stmt, facts: Facts
             ):
                 return facts.inserted_after(
                     stalls.end_of(loop, facts),
-                    f"{name} = {type(start.value).__name__ if _is_whole(read, facts) else 'float'}({name})",
+                    f"{name} = {type(start.value).__name__ if _is_whole(read) else 'float'}({name})",
                 )
         case ast.Expr(
             value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append"), args=[ast.expr() as appended])
@@ -263,12 +276,14 @@ def _read_after(read: ast.expr, statement: ast.AST, loop: ast.stmt, facts: Facts
 
 def _singular(name: str) -> str:
     """What to call one of `losses`, `errors`; `value` for one of what isn't a plural."""
+    if name.endswith("_ls"):
+        # Of a list.
+        return "value"
     if name.endswith("sses"):
         return name.removesuffix("es")
     return name.removesuffix("s") if name.endswith("s") and not name.endswith("ss") else "value"
 
 
-def _is_whole(read: ast.expr, facts: Facts) -> bool:
+def _is_whole(read: ast.expr) -> bool:
     """`int(t)`, or a count that starts from a whole number: `correct += (a == b).sum().item()`."""
-    text = ast.unparse(read)
-    return text.startswith("int(") or ("==" in text and ".sum()" in text)
+    return ast.unparse(read).startswith("int(") or stalls.is_count(read)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from devlint.facts import MOVES, Value
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
+from devlint_rules.hot_loops import stalls
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
@@ -80,7 +81,7 @@ class BlockingCopy(Rule):
         batch = facts.value(func.value)
         known = facts.on_accelerator(node) if batch.pinned is not None and not batch.place.off_host else None
         asked = _asks_not_to_block(node)
-        if known is None or asked is None or asked == batch.pinned:
+        if known is None or asked is None or asked == batch.pinned or _moves_itself(node, facts):
             return
         name = facts.name_of(func.value)
         message = (
@@ -97,6 +98,15 @@ class BlockingCopy(Rule):
             hint=None if change else "pin the loader's memory: `pin_memory=True`",
             change=change,
         )
+
+
+def _moves_itself(move: cst.Call, facts: Facts) -> bool:
+    """Whether a batch is an object of the project's own: its `to` needn't know `non_blocking`."""
+    found = facts.node(move)
+    if not isinstance(found, ast.Call) or not isinstance(found.func, ast.Attribute):
+        return False
+    is_dropped = isinstance(facts.statement, ast.Expr) and facts.statement.value is found
+    return is_dropped or stalls.is_no_tensor(found.func.value, facts)
 
 
 def _asks_not_to_block(call: cst.Call) -> bool | None:

@@ -172,8 +172,40 @@ def under_no_grad(node: ast.AST, model: PlacementModel) -> bool:
 
 def detached(tensor: cst.BaseExpression, node: ast.AST, facts: Facts) -> cst.BaseExpression:
     """The tensor without its graph, where it may have one."""
+    found = facts.node(tensor)
     graphless = under_no_grad(node, facts.model) or _is_detached(tensor) or _is_made_without_graph(tensor, facts)
+    graphless = graphless or (found is not None and is_count(found))
     return tensor if graphless else without_graph(tensor)
+
+
+# Comparisons, whose results are true or false and have no graph.
+_COMPARISONS = frozenset(
+    {"eq", "ne", "lt", "le", "gt", "ge", "isclose", "isnan", "isfinite", "logical_and", "logical_or"}
+)
+
+
+def is_count(node: ast.expr) -> bool:
+    """How often something holds: the sum of a comparison, which is a whole number."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="sum" | "count_nonzero"), args=[inner]):
+            return _is_comparison(inner)
+        case ast.Call(func=ast.Attribute(value=inner, attr="sum" | "count_nonzero")):
+            return _is_comparison(inner)
+        case ast.Call(func=ast.Attribute(value=inner, attr="item" | "cpu" | "detach")):
+            return is_count(inner)
+    return False
+
+
+def _is_comparison(node: ast.expr) -> bool:
+    match node:
+        case ast.Compare():
+            return True
+        case ast.Call(func=ast.Attribute(attr=name)) if name in _COMPARISONS:
+            return True
+        # As another type it is a count all the same, unless it says that it isn't a whole number.
+        case ast.Call(func=ast.Attribute(value=inner, attr="long" | "int" | "view" | "reshape" | "view_as")):
+            return _is_comparison(inner)
+    return False
 
 
 def _is_made_without_graph(tensor: cst.BaseExpression, facts: Facts) -> bool:

@@ -98,7 +98,7 @@ class FactoryWithoutDevice(Rule):
         device = _device(mixing, function, call, facts)
         yield Report(
             node,
-            f"`{facts.name_of(node.func)}` creates on the cpu what meets `{other}`{inside}, which is {where}: "
+            f"`{facts.name_of(node.func)}` creates on cpu what meets `{other}`{inside}, which is {where}: "
             "give it a `device`",
             "likely",
             notes=(facts.note(f"`{other}` meets it here", mixing.node),),

@@ -124,4 +124,4 @@ def _copied(tensor: cst.BaseExpression, value: Value) -> Change | None:
     computed = any(step.message.startswith("computed there") for step in value.trail)
     owner = cst.Call(cst.Attribute(tensor, cst.Name("detach"))) if computed else tensor
     copied = cst.Call(cst.Attribute(owner, cst.Name("cpu")))
-    return Change("copy it to the host first", "safe", ((tensor, copied),))
+    return Change("copy it to cpu first", "safe", ((tensor, copied),))

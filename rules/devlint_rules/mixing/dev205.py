@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from devlint_rules.mixing.apart import (
     text_of,
     trails,
 )
+from devlint_rules.moves import factories
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
@@ -73,12 +75,24 @@ class CrossDeviceIndex(Rule):
         if mixing is None or mixing.sense is not Sense.INDEX or mixing.kept:
             return
         index = text_of(mixing.other, facts)
-        edit = moved(mixing.other, '"cpu"', facts)
+        is_made_here = _is_made_here(mixing.host.node, facts)
+        edit = None if is_made_here else moved(mixing.other, '"cpu"', facts)
         yield Report(
             node,
             f"`{text_of(mixing.host, facts)}` is on cpu, and `{index}`, which indexes it, is "
             f"{place_text(mixing.other.value.place, mixing.other.node, facts)}",
             "likely" if is_likely(mixing) else "certain",
             notes=trails(mixing, facts),
+            hint="make it where the index is: give its factory `device=`" if is_made_here else None,
             change=Change('move the index: `.to("cpu")`', "unsafe", edits=(edit,)) if edit is not None else None,
         )
+
+
+def _is_made_here(indexed: ast.expr, facts: Facts) -> bool:
+    """Whether a factory makes what a loop indexes: then `device=` there is the remedy, not a copy in each pass."""
+    if not isinstance(indexed, ast.Name):
+        return False
+    if not any(isinstance(p, (ast.For, ast.While)) for p in facts.model.ancestors(indexed)):
+        return False
+    values = (v for v in facts.model.assigned_values(indexed) if isinstance(v, ast.Call))
+    return any(facts.model.qualified(call.func) in factories.ALL for call in values)

@@ -62,7 +62,7 @@ class GeneratorDevice(Rule):
         if given is not None and generator is None and _is_moved_at_once(node, given, facts):
             yield Report(
                 node,
-                f"`{facts.name_of(node.func)}` draws on the host, and its result is moved: a caller's `{facts.name_of(given)}` can't be "
+                f"`{facts.name_of(node.func)}` draws on cpu, and its result is moved: a caller's `{facts.name_of(given)}` can't be "
                 "one of the accelerator",
                 "likely",
                 hint="draw where the generator is: `device=generator.device`",

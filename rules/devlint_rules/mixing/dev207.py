@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -93,7 +94,10 @@ class IndexLost(Rule):
             node,
             f"this is on the current GPU then, and `{name}` may be on another",
             "likely",
-            change=Change(f"move it to where `{name}` is", "safe", edits=(facts.replaced(call, code),)),
+            # A storage has a `type`, and no such `to`.
+            change=None
+            if lost.typed and re.search(r"[sS]torage\(", facts.text.text)
+            else Change(f"move it to where `{name}` is", "safe", edits=(facts.replaced(call, code),)),
         )
 
 

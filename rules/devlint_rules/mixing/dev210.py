@@ -95,7 +95,7 @@ class MixedResult(Rule):
         told = mixed.other.place.sort == "told"
         yield Report(
             node,
-            f"`{mixed.function.name}` returns this on the cpu, and on other paths what is "
+            f"`{mixed.function.name}` returns this on cpu, and on other paths what is "
             f"{'on' if told else 'where'} `{where}`{'' if told else ' is'}",
             "likely",
             change=_there(node, call, where, told, mixed, facts),
@@ -111,10 +111,22 @@ def _there(node: cst.Call, call: ast.Call, where: str, told: bool, mixed: Mixed,
         or root == "self"
         or not takes_device(node, facts)
         or not where.replace(".", "").isidentifier()
+        or (not told and _is_several(root, mixed.function.node))
     ):
         return None
     device = where if told else f"{where}.device"
     return Change(f"make it there: `device={device}`", "safe", edits=(facts.with_argument(call, f"device={device}"),))
+
+
+def _is_several(name: str, function: ast.AST) -> bool:
+    """Whether a parameter may be a list of tensors: the function goes through it, or binds it anew."""
+    for node in ast.walk(function):
+        match node:
+            case ast.For(iter=ast.Name(id=used)) | ast.comprehension(iter=ast.Name(id=used)) if used == name:
+                return True
+            case ast.Name(id=used, ctx=ast.Store()) if used == name:
+                return True
+    return False
 
 
 def _is_moved_by_callers(mixed: Mixed, facts: Facts) -> bool:

@@ -124,7 +124,7 @@ class UnregisteredTensor(Rule):
         change = None if set_elsewhere or cached else _registered(found, constructor, facts)
         yield Report(
             node.targets[0].target if isinstance(node, cst.Assign) else node.target,
-            f"`self.{found.name}` is a plain tensor, which `{cls.name}.to(device)` leaves on the host; it meets moved ones in `{where}`",
+            f"`self.{found.name}` is a plain tensor, which `{cls.name}.to(device)` leaves on cpu; it meets moved ones in `{where}`",
             "likely" if is_guess(met) else "certain",
             notes=(
                 *facts.notes(met.host.value.trail[:-1]),

@@ -94,7 +94,7 @@ class CreatedThenMoved(Rule):
             maker = upload.maker.name
             yield Report(
                 node,
-                f"`{maker}` makes its result on the host, and it is moved at once: two allocations and a copy, where a "
+                f"`{maker}` makes its result on cpu, and it is moved at once: two allocations and a copy, where a "
                 f"device that `{maker}` hands to its factories needs one allocation",
                 "likely",
                 facts.notes([upload.made]),
@@ -115,7 +115,7 @@ class CreatedThenMoved(Rule):
         likely = at_random or not factories.names_device(node, facts)
         yield Report(
             node,
-            f"`{facts.name_of(made)}` is made on the host and moved at once: two allocations and a copy, {why}",
+            f"`{facts.name_of(made)}` is made on cpu and moved at once: two allocations and a copy, {why}",
             "likely" if likely else "certain",
             change=_made_there(node, made, name, between, move, facts),
         )
@@ -158,6 +158,10 @@ def _made_there(
         edits = (edit,) if edit is not None else None
     if edits is None:
         return None
+    cast = factories.cast_around(making, moving, name, facts) if not move.rest else None
+    if cast is not None and (gone := facts.without_method(cast[0])) is not None:
+        arguments.insert(0, f"dtype={cast[1]}")
+        edits = (*edits, gone)
     same = factories.is_exact(name, made) and not between & (factories.FILLING | {"requires_grad_"})
     safety: Safety = "safe" if same else "unsafe"
     return Change("make it on the device", safety, edits=(facts.with_argument(making, *arguments), *edits))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from devlint.facts import HOST, MOVES, Kind, place_of_device, walk
@@ -179,6 +180,30 @@ def takes_type(name: str, node: cst.Call, move: Move, facts: Facts) -> bool:
             counted = name == "torch.arange" and facts.qualified(value) in _COUNTED_IN
             return name in _TYPED or counted or (name == "torch.tensor" and _is_of_any_type(node))
     return False
+
+
+# Methods that change the type, and what to call that.
+_CASTS = {
+    "long": "long", "int": "int", "float": "float", "half": "half", "double": "double", "bool": "bool", "byte": "uint8",
+    "bfloat16": "bfloat16",
+}  # fmt: skip
+
+
+def cast_around(making: ast.Call, moving: ast.Call, name: str, facts: Facts) -> tuple[ast.Call, str] | None:
+    """(the call, the type) of the one `.long()` between a factory and its move, or right after that, which `dtype=` says as well."""
+    prefix = ast.unparse(making.func).removesuffix(name.rpartition(".")[2])
+    if prefix == "" or any(k.arg in ("dtype", None) for k in making.keywords):
+        return None
+    inner = moving.func.value if isinstance(moving.func, ast.Attribute) else moving
+    above = [*islice(facts.model.ancestors(moving), 2)]
+    outer = above[1] if inner is making and len(above) > 1 else inner
+    match outer:
+        case ast.Call(func=ast.Attribute(value=value, attr=cast), args=[], keywords=[]) if cast in _CASTS:
+            is_next = value in (making, moving)
+        case _:
+            return None
+    fits = name in _TYPED or (name == "torch.arange" and f"torch.{cast}" in _COUNTED_IN)
+    return (outer, f"{prefix}{_CASTS[cast]}") if is_next and fits else None
 
 
 def _is_of_any_type(node: cst.Call) -> bool:

@@ -32,8 +32,38 @@ def at_hand(found: ast.expr, facts: Facts) -> AtHand | None:
 def _named(found: ast.expr, facts: Facts) -> AtHand | None:
     """A variable or parameter, also of a function around."""
     for name in ("device", *_TYPES):
-        if _is_bound(name, found, facts) and not _is_assigned_here(name, found, facts):
+        if (
+            _is_bound(name, found, facts)
+            and not _is_assigned_here(name, found, facts)
+            and not _is_none_there(name, found, facts)
+        ):
             return AtHand(name, name if name in _TYPES else _typed(name, found, facts))
+    return None
+
+
+def _is_none_there(name: str, found: ast.expr, facts: Facts) -> bool:
+    """Whether an expression stands where a test has told that a variable holds nothing: `x if device is not None else ...`."""
+    child: ast.AST = found
+    for parent in facts.model.ancestors(found):
+        match parent:
+            case ast.If(test=test, body=body) | ast.IfExp(test=test, body=body) if child is not test:
+                is_in_body = child in body if isinstance(body, list) else child is body
+                if _holds_nothing(test, name) is is_in_body:
+                    return True
+        child = parent
+    return False
+
+
+def _holds_nothing(test: ast.expr, name: str) -> bool | None:
+    """True where a test holds for a variable without a value, False where it holds for one with a value."""
+    match test:
+        case ast.Name(id=tested) if tested == name:
+            return False
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            other = _holds_nothing(operand, name)
+            return None if other is None else not other
+        case ast.Compare(left=ast.Name(id=tested), ops=[op], comparators=[ast.Constant(value=None)]) if tested == name:
+            return isinstance(op, (ast.Is, ast.Eq))
     return None
 
 
@@ -45,7 +75,7 @@ def _is_bound(name: str, found: ast.expr, facts: Facts) -> bool:
     return not isinstance(around, ast.Module) and any(n.lineno < found.lineno for n in before)
 
 
-def outermost(found: ast.expr, facts: Facts) -> ast.FunctionDef | ast.AsyncFunctionDef | ast.Module:
+def outermost(found: ast.AST, facts: Facts) -> ast.FunctionDef | ast.AsyncFunctionDef | ast.Module:
     """The function around that no other is around, but for those of other classes; the module elsewhere."""
     scope = facts.model.enclosing_scope(found)
     for parent in facts.model.ancestors(scope):

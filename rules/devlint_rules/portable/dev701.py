@@ -14,7 +14,7 @@ from devlint.lazy import cst, m
 from devlint.portable import Layer
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.devices.dev604 import DTYPES
-from devlint_rules.portable import guards
+from devlint_rules.portable import guards, named
 from devlint_rules.portable.at_hand import CHECKS_SINCE, at_hand
 
 if TYPE_CHECKING:
@@ -61,9 +61,9 @@ class CudaOnlyApi(Rule):
     ## Fix safety
     Safe where both do the same on a machine with CUDA and on one without an accelerator, as found by running both.
     `torch.accelerator.empty_cache()` and its like raise without one: they get a test where they stand alone, and are
-    unsafe elsewhere. Unsafe too: `is_available` and `device_count` where the file names CUDA otherwise, which would then
-    meet another accelerator; streams, events and `torch.amp`, whose counterparts are classes of their own; and the
-    project's own layer.
+    unsafe elsewhere. Unsafe too: `is_available` and `device_count` where the file speaks of CUDA otherwise; streams, events
+    and `torch.amp`, whose counterparts are classes of their own; and the project's own layer. There is no fix where what
+    `is_available` decides names CUDA, which would then meet another accelerator.
 
     ## References
     - [torch.accelerator](https://docs.pytorch.org/docs/stable/accelerator.html)
@@ -107,7 +107,7 @@ class CudaOnlyApi(Rule):
             yield Report(
                 node,
                 _told(name, known.name),
-                hint=_HINTS.get(name),
+                hint=_HINTS.get(name) or (_MEND_FIRST if _sends_elsewhere(found, name, facts) else None),
                 change=_by_counterpart(found, name, known, facts),
             )
 
@@ -116,6 +116,7 @@ _HINTS = {
     "torch.cuda.amp.autocast": "torch.amp.autocast is told the type of the device first: `torch.amp.autocast(device.type)`",
     "torch.cuda.amp.GradScaler": "torch.amp.GradScaler is told the type of the device first: `torch.amp.GradScaler(device.type)`",
 }
+_MEND_FIRST = "what it decides names CUDA, which another accelerator must not meet: mend that first"
 
 
 def _told(name: str, other: str) -> str:
@@ -197,10 +198,14 @@ def _by_counterpart(found: ast.expr, name: str, known: Counterpart, facts: Facts
     parent = next(facts.model.ancestors(found), None)
     call = parent if isinstance(parent, ast.Call) and parent.func is found else None
     title = f"use `{known.name}`"
+    if named.is_commented_on(found, facts) or named.stays(found, facts) or _meets_streams(known, facts):
+        return None
     if known.of_type:
         return _told_type(found, call, known, facts)
     if name == "torch.cuda.is_available" and call is not None and (whole := _choice(call, facts)) is not None:
         return whole
+    if _sends_elsewhere(found, name, facts):
+        return None
     edits = _arguments(call, known, facts) if call is not None else ()
     if edits is None:
         return None
@@ -212,11 +217,24 @@ def _by_counterpart(found: ast.expr, name: str, known: Counterpart, facts: Facts
     return Change(title, _safety(name, known, call, facts), edits=edits, imports=imports)
 
 
+def _meets_streams(known: Counterpart, facts: Facts) -> bool:
+    """Whether a stream for any accelerator would be given to what takes CUDA's alone."""
+    return "stream" in known.name.lower() and "torch.cuda.stream(" in facts.text.text
+
+
+# What is asked before CUDA is used.
+_ASKS = frozenset({"torch.cuda.is_available", "torch.cuda.device_count"})
+
+
+def _sends_elsewhere(found: ast.expr, name: str, facts: Facts) -> bool:
+    """Whether a counterpart would send another accelerator to where CUDA is named."""
+    return name in _ASKS and named.is_decided_by(found, facts)
+
+
 def _safety(name: str, known: Counterpart, call: ast.Call | None, facts: Facts) -> Safety:
     if not known.exact or call is None or known.without == "differs":
         return "unsafe"
-    asks = name in ("torch.cuda.is_available", "torch.cuda.device_count")
-    return "unsafe" if asks and _names_cuda_otherwise(facts.text.text) else "safe"
+    return "unsafe" if name in _ASKS and _names_cuda_otherwise(facts.text.text) else "safe"
 
 
 def _names_cuda_otherwise(text: str) -> bool:
@@ -274,37 +292,57 @@ def _guarded(call: ast.Call, known: Counterpart, facts: Facts) -> Change | None:
     if indent.strip() or (rest and not rest.startswith("#")) or span.line != span.end_line:
         return None
     arguments = facts.code_of(call)[len(facts.code_of(call.func)) :]
-    step = "\t" if indent.startswith("\t") else "    "
+    step = facts.step
     code = f"if torch.accelerator.is_available():{facts.text.newline}{indent}{step}{known.name}{arguments}"
     return Change("use it where there is an accelerator", "safe", edits=(facts.replaced(statement, code),))
 
 
 def _choice(call: ast.Call, facts: Facts) -> Change | None:
-    """`"cuda" if torch.cuda.is_available() else "cpu"`: the whole of it."""
+    """`"cuda" if torch.cuda.is_available() else "cpu"`, also with each in a `torch.device`: the whole of it."""
     choice = next(facts.model.ancestors(call), None)
-    if not (isinstance(choice, ast.IfExp) and choice.test is call and _is_text(choice.orelse, "cpu")):
+    if not (isinstance(choice, ast.IfExp) and choice.test is call and _has_torch(facts)):
+        return None
+    body, is_device = _device_text(choice.body)
+    if body not in ("cuda", "cuda:0") or _device_text(choice.orelse) != ("cpu", is_device):
+        return None
+    if named.is_decided_elsewhere(call, facts):
         return None
     around = next(facts.model.ancestors(choice), None)
-    is_device = isinstance(around, ast.Call) and dotted(around.func) in ("torch.device", "device")
+    whole: ast.expr | None = choice if is_device else None
+    if isinstance(around, ast.Call) and not is_device and _device_text(around, choice)[1]:
+        whole = around
     checks = facts.surroundings.oldest_torch is None or facts.surroundings.oldest_torch >= CHECKS_SINCE
-    text = choice.body.value if isinstance(choice.body, ast.Constant) else ""
-    if text not in ("cuda", "cuda:0") or not _has_torch(facts):
-        return None
-    if isinstance(around, ast.Call) and is_device and len(around.args) == 1 and not around.keywords and checks:
+    if whole is not None and checks:
         code = 'torch.accelerator.current_accelerator(check_available=True) or torch.device("cpu")'
-        parent = next(facts.model.ancestors(around), None)
-        if not isinstance(parent, (ast.Assign, ast.AnnAssign, ast.Return, ast.keyword)):
+        parent = next(facts.model.ancestors(whole), None)
+        if not isinstance(parent, (ast.Assign, ast.AnnAssign, ast.Return, ast.keyword)) and not _is_argument(
+            whole, parent
+        ):
             code = f"({code})"
-        return Change("ask for any accelerator", "unsafe", edits=(facts.replaced(around, code),))
+        return Change("ask for any accelerator", "unsafe", edits=(facts.replaced(whole, code),))
+    kind = "" if is_device else ".type"
     edits = (
         facts.replaced(call.func, "torch.accelerator.is_available"),
-        facts.replaced(choice.body, "torch.accelerator.current_accelerator().type"),
+        facts.replaced(choice.body, f"torch.accelerator.current_accelerator(){kind}"),
     )
     return Change("ask for any accelerator", "unsafe", edits=edits)
 
 
-def _is_text(node: ast.expr, text: str) -> bool:
-    return isinstance(node, ast.Constant) and node.value == text
+def _device_text(node: ast.expr, only: ast.expr | None = None) -> tuple[str, bool]:
+    """(the text that names a device, whether it stands in a `torch.device`); of `only`, that it is given to one."""
+    match node:
+        case ast.Constant(value=str() as text):
+            return text, False
+        case ast.Call(func=func, args=[given], keywords=[]) if dotted(func) in ("torch.device", "device"):
+            if given is only:
+                return "", True
+            return (_device_text(given)[0], True) if isinstance(given, ast.Constant) else ("", False)
+    return "", False
+
+
+def _is_argument(node: ast.expr, parent: ast.AST | None) -> bool:
+    """Whether an expression is an argument of its own, which needs no parentheses."""
+    return isinstance(parent, ast.Call) and node in parent.args
 
 
 def _told_type(found: ast.expr, call: ast.Call | None, known: Counterpart, facts: Facts) -> Change | None:

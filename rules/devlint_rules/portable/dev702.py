@@ -5,14 +5,15 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
-from devlint.facts import Kind, dotted
+from devlint.facts import Kind, dotted, own_nodes
 from devlint.lazy import cst, m
 from devlint.portable import ATTRIBUTE, DEVICE, METHOD, Layer
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.devices.arguments import taker, takers
-from devlint_rules.portable import guards
+from devlint_rules.portable import guards, named
 from devlint_rules.portable.at_hand import CHECKS_SINCE, AtHand, at_hand, outermost
 from devlint_rules.portable.indices import index_counts
 
@@ -301,6 +302,8 @@ def _by_layer(found: ast.expr, layer: Layer, facts: Facts) -> Change | None:
 def _by_device(found: ast.expr, facts: Facts) -> Change | None:
     if isinstance(found, ast.Attribute) or _is_default(found, facts) or "torch" not in facts.model.source.bindings:
         return None
+    if _is_like(found) or named.is_commented_on(found, facts) or _is_under_device(found, facts):
+        return None
     if _compared(found, facts) is not None and not guards.is_in_test(found, facts):
         return None
     device = at_hand(found, facts)
@@ -308,19 +311,53 @@ def _by_device(found: ast.expr, facts: Facts) -> Change | None:
         code = _with(device, found, facts)
         return Change(f"use `{device.device}`", "unsafe", edits=(facts.replaced(*code),)) if code else None
     # The value of a variable is asked for where it is set.
-    named = _sets_device(found, facts)
-    if named:
+    if _sets_device(found, facts):
         whole = _whole(found, facts)
         return Change("ask for the accelerator", "unsafe", edits=(facts.replaced(whole, _asked(found, facts)),))
-    return _by_new_variable(found, facts)
+    if _is_named_with_index(found, facts):
+        asked = "torch.accelerator.current_accelerator().type"
+        return Change("ask for the accelerator", "unsafe", edits=(facts.replaced(found, asked),))
+    return None if _is_chosen(found, facts) else _by_new_variable(found, facts)
+
+
+def _is_named_with_index(found: ast.expr, facts: Facts) -> bool:
+    """`device = torch.device("cuda", rank)` beside what needs an accelerator."""
+    parent, statement = [*islice(facts.model.ancestors(found), 2)]
+    match parent, statement:
+        case ast.Call(args=[first, _]), ast.Assign(targets=[target]) if first is found and _wants_type(found, facts):
+            return _is_device_name((dotted(target) or "").rpartition(".")[2]) and _needs_one(found, facts)
+    return False
+
+
+def _is_under_device(found: ast.expr, facts: Facts) -> bool:
+    """`with torch.cuda.device(n):` says which one of CUDA's is meant."""
+    withs = (p for p in facts.model.ancestors(found) if isinstance(p, ast.With))
+    return any("cuda.device(" in ast.unparse(item.context_expr) for p in withs for item in p.items)
+
+
+def _is_like(found: ast.expr) -> bool:
+    """`torch.ones_like(x).cuda()`: it is where `x` is, and needs no move."""
+    match found:
+        case ast.Call(func=ast.Attribute(value=ast.Call(func=ast.Attribute(attr=name)))):
+            return name.endswith("_like")
+    return False
+
+
+def _is_chosen(found: ast.expr, facts: Facts) -> bool:
+    """`torch.device("cpu" if host else "cuda")`: a variable of its own for one of the two says it twice."""
+    parent = next(facts.model.ancestors(found), None)
+    return isinstance(parent, ast.IfExp) and parent.test is not found
 
 
 def _by_new_variable(found: ast.expr, facts: Facts) -> Change | None:
     """A variable `device`, set before the statement of the function or module that first needs it."""
     scope = outermost(found, facts)
-    if isinstance(scope, ast.Module) or _binds(scope, "device"):
+    if isinstance(scope, ast.Module) or _binds(scope, "device") or named.stays(found, facts):
         return None
-    first = _first_statement(scope, found)
+    if any(map(_is_literal, own_nodes(facts.model.source.tree))):
+        # What runs at the top level stays with CUDA: a part of the file goes along.
+        return None
+    first = _first_statement(scope, found, facts)
     code = _with(AtHand("device", "device.type"), found, facts)
     if first is None or code is None:
         return None
@@ -336,19 +373,45 @@ def _binds(scope: ast.AST, name: str) -> bool:
     )
 
 
-def _first_statement(scope: ast.FunctionDef | ast.AsyncFunctionDef, found: ast.expr) -> ast.stmt | None:
-    """The first statement of a function that names CUDA, or holds one that does; None where none does before."""
-    for statement in scope.body:
-        if any(_is_literal(n) for n in ast.walk(statement)):
-            return statement if statement.lineno <= found.lineno else None
-    return None
+def _first_statement(scope: ast.FunctionDef | ast.AsyncFunctionDef, found: ast.expr, facts: Facts) -> ast.stmt | None:
+    """The first statement of a function that names CUDA, in the block that holds all that do; None where it comes later.
+
+    Loops are not gone into, so that what is asked before them is asked once.
+    """
+    block: list[ast.stmt] | None = scope.body
+    first = None
+    while block is not None:
+        holding = [statement for statement in block if _count(statement)]
+        if holding and _starts_a_line(holding[0], facts):
+            first = holding[0]
+        block = _only_block(holding[0]) if len(holding) == 1 else None
+    return first if first is not None and first.lineno <= found.lineno else None
+
+
+def _only_block(statement: ast.stmt) -> list[ast.stmt] | None:
+    """The block of a statement that holds all that names CUDA in it; None where there is none, or it runs again and again."""
+    if not isinstance(statement, (ast.If, ast.With, ast.Try)):
+        return None
+    blocks = [getattr(statement, field, []) for field in ("body", "orelse", "finalbody")]
+    return next((block for block in blocks if sum(map(_count, block)) == _count(statement)), None)
+
+
+def _count(node: ast.AST) -> int:
+    return sum(map(_is_literal, ast.walk(node)))
+
+
+def _starts_a_line(statement: ast.stmt, facts: Facts) -> bool:
+    """Whether a line can be added before a statement: it is no `elif`, and has its line for itself."""
+    span = facts.text.span_of(statement)
+    line = facts.text.line(span.line)
+    return not line[: span.column - 1].strip() and not re.match(r"elif\b", line[span.column - 1 :])
 
 
 def _is_literal(node: ast.AST) -> bool:
     match node:
         case ast.Constant(value=str() as text):
             return _LITERAL.fullmatch(text) is not None
-        case ast.JoinedStr():
+        case ast.JoinedStr(values=[ast.Constant(value="cuda:"), *_]):
             return True
         case ast.Call(func=ast.Attribute(attr="cuda")):
             return True

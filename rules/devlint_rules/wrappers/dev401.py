@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from devlint.facts import Kind
@@ -112,12 +113,14 @@ class MissingModuleAttribute(Rule):
             if missing.sometimes
             else f"`{subject}` is a {wrapper}, which"
         )
+        change = _unwrapped(node, found, missing, facts)
         yield Report(
             node,
             f"{when} has no attribute `{node.attr.value}`: AttributeError when it is reached",
             "likely" if missing.wrapper.likely else "certain",
             notes=facts.notes(missing.wrapper.trail),
-            change=_unwrapped(node, found, missing, facts),
+            hint=None if change else "it is called `module`",
+            change=change,
         )
 
 
@@ -125,7 +128,10 @@ class MissingModuleAttribute(Rule):
 _OF_SEVERAL_DEVICES = frozenset({"parallel_apply", "_module_copies"})
 
 
-def _unwrapped(node: cst.Attribute, found: ast.expr, missing: Missing, facts: Facts) -> Change:
+def _unwrapped(node: cst.Attribute, found: ast.expr, missing: Missing, facts: Facts) -> Change | None:
+    if get_close_matches(node.attr.value, ["module"]):
+        # `model.moduel`: it is unwrapped there, and misspelt.
+        return None
     title = (
         "unwrap it first: the wrapped model is its `.module`"
         if missing.sometimes

@@ -100,11 +100,9 @@ def _story(called: str, ids: Value, given: cst.Arg, found: ast.Call, facts: Fact
     models = [v for _, v in facts.value(given.value).alternatives()]
     if all(_is_on_host(v) for v in models) and not _is_handed_out(given, found, facts):
         if called == DISTRIBUTED and _names_devices(ids):
-            return _Story(
-                "still on the host, and DistributedDataParallel with `device_ids` doesn't move it: ValueError"
-            )
+            return _Story("still on cpu, and DistributedDataParallel with `device_ids` doesn't move it: ValueError")
         if called == DATA_PARALLEL and (steps := _calls_on_host(found, facts)):
-            when = "on the host when the DataParallel around it is called"
+            when = "on cpu when the DataParallel around it is called"
             return _Story(f"{when}: RuntimeError with two GPUs or more", certain=False, steps=steps)
     first = _first(ids, called)
     if first and all(_is_elsewhere(v, first) for v in models):

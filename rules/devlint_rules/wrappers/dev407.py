@@ -92,7 +92,7 @@ class CollectiveOnHostTensor(Rule):
         if apart is not None and facts.model.project_uses(r"\bnccl\b"):
             yield Report(
                 node,
-                f"`{facts.name_of(node.func)}` is asked for `{facts.code_of(apart.asked)}`, which may be on the cpu, and beside "
+                f"`{facts.name_of(node.func)}` is asked for `{facts.code_of(apart.asked)}`, which may be on cpu, and beside "
                 f"it for `{facts.code_of(apart.other)}`, which is where the input is: NCCL has tensors on GPUs only",
                 "likely",
                 notes=facts.notes(apart.trail),
@@ -102,7 +102,7 @@ class CollectiveOnHostTensor(Rule):
             return
         yield Report(
             node,
-            f"`{facts.name_of(node.func)}` is asked for `{facts.code_of(given)}`, which is on the cpu: NCCL has tensors on GPUs only",
+            f"`{facts.name_of(node.func)}` is asked for `{facts.code_of(given)}`, which is on cpu: NCCL has tensors on GPUs only",
             "likely",
             notes=facts.notes(value.trail),
             change=_made_there(given, facts),
