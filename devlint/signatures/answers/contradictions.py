@@ -413,8 +413,8 @@ def _is_called_with_host_alone(reader: Reader, function: FunctionModel, need: Ne
     if not brought:
         return False
     if function.name.startswith("_") or function.parent is not None:
-        return all(sorts == {"host"} for sorts, _ in brought)
-    return all(sorts == {"host"} and "unknown" not in given for sorts, given in brought)
+        return all(call.sorts == {"host"} for call in brought)
+    return all(call.sorts == {"host"} and "unknown" not in call.given for call in brought)
 
 
 def _are_different(a: Place, b: Place) -> bool:
@@ -476,7 +476,7 @@ def _asks_for_arrays(key: Hashable) -> bool:
 def _is_given_host(reader: Reader, function: FunctionModel, need: Need) -> bool:
     """Whether all calls of a function that can be seen bring on the host what it wants there."""
     brought = reader.brought.get((function, reader.left_open(need)), ())
-    return bool(brought) and all(sorts == {"host"} for sorts, _ in brought)
+    return bool(brought) and all(call.sorts == {"host"} for call in brought)
 
 
 def _may_be_off_host(frame: Frame, value: Value) -> bool:

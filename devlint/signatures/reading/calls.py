@@ -297,8 +297,8 @@ def call_function(
     reader = frame.reader
     reader.was_called(frame, function)
     given = bind_arguments(call, function, bound)
-    reader.was_given(function, given or {})
-    if reader.is_reading(function):
+    reader.was_given(frame, function, given or {})
+    if reader.calls_itself(function):
         signature = reader.so_far(function)
         if signature is None:
             # What a recursive call gives is what the other ways through the function give.
@@ -370,7 +370,7 @@ def hand_on(frame: Frame, call: Call, needs: Sequence[Need], instance: Instance,
     for need in needs:
         places = {p for _, value in need.operands for p in _places(instance, value)}
         if frame.function is not None:
-            frame.reader.told_by_call(instance.signature.function, need, places, given)
+            frame.reader.told_by_call(frame, instance.signature.function, need, places, given)
         if not _may_matter(need, places) or (told and _roots(need) & told) or _is_told_by_call(need):
             continue
         condition = instance.condition(need.path)

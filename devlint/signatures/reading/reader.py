@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from devlint.knowledge import ecosystem
 from devlint.signatures.reading import (  # noqa: F401 - some fill EXPRESSIONS
@@ -22,6 +23,7 @@ from devlint.signatures.reading import (  # noqa: F401 - some fill EXPRESSIONS
 )
 from devlint.signatures.reading.annotations import Annotations
 from devlint.signatures.reading.expressions import evaluate, together
+from devlint.signatures.reading.knots import Knot, Knots
 from devlint.signatures.reading.views import View
 from devlint.signatures.state import containers
 from devlint.signatures.state.classes import ClassInfo
@@ -67,12 +69,29 @@ from devlint.source.units import all_functions
 _BUILTINS = frozenset(dir(__import__("builtins")))
 # Functions nested deeper in one another's calls than this are left unknown.
 MAX_DEPTH = 60
+# In a knot of more functions than these none is read once more.
+MAX_KNOT = 12
 # Names are followed through so many `from x import *`, one behind the other.
 MAX_STARS = 3
 # What a module says that computes with tensors, or moves them, for others.
 _SPEAKS_OF_TENSORS = re.compile(r"\btorch\b|\btensor|\.(?:to|cuda|cpu|numpy)\(|\bdevices?\b")
 # Needs that a signature keeps for its callers.
 MAX_KEPT_NEEDS = 80
+
+
+class Handed(NamedTuple):
+    """What a call in a function gives another one, by parameter."""
+
+    caller: FunctionModel | None
+    given: dict[str, Value]
+
+
+class Brought(NamedTuple):
+    """The sorts of places that a call in a function brought: to what is left open, and with all that it gave."""
+
+    caller: FunctionModel | None
+    sorts: frozenset[str]
+    given: frozenset[str]
 
 
 class Reader:
@@ -82,12 +101,14 @@ class Reader:
         self.project = project
         self.atoms = Atoms()
         self.annotations = Annotations(self)
-        self.views = View(self)
         self.behaves_like = behaves_like or {}
         self._turns = 0
         self._depth = 0
         self._signatures: dict[FunctionModel, Signature | None] = {}
-        self._reading: set[FunctionModel] = set()
+        self.knots = Knots()
+        self.views = View(self)
+        # The functions from which a knot was read that was begun elsewhere.
+        self._leaders: set[FunctionModel] = set()
         # Functions that call themselves, with what their first reading told; None while that is under way.
         self._recursive: dict[FunctionModel, Signature | None] = {}
         self._modules: dict[SourceModule, Frame] = {}
@@ -104,11 +125,11 @@ class Reader:
         self._defaults: dict[FunctionModel, dict[str, Value]] = {}
         # The frames of everything that was read, by source.
         self.frames: dict[SourceModule, list[Frame]] = {}
-        # By function and the places that a need of it leaves open: the sorts of places that each call brought.
-        self.brought: dict[tuple[FunctionModel, frozenset[Place]], list[tuple[frozenset[str], frozenset[str]]]] = {}
+        # By function and the places that a need of it leaves open: the sorts of places that each call of its file brought.
+        self.brought: dict[tuple[FunctionModel, frozenset[Place]], list[Brought]] = {}
         self.called: set[FunctionModel] = set()
-        # What each call of a function gives it, by parameter.
-        self.handed: dict[FunctionModel, list[dict[str, Value]]] = {}
+        # What each call of a function in its own file gives it. Which other files were read by now is chance.
+        self.handed: dict[FunctionModel, list[Handed]] = {}
 
     def turn(self) -> int:
         """A number that no other reading of anything has."""
@@ -131,6 +152,7 @@ class Reader:
         self._levels = {key: v for key, v in self._levels.items() if key[0].source is not source}
         self.brought = {key: b for key, b in self.brought.items() if key[0].source is not source}
         self.called = {f for f in self.called if f.source is not source}
+        self._leaders = {f for f in self._leaders if f.source is not source}
         self.handed = {f: given for f, given in self.handed.items() if f.source is not source}
         self.views.forget(source)
 
@@ -434,18 +456,22 @@ class Reader:
         if function in frame.nested:
             frame.nested[function] = True
 
-    def was_given(self, function: FunctionModel, given: dict[str, Value]) -> None:
-        """Remembers what a call gives a function, as far as that can be told."""
-        self.handed.setdefault(function, []).append(given)
+    def was_given(self, frame: Frame, function: FunctionModel, given: dict[str, Value]) -> None:
+        """Remembers what a call in a scope gives a function, as far as that can be told."""
+        if frame.source is function.source:
+            self.handed.setdefault(function, []).append(Handed(frame.function, given))
 
     def given_to(self, function: FunctionModel) -> Sequence[dict[str, Value]]:
-        """What each call of a function that was read gives it, by parameter."""
-        return self.handed.get(function, ())
+        """What each call of a function in its own file gives it, by parameter."""
+        return [told.given for told in self.handed.get(function, ())]
 
-    def told_by_call(self, function: FunctionModel, need: Need, places: set[Place], given: set[Place]) -> None:
+    def told_by_call(
+        self, frame: Frame, function: FunctionModel, need: Need, places: set[Place], given: set[Place]
+    ) -> None:
         """Remembers where a call brought what a function leaves open by itself, and where all was that it gave."""
-        key = function, self.left_open(need)
-        self.brought.setdefault(key, []).append((frozenset(p.sort for p in places), frozenset(p.sort for p in given)))
+        if frame.source is function.source:
+            told = Brought(frame.function, frozenset(p.sort for p in places), frozenset(p.sort for p in given))
+            self.brought.setdefault((function, self.left_open(need)), []).append(told)
 
     def left_open(self, need: Need) -> frozenset[Place]:
         """The places that a function leaves open in a need."""
@@ -464,12 +490,16 @@ class Reader:
 
     def signature(self, function: FunctionModel, closure: Frame | None) -> Signature | None:
         """What a function needs, gives and changes; None while it is read, and where it goes too deep."""
+        item = ("function", function)
         known = self._signatures.get(function)
         if known is not None and (closure is None or all(closure.get(n) == v for n, v in known.free.items())):
+            self.knots.used(item)
             return known
-        if function in self._reading or self._depth > MAX_DEPTH:
+        # What a function finds in its module doesn't hang on who asks for it first.
+        self.module(function.source)
+        if self.knots.is_under_way(item) or self._depth > MAX_DEPTH:
             return None
-        self._reading.add(function)
+        self.knots.begin(item)
         self._depth += 1
         for active in self._running:
             # What the module's top level has made by now.
@@ -483,9 +513,40 @@ class Reader:
         finally:
             self._recursive.pop(function, None)
             self._depth -= 1
-            self._reading.discard(function)
+            knot = self.knots.end(item)
         self._signatures[function] = made
-        return made
+        return self.signature(function, closure) if knot is not None and self.settle(knot) else made
+
+    def settle(self, knot: Knot) -> bool:
+        """Sees to it that a knot was read from its first function on; whether it is read anew.
+
+        What those told that called something in vain is forgotten: whoever asks for it reads it, now that more is known.
+        """
+        functions = [item[1] for item in knot.items if isinstance(item[1], FunctionModel)]
+        leader = min((f for f in functions if f.parent is None), key=_place_of, default=None)
+        begun = knot.items[-1][1]
+        anew = leader is not None and leader is not begun and leader not in self._leaders
+        if not anew and len(functions) > MAX_KNOT:
+            return False
+        for item in knot.items if anew else knot.unsure:
+            if isinstance(item[1], FunctionModel):
+                self._forget_reading(item[1])
+            elif isinstance(item[1], ClassInfo):
+                self.views.forget_attribute(item[1], str(item[2]))
+        if anew and leader is not None:
+            self._leaders.add(leader)
+            self.signature(leader, None)
+        return anew
+
+    def _forget_reading(self, function: FunctionModel) -> None:
+        """Lets go of what the reading of a function, and of those in it, told."""
+        self._signatures.pop(function, None)
+        frames = self.frames.get(function.source, [])
+        frames[:] = [frame for frame in frames if not _is_within(frame.function, function)]
+        for brought in self.brought.values():
+            brought[:] = [call for call in brought if not _is_within(call.caller, function)]
+        for handed in self.handed.values():
+            handed[:] = [call for call in handed if not _is_within(call.caller, function)]
 
     def follows(self, asking: SourceModule, function: FunctionModel) -> bool:
         """Whether a call is followed: out of a package only where the text over there speaks of tensors or devices.
@@ -504,7 +565,11 @@ class Reader:
 
     def is_reading(self, function: FunctionModel) -> bool:
         """Whether a function is being read."""
-        return function in self._reading
+        return self.knots.is_under_way(("function", function))
+
+    def calls_itself(self, function: FunctionModel) -> bool:
+        """Whether a call of a function is met while that is being read."""
+        return self.knots.is_under_way(("function", function), is_call=True)
 
     def so_far(self, function: FunctionModel) -> Signature | None:
         """What the first reading told of a function that is being read, and that calls itself."""
@@ -583,6 +648,17 @@ class Reader:
         node = call.node.args[0] if call.node.args else call.node
         inner.given = [(node, value) for value in given]
         return calls.call_value(inner, callee)
+
+
+def _place_of(function: FunctionModel) -> tuple[str, int, int]:
+    return function.source.path, function.node.lineno, function.node.col_offset
+
+
+def _is_within(function: FunctionModel | None, around: FunctionModel) -> bool:
+    """Whether a function is another one, or stands in it."""
+    while function is not None and function is not around:
+        function = function.parent
+    return function is around
 
 
 def _changes(function: FunctionModel, name: str) -> bool:

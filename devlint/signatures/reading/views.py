@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
+from devlint.signatures.reading.knots import Knot, Knots
 from devlint.signatures.state.classes import ClassInfo
 from devlint.signatures.state.frame import CONTENTS, EVERY, PLACE, Frame, Reading
 from devlint.signatures.state.objects import KEPT, REGISTERED, class_of
@@ -46,13 +49,20 @@ def _is_number(name: str) -> bool:
     return name in _NUMBERS or name.startswith(_NUMBERS_BEGIN) or name.endswith(_NUMBERS_END)
 
 
+class Settling(Reading, Protocol):
+    """What is asked of the reader here."""
+
+    @property
+    def knots(self) -> Knots: ...
+    def settle(self, knot: Knot, /) -> bool: ...
+
+
 class View:
     """What methods find in the attributes of their object."""
 
-    def __init__(self, reader: Reading) -> None:
+    def __init__(self, reader: Settling) -> None:
         self._reader = reader
         self._attributes: dict[tuple[ClassInfo, str], Value] = {}
-        self._working: set[tuple[ClassInfo, str]] = set()
         # What a container of modules is in the constructor that made it.
         self._made: dict[tuple[ClassInfo, str], Cell] = {}
 
@@ -60,6 +70,11 @@ class View:
         """Lets go of the classes of a file."""
         self._attributes = {key: v for key, v in self._attributes.items() if key[0].source is not source}
         self._made = {key: c for key, c in self._made.items() if key[0].source is not source}
+
+    def forget_attribute(self, cls: ClassInfo, name: str) -> None:
+        """Lets go of one attribute."""
+        self._attributes.pop((cls, name), None)
+        self._made.pop((cls, name), None)
 
     def original(self, frame: Frame, path: Path, slot: str) -> Value:
         """What a slot of an input held to begin with."""
@@ -85,9 +100,11 @@ class View:
 
     def attribute(self, cls: ClassInfo, name: str, me: Path) -> Value:
         """An attribute of `self`, in a method."""
-        key = (cls, name)
-        if key not in self._attributes:
-            if key in self._working:
+        key, item = (cls, name), ("attribute", cls, name)
+        if key in self._attributes:
+            self._reader.knots.used(item)
+        else:
+            if self._reader.knots.is_under_way(item):
                 own = (*me, f".{name}")
                 return Value(UNKNOWN, Place("input", own), path=own)
             constructor = cls.method("__init__")
@@ -95,13 +112,18 @@ class View:
                 # What isn't set yet on this way through the constructor.
                 own = (*me, f".{name}")
                 return Value(UNKNOWN, Place("input", own), path=own)
-            self._working.add(key)
-            found = self._found(cls, name, me)
-            self._working.discard(key)
-            if any(self._reader.is_reading(setter) for setter in cls.setters.get(name, ())):
-                # What a method that is under way sets is still to come.
+            self._reader.knots.begin(item)
+            try:
+                found = self._found(cls, name, me)
+                still_to_come = any(self._reader.is_reading(setter) for setter in cls.setters.get(name, ()))
+            finally:
+                knot = self._reader.knots.end(item)
+            if still_to_come:
+                # What a method that is under way sets.
                 return found
             self._attributes[key] = found
+            if knot is not None and self._reader.settle(knot):
+                return self.attribute(cls, name, me)
         return self._attributes[key]
 
     def _found(self, cls: ClassInfo, name: str, me: Path) -> Value:
