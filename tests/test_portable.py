@@ -171,12 +171,28 @@ def test_the_rule_that_says_more_speaks(tmp_path):
     assert lint(skipped, tmp_path, ("DEV7",)) == ["DEV703"]
 
 
-def test_fixes_of_other_rules_name_no_cuda(tmp_path):
+MADE = "import torch\n\n\ndef made({}):\n    return torch.cuda.FloatTensor([1.0])\n"
+
+
+@pytest.mark.parametrize(
+    ("select", "parameters", "place"),
+    [
+        (("DEV604",), "", '"cuda"'),
+        (("DEV604", "DEV7"), "device", "device"),
+        # Where no device is at hand, nothing short says any accelerator.
+        (("DEV604", "DEV7"), "", None),
+    ],
+)
+def test_fixes_of_other_rules_name_no_cuda(tmp_path, select, parameters, place):
     path = tmp_path / "program.py"
-    path.write_text("import torch\n\ny = torch.cuda.FloatTensor([1.0])\n", encoding="utf-8")
-    for select, place in ((("DEV604",), '"cuda"'), (("DEV604", "DEV7"), "torch.accelerator.current_accelerator()")):
-        outcome = fix(read_source(path, path.name), Linter(Settings(tmp_path, select=select), REGISTRY), unsafe=False)
-        assert outcome.source.text.endswith(f"y = torch.tensor([1.0], dtype=torch.float32, device={place})\n")
+    path.write_text(MADE.format(parameters), encoding="utf-8")
+    outcome = fix(read_source(path, path.name), Linter(Settings(tmp_path, select=select), REGISTRY), unsafe=False)
+    if place is None:
+        assert outcome.source.text == MADE.format(parameters)
+        assert [finding.fix for finding in outcome.remaining] == [None] * len(outcome.remaining)
+        assert outcome.remaining
+    else:
+        assert outcome.source.text.endswith(f"    return torch.tensor([1.0], dtype=torch.float32, device={place})\n")
         assert not outcome.remaining
 
 

@@ -115,9 +115,10 @@ class Places(Dataset):
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 def test_spawned_data_loaders(method):
-    with virtual_cuda(3):
+    # As many as above: a fork server that runs keeps what it was started with.
+    with virtual_cuda(2):
         loader = DataLoader(Places(), num_workers=1, multiprocessing_context=method)
-        assert [batch.tolist() for batch in loader] == [[[3, 1]], [[3, 1]]]
+        assert [batch.tolist() for batch in loader] == [[[2, 1]], [[2, 1]]]
 
 
 RANKS = """

@@ -472,6 +472,9 @@ def _unknown_method(call: Call, owner: Value, name: str) -> Value:
         owner = owner.but(place=UNKNOWN_PLACE)
     if name in MOVES:
         return _unknown_move(call, owner, name)
+    if name == "get_device":
+        # An index, whoever has it.
+        return A_NUMBER
     if name in _TELLING:
         frame.is_tensor(owner)
         as_tensor = owner.but(kind=TENSOR, likely=True)

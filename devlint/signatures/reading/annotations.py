@@ -5,7 +5,10 @@ from __future__ import annotations
 import ast
 
 from devlint.knowledge import canonical, ecosystem, torch_knowledge
+from devlint.signatures.libraries.devices import CUDA
+from devlint.signatures.libraries.frameworks import FRAMEWORKS
 from devlint.signatures.state.frame import Frame, Reading
+from devlint.signatures.state.objects import FRAMEWORK
 from devlint.signatures.values.values import (
     ARRAY,
     CLASS,
@@ -19,12 +22,14 @@ from devlint.signatures.values.values import (
     TENSOR,
     TUPLE,
     UNKNOWN,
+    UNKNOWN_PLACE,
     Parts,
     Path,
     Place,
     Value,
 )
 from devlint.source.devices import MOVES, is_device_name
+from devlint.source.modules import SourceModule
 
 _NUMBERS = frozenset(f"builtins.{n}" for n in ("int", "float", "bool", "str", "bytes", "complex"))
 # What tells how tensors are made, and is none.
@@ -47,7 +52,7 @@ class Annotations:
                 return Value(DEVICE, Place("told", path), path=path)
             if told.kind is NUMBER and is_device_name(ast.Name(name)):
                 return Value(DEVICE, Place("told", path), path=path)
-            if told.kind is LOADER:
+            if told.kind in (LOADER, FRAMEWORK):
                 return told.but(likely=True)
             if told.kind in (ARRAY,):
                 return told.but(path=path)
@@ -93,7 +98,7 @@ class Annotations:
             case ast.Subscript(value=generic, slice=arguments):
                 return self._generic(frame, generic, arguments)
             case ast.Name() | ast.Attribute():
-                return self._named(self._reader.static_value(frame.source, annotation))
+                return self._named(frame, self._reader.static_value(frame.source, annotation))
         return None
 
     def _union(self, frame: Frame, parts: list[ast.expr]) -> Value | None:
@@ -118,7 +123,7 @@ class Annotations:
                 first = self.typed(frame, parts[0])
                 return first if first is not None and first.kind is TENSOR else None
             case "DataLoader":
-                return Value(LOADER, HOST)
+                return loader_of(frame.source)
             case "List" | "list" | "Tuple" | "tuple" | "Sequence" | "Iterable":
                 told = [self.typed(frame, p) for p in parts if not (isinstance(p, ast.Constant) and p.value is ...)]
                 if told and all(t is not None and t.kind is NUMBER for t in told):
@@ -132,7 +137,7 @@ class Annotations:
                 return Value(UNKNOWN, data=Parts(held)) if held is not None and held.kind is not NUMBER else None
         return None
 
-    def _named(self, type_value: Value) -> Value | None:
+    def _named(self, frame: Frame, type_value: Value) -> Value | None:
         if type_value.kind is CLASS:
             cls = type_value.data
             if any(name in ecosystem.TENSOR_TYPES for name in cls.outside_bases):
@@ -153,8 +158,16 @@ class Annotations:
         if name in torch_knowledge().modules:
             return Value(MODULE, data=name)
         if name in torch_knowledge().loaders:
-            return Value(LOADER, HOST)
+            return loader_of(frame.source)
+        if name in FRAMEWORKS:
+            return Value(FRAMEWORK, CUDA, data=name, likely=True)
         return None
+
+
+def loader_of(source: SourceModule) -> Value:
+    """A loader that a function is given: its batches are on the host, unless a framework may move them."""
+    moves = not source.imported_packages.isdisjoint(ecosystem.MOVING_FRAMEWORKS)
+    return Value(LOADER, UNKNOWN_PLACE if moves else HOST, likely=True)
 
 
 def _is_tensor_or_array(annotation: ast.expr | None) -> bool:

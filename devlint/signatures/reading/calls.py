@@ -469,7 +469,7 @@ def instantiate(call: Call, callee: Value) -> Value:
         return call.fresh()
     if kind is MODULE:
         step = call.step(f"created on cpu by `{call.text}`")
-        frame.env[cell, PLACE] = Value(TENSOR, HOST, step=step)
+        frame.env[cell, PLACE] = Value(TENSOR, UNKNOWN_PLACE if frame.elsewhere else HOST, step=step)
     constructor = cls.method("__init__")
     if constructor is not None:
         call_function(call, constructor, bound=made)

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from devlint.knowledge import ecosystem
-from devlint.signatures.reading.annotations import Annotations
+from devlint.signatures.reading.annotations import Annotations, loader_of
 from devlint.signatures.state.frame import Frame
 from devlint.signatures.values.values import (
     CLASS,
-    HOST,
-    LOADER,
     MODULE,
     OBJECT,
     UNKNOWN,
-    UNKNOWN_PLACE,
     Place,
     Value,
 )
-from devlint.source.modules import FunctionModel, SourceModule
+from devlint.source.modules import FunctionModel
 
 
 def enter(frame: Frame, function: FunctionModel, annotations: Annotations) -> None:
@@ -43,7 +39,7 @@ def enter(frame: Frame, function: FunctionModel, annotations: Annotations) -> No
             elif kind is not None and kind.value == "tensor":
                 frame.tensors.add(path)
             elif _is_loader(argument.arg):
-                value = Value(LOADER, HOST if _loads_on_host(function.source) else UNKNOWN_PLACE, likely=True)
+                value = loader_of(function.source)
         frame.env[argument.arg] = value
     if cls is not None and cls.is_module and function.name == "forward":
         # What a module computes from are tensors, unless their use says otherwise.
@@ -60,7 +56,3 @@ def enter(frame: Frame, function: FunctionModel, annotations: Annotations) -> No
 def _is_loader(name: str) -> bool:
     lowered = name.lower()
     return lowered.endswith(("loader", "dataloader", "_dl")) or "data_loader" in lowered
-
-
-def _loads_on_host(source: SourceModule) -> bool:
-    return source.imported_packages.isdisjoint(ecosystem.MOVING_FRAMEWORKS)

@@ -57,6 +57,8 @@ class Instance:
         self.given = given
         self.call = call
         self._serial = frame.reader.turn()
+        # What the function makes by default isn't made on the host then.
+        self._elsewhere = frame.elsewhere > 0
         self._paths: dict[Path, Value] = {}
         self._cells: dict[Cell, Cell] = {}
         self._values: dict[int, tuple[Value, Value]] = {}
@@ -136,7 +138,13 @@ class Instance:
             value = value.but(parts=tuple(self._part(p) for p in value.parts)) if value.parts else value
         if value.place.is_open:
             at = self.place(value.place)
-            return mapped(at, lambda p: _placed(value, p), self.frame.atoms)
+            return mapped(at, lambda p: self._by_default(_placed(value, p)), self.frame.atoms)
+        return self._by_default(value)
+
+    def _by_default(self, value: Value) -> Value:
+        """A value, what may be made by default being where the block around the call says."""
+        if self._elsewhere and value.place == HOST and value.kind is TENSOR:
+            return value.but(place=UNKNOWN_PLACE, likely=True)
         return value
 
     def _part(self, part: object) -> object:

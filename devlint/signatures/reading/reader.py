@@ -38,6 +38,7 @@ from devlint.signatures.values.values import (
     DEVICE,
     FUNCTION,
     GENERATOR,
+    HOST,
     LIST,
     MODULE,
     MODULES,
@@ -599,8 +600,11 @@ class Reader:
             frame.merge(frame.exits[-8:], TRUE)
         frame.path = TRUE
         for nested, was_called in frame.nested.items():
-            if not was_called and (handed_out := self.signature(nested, frame)) is not None:
-                uses.escaping(frame, nested, handed_out.uses)
+            if not was_called:
+                _forget_moves_since(frame, nested)
+                handed_out = self.signature(nested, frame)
+                if handed_out is not None:
+                    uses.escaping(frame, nested, handed_out.uses)
         uses.make_late(frame)
         # What led out of it is one state now.
         frame.exits.clear()
@@ -712,6 +716,14 @@ def _displaced(value: Value) -> Value:
     if value.kind is TENSOR:
         return Value(TENSOR, UNKNOWN_PLACE, likely=True)
     return value if value.kind in (CLASS, FUNCTION, "reference", ARRAY, DEVICE, GENERATOR) else NOTHING
+
+
+def _forget_moves_since(frame: Frame, nested: FunctionModel) -> None:
+    """Before a function that was handed out is read: a module that was placed, and moved on since, may be anywhere by then."""
+    for key, then in frame.placed_then.get(nested, {}).items():
+        now = frame.env.get(key)
+        if now is not None and now.place != then.place and then.place != HOST and then.kind is TENSOR:
+            frame.env[key] = Value(TENSOR, UNKNOWN_PLACE)
 
 
 def _leave_behind(frame: Frame) -> None:

@@ -11,10 +11,11 @@ from devlint.signatures.reading import implicit, patterns
 from devlint.signatures.reading.expressions import evaluate, operate
 from devlint.signatures.reading.tests import assume, condition_of, narrow
 from devlint.signatures.state import containers, objects
-from devlint.signatures.state.frame import Frame, Key
+from devlint.signatures.state.frame import PLACE, Frame, Key
 from devlint.signatures.values.conditions import FALSE, TRUE, Condition
 from devlint.signatures.values.values import (
     CLASS,
+    DEVICE,
     FUNCTION,
     IMPORTED,
     NEVER,
@@ -26,6 +27,7 @@ from devlint.signatures.values.values import (
     mapped,
     reference,
 )
+from devlint.source.modules import last_name
 from devlint.source.trees import is_too_deep, names_in
 
 
@@ -154,6 +156,7 @@ def _import_from(frame: Frame, node: ast.ImportFrom) -> None:
 def _function(frame: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
     function = frame.source.function(node, None, frame.function)
     frame.nested.setdefault(function, False)
+    frame.placed_then[function] = {k: v for k, v in frame.env.items() if isinstance(k, tuple) and k[-1] == PLACE}
     # What a module's own names are isn't seen through the scope: they may change after it was read.
     frame.env[node.name] = Value(FUNCTION, data=(function, frame if frame.function is not None else None, None))
 
@@ -390,7 +393,22 @@ def _with(frame: Frame, node: ast.With | ast.AsyncWith) -> None:
         done = (frame.atoms.both(frame.path, frame.atoms.negated(raised)), frame.env)
         frame.merge([done, (frame.atoms.both(before, raised), halfway)], before)
         return
+    elsewhere = sum(_makes_elsewhere(i.context_expr, v) for i, v in zip(node.items, entered, strict=True))
+    frame.elsewhere += elsewhere
     execute(frame, node.body)
+    frame.elsewhere -= elsewhere
+
+
+# Contexts in which libraries have tensors made on a device of theirs, or on none.
+_MAKING = frozenset({"init_module", "init_tensor", "init_on_device", "init_empty_weights", "OnDevice", "Init"})
+
+
+def _makes_elsewhere(context: ast.expr, entered: Value) -> bool:
+    """Whether what is made in a `with` block goes to a device of that block's."""
+    if any(option.kind is DEVICE for _, option in entered.options()):
+        return True
+    func = context.func if isinstance(context, ast.Call) else None
+    return isinstance(func, (ast.Name, ast.Attribute)) and last_name(func) in _MAKING
 
 
 def _classes_told(subject: ast.expr, pattern: ast.pattern) -> Iterator[tuple[str, ast.expr]]:

@@ -146,6 +146,8 @@ class Frame:
         self.either_array: set[Path] = set()
         # What is read now is so for one of several alternatives of a value, or in a handler: it may never come to that.
         self.supposing = 0
+        # How many blocks around make new tensors somewhere else than on the host: `with torch.device("cuda"):`.
+        self.elsewhere = 0
         # The call whose result the statement at hand drops.
         self.dropped: ast.expr | None = None
         # The moves whose result is dropped, each with the method that is called.
@@ -154,6 +156,8 @@ class Frame:
         self.exits: list[tuple[Condition, dict[Key, Value]]] = []
         self.locals: frozenset[str] = function.local_names if function is not None else frozenset()
         self.nested: dict[FunctionModel, bool] = {}
+        # Where modules were when each of them was made.
+        self.placed_then: dict[FunctionModel, dict[Key, Value]] = {}
 
     # -- state -----------------------------------------------------------------------------------------------------
 

@@ -352,7 +352,13 @@ def place_around(frame: Frame, made: Value, given: Sequence[Value]) -> None:
     Where it holds something of its own beside what was given from elsewhere, nobody knows what computes.
     """
     cls = class_of(made)
-    if cls is None or set(cls.outside_bases) != {"torch.nn.Module"} or cls.may_register:
+    if cls is None:
+        return
+    if set(cls.outside_bases) != {"torch.nn.Module"} or cls.may_register:
+        modules = [o for v in given for _, o in v.options() if o.kind in MODULES]
+        if any(place_of(frame, o).place != HOST for o in modules):
+            # It may compute with that one alone.
+            frame.env[made.cell, PLACE] = Value(TENSOR, UNKNOWN_PLACE)
         return
     held = [v for key, v in frame.env.items() if isinstance(key, tuple) and key[0] == made.cell and key[1] != PLACE]
     options = [o for v in held for _, o in v.options()]
@@ -361,6 +367,7 @@ def place_around(frame: Frame, made: Value, given: Sequence[Value]) -> None:
     known = {o.identity for o in handed if o.identity is not None}
     theirs = [o for o in parts if o.identity in known or o in handed]
     places = {place_of(frame, o) if o.kind in MODULES else NOTHING for o in theirs}
+    places |= {place_of(frame, o) for o in handed if o.kind in MODULES}
     if len(theirs) < len(parts) and all(p.place == HOST for p in places):
         return
     place = next(iter(places)) if len(places) == 1 and len(theirs) == len(parts) else NOTHING

@@ -101,7 +101,7 @@ class LoadWithoutMapLocation(Rule):
         yield Report(
             node,
             f"`{facts.name_of(node.func)}` without `{location}` restores tensors to the device that they were saved from, and fails where that device is missing",
-            "certain" if straight else "likely",
+            "certain" if straight and facts.qualified(node.func) not in _DOWNLOADS else "likely",
             hint="; ".join(hints) or None,
             change=None
             if not first and (_stays_where_it_is(found, facts) or _is_tried_again(found, facts))
@@ -170,8 +170,12 @@ def _is_own(call: ast.Call, first: int, facts: Facts) -> bool:
     return any(
         n.lineno < call.lineno and ast.unparse(n.args[1]) == ast.unparse(file)
         for n in written
-        if isinstance(n.func, ast.Attribute) and n.func.attr == "save"
+        if isinstance(n.func, ast.Attribute) and n.func.attr in _WRITING
     )
+
+
+# Calls whose second argument is a file that is there afterwards: `torch.save(x, path)`, `shutil.copy(latest, best)`.
+_WRITING = frozenset({"save", "copy", "copy2", "copyfile", "move", "rename", "replace"})
 
 
 def _is_cache(call: ast.Call, file: ast.expr, facts: Facts) -> bool:

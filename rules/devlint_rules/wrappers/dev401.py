@@ -104,6 +104,8 @@ class MissingModuleAttribute(Rule):
         if missing.wrapper.inner is not None and missing.wrapper.inner.kind in (Kind.OPTIMIZER, Kind.SCHEDULER):
             # DEV405's matter: there is no model to unwrap.
             return
+        if _is_either_way_bare(found, facts):
+            return
         if node.attr.value in _OF_SEVERAL_DEVICES and isinstance(node.value, cst.Name):
             return
         wrapper = class_of(missing.wrapper)
@@ -117,7 +119,7 @@ class MissingModuleAttribute(Rule):
         yield Report(
             node,
             f"{when} has no attribute `{node.attr.value}`: AttributeError when it is reached",
-            "likely" if missing.wrapper.likely else "certain",
+            "likely" if missing.wrapper.likely or missing.sometimes else "certain",
             notes=facts.notes(missing.wrapper.trail),
             hint=None if change else "it is called `module`",
             change=change,
@@ -126,6 +128,14 @@ class MissingModuleAttribute(Rule):
 
 # DistributedDataParallel had them up to torch 1.10, for several devices a process: what asks for them is for those releases.
 _OF_SEVERAL_DEVICES = frozenset({"parallel_apply", "_module_copies"})
+
+
+def _is_either_way_bare(found: ast.expr, facts: Facts) -> bool:
+    """Whether a name is `model.module` on one path and `model` on the other: who wrote that knows when it is wrapped."""
+    if not isinstance(found, ast.Attribute) or not isinstance(found.value, ast.Name):
+        return False
+    given = {ast.unparse(value) for value in facts.model.assigned_values(found.value)}
+    return any(text.endswith(".module") and text.removesuffix(".module") in given for text in given)
 
 
 def _unwrapped(node: cst.Attribute, found: ast.expr, missing: Missing, facts: Facts) -> Change | None:
