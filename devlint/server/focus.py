@@ -67,7 +67,9 @@ def change_between(before: Sequence[str], after: Sequence[str]) -> Change | None
     first, old_end, new_end = top + 1, len(before) - below + 1, len(after) - below + 1
     if max(old_end, new_end) - first > MOST_LINES:
         return None
-    return Change(first, old_end, new_end, _around(after, first, max(new_end - 1, first)))
+    # What goes at the end leaves the line before it.
+    last = min(max(new_end - 1, first), len(after))
+    return Change(first, old_end, new_end, _around(after, min(first, last), last) if after else range(1, 2))
 
 
 def _around(lines: Sequence[str], first: int, last: int) -> range:

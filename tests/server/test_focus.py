@@ -72,6 +72,14 @@ def test_lines_that_come_move_what_is_below() -> None:
     assert change.within == range(6, 13)
 
 
+def test_the_last_line_of_a_class_may_go() -> None:
+    methods = ["class Net:\n", "    def one(self):\n", "        return 1\n", "    def two(self):\n", "        return 2\n"]
+    change = change_between([*methods, "    x\n"], methods)
+    assert change is not None
+    assert change.within == range(4, 6)
+    assert change_between(["x\n"], []) is not None
+
+
 def test_a_large_change_is_no_key() -> None:
     assert change_between(TEXT, [f"a{n} = 1\n" for n in range(300)]) is None
 
