@@ -73,7 +73,13 @@ def test_lines_that_come_move_what_is_below() -> None:
 
 
 def test_the_last_line_of_a_class_may_go() -> None:
-    methods = ["class Net:\n", "    def one(self):\n", "        return 1\n", "    def two(self):\n", "        return 2\n"]
+    methods = [
+        "class Net:\n",
+        "    def one(self):\n",
+        "        return 1\n",
+        "    def two(self):\n",
+        "        return 2\n",
+    ]
     change = change_between([*methods, "    x\n"], methods)
     assert change is not None
     assert change.within == range(4, 6)
