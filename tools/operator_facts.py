@@ -287,8 +287,13 @@ def main(*, check: bool = False) -> int:
     """Writes the file; with `check`, says whether it is what this torch gives. Returns the exit status."""
     text = write(collect())
     if check:
-        same = OUTPUT.read_text() == text
+        kept = OUTPUT.read_text()
+        same = kept == text
         print("up to date" if same else f"{OUTPUT} is out of date: run python tools/operator_facts.py")
+        for mark, line in sorted(
+            (m, x) for m, a, b in (("-", kept, text), ("+", text, kept)) for x in {*a.split("\n")} - {*b.split("\n")}
+        )[:20]:
+            print(mark, line)
         return 0 if same else 1
     OUTPUT.write_text(text)
     return 0
