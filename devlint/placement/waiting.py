@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,7 +15,7 @@ from devlint.signatures.answers.hot import Hot, HotCode
 from devlint.signatures.answers.waits import Stall, in_words, stalls
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.waits import COPY, DECIDE, MADE, RACE, READ
-from devlint.source.modules import FunctionModel, last_name
+from devlint.source.modules import FunctionModel, SourceModule, last_name
 
 
 @dataclass(frozen=True)
@@ -45,13 +45,43 @@ class Waiting(Program, Protocol):
 
     @property
     def reader(self) -> Reader: ...
+    @property
+    def project_reader(self) -> Reader: ...
+    def files_naming(self, name: str) -> Sequence[Waiting]: ...
+    def file_of(self, source: SourceModule) -> Waiting | None: ...
+    def hot_code(self, between: int = ...) -> HotCode: ...
 
 
-def stalls_of(model: Waiting, patterns: tuple[str, ...] = ()) -> list[HotStall]:
+# So many files may lie between what makes a function hot and the one that waits.
+MAX_FILES_BETWEEN = 2
+
+
+def hot_code(model: Waiting, patterns: tuple[str, ...], between: int) -> HotCode:
+    """The hot code of a file, with what the hot code of those that import it calls, so many files away."""
+
+    def elsewhere(function: FunctionModel) -> Iterator[HotCode]:
+        files = (f for m in _defining(model, function) for f in m.files_naming(function.name)) if between else ()
+        for other in dict.fromkeys(files):
+            if other.source.path != model.source.path:
+                yield other.hot_code(between - 1)
+
+    return HotCode(model.project_reader, model.source, patterns, Guards(model).is_cold, elsewhere)
+
+
+def _defining(model: Waiting, function: FunctionModel) -> Iterator[Waiting]:
+    """The file of a function, and those of the classes whose method it overrides: who imports them may call it."""
+    yield model
+    if function.cls is not None:
+        info = model.project_reader.class_info(model.source, function.cls)
+        sources = dict.fromkeys(c.source for c in info.lineage() if c.source is not model.source)
+        yield from (m for s in sources if (m := model.file_of(s)) is not None)
+
+
+def stalls_of(model: Waiting) -> list[HotStall]:
     """The stalls of a file's hot code, in reading order; a copy that races is told wherever it stands."""
     reader = model.reader
     guards = Guards(model)
-    hot = HotCode(reader, model.source, patterns, guards.is_cold)
+    hot = model.hot_code()
     found = []
     for stall in sorted(stalls(reader, model.source), key=lambda s: (s.node.lineno, s.node.col_offset)):
         if stall.sense == RACE:
@@ -70,7 +100,7 @@ def stalls_of(model: Waiting, patterns: tuple[str, ...] = ()) -> list[HotStall]:
 
 def _speaks_of_devices(model: Waiting, root: FunctionModel) -> bool:
     """Whether the function that makes code hot is a module's, or speaks of devices."""
-    cls = model.reader.class_info(model.source, root.cls) if root.cls is not None else None
+    cls = model.reader.class_info(root.source, root.cls) if root.cls is not None else None
     return (cls is not None and cls.is_module) or in_words(root)
 
 

@@ -10,6 +10,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatchcase
+from functools import cached_property
 from typing import NamedTuple
 
 from devlint.signatures.reading.reader import Reader
@@ -110,11 +111,15 @@ class HotCode:
         source: SourceModule,
         patterns: Iterable[str] = (),
         is_cold: Callable[[ast.AST], bool] = lambda node: False,
+        elsewhere: Callable[[FunctionModel], Iterable[HotCode]] = lambda function: (),
     ) -> None:
+        """`elsewhere` gives the hot code of other files that may call a function of this one."""
         self._reader = reader
         self._source = source
         self._patterns = tuple(patterns)
         self._is_cold = is_cold
+        self._elsewhere = elsewhere
+        self._asked: dict[FunctionModel, Hot | None] = {}
         self._functions = list(all_functions(source))
         self._methods: dict[str, list[FunctionModel]] = {}
         self._nested: dict[FunctionModel, dict[str, FunctionModel]] = {}
@@ -123,18 +128,71 @@ class HotCode:
                 self._methods.setdefault(function.name, []).append(function)
             if function.parent is not None:
                 self._nested.setdefault(function.parent, {})[function.name] = function
+        self._leaving: dict[FunctionModel, list[tuple[FunctionModel, ast.expr]]] = {}
         self._found = self._search()
 
     def of(self, function: FunctionModel | None) -> Hot | None:
         """Why a function is hot; None where it isn't."""
-        return self._found.get(function) if function is not None else None
+        if function is None or function in self._found:
+            return self._found.get(function) if function is not None else None
+        if function not in self._asked:
+            self._asked[function] = self._by_others(function)
+        return self._asked[function]
+
+    def _by_others(self, function: FunctionModel) -> Hot | None:
+        """Why a function is hot that only the hot code of other files leads to, by way of this file's functions."""
+        if is_cold_file(self._source.path):
+            return None
+        ways: dict[FunctionModel, tuple[tuple[SourceModule, ast.expr], ...]] = {function: ()}
+        waiting = deque(ways)
+        while waiting:
+            here = waiting.popleft()
+            if is_cold_function(here):
+                continue
+            told = self._called_elsewhere(here)
+            if told is not None:
+                return told._replace(calls=(*told.calls, *ways[here]))
+            if len(ways[here]) < MAX_CALLS:
+                for caller, node in self._callers.get(here, ()):
+                    if caller not in ways and not self._is_cold(node):
+                        ways[caller] = ((self._source, node), *ways[here])
+                        waiting.append(caller)
+        return None
+
+    def _called_elsewhere(self, function: FunctionModel) -> Hot | None:
+        """Why a function is hot that hot code of another file calls."""
+        if function.parent is not None or (function.cls is not None and not _is_telling(function)):
+            return None
+        return next((told for other in self._elsewhere(function) if (told := other.calling(function))), None)
+
+    def calling(self, function: FunctionModel) -> Hot | None:
+        """Why a function of another file is hot which this file's hot code calls, or hands on; None where none does."""
+        if function.cls is not None and any(f.name == function.name for f in self._functions if f.cls is not None):
+            # Nobody knows which of them is called.
+            return None
+        names = _names_of(function, self._source)
+        for caller in self._functions:
+            node = next((n for n in caller.nodes if _is_use(n, function, names) and not self._is_cold(n)), None)
+            hot = self.of(caller) if node is not None else None
+            if hot is not None and isinstance(node, ast.expr):
+                return Hot(hot.root, (*hot.calls, (self._source, node)))
+        return None
+
+    @cached_property
+    def _callers(self) -> dict[FunctionModel, list[tuple[FunctionModel, ast.expr]]]:
+        """The functions of this file that call each one, with the calls."""
+        found: dict[FunctionModel, list[tuple[FunctionModel, ast.expr]]] = {}
+        for caller, called_by_it in self._leaving.items():
+            for called, node in called_by_it:
+                found.setdefault(called, []).append((caller, node))
+        return found
 
     def _search(self) -> dict[FunctionModel, Hot]:
         """Each function that a hot one leads to, by the shortest way."""
         if is_cold_file(self._source.path):
             return {}
-        leaving = {function: list(self._called_by(function)) for function in self._functions}
-        unmet = self._met_only_cold(leaving)
+        leaving = self._leaving = {function: list(self._called_by(function)) for function in self._functions}
+        unmet = self._met_only_cold()
         found: dict[FunctionModel, Hot] = {f: Hot(f) for f in self._functions if f not in unmet and self.is_root(f)}
         callers: dict[FunctionModel, set[FunctionModel]] = {f: set() for f in found}
         waiting = deque(found)
@@ -154,12 +212,9 @@ class HotCode:
                     waiting.append(called)
         return {f: hot._replace(ways=max(len(callers[f]), 1)) for f, hot in found.items()}
 
-    def _met_only_cold(self, leaving: dict[FunctionModel, list[tuple[FunctionModel, ast.expr]]]) -> set[FunctionModel]:
+    def _met_only_cold(self) -> set[FunctionModel]:
         """Helpers that something calls, and that only cold code does: constructors, what is cached, what runs once."""
-        calls: dict[FunctionModel, list[tuple[FunctionModel, ast.expr]]] = {}
-        for caller, called_by_it in leaving.items():
-            for called, node in called_by_it:
-                calls.setdefault(called, []).append((caller, node))
+        calls = self._callers
         # A rank without requests makes a dummy run at each step of the others: that says nothing of what it calls.
         told = [f for f in self._functions if "dummy" not in f.name and not self._is_named_hot(f)]
         cold = {f for f in told if is_cold_function(f)}
@@ -267,6 +322,44 @@ class HotCode:
             if isinstance(statement, ast.ClassDef):
                 return None
         return None
+
+
+def _is_telling(function: FunctionModel) -> bool:
+    """Whether a call of a method's name, on whatever, says that it is this one which is called."""
+    return function.name not in _COMMON and not function.name.startswith("__")
+
+
+def _names_of(function: FunctionModel, source: SourceModule) -> set[str]:
+    """What a function of another file is called in a file, if it is called by a plain name."""
+    if function.cls is not None:
+        return set()
+    own = source.bindings.get(function.name, ())
+    names = set() if any(isinstance(s, (ast.FunctionDef, ast.ClassDef)) for s in own) else {function.name}
+    for statement in source.tree.body:
+        if isinstance(statement, ast.ImportFrom):
+            names |= {a.asname for a in statement.names if a.name == function.name and a.asname}
+    return names
+
+
+def _is_use(node: ast.AST, function: FunctionModel, names: set[str]) -> bool:
+    """Whether a node calls a function, hands it to something that will, or reads it, where it is a property."""
+    match node:
+        case ast.Call(func=func, args=args, keywords=keywords):
+            meant = [func, *args, *(k.value for k in keywords)]
+            return any(_means(part, function, names, is_call=part is func) for part in meant)
+        case ast.Attribute(attr=attr) if function.is_property:
+            return attr == function.name
+    return False
+
+
+def _means(node: ast.expr, function: FunctionModel, names: set[str], *, is_call: bool) -> bool:
+    match node:
+        case ast.Name(id=name):
+            return name in names
+        case ast.Attribute(value=owner, attr=attr) if attr == function.name:
+            # `geometry.turn(x)` of an imported module; a method, on whatever.
+            return function.cls is not None or (is_call and isinstance(owner, (ast.Name, ast.Attribute)))
+    return False
 
 
 def _is_module(info: ClassInfo) -> bool:
