@@ -11,7 +11,7 @@ from typing import Protocol
 from devlint.placement.cold import ColdCode, flat
 from devlint.placement.loops import HotLoop, Program
 from devlint.placement.values import Step
-from devlint.signatures.answers.hot import Hot, HotCode
+from devlint.signatures.answers.hot import Hot, HotCode, is_in_loop
 from devlint.signatures.answers.waits import Stall, in_words, stalls
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.waits import COPY, DECIDE, MADE, RACE, READ
@@ -90,6 +90,8 @@ def stalls_of(model: Waiting) -> list[HotStall]:
             if stall.supposed and not _speaks_of_devices(model, role.root):
                 continue
             if guards.is_cold(stall.node) or _is_ruled_out(model, stall):
+                continue
+            if role.once and not is_in_loop(model.source, stall.node):
                 continue
             if not _is_handed_out(model, stall, role):
                 found.append(_told(stall, _often(model, stall, role), tuple(_way(role)), 1 + _loops(model, stall)))

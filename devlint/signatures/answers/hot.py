@@ -58,6 +58,11 @@ ROLES: tuple[Role, ...] = (
 )  # fmt: skip
 _ROLES = [(re.compile(role.cls) if role.cls else None, re.compile(role.name), role.module) for role in ROLES]
 
+# Classes whose objects answer a request by a model and what belongs to it, and the methods that do.
+_PIPELINE = re.compile(r"\w{0,60}(?:Pipeline|PipelineBase\w{0,60}|Stage)")
+_REQUEST = re.compile(
+    r"__call__|_?forward|_?(?:async_)?(?:generate|run|infer|inference|predict|sample|encode|decode|prepare|get|build|update|make|check)(?:_(?!step)\w{1,60})?"
+)
 # Functions that run once, or now and then, whoever calls them.
 _COLD = re.compile(
     r"__init__|__new__|__post_init__|__setstate__|__getstate__|__repr__|__str__|__del__|__reduce__|extra_repr"
@@ -100,6 +105,8 @@ class Hot(NamedTuple):
     calls: tuple[tuple[SourceModule, ast.Call | ast.expr], ...] = ()
     # How many hot functions call it.
     ways: int = 1
+    # It runs once a request: only what stands in its loops runs again and again.
+    once: bool = False
 
 
 class HotCode:
@@ -151,7 +158,8 @@ class HotCode:
                 continue
             told = self._called_elsewhere(here)
             if told is not None:
-                return told._replace(calls=(*told.calls, *ways[here]))
+                once = told.once and not any(is_in_loop(self._source, node) for _, node in ways[here])
+                return told._replace(calls=(*told.calls, *ways[here]), once=once)
             if len(ways[here]) < MAX_CALLS:
                 for caller, node in self._callers.get(here, ()):
                     if caller not in ways and not self._is_cold(node):
@@ -163,20 +171,26 @@ class HotCode:
         """Why a function is hot that hot code of another file calls."""
         if function.parent is not None or (function.cls is not None and not _is_telling(function)):
             return None
-        return next((told for other in self._elsewhere(function) if (told := other.calling(function))), None)
+        told = (told for other in self._elsewhere(function) if (told := other.calling(function)))
+        return _most_often(told)
 
     def calling(self, function: FunctionModel) -> Hot | None:
         """Why a function of another file is hot which this file's hot code calls, or hands on; None where none does."""
         if function.cls is not None and any(f.name == function.name for f in self._functions if f.cls is not None):
             # Nobody knows which of them is called.
             return None
-        names = _names_of(function, self._source)
+        return _most_often(self._uses(function, _names_of(function, self._source)))
+
+    def _uses(self, function: FunctionModel, names: set[str]) -> Iterator[Hot]:
+        """Why a function of another file is hot, by each use of it in this file's hot code."""
         for caller in self._functions:
-            node = next((n for n in caller.nodes if _is_use(n, function, names) and not self._is_cold(n)), None)
-            hot = self.of(caller) if node is not None else None
-            if hot is not None and isinstance(node, ast.expr):
-                return Hot(hot.root, (*hot.calls, (self._source, node)))
-        return None
+            for node in caller.nodes:
+                if _is_use(node, function, names) and isinstance(node, ast.expr) and not self._is_cold(node):
+                    hot = self.of(caller)
+                    if hot is None:
+                        break
+                    once = hot.once and not is_in_loop(self._source, node)
+                    yield Hot(hot.root, (*hot.calls, (self._source, node)), once=once)
 
     @cached_property
     def _callers(self) -> dict[FunctionModel, list[tuple[FunctionModel, ast.expr]]]:
@@ -193,10 +207,11 @@ class HotCode:
             return {}
         leaving = self._leaving = {function: list(self._called_by(function)) for function in self._functions}
         unmet = self._met_only_cold()
-        found: dict[FunctionModel, Hot] = {f: Hot(f) for f in self._functions if f not in unmet and self.is_root(f)}
-        callers: dict[FunctionModel, set[FunctionModel]] = {f: set() for f in found}
+        roots = [f for f in self._functions if f not in unmet and self.is_root(f)]
+        found: dict[FunctionModel, Hot] = {f: Hot(f) for f in roots if not self._answers_request(f)}
+        callers: dict[FunctionModel, set[FunctionModel]] = {f: set() for f in roots}
         waiting = deque(found)
-        while waiting:
+        while waiting or (waiting := self._next_request(roots, found)):
             function = waiting.popleft()
             here = found[function]
             if len(here.calls) >= MAX_CALLS:
@@ -207,10 +222,28 @@ class HotCode:
                 if self._is_cold(node):
                     continue
                 callers.setdefault(called, set()).add(function)
-                if called not in found:
-                    found[called] = Hot(here.root, (*here.calls, (self._source, node)))
+                once = here.once and not is_in_loop(self._source, node)
+                if called not in found or (found[called].once and not once):
+                    found[called] = Hot(here.root, (*here.calls, (self._source, node)), once=once)
                     waiting.append(called)
         return {f: hot._replace(ways=max(len(callers[f]), 1)) for f, hot in found.items()}
+
+    def _next_request(self, roots: list[FunctionModel], found: dict[FunctionModel, Hot]) -> deque[FunctionModel]:
+        """The functions that answer a request, and that nothing was found to call again and again."""
+        left = [f for f in roots if f not in found]
+        found.update((f, Hot(f, once=True)) for f in left)
+        return deque(left)
+
+    def _answers_request(self, function: FunctionModel) -> bool:
+        """Whether a function does all that a request asks for: the call of a pipeline, or a stage of one."""
+        info = self._class_of(function)
+        return (
+            info is not None
+            and not info.is_module
+            and not self._is_named_hot(function)
+            and _REQUEST.fullmatch(function.name) is not None
+            and any(_PIPELINE.fullmatch(name) for name in _class_names(info))
+        )
 
     def _met_only_cold(self) -> set[FunctionModel]:
         """Helpers that something calls, and that only cold code does: constructors, what is cached, what runs once."""
@@ -322,6 +355,31 @@ class HotCode:
             if isinstance(statement, ast.ClassDef):
                 return None
         return None
+
+
+def _most_often(told: Iterable[Hot]) -> Hot | None:
+    """The first that runs more than once a request, or else the first."""
+    first = None
+    for hot in told:
+        if not hot.once:
+            return hot
+        first = first or hot
+    return first
+
+
+def is_in_loop(source: SourceModule, node: ast.AST) -> bool:
+    """Whether a loop of its own function runs a node again and again."""
+    child = node
+    for parent in source.ancestors(node):
+        match parent:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+                return False
+            case ast.While():
+                return True
+            case ast.For(body=body) | ast.AsyncFor(body=body) if child in body:
+                return True
+        child = parent
+    return False
 
 
 def _is_telling(function: FunctionModel) -> bool:
