@@ -109,7 +109,7 @@ def _speaks_of_devices(model: Waiting, root: FunctionModel) -> bool:
 def _is_ruled_out(model: Waiting, stall: Stall) -> bool:
     """Whether a test around says that what is waited for is no tensor: the `else` of `if torch.is_tensor(value):`."""
     if stall.sense == MADE:
-        return False
+        return _takes_numbers(model, stall)
     asked = ast.unparse(stall.asked)
     child: ast.AST = stall.node
     for parent in model.ancestors(stall.node):
@@ -119,6 +119,19 @@ def _is_ruled_out(model: Waiting, stall: Stall) -> bool:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 return False
         child = parent
+    return False
+
+
+def _takes_numbers(model: Waiting, stall: Stall) -> bool:
+    """`if not torch.is_tensor(t): t = torch.tensor([t], device=x.device)`: for those who give a number."""
+    for parent in model.ancestors(stall.node):
+        match parent:
+            case ast.If(test=ast.UnaryOp(op=ast.Not(), operand=test)):
+                asked = _asks_for_tensor(test)
+                if asked is not None and any(ast.unparse(n) == asked for n in ast.walk(stall.asked)):
+                    return True
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                return False
     return False
 
 
@@ -343,7 +356,7 @@ def _is_apart(parent: ast.AST, child: ast.AST) -> bool:
             return child in orelse and _is_training(test) is True
         case ast.FunctionDef(body=body) | ast.AsyncFunctionDef(body=body):
             before = body[: next((at for at, statement in enumerate(body) if statement is child), 0)]
-            return any(_returns_if_done(statement) for statement in before)
+            return any(_returns_if_done(s) or _returns_if_kept(s, body) for s in before)
         case ast.IfExp(test=test):
             return child is parent.body and _is_miss(test)
         case ast.Assert(msg=msg):
@@ -356,6 +369,8 @@ def _is_miss(test: ast.expr) -> bool:
     match test:
         case ast.BoolOp(values=values):
             return any(_is_miss(v) for v in values)
+        case ast.Compare(left=ast.Constant(), ops=[ast.NotIn()]):
+            return "cache" in ast.unparse(test)
         case ast.Compare(ops=[ast.NotIn()]):
             return "cache" in ast.unparse(test) or "self." in ast.unparse(test.comparators[0])
         case ast.Compare(left=ast.Attribute(value=ast.Name(id="self"), attr=attr), ops=[ast.Is()]):
@@ -404,6 +419,20 @@ def _returns_if_done(statement: ast.stmt) -> bool:
         case ast.If(test=ast.Name(id=name) | ast.Attribute(attr=name), body=[ast.Return(), *_], orelse=[]):
             return _DONE.search(name) is not None
     return False
+
+
+def _returns_if_kept(statement: ast.stmt, body: list[ast.stmt]) -> bool:
+    """`if self.table is not None and self.table.size(0) >= n: return`, where what follows makes the table that is kept."""
+    if not isinstance(statement, ast.If) or not any(isinstance(n, ast.Return) for n in ast.walk(statement)):
+        return False
+    tested = {
+        side.attr
+        for test in (n.test for n in ast.walk(statement) if isinstance(n, ast.If))
+        for side in ast.walk(test)
+        if isinstance(side, ast.Attribute) and isinstance(side.value, ast.Name) and side.value.id == "self"
+    }
+    later = [n for s in body[body.index(statement) + 1 :] for n in ast.walk(s)]
+    return any(isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store) and n.attr in tested for n in later)
 
 
 _DONE = re.compile(r"(?i)init|done|ready|built|loaded|computed|cached|set_up")

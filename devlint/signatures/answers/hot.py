@@ -13,6 +13,7 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import NamedTuple
 
+from devlint.signatures.answers.replaced import is_replaced
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.classes import ClassInfo
 from devlint.source.modules import FunctionModel, SourceModule, dotted
@@ -68,7 +69,7 @@ _COLD = re.compile(
     r"__init__|__new__|__post_init__|__setstate__|__getstate__|__repr__|__str__|__del__|__reduce__|extra_repr"
     r"|_{0,3}(?:load|save|export|dump|read|write|parse|plot|show|visuali[sz]e|print|log|debug|profile|benchmark|(?:auto)?tun(?:e|ing)|register|download|to_onnx|onnx|warm_?up|capture|dummy|test|refit|broadcast_params?|add_argument\w{0,60}|get_args|main|cleanup|close|destroy|shutdown|restore|resume)(?:_\w{1,60})?"
     r"|\w{0,60}(?:state_dict|checkpoint|ckpt|warmup|warm_up|dummy_run|profile_run|capture_model|capture_graph|post_init|pretrained|load_weights?|weight_loader|_debug|_repr|onnx)\w{0,60}"
-    r"|_?init_?weights?|_*reset_parameters|process_weights\w{0,60}|post_load\w{0,60}|create_weights|worker_init\w{0,60}|_?get_dummy\w{0,60}|naive_\w{1,60}|ref_\w{1,60}|\w{1,60}_(?:naive|ref|reference)|\w{0,60}_for_export"
+    r"|_?init_?weights?|\w{0,60}rebalanc\w{0,60}|_*reset_parameters|process_weights\w{0,60}|post_load\w{0,60}|create_weights|worker_init\w{0,60}|_?get_dummy\w{0,60}|naive_\w{1,60}|ref_\w{1,60}|\w{1,60}_(?:naive|ref|reference)|\w{0,60}_for_export"
 )  # fmt: skip
 # Functions that are hot only where something hot calls them.
 _NOT_BY_ITSELF = re.compile(
@@ -82,14 +83,14 @@ _COLD_CLASSES = re.compile(
     r"(?i).{0,60}(?:Dataset|Collat\w{0,60}|Tokenizer|TestCase|Tests?|Reader|Loader|Config|DataModule|Checkpoint\w{0,60}|Exporter|Converter|Profiler|Processor|ImageProcessor|FeatureExtractor)"
 )
 _COLD_FILES = re.compile(
-    r"(?:^|/)(?:tests?|testing|datasets?|preprocess\w{0,60}|benchmarks?|export|docs?|tools|scripts|configs?|checkpoint\w{0,60}|conversion|convert\w{0,60})/|(?:^|/)(?:test_|conftest|setup\.|benchmark|(?:(?:image_|video_)?processing|feature_extraction|tokenization)_|convert_|export_|preprocess|naive|reference)[^/]*$|(?:_test|_tests|_benchmark|_bench)\.py$"
+    r"(?:^|/)(?:tests?|testing|datasets?|preprocess\w{0,60}|benchmarks?|export|docs?|tools|scripts|configs?|checkpoint\w{0,60}|conversion|convert\w{0,60})/|(?:^|/)(?:test_|conftest|setup\.|benchmark|(?:(?:image_|video_)?processing|feature_extraction|tokenization)_|convert_|export_|preprocess|naive|reference)[^/]*$|(?:_test|_tests|_benchmark|_bench|_legacy)\.py$|(?:^|/)tpu_[^/]*$"
 )
 # Functions that nobody outside of their file is likely to call by themselves, or that are asked for something to keep.
 _HELPER = re.compile(r"_(?!_)\w{1,60}|(?:get|build|make|create|generate)_\w{1,60}")
 # Classes of backends that compute on the host.
 _HOST_CLASSES = re.compile(
     r"_?(?:CPU|Cpu)(?!\w*(?:Offload|Adam|Optimizer|Cache|Swap|GPU|Gpu))[A-Z]\w{0,60}|\w{0,60}ForCPU\w{0,60}"
-    r"|\w{0,60}(?:OpenVINO|OpenVino|Mlx|MLX|AMX)\w{0,60}|Neuron\w{0,60}(?:Runner|Worker|Executor)"
+    r"|\w{0,60}(?:TPU|OpenVINO|OpenVino|Mlx|MLX|AMX)\w{0,60}|Neuron\w{0,60}(?:Runner|Worker|Executor)"
 )
 # Names that so many things have that a call of one says nothing of who is called.
 _COMMON = frozenset(
@@ -274,6 +275,8 @@ class HotCode:
             and function.name != "__call__"
             and not _NOT_COLD.fullmatch(function.name)
         ):
+            return False
+        if is_replaced(self._reader, function):
             return False
         info = self._class_of(function)
         if any(name.rsplit(".", 1)[-1] in ("compile", "graph_task") for name in function.decorators if "torch" in name):
