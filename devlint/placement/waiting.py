@@ -316,16 +316,14 @@ _CHECKING = re.compile(r"_?(?:check|validate|verify|sanity|assert)\w{0,60}")
 
 
 def _checks(parent: ast.AST, child: ast.AST) -> Iterator[str]:
-    """The flags that ask for a check, under which a node runs: `if check_nan and x.isnan().any():`."""
-    tests: list[ast.expr] = []
+    """The flags under which a node runs: those that ask for a check, as in `if check_nan: ...`, and `flag and x.any()`."""
     match parent:
         case ast.If(test=test, body=body) if child in body:
             tests = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+            yield from (t.id for t in tests if isinstance(t, ast.Name) and _CHECKING.fullmatch(t.id))
         case ast.BoolOp(op=ast.And(), values=values):
-            tests = values[: next(at for at, value in enumerate(values) if value is child)]
-    for test in tests:
-        if isinstance(test, ast.Name) and _CHECKING.fullmatch(test.id):
-            yield test.id
+            before = values[: next(at for at, value in enumerate(values) if value is child)]
+            yield from (t.id for t in before if isinstance(t, ast.Name))
 
 
 def _are_off(function: ast.FunctionDef | ast.AsyncFunctionDef, flags: list[str]) -> bool:
