@@ -11,10 +11,13 @@ from typing import Protocol
 from devlint.placement.cold import ColdCode, flat
 from devlint.placement.loops import HotLoop, Program
 from devlint.placement.values import Step
+from devlint.signatures.answers.callees import Callee
+from devlint.signatures.answers.hosted import says_host
 from devlint.signatures.answers.hot import Hot, HotCode, is_in_loop
 from devlint.signatures.answers.waits import Stall, in_words, stalls
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.waits import COPY, DECIDE, MADE, RACE, READ
+from devlint.signatures.values.values import Value
 from devlint.source.modules import FunctionModel, SourceModule, last_name
 
 
@@ -93,6 +96,8 @@ def stalls_of(model: Waiting) -> list[HotStall]:
                 continue
             if role.once and not is_in_loop(model.source, stall.node):
                 continue
+            if _is_given_on_host(stall, role):
+                continue
             if not _is_handed_out(model, stall, role):
                 found.append(_told(stall, _often(model, stall, role), tuple(_way(role)), 1 + _loops(model, stall)))
         elif (loop := model.hot_loop(stall.node)) is not None:
@@ -120,6 +125,19 @@ def _is_ruled_out(model: Waiting, stall: Stall) -> bool:
                 return False
         child = parent
     return False
+
+
+def _is_given_on_host(stall: Stall, hot: Hot) -> bool:
+    """Whether the call that makes a function hot gives what is waited for under a name that says: this is on the host."""
+    place = stall.value.place if isinstance(stall.value, Value) else None
+    node = hot.calls[-1][1] if hot.calls else None
+    if place is None or place.sort != "input" or not place.name or not isinstance(node, ast.Call):
+        return False
+    if last_name(node.func) != stall.function.name:
+        return False
+    bound = stall.function.cls is not None and not stall.function.is_static
+    given = Callee(stall.function, bound).given(node).get(str(place.name[0]))
+    return given is not None and says_host(given)
 
 
 def _takes_numbers(model: Waiting, stall: Stall) -> bool:

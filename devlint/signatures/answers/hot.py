@@ -95,7 +95,7 @@ _HOST_CLASSES = re.compile(
 # Names that so many things have that a call of one says nothing of who is called.
 _COMMON = frozenset(
     {"to", "get", "set", "add", "update", "append", "forward", "step", "copy", "clone", "reset", "items", "keys", "values",
-     "size", "view", "sum", "mean", "apply", "run", "close", "pop", "index", "split", "build", "load", "save", "log"}
+     "size", "view", "sum", "mean", "apply", "run", "close", "device", "dtype", "shape", "mask", "data", "pop", "index", "split", "build", "load", "save", "log"}
 )  # fmt: skip
 
 
