@@ -329,8 +329,8 @@ class Guards:
         )
 
 
-# Names of flags that ask for a check.
-_CHECKING = re.compile(r"_?(?:check|validate|verify|sanity|assert)\w{0,60}")
+# Names of flags that ask for a check, or to keep on the host what there is no room for.
+_CHECKING = re.compile(r"_?(?:check|validate|verify|sanity|assert)\w{0,60}|\w{0,60}offload\w{0,60}")
 
 
 def _checks(parent: ast.AST, child: ast.AST) -> Iterator[str]:
@@ -339,6 +339,8 @@ def _checks(parent: ast.AST, child: ast.AST) -> Iterator[str]:
         case ast.If(test=test, body=body) if child in body:
             tests = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
             yield from (t.id for t in tests if isinstance(t, ast.Name) and _CHECKING.fullmatch(t.id))
+        case ast.IfExp(test=ast.Name(id=name), body=body) if child is body:
+            yield name
         case ast.BoolOp(op=ast.And(), values=values):
             before = values[: next(at for at, value in enumerate(values) if value is child)]
             yield from (t.id for t in before if isinstance(t, ast.Name))

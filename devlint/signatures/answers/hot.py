@@ -45,7 +45,7 @@ ROLES: tuple[Role, ...] = (
     Role(r"\w{0,60}(?:Backend|Builder|Metadata|Dispatcher|Router|Context)\w{0,60}", r"build\w{0,60}|_?prepare\w{0,60}|step\w{0,60}|update_\w{1,60}|apply|dispatch\w{0,60}|combine\w{0,60}|\w{0,60}preprocess\w{0,60}|\w{0,60}postprocess\w{0,60}|initialize_\w{1,60}"),
     Role("", r"(?:training|train|validation|test|eval|val|inference|predict|prediction|denoising?|decoding|decode|generation|sampling|optimizer|optim|forward|backward|fwd|bwd|scheduler|inner|model|mini_?batch|micro_?batch|pp|engine)_(?:one_)?(?:step|batch|iter|iteration)(?:_\w{1,60})?"),
     Role("", r"_?step|_?(?:\w{1,60}_)?step_(?!size|count|ratio)\w{1,60}"),
-    Role("", r"_?(?:multinomial_|top_?[kp]_|greedy_|rejection_|dynamic_step_)?(?:sample|sampling)(?:_(?!size|rate|weights?|ids?$)\w{1,60})?|\w{1,60}_sample|\w{0,60}_sampling(?:_\w{1,60})?|rejection_\w{0,60}sampl\w{0,60}"),
+    Role("", r"_?(?:multinomial_|top_?[kp]_|greedy_|rejection_|dynamic_step_)?(?:sample|sampling)(?:_(?!size|rate|weights?|ids?$)\w{1,60})?|(?!build_|make_|create_|get_|load_|prepare_|process_)\w{1,60}_sample|\w{0,60}_sampling(?:_\w{1,60})?|rejection_\w{0,60}sampl\w{0,60}"),
     Role("", r"_?(?:async_)?(?:generate|generation|decode|decoding|prefill|denoise|speculate|propose|draft)(?:_\w{1,60})?|\w{1,60}_decode|\w{1,60}_prefill"),
     Role("", r"_?\w{0,60}execute_model\w{0,60}|_?run_model\w{0,60}|_?model_forward\w{0,60}|\w{0,60}forward_(?:backward|only)\w{0,60}|_?async_model_forward|forward|_forward\w{0,60}|\w{1,60}_forward"),
     Role("", r"_?prepare_(?:\w{1,60}_)?(?:inputs?|ids)(?:_\w{1,60})?|_?build_(?:\w{1,60}_)?(?:metadata|masks?|inputs?|batch)|\w{0,60}_?build_\w{0,60}metadata\w{0,60}|_?update_(?:\w{1,60}_)?states?|update_step_context|_?get_(?:\w{1,60}_)?(?:position_ids|rope_index|rotary\w{0,60}|masks?)"),
@@ -60,16 +60,22 @@ ROLES: tuple[Role, ...] = (
 _ROLES = [(re.compile(role.cls) if role.cls else None, re.compile(role.name), role.module) for role in ROLES]
 
 # Classes whose objects answer a request by a model and what belongs to it, and the methods that do.
-_PIPELINE = re.compile(r"\w{0,60}(?:Pipeline|PipelineBase\w{0,60}|Stage)")
+_PIPELINE = re.compile(
+    r"\w{0,60}(?:Pipeline|PipelineBase\w{0,60}|Stage|TextEncoder)|\w{0,60}(?:VAE|Vae)(?!\w*Loss)\w{0,60}"
+)
 _REQUEST = re.compile(
     r"__call__|_?forward|_?(?:async_)?(?:generate|run|infer|inference|predict|sample|encode|decode|prepare|get|build|update|make|check)(?:_(?!step)\w{1,60})?"
+)
+# What is done to what a request brings or gets, once for each, in whichever class.
+_OF_REQUEST = re.compile(
+    r"_?run_pipeline\w{0,60}|_?(?:prepare|build|encode|decode|make|generate)_(?:\w{1,60}_)?(?:latents?|vae|videos?|images?|audios?|prompts?|text|cond|conditions?|[tiv]2\w{1,3}|vision|vit|frames?)(?:_\w{1,60})?"
 )
 # Functions that run once, or now and then, whoever calls them.
 _COLD = re.compile(
     r"__init__|__new__|__post_init__|__setstate__|__getstate__|__repr__|__str__|__del__|__reduce__|extra_repr"
     r"|_{0,3}(?:load|save|export|dump|read|write|parse|plot|show|visuali[sz]e|print|log|debug|profile|benchmark|(?:auto)?tun(?:e|ing)|register|download|to_onnx|onnx|warm_?up|capture|dummy|test|refit|broadcast_params?|add_argument\w{0,60}|get_args|main|cleanup|close|destroy|shutdown|restore|resume)(?:_\w{1,60})?"
     r"|\w{0,60}(?:state_dict|checkpoint|ckpt|warmup|warm_up|dummy_run|profile_run|capture_model|capture_graph|post_init|pretrained|load_weights?|weight_loader|_debug|_repr|onnx)\w{0,60}"
-    r"|_?init_?weights?|\w{0,60}rebalanc\w{0,60}|_*reset_parameters|process_weights\w{0,60}|post_load\w{0,60}|create_weights|worker_init\w{0,60}|_?get_dummy\w{0,60}|naive_\w{1,60}|ref_\w{1,60}|\w{1,60}_(?:naive|ref|reference)|\w{0,60}_for_export"
+    r"|_?init_?weights?|\w{0,60}rebalanc\w{0,60}|\w{0,60}autotun\w{0,60}|_?(?:apply|switch|remove|merge|unmerge)_loras?|end_run|to_cpu|_*reset_parameters|process_weights\w{0,60}|post_load\w{0,60}|create_weights|worker_init\w{0,60}|_?get_dummy\w{0,60}|naive_\w{1,60}|ref_\w{1,60}|\w{1,60}_(?:naive|ref|reference)|\w{0,60}_for_export"
 )  # fmt: skip
 # Functions that are hot only where something hot calls them.
 _NOT_BY_ITSELF = re.compile(
@@ -80,7 +86,7 @@ _NOT_COLD = re.compile(
     r"log_?probs?\w{0,60}|logps?\w{0,60}|\w{0,60}loss\w{0,60}|set_?timesteps_never|to_kernel\w{0,60}|(?:make|create)_(?:\w{1,60}_)?mask\w{0,60}|pack_(?:seq|inputs?|tokens?)\w{0,60}|\w{0,60}attention_mask\w{0,60}|from_unscaled\w{0,60}"
 )
 _COLD_CLASSES = re.compile(
-    r"(?i).{0,60}(?:Dataset|Collat\w{0,60}|Tokenizer|TestCase|Tests?|Reader|Loader|Config|DataModule|Checkpoint\w{0,60}|Exporter|Converter|Profiler|Processor|ImageProcessor|FeatureExtractor)"
+    r"(?i).{0,60}(?:Dataset|Collat\w{0,60}|Tokenizer|TestCase|Tests?|Reader|Loader|Recorder|Config|DataModule|Checkpoint\w{0,60}|Exporter|Converter|Profiler|Processor|ImageProcessor|FeatureExtractor)"
 )
 _COLD_FILES = re.compile(
     r"(?:^|/)(?:tests?|testing|datasets?|preprocess\w{0,60}|benchmarks?|export|docs?|tools|scripts|configs?|checkpoint\w{0,60}|conversion|convert\w{0,60})/|(?:^|/)(?:test_|conftest|setup\.|benchmark|(?:(?:image_|video_)?processing|feature_extraction|tokenization)_|convert_|export_|preprocess|naive|reference)[^/]*$|(?:_test|_tests|_benchmark|_bench|_legacy)\.py$|(?:^|/)tpu_[^/]*$"
@@ -238,13 +244,12 @@ class HotCode:
     def _answers_request(self, function: FunctionModel) -> bool:
         """Whether a function does all that a request asks for: the call of a pipeline, or a stage of one."""
         info = self._class_of(function)
-        return (
-            info is not None
-            and not info.is_module
-            and not self._is_named_hot(function)
-            and _REQUEST.fullmatch(function.name) is not None
-            and any(_PIPELINE.fullmatch(name) for name in _class_names(info))
-        )
+        if self._is_named_hot(function) or (info is not None and _is_module(info)):
+            return False
+        if _OF_REQUEST.fullmatch(function.name):
+            return True
+        names = _class_names(info) if info is not None else []
+        return _REQUEST.fullmatch(function.name) is not None and any(_PIPELINE.fullmatch(name) for name in names)
 
     def _met_only_cold(self) -> set[FunctionModel]:
         """Helpers that something calls, and that only cold code does: constructors, what is cached, what runs once."""

@@ -18,7 +18,17 @@ _COLLECTIVES = frozenset({"all_reduce", "broadcast", "all_gather", "reduce", "al
 _FLAGS = frozenset({"stop", "stopped", "stopping", "done", "finished", "abort", "exit"})
 # Reads one image, or one recording, from a disk.
 _READERS = frozenset(
-    {"imread", "read_image", "load_image", "load_img", "decode_image", "decode_jpeg", "read_video", "imdecode", "open_image"}
+    {
+        "imread",
+        "read_image",
+        "load_image",
+        "load_img",
+        "decode_image",
+        "decode_jpeg",
+        "read_video",
+        "imdecode",
+        "open_image",
+    }
 )
 _READERS_BY_PATH = frozenset(
     {"Image.open", "PIL.Image.open", "torchaudio.load", "librosa.load", "sf.read", "soundfile.read"}
