@@ -26,7 +26,8 @@ class LoadWithoutMapLocation(Rule):
     `map_location`, where the call leaves that at None. A call with `*args` or `**kwargs` may hold it and is left alone, and so is
     one that reads back a buffer or a cache that the program itself filled, a file that ships beside the code,
     what the same file of code saves from the host (`torch.save(net.cpu().state_dict(), ...)`), torch's own
-    published files (`https://download.pytorch.org/...`), which hold tensors of the host, or the state of a scheduler, a
+    published files (`https://download.pytorch.org/...`), which hold tensors of the host, what a dataset reads
+    (a class or a file that is called so), or the state of a scheduler, a
     gradient scaler or a random generator, which holds nothing of a device. So are tests
     (`test_*.py`, `*_test.py`), which load what they saved. What goes straight
     into `load_state_dict` is certain to be tensors; of anything else the finding is `likely`.
@@ -94,6 +95,8 @@ class LoadWithoutMapLocation(Rule):
         if uses and all(_is_host_data(use, facts) for use in uses):
             return
         straight = not first and _goes_into_load_state_dict(found, facts)
+        if not straight and _is_of_data(found, facts):
+            return
         bound = facts.model.is_bound_before("device", found)
         hints = [f"`{location}=device` loads straight to it"] if bound else []
         if "torch.distributed" in facts.text.text:
@@ -160,7 +163,7 @@ def _is_own(call: ast.Call, first: int, facts: Facts) -> bool:
     if len(call.args) <= first:
         return False
     file = call.args[first]
-    if any(v.name == "io.BytesIO" for _, v in facts.model.value(file).alternatives()):
+    if any(v.name == "io.BytesIO" for _, v in facts.model.value(file).alternatives()) or _is_temporary(file, facts):
         return True
     if _is_cache(call, file, facts) or _ships_with_the_code(file, facts) or _is_published(file, facts):
         return True
@@ -176,6 +179,31 @@ def _is_own(call: ast.Call, first: int, facts: Facts) -> bool:
 
 # Calls whose second argument is a file that is there afterwards: `torch.save(x, path)`, `shutil.copy(latest, best)`.
 _WRITING = frozenset({"save", "copy", "copy2", "copyfile", "move", "rename", "replace"})
+
+
+def _is_temporary(file: ast.expr, facts: Facts) -> bool:
+    """A file that is gone with the program holds what the program put there."""
+    if not isinstance(file, ast.Name) or "tempfile" not in facts.text.text:
+        return False
+    items = [i for n in own_nodes(facts.model.enclosing_scope(file)) if isinstance(n, ast.With) for i in n.items]
+    entered = [i.context_expr for i in items if i.optional_vars and ast.unparse(i.optional_vars) == file.id]
+    made = [*entered, *facts.model.assigned_values(file)]
+    return any(isinstance(v, ast.Call) and last_name(v.func) in _TEMPORARY for v in made)
+
+
+_TEMPORARY = frozenset({"TemporaryFile", "NamedTemporaryFile", "SpooledTemporaryFile"})
+
+
+def _is_of_data(call: ast.Call, facts: Facts) -> bool:
+    """Whether a dataset reads what it gives: that was written on the host, where datasets are made."""
+    if _DATA_FILE.search(facts.path) is not None:
+        return True
+    classes = (n for n in facts.model.ancestors(call) if isinstance(n, ast.ClassDef))
+    return any(_DATA_CLASS.fullmatch(last_name(name)) for c in classes for name in (ast.Name(c.name), *c.bases))
+
+
+_DATA_FILE = re.compile(r"(?:^|/)(?:datasets?/|(?:\w{1,60}_)?datasets?\.py$)")
+_DATA_CLASS = re.compile(r"\w{0,60}(?:Dataset|DataModule)")
 
 
 def _is_cache(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
