@@ -34,7 +34,9 @@ def is_host_code(function: FunctionModel | None, *, may_construct: bool = False)
     scope = function
     while scope is not None:
         constructs = may_construct and scope.name in ("__init__", "__post_init__")
-        if _HOST_FUNCTIONS.fullmatch(scope.name) and not _is_forward(scope) and not constructs:
+        if _is_transform(scope) or (
+            _HOST_FUNCTIONS.fullmatch(scope.name) and not _is_forward(scope) and not constructs
+        ):
             return True
         if scope.parent is None and scope.name.startswith(("build_", "create_")):
             return True
@@ -42,6 +44,14 @@ def is_host_code(function: FunctionModel | None, *, may_construct: bool = False)
             return True
         scope = scope.parent
     return False
+
+
+def _is_transform(function: FunctionModel) -> bool:
+    """Whether a function is a dataset's transform: an object that is called with an image, in a file of such ones."""
+    return function.name == "__call__" and _TRANSFORMS.search(function.source.path) is not None
+
+
+_TRANSFORMS = re.compile(r"(?:transforms?|\w{0,40}augment\w{0,40})(?:/\w{1,60})?\.py$")
 
 
 def _is_forward(function: FunctionModel) -> bool:
@@ -132,11 +142,20 @@ def is_host_program(project: Project, source: SourceModule) -> bool:
 
 
 def _runs(source: SourceModule) -> bool:
-    """Whether a file's top level runs a program: a loop, or what is done where it is run as a script."""
-    return any(
-        isinstance(s, (ast.For, ast.While)) or (isinstance(s, ast.If) and "__name__" in ast.unparse(s.test))
-        for s in source.tree.body
-    )
+    """Whether a file's top level runs a program: a loop, a call of its own, what is done where it is run as a script."""
+    own = {s.name for s in source.tree.body if isinstance(s, ast.FunctionDef)}
+
+    def runs(statement: ast.stmt) -> bool:
+        match statement:
+            case ast.For() | ast.While():
+                return True
+            case ast.If(test=test):
+                return "__name__" in ast.unparse(test)
+            case ast.Expr(value=ast.Call(func=ast.Name(id=name))):
+                return name in own
+        return False
+
+    return any(map(runs, source.tree.body))
 
 
 _PLACES = re.compile(r"(?i)cuda|gpu|device|accelerat|trainer|\bx[lp]u\b|\bmps\b")
