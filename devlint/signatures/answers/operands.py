@@ -10,7 +10,6 @@ from devlint.signatures.state.frame import Frame
 from devlint.signatures.values.values import METHOD, Value
 from devlint.source.modules import SourceModule
 
-
 _SETTLED = ("host", "accelerator")
 
 
