@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -474,7 +474,17 @@ class Session:
             also=unexplained,
             only_new=bool(self.told) or options.since is not None or options.staged,
         )
-        self.output.report(run, self.forms, told=self.told, to_stderr=to_stderr)
+        told = (*self.told, *self._left_to_preview({finding.code for finding, _ in run.findings}))
+        self.output.report(run, self.forms, told=told, to_stderr=to_stderr)
+
+    def _left_to_preview(self, found: Set[str]) -> list[str]:
+        """What rules that the command line names, and that found nothing, tell in preview: whoever names one expects all."""
+        if self.here.previews:
+            return []
+        named = {*(self.overrides.select or ()), *self.overrides.extend_select}
+        rules = [r for r in self.registry.rules() if not r.hears_only() and not named.isdisjoint((r.code, r.name))]
+        codes = " and ".join(rule.code for rule in rules if rule.senses and rule.code not in found)
+        return [f"More of {codes} is in preview: waits in code that is hot by its role (--preview)"] if codes else []
 
     def _beside_evidence(self, results: Sequence[FileResult], evidence: Evidence) -> tuple[Sequence[FileResult], str]:
         """The results in the order of what they were seen to cost, and what was seen without a finding."""
