@@ -128,7 +128,7 @@ def _rank(call: Call, facts: Operator, operands: list[Named]) -> object:
     if facts.at_least_1 or _names_second_dimension(call, facts):
         return RANKED
     if facts.rank == "zero":
-        told = facts.rank_unless & call.keywords.keys()
+        told = facts.rank_unless.intersection(call.keywords)
         placed = any(facts.params.at(i) and set(facts.params.at(i)) & facts.rank_unless for i in range(len(call.given)))
         return "" if told or placed or call.open_ended else ZERO_DIM
     if not operands:
