@@ -186,24 +186,49 @@ def _is_cache(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
 
 
 def _is_made_where_missing(call: ast.Call, file: ast.expr, scope: ast.AST) -> bool:
-    """The same function returns what it reads where the file exists, and otherwise makes it and saves it there."""
+    """The same function reads a file where that exists, and otherwise makes what is in it and saves it there.
+
+    A checkpoint is read and saved in one function too, but what is saved is then what came of it: so it has to be
+    returned as it is read, or saved under the name that it is read into, or made by what is told the file.
+    """
     path = ast.unparse(file)
-    saves = any(
-        isinstance(n, ast.Call)
+    saved = [
+        ast.unparse(n.args[0])
+        for n in own_nodes(scope)
+        if isinstance(n, ast.Call)
         and isinstance(n.func, ast.Attribute)
         and n.func.attr == "save"
         and len(n.args) > 1
         and ast.unparse(n.args[1]) == path
-        for n in own_nodes(scope)
-    )
-    return saves and any(
-        isinstance(n, ast.If)
-        and re.search(r"\b(?:exists|isfile|is_file)\b", ast.unparse(n.test)) is not None
-        and path in ast.unparse(n.test)
-        and any(call is inner for statement in n.body for inner in ast.walk(statement))
-        and isinstance(n.body[-1], ast.Return)
-        for n in own_nodes(scope)
-    )
+    ]
+    for test in own_nodes(scope):
+        if (
+            not isinstance(test, ast.If)
+            or path not in ast.unparse(test.test)
+            or not _EXISTS.search(ast.unparse(test.test))
+        ):
+            continue
+        read = [s for s in test.body if any(call is inner for inner in ast.walk(s))]
+        if read and saved and isinstance(test.body[-1], ast.Return):
+            return True
+        match read:
+            case [ast.Assign(targets=[target], value=value)] if value is call:
+                into = ast.unparse(target)
+                if into in saved or any(_makes(s, into, path) for s in test.orelse):
+                    return True
+    return False
+
+
+_EXISTS = re.compile(r"\b(?:exists|isfile|is_file)\b")
+
+
+def _makes(statement: ast.stmt, target: str, path: str) -> bool:
+    """`ids = collect(..., path)`: what makes it is told the file, to fill it."""
+    match statement:
+        case ast.Assign(targets=[into], value=ast.Call(args=args, keywords=keywords)):
+            given = [*args, *(k.value for k in keywords)]
+            return ast.unparse(into) == target and any(ast.unparse(a) == path for a in given)
+    return False
 
 
 def _is_published(file: ast.expr, facts: Facts) -> bool:

@@ -182,6 +182,8 @@ def takes_type(name: str, node: cst.Call, move: Move, facts: Facts) -> bool:
     return False
 
 
+# Types that `torch.tensor` reads data as just as it changes what it has read: others overflow, or lose what was read.
+_READ_AS = frozenset({"float", "half", "bfloat16", "long", "bool"})
 # Methods that change the type, and what to call that.
 _CASTS = {
     "long": "long", "int": "int", "float": "float", "half": "half", "double": "double", "bool": "bool", "byte": "uint8",
@@ -202,7 +204,8 @@ def cast_around(making: ast.Call, moving: ast.Call, name: str, facts: Facts) -> 
             is_next = value in (making, moving)
         case _:
             return None
-    fits = name in _TYPED or (name == "torch.arange" and f"torch.{cast}" in _COUNTED_IN)
+    counted = name == "torch.arange" and f"torch.{cast}" in _COUNTED_IN
+    fits = name in _TYPED or counted or (name in OF_DATA and cast in _READ_AS)
     return (outer, f"{prefix}{_CASTS[cast]}") if is_next and fits else None
 
 
