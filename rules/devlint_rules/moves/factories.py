@@ -118,7 +118,7 @@ def move(node: cst.Call, facts: Facts) -> Move | None:
     if func.attr.value != "to":
         if given is None:
             return None if rest else Move(cst.SimpleString(f'"{MOVES[func.attr.value]}"'), ())
-        return Move(given.value, ()) if not rest and _is_device(given.value, facts) else None
+        return Move(_as_device(given.value), ()) if not rest and _is_device(given.value, facts) else None
     if given is None:
         return None
     if not rest and given.keyword is None and _is_tensor(given.value, facts):
@@ -127,6 +127,30 @@ def move(node: cst.Call, facts: Facts) -> Move | None:
         tight = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
         return Move(like[0], (cst.Arg(like[1], keyword=cst.Name("dtype"), equal=tight),))
     return Move(given.value, rest) if _is_device(given.value, facts) else None
+
+
+def _as_device(node: cst.BaseExpression) -> cst.BaseExpression:
+    """`x.device` of `x.get_device()`, which is -1 on the host."""
+    match node:
+        case cst.Call(func=cst.Attribute(value=owner, attr=cst.Name("get_device")), args=[]):
+            if isinstance(owner, cst.Attribute) and owner.attr.value == "data":
+                owner = owner.value
+            return cst.Attribute(owner, cst.Name("device"))
+    return node
+
+
+def may_be_none(moving: ast.Call, facts: Facts) -> bool:
+    """Whether `x.cuda(args.gpu)` may be told None, which says the current GPU there and the host in a factory.
+
+    So it is with what is compared with None somewhere, or is None where nothing is given for it.
+    """
+    if not isinstance(moving.func, ast.Attribute) or moving.func.attr == "to" or not moving.args:
+        return False
+    text = ast.unparse(moving.args[0])
+    name = re.escape(re.split(r"\W+", text.rstrip("'\"]"))[-1])
+    tested = rf"\b{re.escape(text)}\s+is\s+(?:not\s+)?None|\b{re.escape(text)}\s*[!=]=\s*None"
+    left_out = rf"\b{name}['\"]?(?:\s*:[^=,()\n]{{1,80}})?\s*=\s*None\b|--{name}['\"][^)\n]{{0,200}}\bdefault=None\b"
+    return re.search(f"{tested}|{left_out}", facts.text.text) is not None
 
 
 def names_device(node: cst.Call, facts: Facts) -> bool:
