@@ -31,6 +31,7 @@ from devlint.signatures.answers.loads import left_open
 from devlint.signatures.answers.mixed import Mixed, mixed_results
 from devlint.signatures.answers.options import keys_of
 from devlint.signatures.answers.shown import described
+from devlint.signatures.answers.silence import is_host_program
 from devlint.signatures.answers.uploads import Upload, uploads
 from devlint.signatures.reading.reader import Reader
 from devlint.source.kinds import Kind
@@ -205,6 +206,11 @@ class PlacementModel:
         reader = _reader(self._analysis.project, self._hints)
         reader.whole(self.source, self._within)
         return reader
+
+    @cached_property
+    def is_host_program(self) -> bool:
+        """Whether the file is a script or a notebook that says nothing of devices."""
+        return is_host_program(self._analysis.project, self.source)
 
     @cached_property
     def _mixings(self) -> list[Mixing]:

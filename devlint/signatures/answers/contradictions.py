@@ -14,7 +14,8 @@ from devlint.signatures.answers.silence import (
     is_host_code,
     is_host_data,
     is_host_file,
-    is_host_notebook,
+    is_host_program,
+    is_of_shapes,
     is_stand_in,
     speaks_of_devices,
 )
@@ -391,7 +392,7 @@ def _is_index(value: Value) -> bool:
 
 def _is_nobodys(reader: Reader, frame: Frame, need: Need, node: ast.expr, host: Value, other: Value) -> bool:
     """Whether a function that is told for itself alone is meant for the host, or isn't known well enough."""
-    if is_host_file(frame.source.path) or is_host_notebook(frame.source):
+    if is_host_file(frame.source.path) or is_host_program(reader.project, frame.source):
         return True
     if frame.function is None:
         return False
@@ -399,7 +400,9 @@ def _is_nobodys(reader: Reader, frame: Frame, need: Need, node: ast.expr, host: 
     cls = frame.reader.class_around(frame)
     # Modules are made on the host and moved as wholes; an object that is made of tensors is where they are.
     of_tensors = cls is not None and not cls.is_module and not cls.outside_bases and other.kind is TENSOR
-    if is_host_code(frame.function, may_construct=of_tensors) or is_stand_in(node) or is_host_data(other.place):
+    if is_host_code(frame.function, may_construct=of_tensors) or is_stand_in(node):
+        return True
+    if is_host_data(other.place) or is_of_shapes(other.place):
         return True
     if any(step.of_module for step in steps_to(host.step)):
         # The function computes with a module of the program's own that nobody moves.
@@ -432,8 +435,13 @@ def _is_called_with_host_alone(reader: Reader, function: FunctionModel, need: Ne
     if not brought:
         return False
     if function.name.startswith("_") or function.parent is not None:
-        return all(call.sorts == {"host"} for call in brought)
-    return all(call.sorts == {"host"} and "unknown" not in call.given for call in brought)
+        return all(_are_host(call.places) for call in brought)
+    return all(_are_host(call.places) and all(p.sort != "unknown" for p in call.given) for call in brought)
+
+
+def _are_host(places: frozenset[Place]) -> bool:
+    """Whether what a call brings is all on the host."""
+    return bool(places) and all(p == HOST or is_host_data(p) for p in places)
 
 
 def _are_different(a: Place, b: Place) -> bool:
@@ -495,7 +503,7 @@ def _asks_for_arrays(key: Hashable) -> bool:
 def _is_given_host(reader: Reader, function: FunctionModel, need: Need) -> bool:
     """Whether all calls of a function that can be seen bring on the host what it wants there."""
     brought = reader.brought.get((function, reader.left_open(need)), ())
-    return bool(brought) and all(call.sorts == {"host"} for call in brought)
+    return bool(brought) and all(_are_host(call.places) for call in brought)
 
 
 def _may_be_off_host(frame: Frame, value: Value) -> bool:

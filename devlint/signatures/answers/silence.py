@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 import re
 from functools import lru_cache
+from pathlib import Path
 
 from devlint.signatures.values.values import Place
 from devlint.source.devices import is_device_name
 from devlint.source.modules import FunctionModel, SourceModule, dotted, last_name
+from devlint.source.project import Project
 from devlint.source.trees import walk
 
 # Functions that run before anything is moved, or that are about files and other forms of a model.
@@ -23,6 +25,7 @@ _HOST_CLASSES = re.compile(
 )
 _HOST_FOLDERS = re.compile(
     r"/(?:tests?|datasets?|preprocess\w{0,30}|benchmarks?|export)/|(?:^|/)(?:\w{0,40}_)?(?:dataset|collat(?:e|or))s?\.py$"
+    r"|/(?:export|convert)(?:_\w{1,60})?\.py$"
 )
 
 
@@ -31,7 +34,9 @@ def is_host_code(function: FunctionModel | None, *, may_construct: bool = False)
     scope = function
     while scope is not None:
         constructs = may_construct and scope.name in ("__init__", "__post_init__")
-        if _HOST_FUNCTIONS.fullmatch(scope.name) and not _is_forward(scope) and not constructs:
+        if _is_transform(scope) or (
+            _HOST_FUNCTIONS.fullmatch(scope.name) and not _is_forward(scope) and not constructs
+        ):
             return True
         if scope.parent is None and scope.name.startswith(("build_", "create_")):
             return True
@@ -39,6 +44,14 @@ def is_host_code(function: FunctionModel | None, *, may_construct: bool = False)
             return True
         scope = scope.parent
     return False
+
+
+def _is_transform(function: FunctionModel) -> bool:
+    """Whether a function is a dataset's transform: an object that is called with an image, in a file of such ones."""
+    return function.name == "__call__" and _TRANSFORMS.search(function.source.path) is not None
+
+
+_TRANSFORMS = re.compile(r"(?:transforms?|\w{0,40}augment\w{0,40})(?:/\w{1,60})?\.py$")
 
 
 def _is_forward(function: FunctionModel) -> bool:
@@ -121,9 +134,28 @@ def _is_called(func: ast.expr, name: str) -> bool:
     return isinstance(func, (ast.Name, ast.Attribute)) and last_name(func) == name
 
 
-def is_host_notebook(source: SourceModule) -> bool:
-    """Whether a notebook, which holds all that calls its functions, says nothing of devices."""
-    return source.path.endswith(".ipynb") and _PLACES.search(_COMMENT.sub("", source.text)) is None
+def is_host_program(project: Project, source: SourceModule) -> bool:
+    """Whether a notebook or a script, which holds all that calls its functions, says nothing of devices."""
+    if _PLACES.search(_COMMENT.sub("", source.text)) is not None:
+        return False
+    return source.path.endswith(".ipynb") or (_runs(source) and not project.importers_of(Path(source.path)))
+
+
+def _runs(source: SourceModule) -> bool:
+    """Whether a file's top level runs a program: a loop, a call of its own, what is done where it is run as a script."""
+    own = {s.name for s in source.tree.body if isinstance(s, ast.FunctionDef)}
+
+    def runs(statement: ast.stmt) -> bool:
+        match statement:
+            case ast.For() | ast.While():
+                return True
+            case ast.If(test=test):
+                return "__name__" in ast.unparse(test)
+            case ast.Expr(value=ast.Call(func=ast.Name(id=name))):
+                return name in own
+        return False
+
+    return any(map(runs, source.tree.body))
 
 
 _PLACES = re.compile(r"(?i)cuda|gpu|device|accelerat|trainer|\bx[lp]u\b|\bmps\b")
@@ -135,7 +167,15 @@ def is_host_data(place: Place) -> bool:
     return place.sort == "input" and len(place.name) > 1 and _DATA.fullmatch(str(place.name[0])) is not None
 
 
-_DATA = re.compile(r"(?i)(?:.*_)?(?:dataset|data_?loader|data_?module|loader)")
+_DATA = re.compile(r"(?i)(?:.*_)?(?:dataset|data_?loader|data_?module|loader)s?")
+
+
+def is_of_shapes(place: Place) -> bool:
+    """Whether a place is that of shapes, which are small, made on the host and compared there."""
+    return place.sort == "input" and _SHAPES.fullmatch(str(place.name[0])) is not None
+
+
+_SHAPES = re.compile(r"(?:\w{1,60}_)?(?:shape|size)s?(?:_?\d{1,3})?")
 
 
 def is_host_file(path: str) -> bool:

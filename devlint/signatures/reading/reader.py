@@ -88,11 +88,11 @@ class Handed(NamedTuple):
 
 
 class Brought(NamedTuple):
-    """The sorts of places that a call in a function brought: to what is left open, and with all that it gave."""
+    """The places that a call in a function brought: to what is left open, and with all that it gave."""
 
     caller: FunctionModel | None
-    sorts: frozenset[str]
-    given: frozenset[str]
+    places: frozenset[Place]
+    given: frozenset[Place]
 
 
 class Reader:
@@ -126,7 +126,7 @@ class Reader:
         self._defaults: dict[FunctionModel, dict[str, Value]] = {}
         # The frames of everything that was read, by source.
         self.frames: dict[SourceModule, list[Frame]] = {}
-        # By function and the places that a need of it leaves open: the sorts of places that each call of its file brought.
+        # By function and the places that a need of it leaves open: the places that each call of its file brought.
         self.brought: dict[tuple[FunctionModel, frozenset[Place]], list[Brought]] = {}
         self.called: set[FunctionModel] = set()
         # What each call of a function in its own file gives it. Which other files were read by now is chance.
@@ -371,9 +371,7 @@ class Reader:
                 frame = Frame(self, cls.source)
                 found = evaluate(frame, value)
                 _leave_behind(frame)
-                # What isn't an enumeration's may be set anew by whoever derives from it.
-                fixed = found.kind is not CONSTANT or cls.is_enumeration
-                self._levels[key] = found if fixed else Value(NUMBER)
+                self._levels[key] = found if cls.is_enumeration else _by_default(found)
         return self._levels[key]
 
     def declared(self, cls: ClassInfo, name: str) -> Value | None:
@@ -471,7 +469,7 @@ class Reader:
     ) -> None:
         """Remembers where a call brought what a function leaves open by itself, and where all was that it gave."""
         if frame.source is function.source:
-            told = Brought(frame.function, frozenset(p.sort for p in places), frozenset(p.sort for p in given))
+            told = Brought(frame.function, frozenset(places), frozenset(given))
             self.brought.setdefault((function, self.left_open(need)), []).append(told)
 
     def left_open(self, need: Need) -> frozenset[Place]:
@@ -707,6 +705,13 @@ def _is_passing(value: ast.expr | None, wrapped: str, inner: ast.FunctionDef) ->
             ]
             return len(assigned) == 1 and _is_passing(assigned[0], wrapped, inner)
     return False
+
+
+def _by_default(value: Value) -> Value:
+    """What a class body says, which the program and whoever derives from the class may set anew."""
+    if value.kind is DEVICE and value.place == HOST:
+        return Value(DEVICE, UNKNOWN_PLACE, likely=True)
+    return Value(NUMBER) if value.kind is CONSTANT else value
 
 
 def _displaced(value: Value) -> Value:

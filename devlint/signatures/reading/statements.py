@@ -18,6 +18,7 @@ from devlint.signatures.values.values import (
     DEVICE,
     FUNCTION,
     IMPORTED,
+    MODULES,
     NEVER,
     NOTHING,
     TENSOR,
@@ -78,6 +79,11 @@ def bind(frame: Frame, target: ast.expr, value: Value) -> None:
 def _bind_data(frame: Frame, owner: ast.expr, value: Value) -> None:
     """`p.data = t`: the same parameter, where the other tensor is."""
     held = evaluate(frame, owner)
+    if isinstance(owner, ast.Attribute):
+        for _, whole in evaluate(frame, owner.value).options():
+            if whole.kind in MODULES and whole.cell is not None and objects.place_of(frame, whole).place != value.place:
+                # A part of a new module that holds another one's numbers: the rest may follow.
+                frame.displace(whole)
     if not any(o.kind is TENSOR for _, o in held.options()):
         objects.store_attribute(frame, held, "data", value, owner)
         return

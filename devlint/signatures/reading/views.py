@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from devlint.signatures.reading.instances import Instance
 from devlint.signatures.reading.knots import Knot, Knots
 from devlint.signatures.state.classes import ClassInfo
 from devlint.signatures.state.frame import CONTENTS, EVERY, PLACE, Frame, Reading
@@ -194,7 +195,10 @@ class View:
             kept = [KEPT in v.tags and v.path is None for _, v in seen]
             if any(kept) and not all(kept):
                 return Value(UNKNOWN, Place("input", path), path=path)
-            return either(seen, self._reader.atoms) if len(seen) > 1 else seen[0][1] if seen else NOTHING
+            if len(seen) < 2:
+                return seen[0][1] if seen else NOTHING
+            settings = self._settings_of(me, signature)
+            return either([(settings.condition(c), v) for c, v in seen], self._reader.atoms)
         own = Place("input", path)
         whole = self._whole(signature, me, cls)
         match value.kind:
@@ -249,6 +253,18 @@ class View:
                 at = HOST if value.place == HOST and not cls.is_module else own
                 return Value(NUMBER, path=path) if is_number else Value(UNKNOWN, at, path=path)
         return NOTHING
+
+    def _settings_of(self, me: Path, signature: Signature) -> Instance:
+        """The constructor, what it was given being what the object keeps of that: `self.use_gpu = use_gpu`."""
+        constructor = signature.function
+        prefix = self._reader.root_prefix(constructor)
+        inputs = {(f"{a.arg}{prefix}",) for a in constructor.parameters}
+        given = {
+            str(effect.value.path[0]): Value(UNKNOWN, path=(*me, effect.slot))
+            for effect in signature.effects
+            if effect.path == me and effect.slot.startswith(".") and effect.value.path in inputs
+        }
+        return Instance(Frame(self._reader, constructor.source, constructor), signature, given, constructor.node)
 
     def _whole(self, signature: Signature, me: Path, cls: ClassInfo) -> Place:
         """Where the object is: where its constructor moved it, else wherever its owner puts it."""

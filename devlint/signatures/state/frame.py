@@ -18,6 +18,7 @@ from devlint.signatures.values.values import (
     MODULES,
     NEVER,
     NOTHING,
+    NUMBER,
     OBJECT,
     TENSOR,
     UNKNOWN,
@@ -253,10 +254,25 @@ class Frame:
             b = self.untold(key)
         if a == b:
             return a if a.step is not None else b
+        if self._is_bare(a) and _is_number(b):
+            return Value(NUMBER, path=a.path)
+        if self._is_bare(b) and _is_number(a):
+            return Value(NUMBER, path=b.path)
         if self._is_fresh(a) and self._is_fresh(b):
             # One of several things of which nothing is known is one such thing.
             return Value(UNKNOWN, path=(f"#{self.reader.turn()}",), likely=True)
         return either([(when_a, a), (when_b, b)], self.atoms)
+
+    def _is_bare(self, value: Value) -> bool:
+        """Whether a value is a parameter of which nothing is known; where a number stands in for it, it is one itself."""
+        path = value.path
+        return (
+            value.kind is UNKNOWN
+            and path is not None
+            and len(path) == 1
+            and value.place == Place("input", path)
+            and path not in self.tensors
+        )
 
     def _is_fresh(self, value: Value) -> bool:
         """Whether a value is what an unknown call gave, and nothing was done to it since."""
@@ -342,6 +358,10 @@ class Frame:
                     self.displace(part, depth - 1)
             elif option.kind is UNKNOWN and option.path is not None and not str(option.path[0]).startswith("#"):
                 self.env[option.path, ANYTHING] = NOTHING
+
+
+def _is_number(value: Value) -> bool:
+    return value.kind is NUMBER or (value.kind is CONSTANT and type(value.data) in (int, float))
 
 
 def _beyond(path: Condition, common: Clause) -> Condition:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from devlint.facts import Kind, is_test, last_name, own_nodes
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
+from devlint_rules.checkpoints.origins import DOWNLOADS, is_of_data, is_own
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
@@ -24,9 +25,11 @@ class LoadWithoutMapLocation(Rule):
     under any name that they were imported or assigned to, and
     `functools.partial(torch.load, ...)`; and a call of a function of the project that hands its own parameter on as
     `map_location`, where the call leaves that at None. A call with `*args` or `**kwargs` may hold it and is left alone, and so is
-    one that reads back a buffer or a cache that the program itself filled, a file that ships beside the code,
-    what the same file of code saves from the host (`torch.save(net.cpu().state_dict(), ...)`), torch's own
-    published files (`https://download.pytorch.org/...`), which hold tensors of the host, or the state of a scheduler, a
+    one that reads back a buffer or a cache that the program itself filled, or the best of a run that it has just
+    trained, a file that ships beside the code, what the same file of code saves from the host
+    (`torch.save(net.cpu().state_dict(), ...)`), weights that are published under their hash
+    (`https://download.pytorch.org/...`, `.../resnet18-5c106cde.pth`), which everybody loads, what a dataset reads
+    (a class or a file that is called so), or the state of a scheduler, a
     gradient scaler or a random generator, which holds nothing of a device. So are tests
     (`test_*.py`, `*_test.py`), which load what they saved. What goes straight
     into `load_state_dict` is certain to be tensors; of anything else the finding is `likely`.
@@ -83,17 +86,19 @@ class LoadWithoutMapLocation(Rule):
         if first is None:
             location = _left_to_helper(node, facts)
             first = 0
-        elif _is_given(node.args[first:], 3 if facts.qualified(node.func) in _DOWNLOADS else 2):
+        elif _is_given(node.args[first:], 3 if facts.qualified(node.func) in DOWNLOADS else 2):
             return
         found = facts.node(node)
         if not location:
             return
-        if not isinstance(found, ast.Call) or _is_own(found, first, facts) or _is_provided_for(found, facts):
+        if not isinstance(found, ast.Call) or is_own(found, first, facts) or _is_provided_for(found, facts):
             return
         uses = _uses(found, facts)
         if uses and all(_is_host_data(use, facts) for use in uses):
             return
         straight = not first and _goes_into_load_state_dict(found, facts)
+        if not straight and is_of_data(found, facts):
+            return
         bound = facts.model.is_bound_before("device", found)
         hints = [f"`{location}=device` loads straight to it"] if bound else []
         if "torch.distributed" in facts.text.text:
@@ -101,7 +106,7 @@ class LoadWithoutMapLocation(Rule):
         yield Report(
             node,
             f"`{facts.name_of(node.func)}` without `{location}` restores tensors to the device that they were saved from, and fails where that device is missing",
-            "certain" if straight and facts.qualified(node.func) not in _DOWNLOADS else "likely",
+            "certain" if straight and facts.qualified(node.func) not in DOWNLOADS else "likely",
             hint="; ".join(hints) or None,
             change=None
             if not first and (_stays_where_it_is(found, facts) or _is_tried_again(found, facts))
@@ -113,14 +118,10 @@ class LoadWithoutMapLocation(Rule):
         )
 
 
-# They download a checkpoint and hand `map_location`, their third argument, on to torch.load.
-_DOWNLOADS = frozenset({"torch.hub.load_state_dict_from_url", "torch.utils.model_zoo.load_url"})
-
-
 def _file_argument(node: cst.Call, facts: Facts) -> int | None:
     """Where torch.load's own arguments start in the call; None for other calls."""
     called = facts.qualified(node.func)
-    if called == "torch.load" or called in _DOWNLOADS:
+    if called == "torch.load" or called in DOWNLOADS:
         return 0
     if called == "functools.partial" and node.args and facts.qualified(node.args[0].value) == "torch.load":
         return None if _given_later(node, facts) else 1
@@ -153,137 +154,6 @@ def _is_given(args: Sequence[cst.Arg], position: int) -> bool:
     return len(positional) >= position or any(
         a.star or (a.keyword is not None and a.keyword.value == "map_location") for a in args
     )
-
-
-def _is_own(call: ast.Call, first: int, facts: Facts) -> bool:
-    """This program wrote what it reads, just before: it comes back to where it was."""
-    if len(call.args) <= first:
-        return False
-    file = call.args[first]
-    if any(v.name == "io.BytesIO" for _, v in facts.model.value(file).alternatives()):
-        return True
-    if _is_cache(call, file, facts) or _ships_with_the_code(file, facts) or _is_published(file, facts):
-        return True
-    if _is_saved_from_host(call, facts):
-        return True
-    written = (n for n in own_nodes(facts.model.enclosing_scope(call)) if isinstance(n, ast.Call) and len(n.args) > 1)
-    return any(
-        n.lineno < call.lineno and ast.unparse(n.args[1]) == ast.unparse(file)
-        for n in written
-        if isinstance(n.func, ast.Attribute) and n.func.attr in _WRITING
-    )
-
-
-# Calls whose second argument is a file that is there afterwards: `torch.save(x, path)`, `shutil.copy(latest, best)`.
-_WRITING = frozenset({"save", "copy", "copy2", "copyfile", "move", "rename", "replace"})
-
-
-def _is_cache(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
-    """A cache is read by the machine that filled it."""
-    scope = facts.model.enclosing_scope(call)
-    name = "" if isinstance(scope, ast.Module) else scope.name
-    return "cache" in f"{name} {ast.unparse(file)}".lower() or _is_made_where_missing(call, file, scope)
-
-
-def _is_made_where_missing(call: ast.Call, file: ast.expr, scope: ast.AST) -> bool:
-    """The same function reads a file where that exists, and otherwise makes what is in it and saves it there.
-
-    A checkpoint is read and saved in one function too, but what is saved is then what came of it: so it has to be
-    returned as it is read, or saved under the name that it is read into, or made by what is told the file.
-    """
-    path = ast.unparse(file)
-    saved = [
-        ast.unparse(n.args[0])
-        for n in own_nodes(scope)
-        if isinstance(n, ast.Call)
-        and isinstance(n.func, ast.Attribute)
-        and n.func.attr == "save"
-        and len(n.args) > 1
-        and ast.unparse(n.args[1]) == path
-    ]
-    for test in own_nodes(scope):
-        if (
-            not isinstance(test, ast.If)
-            or path not in ast.unparse(test.test)
-            or not _EXISTS.search(ast.unparse(test.test))
-        ):
-            continue
-        read = [s for s in test.body if any(call is inner for inner in ast.walk(s))]
-        if read and saved and isinstance(test.body[-1], ast.Return):
-            return True
-        match read:
-            case [ast.Assign(targets=[target], value=value)] if value is call:
-                into = ast.unparse(target)
-                if into in saved or any(_makes(s, into, path) for s in test.orelse):
-                    return True
-    return False
-
-
-_EXISTS = re.compile(r"\b(?:exists|isfile|is_file)\b")
-
-
-def _makes(statement: ast.stmt, target: str, path: str) -> bool:
-    """`ids = collect(..., path)`: what makes it is told the file, to fill it."""
-    match statement:
-        case ast.Assign(targets=[into], value=ast.Call(args=args, keywords=keywords)):
-            given = [*args, *(k.value for k in keywords)]
-            return ast.unparse(into) == target and any(ast.unparse(a) == path for a in given)
-    return False
-
-
-def _is_published(file: ast.expr, facts: Facts) -> bool:
-    """A file that the makers of torch publish, whose tensors are on the host: they load it themselves without a device."""
-    texts = [file, *(v for n in ast.walk(file) if isinstance(n, ast.Name) for v in _all_values(n, facts))]
-    found = [n.value for t in texts for n in ast.walk(t) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
-    addresses = [text for text in found if "://" in text]
-    return bool(addresses) and all(text.startswith(_PUBLISHED) for text in addresses)
-
-
-_PUBLISHED = ("https://download.pytorch.org/", "http://download.pytorch.org/")
-
-
-def _all_values(name: ast.Name, facts: Facts) -> Iterator[ast.expr]:
-    """What a name is assigned, and what the names in there are."""
-    for value in (*facts.model.assigned_values(name), *_top_level_values(name, facts)):
-        yield value
-        for inner in ast.walk(value):
-            if isinstance(inner, ast.Name) and inner.id != name.id:
-                yield from _top_level_values(inner, facts)
-
-
-def _is_saved_from_host(call: ast.Call, facts: Facts) -> bool:
-    """All that the same file of code saves was copied to the host before."""
-    if _TO_HOST not in facts.text.text:
-        return False
-    calls = (c for c in facts.model.calls("save") if c.args and facts.model.qualified(c.func) == "torch.save")
-    # One after the other: each call has the function that it stands in modelled.
-    copied = False
-    for call_of_save in calls:
-        copied = _is_copied_to_host(call_of_save.args[0], facts)
-        if not copied:
-            break
-    return copied
-
-
-_TO_HOST = ".cpu()"
-
-
-def _is_copied_to_host(saved: ast.expr, facts: Facts) -> bool:
-    values = list(facts.model.assigned_values(saved)) if isinstance(saved, ast.Name) else [saved]
-    return bool(values) and all(_TO_HOST in ast.unparse(v) for v in values)
-
-
-def _ships_with_the_code(file: ast.expr, facts: Facts) -> bool:
-    """A file whose path starts from `__file__` is the author's own, and loads wherever the code was tested."""
-    names = [n for n in ast.walk(file) if isinstance(n, ast.Name)]
-    values = [v for n in names for v in (*facts.model.assigned_values(n), *_top_level_values(n, facts))]
-    return any("__file__" in ast.unparse(e) for e in (file, *values))
-
-
-def _top_level_values(name: ast.Name, facts: Facts) -> Iterator[ast.expr]:
-    for statement in facts.model.source.bindings.get(name.id, ()):
-        if isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value is not None:
-            yield statement.value
 
 
 def _is_provided_for(call: ast.Call, facts: Facts) -> bool:

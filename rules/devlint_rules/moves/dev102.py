@@ -94,7 +94,7 @@ class MovedParameter(Rule):
         made = cst.ensure_type(func.value, cst.Call)
         if facts.qualified(made.func) != PARAMETER or not _is_kept(node, facts):
             return
-        real = _is_real(node, func.attr.value, facts)
+        real = _is_real(node, made, func.attr.value, facts)
         if real is None:
             return
         yield Report(
@@ -127,13 +127,14 @@ def _is_put_by_hand(statement: ast.stmt, facts: Facts) -> bool:
     return any(isinstance(n, ast.Attribute) and n.attr == "_parameters" for n in own_nodes(scope))
 
 
-def _is_real(node: cst.Call, method: str, facts: Facts) -> bool | None:
+def _is_real(node: cst.Call, made: cst.Call, method: str, facts: Facts) -> bool | None:
     """Whether the move goes to an accelerator for sure; None where it surely, or as far as is known, changes nothing."""
     given = next((a for a in node.args if a.keyword is None or a.keyword.value == "device"), None)
     if given is None:
         return None if method == "to" else True
     places = [place_of_device(v, facts.node(given)) for _, v in facts.value(given).alternatives()]
-    known = [p for p in places if p is not None and p[0] != HOST]
+    there = [v.place for a in made.args[:1] for _, v in facts.value(a.value).alternatives()]
+    known = [p for p in places if p is not None and p[0] != HOST and p[0] not in there]
     return known[0][0].off_host and not known[0][1] if known else None
 
 

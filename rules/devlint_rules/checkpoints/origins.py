@@ -1,0 +1,216 @@
+"""Who wrote the file that a call loads: tensors that come back to where they were, or that were on the host, need no device."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from devlint.facts import last_name, own_nodes
+
+if TYPE_CHECKING:
+    from devlint.facts import Facts
+
+# They download a checkpoint and hand `map_location`, their third argument, on to torch.load.
+DOWNLOADS = frozenset({"torch.hub.load_state_dict_from_url", "torch.utils.model_zoo.load_url"})
+
+
+def is_own(call: ast.Call, first: int, facts: Facts) -> bool:
+    """Whether what a call loads was written by this program, or by makers who wrote it for everybody.
+
+    `first` is the position of the file among the arguments.
+    """
+    if len(call.args) <= first:
+        return False
+    file = call.args[first]
+    if any(v.name == "io.BytesIO" for _, v in facts.model.value(file).alternatives()) or _is_temporary(file, facts):
+        return True
+    if _is_cache(call, file, facts) or _ships_with_the_code(file, facts) or _is_published(call, file, facts):
+        return True
+    return _is_saved_from_host(facts) or _is_written_before(call, file, facts) or _is_on_the_host(facts)
+
+
+# -- what this program wrote -------------------------------------------------------------------------------------------
+
+# Calls whose second argument is a file that is there afterwards: `torch.save(x, path)`, `shutil.copy(latest, best)`.
+_WRITING = frozenset({"save", "copy", "copy2", "copyfile", "move", "rename", "replace"})
+
+
+def _is_written_before(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
+    """Whether the same function wrote the file, or had it written: `early_stopping(loss, model, path)`."""
+    scope = facts.model.enclosing_scope(call)
+    before = [n for n in own_nodes(scope) if isinstance(n, ast.Call) and n.lineno < call.lineno]
+    if any(_writes(n, file) for n in before):
+        return True
+    model = _loaded_into(call, facts)
+    parts = {n.id for value in (file, *_values_of(file, facts)) for n in ast.walk(value) if isinstance(n, ast.Name)}
+    return model is not None and any(_is_handed(n, ast.unparse(model), parts) for n in before)
+
+
+def _writes(call: ast.Call, file: ast.expr) -> bool:
+    named = isinstance(call.func, ast.Attribute) and call.func.attr in _WRITING
+    return named and len(call.args) > 1 and ast.unparse(call.args[1]) == ast.unparse(file)
+
+
+def _loaded_into(call: ast.Call, facts: Facts) -> ast.expr | None:
+    """`model` of `model.load_state_dict(torch.load(path))`."""
+    match next(facts.model.ancestors(call), None):
+        case ast.Call(func=ast.Attribute(value=model, attr="load_state_dict")):
+            return model
+    return None
+
+
+def _is_handed(call: ast.Call, model: str, names: set[str]) -> bool:
+    """Whether a call is given a model and a part of the path of its checkpoint."""
+    given = [*call.args, *(k.value for k in call.keywords)]
+    return any(ast.unparse(g) == model for g in given) and any(isinstance(g, ast.Name) and g.id in names for g in given)
+
+
+def _is_temporary(file: ast.expr, facts: Facts) -> bool:
+    """A file that is gone with the program holds what the program put there."""
+    if not isinstance(file, ast.Name) or "tempfile" not in facts.text.text:
+        return False
+    items = [i for n in own_nodes(facts.model.enclosing_scope(file)) if isinstance(n, ast.With) for i in n.items]
+    entered = [i.context_expr for i in items if i.optional_vars and ast.unparse(i.optional_vars) == file.id]
+    made = [*entered, *facts.model.assigned_values(file)]
+    return any(isinstance(v, ast.Call) and last_name(v.func) in _TEMPORARY for v in made)
+
+
+_TEMPORARY = frozenset({"TemporaryFile", "NamedTemporaryFile", "SpooledTemporaryFile"})
+
+
+def _is_cache(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
+    """A cache is read by the machine that filled it."""
+    scope = facts.model.enclosing_scope(call)
+    name = "" if isinstance(scope, ast.Module) else scope.name
+    return "cache" in f"{name} {ast.unparse(file)}".lower() or _is_made_where_missing(call, file, scope)
+
+
+def _is_made_where_missing(call: ast.Call, file: ast.expr, scope: ast.AST) -> bool:
+    """What is read where the file exists is otherwise made and saved there.
+
+    A checkpoint is read and saved in one function too, but what is saved is then what came of it: so it has to be
+    returned as it is read, or saved in the other branch or under the name that it is read into, or made by what is told the file.
+    """
+    path = ast.unparse(file)
+    saves = [
+        n for n in own_nodes(scope) if isinstance(n, ast.Call) and last_name(n.func) == "save" and _writes(n, file)
+    ]
+    return any(
+        isinstance(n, ast.If)
+        and _EXISTS.search(ast.unparse(n.test)) is not None
+        and path in ast.unparse(n.test)
+        and _holds(n.body, call)
+        and (
+            (bool(saves) and isinstance(n.body[-1], ast.Return))
+            or any(_holds(n.orelse, save) for save in saves)
+            or _is_read_into_what_is_made(n, call, path, saves)
+        )
+        for n in own_nodes(scope)
+    )
+
+
+def _is_read_into_what_is_made(test: ast.If, call: ast.Call, path: str, saves: list[ast.Call]) -> bool:
+    """`ids = torch.load(file)`, and otherwise `ids = collect(..., file)`, or `torch.save(ids, file)`."""
+    for statement in test.body:
+        match statement:
+            case ast.Assign(targets=[target], value=value) if value is call:
+                into = ast.unparse(target)
+                is_saved = any(save.args and ast.unparse(save.args[0]) == into for save in saves)
+                return is_saved or any(_makes(s, into, path) for s in test.orelse)
+    return False
+
+
+_EXISTS = re.compile(r"\b(?:exists|isfile|is_file)\b")
+
+
+def _makes(statement: ast.stmt, target: str, path: str) -> bool:
+    """`ids = collect(..., path)`: what makes it is told the file, to fill it."""
+    match statement:
+        case ast.Assign(targets=[into], value=ast.Call(args=args, keywords=keywords)):
+            given = [*args, *(k.value for k in keywords)]
+            return ast.unparse(into) == target and any(ast.unparse(a) == path for a in given)
+    return False
+
+
+def _holds(body: list[ast.stmt], node: ast.AST) -> bool:
+    return any(node is inner for statement in body for inner in ast.walk(statement))
+
+
+def _is_on_the_host(facts: Facts) -> bool:
+    """Whether a script that says nothing of devices reads what it saves."""
+    return "torch.save(" in facts.text.text and facts.model.is_host_program
+
+
+_TO_HOST = ".cpu()"
+
+
+def _is_saved_from_host(facts: Facts) -> bool:
+    """All that the same file of code saves was copied to the host before."""
+    if _TO_HOST not in facts.text.text:
+        return False
+    calls = (c for c in facts.model.calls("save") if c.args and facts.model.qualified(c.func) == "torch.save")
+    # One after the other: each call has the function that it stands in modelled.
+    copied = False
+    for call_of_save in calls:
+        copied = _is_copied_to_host(call_of_save.args[0], facts)
+        if not copied:
+            break
+    return copied
+
+
+def _is_copied_to_host(saved: ast.expr, facts: Facts) -> bool:
+    values = list(facts.model.assigned_values(saved)) if isinstance(saved, ast.Name) else [saved]
+    return bool(values) and all(_TO_HOST in ast.unparse(v) for v in values)
+
+
+# -- what others wrote -------------------------------------------------------------------------------------------------
+
+
+def is_of_data(call: ast.Call, facts: Facts) -> bool:
+    """Whether a dataset reads what it gives: that was written on the host, where datasets are made."""
+    if _DATA_FILE.search(facts.path) is not None:
+        return True
+    classes = (n for n in facts.model.ancestors(call) if isinstance(n, ast.ClassDef))
+    return any(_DATA_CLASS.fullmatch(last_name(name)) for c in classes for name in (ast.Name(c.name), *c.bases))
+
+
+_DATA_FILE = re.compile(r"(?:^|/)(?:datasets?/|(?:\w{1,60}_)?datasets?\.py$)")
+_DATA_CLASS = re.compile(r"\w{0,60}(?:Dataset|DataModule)")
+
+
+def _is_published(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
+    """Whether what is loaded is published: what a download's file of code names, else what the path is made of."""
+    values = [file, *_values_of(file, facts)]
+    found = [n.value for t in values for n in ast.walk(t) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+    addresses = [text for text in found if "://" in text]
+    if not addresses and facts.model.qualified(call.func) in DOWNLOADS:
+        addresses = _ADDRESS.findall(facts.text.text)
+    return bool(addresses) and all(_PUBLISHED.match(text) for text in addresses)
+
+
+_ADDRESS = re.compile(r"https?://[^\s\"']{1,300}\.(?:pth|pt|bin|tar|ckpt|th|zip)\b")
+# What the makers of torch publish, and files that are named after their hash, as they do.
+_PUBLISHED = re.compile(r"https?://download\.pytorch\.org/|https?://[^\s\"']{1,300}-[0-9a-f]{8,64}\.\w{1,10}")
+
+
+def _ships_with_the_code(file: ast.expr, facts: Facts) -> bool:
+    """A file whose path starts from `__file__` is the author's own, and loads wherever the code was tested."""
+    return any("__file__" in ast.unparse(value) for value in (file, *_values_of(file, facts)))
+
+
+def _values_of(file: ast.expr, facts: Facts) -> Iterator[ast.expr]:
+    """What the names in an expression are assigned, and what the names in there are at the top level."""
+    for name in (n for n in ast.walk(file) if isinstance(n, ast.Name)):
+        for value in (*facts.model.assigned_values(name), *_top_level_values(name, facts)):
+            yield value
+            for inner in ast.walk(value):
+                if isinstance(inner, ast.Name) and inner.id != name.id:
+                    yield from _top_level_values(inner, facts)
+
+
+def _top_level_values(name: ast.Name, facts: Facts) -> Iterator[ast.expr]:
+    for statement in facts.model.source.bindings.get(name.id, ()):
+        if isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value is not None:
+            yield statement.value
