@@ -85,8 +85,16 @@ def apply(call: Call, facts: Operator, operands: list[Named]) -> Value:
         )
     parts = [p for v in joined[:4] for p in _tensors(v)]
     whole = frame.reader.together(frame, call.node, *parts[:4]) if parts else Value(TENSOR, UNKNOWN_PLACE)
+    if parts and all(p.kind is UNKNOWN or _is_host_array(p) for p in parts):
+        # Beside a tensor on the host that has dimensions there is room for others there alone, and for numbers.
+        whole = next(filter(_is_host_array, parts), whole)
     made = mapped(whole, lambda v: _computed(v, rank), frame.atoms)
     return _shaped(call, facts, made)
+
+
+def _is_host_array(value: Value) -> bool:
+    """Whether a value is a tensor on the host that has dimensions."""
+    return value.kind is TENSOR and value.place == HOST and rank_of(value) == RANKED
 
 
 def note(call: Call, facts: Operator | ModuleFacts, operands: list[Named], shown: str) -> None:
