@@ -122,8 +122,8 @@ class Functions:
         bound = self._bind(request, function, receiver)
         if request.frame.tells:
             self.call_log[function].append(bound)
-            place = (function.source.path, function.node.lineno)
-            self.call_nodes[place].setdefault(function, {})[request.node] = None
+            defined = (function.source.path, function.node.lineno)
+            self.call_nodes[defined].setdefault(function, {})[request.node] = None
             self.called[request.node] = function
         value, effects = self._run(function, bound, request.frame.depth + 1)
         env = request.frame.env
