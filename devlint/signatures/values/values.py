@@ -52,6 +52,8 @@ class Step(NamedTuple):
     line: int
     column: int
     before: Step | None = None
+    # A module was made here, and what follows was computed with it.
+    of_module: bool = False
 
 
 def steps_to(step: Step | None) -> tuple[Step, ...]:
