@@ -100,7 +100,10 @@ class LoadWithoutMapLocation(Rule):
         if not straight and is_of_data(found, facts):
             return
         bound = facts.model.is_bound_before("device", found)
+        fixed = first or not (_stays_where_it_is(found, facts) or _is_tried_again(found, facts))
         hints = [f"`{location}=device` loads straight to it"] if bound else []
+        if bound and fixed:
+            hints = [f'`{location}=device` does without the copy on the host that `{location}="cpu"` makes']
         if "torch.distributed" in facts.text.text:
             hints.append("in a distributed program, each rank wants its own device")
         yield Report(
@@ -109,7 +112,7 @@ class LoadWithoutMapLocation(Rule):
             "certain" if straight and facts.qualified(node.func) not in DOWNLOADS else "likely",
             hint="; ".join(hints) or None,
             change=None
-            if not first and (_stays_where_it_is(found, facts) or _is_tried_again(found, facts))
+            if not fixed
             else Change(
                 f'add `{location}="cpu"`',
                 "safe" if straight else "unsafe",
