@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from devlint.knowledge import torch_knowledge
+from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.classes import ClassInfo
 from devlint.signatures.state.frame import Frame
 from devlint.signatures.state.outcome import Need
@@ -27,7 +28,7 @@ from devlint.signatures.values.values import (
     Value,
     leaves,
 )
-from devlint.source.modules import dotted
+from devlint.source.modules import FunctionModel, dotted
 
 # Names that say: this is on the host.
 _HOST_NAME = re.compile(
@@ -86,7 +87,62 @@ def is_kept_on_host(frame: Frame, option: Value) -> bool:
     place = option.place
     if place.sort != "input" or not place.name:
         return False
-    return _comes_from_host(frame, str(place.name[0])) or is_made_on_host(frame, *map(str, place.name[:2]))
+    root = str(place.name[0])
+    return (
+        _comes_from_host(frame, root)
+        or is_made_on_host(frame, *map(str, place.name[:2]))
+        or (frame.function is not None and _is_left_behind(frame.reader, frame.function, root))
+    )
+
+
+# Calls are followed this far back to the `forward` that says which of its inputs it takes along.
+_MAX_BACK = 3
+
+
+def _is_left_behind(reader: Reader, function: FunctionModel, parameter: str, back: int = _MAX_BACK) -> bool:
+    """Whether a module's `forward` moves another of its inputs to where the module is, and this one, or what it comes from, not.
+
+    Who has to move what it is given is given it on the host: what it doesn't move stays there.
+    """
+    if parameter.startswith("self") or function.cls is None:
+        return False
+    if _moves_another(function, parameter):
+        return reader.class_info(function.source, function.cls).is_module
+    told = reader.handed.get(function, ()) if back else ()
+    return bool(told) and all(
+        call.caller is not None
+        and (root := _only_root(reader, call.given.get(parameter))) is not None
+        and _is_left_behind(reader, call.caller, root, back - 1)
+        for call in told
+    )
+
+
+def _only_root(reader: Reader, value: Value | None) -> str | None:
+    """The one input that a value comes from."""
+    roots = {_root(o.place) for _, o in leaves(value, reader.atoms)} if value is not None else set()
+    return roots.pop() if len(roots) == 1 else None
+
+
+def _moves_another(function: FunctionModel, parameter: str) -> bool:
+    """`x = x.to(device=self.device)` of another input, this one being left as it is."""
+    names = {a.arg for a in function.parameters}
+    if parameter not in names or function.name != "forward":
+        return False
+    moved = {name for node in function.nodes for name in _moved_along(node)}
+    stored = {n.id for n in function.nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    return bool(moved & names - {parameter}) and parameter not in moved | stored
+
+
+def _moved_along(node: ast.AST) -> Iterator[str]:
+    """The name that a move to the module's own device is of."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="to"), args=args, keywords=keywords):
+            given = [*args[:1], *(k.value for k in keywords if k.arg == "device")]
+            if any(_OWN_DEVICE.fullmatch(dotted(g) or "") for g in given):
+                yield name
+
+
+_OWN_DEVICE = re.compile(r"self\.(?:\w{1,60}\.){0,4}_?device")
 
 
 def _comes_from_host(frame: Frame, parameter: str) -> bool:
