@@ -68,7 +68,8 @@ _REQUEST = re.compile(
 )
 # What is done to what a request brings or gets, once for each, in whichever class; and once an epoch.
 _OF_REQUEST = re.compile(
-    r"_?run_pipeline\w{0,60}|_?(?:train|run|fit|validate|val|eval|evaluate|test)_(?:one_)?epoch\w{0,60}|_?(?:prepare|build|encode|decode|make|generate)_(?:\w{1,60}_)?(?:latents?|vae|videos?|images?|audios?|prompts?|text|cond|conditions?|[tiv]2\w{1,3}|vision|vit|frames?)(?:_\w{1,60})?"
+    r"_?run_pipeline\w{0,60}|_?(?:train|run|fit|validate|val|eval|evaluate|test)_(?:one_)?epoch\w{0,60}"
+    r"|_?(?:async_|prefill_and_)?generate(?:_(?:text|response|stream|completion|answer|reply)s?)?|_?(?:prepare|build|encode|decode|make|generate)_(?:\w{1,60}_)?(?:latents?|vae|videos?|images?|audios?|prompts?|text|cond|conditions?|[tiv]2\w{1,3}|vision|vit|frames?)(?:_\w{1,60})?"
 )
 # Functions that run once, or now and then, whoever calls them.
 _COLD = re.compile(
