@@ -107,7 +107,7 @@ def _is_left_behind(reader: Reader, function: FunctionModel, parameter: str, bac
     if parameter.startswith("self") or function.cls is None:
         return False
     if _moves_another(function, parameter):
-        return reader.class_info(function.source, function.cls).is_module
+        return True
     told = reader.handed.get(function, ()) if back else ()
     return bool(told) and all(
         call.caller is not None
