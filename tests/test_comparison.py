@@ -176,6 +176,7 @@ def test_each_row_is_tried() -> None:
     assert {row[0]: row[1] for row in rows if len(row) == 6} == {name: said for name, (said, _) in TRIED.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", [name for name, (_, tried) in TRIED.items() if tried is not None])
 def test_what_is_said_of_devlint_is_so(row: str, tmp_path: Path) -> None:
     tried = TRIED[row][1]

@@ -463,9 +463,9 @@ class PlacementModel:
 
     def _calls_of(self, scope: FunctionModel) -> Iterator[tuple[FunctionModel, ast.Call]]:
         """The calls of a function that were seen in the scopes that were run, by the name that it has here."""
-        for called, nodes in self._analysis.functions.call_nodes.items():
-            if called is scope or (called.source.path, called.node.lineno) == (scope.source.path, scope.node.lineno):
-                yield from ((called, node) for node in nodes)
+        place = (scope.source.path, scope.node.lineno)
+        for called, nodes in self._analysis.functions.call_nodes.get(place, {}).items():
+            yield from ((called, node) for node in nodes)
 
     # -- other files -----------------------------------------------------------------------------------------------
 

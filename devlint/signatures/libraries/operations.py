@@ -15,6 +15,7 @@ from devlint.signatures.values.values import (
     EITHER,
     HOST,
     LIST,
+    NOTHING,
     NUMBER,
     OUTCOME,
     RANKED,
@@ -30,6 +31,8 @@ from devlint.signatures.values.values import (
 )
 
 Named = tuple[str, ast.expr, Value]
+# What computes with one tensor for each of its parameters.
+_OF_SINGLE_TENSORS = ("torch.nn.functional.", "torch.nn.")
 _NO_TENSORS = (CONSTANT, NUMBER, OUTCOME, DEVICE, "count", "range")
 
 
@@ -47,6 +50,9 @@ def operands_of(call: Call, facts: Operator | ModuleFacts) -> list[Named]:
 def _spread(
     call: Call, names: tuple[str, ...], node: ast.expr, value: Value, facts: Operator | ModuleFacts
 ) -> list[Named]:
+    if facts.name.startswith(_OF_SINGLE_TENSORS):
+        # Another thing than a tensor isn't what comes here.
+        value = mapped(value, lambda v: NOTHING if v.kind in (TUPLE, LIST) else v, call.frame.atoms)
     if value.kind in _NO_TENSORS or not names:
         return []
     # Overloads give a position several names: what the facts speak of is the tensor.
@@ -136,7 +142,7 @@ def _rank(call: Call, facts: Operator, operands: list[Named]) -> object:
     if facts.at_least_1 or _names_second_dimension(call, facts):
         return RANKED
     if facts.rank == "zero":
-        told = facts.rank_unless & call.keywords.keys()
+        told = facts.rank_unless.intersection(call.keywords)
         placed = any(facts.params.at(i) and set(facts.params.at(i)) & facts.rank_unless for i in range(len(call.given)))
         return "" if told or placed or call.open_ended else ZERO_DIM
     if not operands:
