@@ -412,7 +412,7 @@ def _is_called_with_host_alone(reader: Reader, function: FunctionModel, need: Ne
     Of a private function, which nobody else calls, it is enough that all calls bring what it meets from there; of others,
     that nothing else that they bring is somewhere unknown.
     """
-    brought = reader.brought.get((function, reader.left_open(need)), ())
+    brought = reader.callers.brought_to(function, need)
     if not brought:
         return False
     if function.name.startswith("_") or function.parent is not None:
@@ -483,7 +483,7 @@ def _asks_for_arrays(key: Hashable) -> bool:
 
 def _is_given_host(reader: Reader, function: FunctionModel, need: Need) -> bool:
     """Whether all calls of a function that can be seen bring on the host what it wants there."""
-    brought = reader.brought.get((function, reader.left_open(need)), ())
+    brought = reader.callers.brought_to(function, need)
     return bool(brought) and all(_are_host(call.places) for call in brought)
 
 
