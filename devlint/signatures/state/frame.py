@@ -46,6 +46,8 @@ IF_MODULE = "@ if module"
 EVERY = ".*"
 # Something unknown was done to an input.
 ANYTHING = "?"
+# Something was stored under a key of an input that isn't known.
+STORED = "[?]"
 
 
 class Reading(Protocol):
