@@ -4,7 +4,8 @@
 
 A copy of each tree is fixed with `--fix --unsafe-fixes`. Then every file must compile that did before, no name may be
 undefined that wasn't (ruff's F821 and F823), and a second run must change nothing. Exits with 1 where one of these
-fails. With --diffs FOLDER, the patch of each tree is written there, to be read.
+fails. With --diffs FOLDER, the patch of each tree is written there, to be read. The rules are those that are on by
+default; --select takes others, such as ALL.
 """
 
 from __future__ import annotations
@@ -24,26 +25,27 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("paths", nargs="+", type=Path)
     parser.add_argument("--diffs", type=Path)
+    parser.add_argument("--select", default="")
     options = parser.parse_args()
     bad = 0
     for tree in options.paths:
         with tempfile.TemporaryDirectory() as folder:
             copy = Path(folder, tree.name)
             shutil.copytree(tree, copy, symlinks=True, ignore=shutil.ignore_patterns("__pycache__", "*.so", ".git"))
-            bad += _fixed(tree, copy, options.diffs)
+            bad += _fixed(tree, copy, options.diffs, options.select)
     return int(bool(bad))
 
 
-def _fixed(tree: Path, copy: Path, diffs: Path | None) -> int:
+def _fixed(tree: Path, copy: Path, diffs: Path | None, select: str) -> int:
     """Fixes one copy; returns how many faults the fixes have."""
     before = {file: file.read_bytes() for file in copy.rglob("*.py") if file.is_file()}
     undefined = _undefined(copy)
-    told = _devlint(copy)
+    told = _devlint(copy, select)
     after = {file: file.read_bytes() for file in before}
     changed = [file for file in before if before[file] != after[file]]
     broken = [file for file in changed if _compiles(before[file]) and not _compiles(after[file])]
     names = _undefined(copy) - undefined
-    _devlint(copy)
+    _devlint(copy, select)
     unstable = [file for file in before if file.read_bytes() != after[file]]
     hunks = _patch(tree, copy, before, after, changed, diffs)
     print(
@@ -57,7 +59,7 @@ def _fixed(tree: Path, copy: Path, diffs: Path | None) -> int:
     return len(broken) + sum(names.values()) + len(unstable)
 
 
-def _devlint(copy: Path) -> str:
+def _devlint(copy: Path, select: str) -> str:
     command = [
         sys.executable,
         "-m",
@@ -67,10 +69,9 @@ def _devlint(copy: Path) -> str:
         "--unsafe-fixes",
         "--isolated",
         "--no-cache",
-        "--select",
-        "ALL",
         "--output-format",
         "json",
+        *(["--select", select] if select else []),
     ]
     done = subprocess.run(command, cwd=copy, capture_output=True, text=True, check=False)
     left = Counter(f["code"] for f in json.loads(done.stdout))

@@ -249,6 +249,12 @@ class Facts:
             indent = first[: len(first) - len(first.lstrip())]
             at = Span(line, len(self.text.line(line)) + 1, line, len(self.text.line(line)) + 1)
             return Edit(at, "".join(f"{self.text.newline}{indent}{argument}," for argument in arguments))
+        starts = {self.text.span_of(a).line for a in given}
+        before = self.text.line(last.line)[: last.column - 1]
+        if 1 < len(starts) == len(given) and before.isspace() and "#" not in rest:
+            # One argument a line, and the bracket closes behind the last.
+            between = f",{self.text.newline}{before}"
+            return Edit(Span(line, column, line, column), "".join(f"{between}{argument}" for argument in arguments))
         return Edit(Span(line, column, line, column), "".join(f", {argument}" for argument in arguments))
 
     def _behind_brackets(self, start: int, stop: int) -> int:

@@ -181,10 +181,12 @@ def _attempt(
     more = [code for code in has if has[code] > had[code] - gone[code]]
     if not more:
         return FixOutcome(changed, chosen, after)
-    if still := next((code for code in more if gone[code]), None):
+    new = _new(source, findings, changed, after)
+    lines = set(source.lines)
+    elsewhere = bool(new) and all(changed.lines[f.span.line - 1] in lines for f in new)
+    if not elsewhere and (still := next((code for code in more if gone[code]), None)):
         return f"{still} would still be there"
     unsafe = any(fix.safety == "unsafe" for fix in fixes)
-    new = _new(source, findings, changed, after)
     if revealed and new and all(_allowed(finding, changed, unsafe) for finding in new):
         further = _attempt(changed, after, _without_overlap(new), linter, revealed=revealed - 1)
         if isinstance(further, FixOutcome) and not Counter(f.code for f in further.remaining) - had:

@@ -45,7 +45,10 @@ def commit(folder: Path, files: dict[str, str] | None = None, message: str = "mo
 
 
 _ROOT = Path(__file__).parents[1]
-_PACKAGED = ("pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", ".pre-commit-hooks.yaml", "devlint", "rules")
+_PACKAGED = (
+    *("pyproject.toml", "hatch_build.py", "README.md", "LICENSE", "CHANGELOG.md", ".pre-commit-hooks.yaml"),
+    *("devlint", "rules"),
+)
 
 
 def packaged(folder: Path) -> Path:

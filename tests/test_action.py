@@ -170,6 +170,7 @@ def test_a_pull_request_that_brings_nothing_passes(job):
     assert job.run() == 0
 
 
+@pytest.mark.slow
 def test_inputs_are_options_and_nothing_else(job):
     assert job.run(paths="new.py", annotations="false") == 1
     assert "new.py:4:1: DEV101 [discarded-move]" in job.log

@@ -77,6 +77,7 @@ def lint(*arguments: str) -> subprocess.CompletedProcess[str]:
     return python("pytest", "-p", "no:cacheprovider", "-p", "no:xdist", "--devlint-lint", *arguments)
 
 
+@pytest.mark.slow
 def test_pytest_fails_an_item_for_each_file_with_findings():
     write("src/bad.py", BAD)
     write("src/clean.py", CLEAN)
@@ -103,6 +104,7 @@ def test_pytest_fails_an_item_for_each_file_with_findings():
     assert "2 passed, 1 deselected" in lint("-m", "devlint_lint", "test_x.py", "src/clean.py").stdout
 
 
+@pytest.mark.slow
 def test_pytest_goes_by_fail_on():
     write("wait.py", WAIT)
     assert lint("wait.py").returncode == 1
@@ -114,6 +116,7 @@ def test_pytest_goes_by_fail_on():
     assert "DEV506" not in lint("-rP", "wait.py").stdout
 
 
+@pytest.mark.slow
 def test_pytest_tells_settings_that_cannot_be_used():
     write("pyproject.toml", "[tool.devlint]\nslect = []\n")
     write("clean.py", CLEAN)

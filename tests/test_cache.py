@@ -175,6 +175,7 @@ def _database(project: Path) -> Path:
     return next((project / ".devlint_cache").glob("*.sqlite"))
 
 
+@pytest.mark.slow
 def test_damage_is_a_miss(project):
     write(project, {"a.py": BAD, "b.py": "from a import x\n\nx.cuda()\n", "c.py": CLEAN})
     cold = found(".")
@@ -325,7 +326,7 @@ def test_warm_equals_cold(tmp_path, edits):
     _follow(tmp_path / "tree", edits)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @settings(max_examples=150, **_SLOWLY)
 @given(st.lists(_EDIT, min_size=1, max_size=12))
 def test_warm_equals_cold_many_times(tmp_path, edits):

@@ -63,6 +63,7 @@ def test_what_is_written_passes_its_own_tests_and_flags_its_own_example(tmp_path
     assert "pinned-on-accelerator (ACME001)" in devlint(tmp_path, "rule", "acme001").stdout
 
 
+@pytest.mark.slow
 def test_the_rule_of_the_page_works_as_the_page_shows_it(tmp_path, pack):
     pytest.importorskip("torch")
     assert sorted(FILES) == ["acme_rules/acme001.py", "tests/cases/acme001.md"]

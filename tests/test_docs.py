@@ -23,6 +23,7 @@ def name_of(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in PAGES if "```" in page.read_text("utf-8")], ids=name_of)
 def test_what_a_page_shows_is_what_happens(page):
     pytest.importorskip("torch")
@@ -31,6 +32,7 @@ def test_what_a_page_shows_is_what_happens(page):
     assert done.returncode == 0, f"{done.stdout}{done.stderr}\npython tools/run_pages.py --write puts it right"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -68,6 +70,7 @@ def site(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_the_site_has_a_page_for_each_rule_where_reports_say(site):
     for rule in load_registry().rules():
         assert rule.address() == rule_page(rule.code)

@@ -131,6 +131,7 @@ for _ in range(5):
 """
 
 
+@pytest.mark.slow
 def test_what_hot_code_copies_in_silence_is_joined_too(tmp_path):
     (tmp_path / "pool.py").write_text(SERVING)
     (tmp_path / "serve.py").write_text(SERVE)

@@ -124,6 +124,7 @@ def around(shape: str) -> str:
     return f"{HEAD}for batch in loader:\n    y = model(batch)\n    print(x.sum().item())\n{shape}z = {BUG}\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 def test_what_stands_around_it_is_still_found(check, shape):
     text = around(SHAPES[shape])

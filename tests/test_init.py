@@ -44,6 +44,7 @@ def job_says(folder: Path) -> list[str]:
     return [step["run"] for step in job["steps"] if "run" in step]
 
 
+@pytest.mark.slow
 def test_a_project_with_300_old_findings(tmp_path):
     package = packaged(tmp_path / "package")
     revision = git(package, "rev-parse", "HEAD").strip()

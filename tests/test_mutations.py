@@ -119,14 +119,14 @@ def test_files_with_bytes_that_are_no_text(worker, raw, text, at):
     lint(worker, whole[:at] + raw + whole[at:])
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @MANY
 @given(text=spoilt())
 def test_many_spoilt_files(worker, text):
     lint(worker, text.encode("utf-8", "surrogatepass"))
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @MANY
 @given(text=spoilt())
 def test_many_spoilt_files_fixed(fixer, text):
@@ -140,7 +140,7 @@ def about_torch(text: str) -> str:
     return f"{head}{text}\n{tail}"
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("of_the_grammar", [True, False])
 def test_generated_programs(worker, fixer, of_the_grammar):
     """Programs that no person would write, of Python's whole grammar or of LibCST's nodes; they are never run."""
@@ -158,7 +158,7 @@ def test_generated_programs(worker, fixer, of_the_grammar):
     check()
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_pythons_own_library_as_if_it_were_about_torch(worker):
     """Every module of the standard library, with what makes each rule look."""
     for file in sorted(Path(sysconfig.get_path("stdlib")).rglob("*.py")):

@@ -101,6 +101,7 @@ def test_the_wheel_holds_the_two_packages_and_what_they_read(released):
     assert all(url.startswith((REPOSITORY, DOCUMENTATION)) for url in urls)
 
 
+@pytest.mark.slow
 def test_the_sdist_passes_its_own_tests(released, tmp_path):
     """Some of them; .github/workflows/release.yml runs all."""
     (sdist,) = released.glob("*.tar.gz")

@@ -43,6 +43,7 @@ def test_the_page_is_true(rule, real):
     assert all(o.as_stated for o in outcomes), outcomes
 
 
+@pytest.mark.slow
 def test_a_library_that_an_example_needs_is_missing():
     code = "import sys; sys.modules['torchmetrics'] = None; from devlint.cli import main; main()"
     command = [sys.executable, "-c", code, "rule", "metric-in-hot-loop", "--run"]
@@ -53,6 +54,7 @@ def test_a_library_that_an_example_needs_is_missing():
     ]
 
 
+@pytest.mark.slow
 def test_the_user_can_run_a_page(tmp_path: Path):
     command = [sys.executable, "-m", "devlint", "rule", "discarded-move", "--run"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -73,6 +73,7 @@ def test_safe_fixes_do_the_same_with_cuda(tmp_path):
     assert results == [((0, 1, 2), "cleared")] * 2
 
 
+@pytest.mark.slow
 def test_safe_fixes_do_the_same_without_an_accelerator(tmp_path):
     after = fixed(SAFE, tmp_path, unsafe=False)
     for code in (textwrap.dedent(SAFE), after):

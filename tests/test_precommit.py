@@ -17,6 +17,7 @@ def package(tmp_path):
     return packaged(tmp_path / "package")
 
 
+@pytest.mark.slow
 def test_fails_on_a_bad_file_then_fixes_it_then_passes(tmp_path, package):
     user = tmp_path / "user"
     user.mkdir()

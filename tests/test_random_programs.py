@@ -32,7 +32,10 @@ def _two_devices() -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("count", [500, pytest.param(20_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "count",
+    [100, pytest.param(500, marks=pytest.mark.slow), pytest.param(20_000, marks=pytest.mark.exhaustive)],
+)
 def test_no_certain_finding_is_refuted_and_most_crashes_are_found(count: int) -> None:
     outcomes: Counter[str] = Counter()
     refuted: list[Verdict] = []

@@ -19,6 +19,7 @@ def devlint(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[st
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_the_fixed_example_has_no_findings_and_runs(tmp_path):
     pytest.importorskip("torch")
     folder = tmp_path / "examples"

@@ -45,6 +45,7 @@ def test_the_readmes_table_has_every_family():
         assert about[family].startswith(f"{family}: {words.partition(':')[0]}")
 
 
+@pytest.mark.slow
 def test_the_recorded_facts_are_what_this_torch_gives():
     torch = pytest.importorskip("torch")
     if torch.__version__.split("+")[0] != "2.13.0":

@@ -53,6 +53,7 @@ def on_a_terminal(*arguments: str, **environment: str) -> str:
     return seen.decode().replace("\r\n", "\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["text", "concise"])
 def test_codes_lead_to_their_pages_on_terminals_that_follow_links(form):
     shown = on_a_terminal("bad.py", "--output-format", form, **KITTY)

@@ -61,7 +61,8 @@ class Functions:
         self._analysis = analysis
         # What was seen of each function's calls in the scopes that rules ask about.
         self.call_log: dict[FunctionModel, list[dict[str, Value]]] = defaultdict(list)
-        self.call_nodes: dict[FunctionModel, dict[ast.Call, None]] = defaultdict(dict)
+        # By file and line, since a file that was read again has other models of the same functions.
+        self.call_nodes: dict[tuple[str, int], dict[FunctionModel, dict[ast.Call, None]]] = defaultdict(dict)
         # The other way round.
         self.called: dict[ast.Call, FunctionModel] = {}
 
@@ -121,7 +122,8 @@ class Functions:
         bound = self._bind(request, function, receiver)
         if request.frame.tells:
             self.call_log[function].append(bound)
-            self.call_nodes[function][request.node] = None
+            defined = (function.source.path, function.node.lineno)
+            self.call_nodes[defined].setdefault(function, {})[request.node] = None
             self.called[request.node] = function
         value, effects = self._run(function, bound, request.frame.depth + 1)
         env = request.frame.env

@@ -207,7 +207,7 @@ class Frame:
     def _pass_over(self, statement: ast.stmt) -> None:
         """Goes on behind a statement that isn't read: what it binds, and the parts of what it speaks of, are unknown."""
         bound, read = names_in(statement)
-        for name in read & self.env.values.keys():
+        for name in read.intersection(self.env.values):
             self.env.bind(name, self.env.values[name], statement.lineno)
         for name in bound:
             self.env.bind(name, UNKNOWN, statement.lineno)

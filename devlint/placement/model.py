@@ -23,10 +23,11 @@ from devlint.placement.mixing import Mixing
 from devlint.placement.replicas import Pinned, pinned_calls
 from devlint.placement.request import site_at
 from devlint.placement.values import UNKNOWN, Happening, Step, Value
-from devlint.placement.waiting import HotStall, stalls_of
+from devlint.placement.waiting import MAX_FILES_BETWEEN, HotStall, hot_code, stalls_of
 from devlint.signatures.answers.callees import Callee, callee
 from devlint.signatures.answers.collectives import Apart, collectives_apart
 from devlint.signatures.answers.drops import Drop, drops
+from devlint.signatures.answers.hot import HotCode
 from devlint.signatures.answers.loads import left_open
 from devlint.signatures.answers.mixed import Mixed, mixed_results
 from devlint.signatures.answers.options import keys_of
@@ -38,7 +39,7 @@ from devlint.source.kinds import Kind
 from devlint.source.modules import FunctionModel, FunctionNode, SourceModule, assigned_in, dotted
 from devlint.source.names import is_unbound
 from devlint.source.project import Project
-from devlint.source.trees import own_nodes, walk
+from devlint.source.trees import own_nodes, walk, without_runs
 from devlint.source.units import Unit, all_functions, units_at
 
 if TYPE_CHECKING:
@@ -76,12 +77,14 @@ class PlacementModel:
         self._frames: dict[FunctionModel | None, Frame | None] = {}
         self._assigned: dict[ast.AST, dict[str, list[ast.expr]]] = {}
         self._loops = Loops(self, hints.hot_functions)
+        self._hot_code: dict[int, HotCode] = {}
 
     def close(self) -> None:
         """Ends the model's life; what it knows is forgotten."""
         if "reader" in vars(self):
             self.reader.finished(self.source)
         self._frames.clear()
+        self._hot_code.clear()
         self._record.clear()
         self._assigned.clear()
         self._analysis.close()
@@ -203,9 +206,20 @@ class PlacementModel:
     @cached_property
     def reader(self) -> Reader:
         """The reader of the file's project, which has read all of the file."""
-        reader = _reader(self._analysis.project, self._hints)
-        reader.whole(self.source, self._within)
-        return reader
+        self.project_reader.whole(self.source, self._within)
+        return self.project_reader
+
+    @property
+    def project_reader(self) -> Reader:
+        """The reader of the file's project, whatever it has read by now."""
+        return _reader(self._analysis.project, self._hints)
+
+    def hot_code(self, between: int = MAX_FILES_BETWEEN) -> HotCode:
+        """Which functions of the file are hot by their role, or by what calls them, so many files away."""
+        known = self._hot_code.get(between)
+        if known is None:
+            known = self._hot_code[between] = hot_code(self, self._hints.hot_functions, between)
+        return known
 
     @cached_property
     def is_host_program(self) -> bool:
@@ -219,7 +233,7 @@ class PlacementModel:
     @cached_property
     def stalls(self) -> list[HotStall]:
         """Where the host waits in code that is hot by its role, or by a loop around it."""
-        return [s for s in stalls_of(self, self._hints.hot_functions) if not self.is_for_the_host(s.node)]
+        return [s for s in stalls_of(self) if not self.is_for_the_host(s.node)]
 
     @cached_property
     def drops(self) -> dict[ast.Call, Drop]:
@@ -449,9 +463,9 @@ class PlacementModel:
 
     def _calls_of(self, scope: FunctionModel) -> Iterator[tuple[FunctionModel, ast.Call]]:
         """The calls of a function that were seen in the scopes that were run, by the name that it has here."""
-        for called, nodes in self._analysis.functions.call_nodes.items():
-            if called is scope or (called.source.path, called.node.lineno) == (scope.source.path, scope.node.lineno):
-                yield from ((called, node) for node in nodes)
+        place = (scope.source.path, scope.node.lineno)
+        for called, nodes in self._analysis.functions.call_nodes.get(place, {}).items():
+            yield from ((called, node) for node in nodes)
 
     # -- other files -----------------------------------------------------------------------------------------------
 
@@ -460,18 +474,29 @@ class PlacementModel:
         """The models of the few files that import this one; they serve the other files that those import as well."""
         if not self._looks_around:
             return []
-        project = self._analysis.project
-        found = []
-        here = Path(self.source.path)
-        for path in project.importers_of(here):
-            source = project.load(path, here)
-            if source is not None:
-                known = project.memory.get(("importing", path))
-                if not isinstance(known, PlacementModel):
-                    known = PlacementModel(source, project, self._hints, looks_around=False)
-                    project.memory["importing", path] = known
-                found.append(known)
-        return found
+        paths = self._analysis.project.importers_of(Path(self.source.path))
+        return [m for path in paths if (m := self._elsewhere(path)) is not None]
+
+    def files_naming(self, name: str) -> list[PlacementModel]:
+        """The models of files that import this one and in which a name of it stands; their own callers aren't asked."""
+        project, here = self._analysis.project, Path(self.source.path)
+        return [m for path in project.naming(here, name) if (m := self._elsewhere(path)) is not None]
+
+    def file_of(self, source: SourceModule) -> PlacementModel | None:
+        """The model of another file of the project."""
+        return self._elsewhere(Path(source.path))
+
+    def _elsewhere(self, path: Path) -> PlacementModel | None:
+        """The model of another file, which serves all that ask for it."""
+        project, here = self._analysis.project, Path(self.source.path)
+        source = project.load(path, here)
+        if source is None:
+            return None
+        known = project.memory.get(("importing", path))
+        if not isinstance(known, PlacementModel):
+            known = PlacementModel(source, project, self._hints, looks_around=False)
+            project.memory["importing", path] = known
+        return known
 
     def units_elsewhere(self, function: FunctionNode) -> list[tuple[PlacementModel, Unit]]:
         """The units of files that import this one that may call a function, going by its name."""
@@ -556,20 +581,3 @@ def build(
     if within is not None:
         tree = without_runs(tree, within)
     return PlacementModel(project.module(path, text, tree), project, hints, within=within)
-
-
-def without_runs(tree: ast.Module, within: range) -> ast.Module:
-    """A module without the calls at its top level that run the program: `main()`, also under a test of `__name__`."""
-
-    def kept(statement: ast.stmt) -> bool:
-        is_run = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
-        return not is_run or statement.lineno in within
-
-    body = []
-    for statement in tree.body:
-        if isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test):
-            left = [s for s in statement.body if kept(s)] or [ast.copy_location(ast.Pass(), statement.body[0])]
-            statement = ast.copy_location(ast.If(statement.test, left, statement.orelse), statement)
-        if kept(statement):
-            body.append(statement)
-    return ast.Module(body, tree.type_ignores)

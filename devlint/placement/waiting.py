@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from devlint.placement.cold import ColdCode, flat
 from devlint.placement.loops import HotLoop, Program
 from devlint.placement.values import Step
-from devlint.signatures.answers.hot import Hot, HotCode
+from devlint.signatures.answers.callees import Callee
+from devlint.signatures.answers.hosted import says_host
+from devlint.signatures.answers.hot import Hot, HotCode, is_in_loop
 from devlint.signatures.answers.waits import Stall, in_words, stalls
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.waits import COPY, DECIDE, MADE, RACE, READ
-from devlint.source.modules import FunctionModel, last_name
+from devlint.signatures.values.values import Value
+from devlint.source.modules import FunctionModel, SourceModule, last_name
 
 
 @dataclass(frozen=True)
@@ -45,13 +48,43 @@ class Waiting(Program, Protocol):
 
     @property
     def reader(self) -> Reader: ...
+    @property
+    def project_reader(self) -> Reader: ...
+    def files_naming(self, name: str) -> Sequence[Waiting]: ...
+    def file_of(self, source: SourceModule) -> Waiting | None: ...
+    def hot_code(self, between: int = ...) -> HotCode: ...
 
 
-def stalls_of(model: Waiting, patterns: tuple[str, ...] = ()) -> list[HotStall]:
+# So many files may lie between what makes a function hot and the one that waits.
+MAX_FILES_BETWEEN = 2
+
+
+def hot_code(model: Waiting, patterns: tuple[str, ...], between: int) -> HotCode:
+    """The hot code of a file, with what the hot code of those that import it calls, so many files away."""
+
+    def elsewhere(function: FunctionModel) -> Iterator[HotCode]:
+        files = (f for m in _defining(model, function) for f in m.files_naming(function.name)) if between else ()
+        for other in dict.fromkeys(files):
+            if other.source.path != model.source.path:
+                yield other.hot_code(between - 1)
+
+    return HotCode(model.project_reader, model.source, patterns, Guards(model).is_cold, elsewhere)
+
+
+def _defining(model: Waiting, function: FunctionModel) -> Iterator[Waiting]:
+    """The file of a function, and those of the classes whose method it overrides: who imports them may call it."""
+    yield model
+    if function.cls is not None:
+        info = model.project_reader.class_info(model.source, function.cls)
+        sources = dict.fromkeys(c.source for c in info.lineage() if c.source is not model.source)
+        yield from (m for s in sources if (m := model.file_of(s)) is not None)
+
+
+def stalls_of(model: Waiting) -> list[HotStall]:
     """The stalls of a file's hot code, in reading order; a copy that races is told wherever it stands."""
     reader = model.reader
     guards = Guards(model)
-    hot = HotCode(reader, model.source, patterns, guards.is_cold)
+    hot = model.hot_code()
     found = []
     for stall in sorted(stalls(reader, model.source), key=lambda s: (s.node.lineno, s.node.col_offset)):
         if stall.sense == RACE:
@@ -60,6 +93,10 @@ def stalls_of(model: Waiting, patterns: tuple[str, ...] = ()) -> list[HotStall]:
             if stall.supposed and not _speaks_of_devices(model, role.root):
                 continue
             if guards.is_cold(stall.node) or _is_ruled_out(model, stall):
+                continue
+            if role.once and not is_in_loop(model.source, stall.node):
+                continue
+            if _is_given_on_host(stall, role):
                 continue
             if not _is_handed_out(model, stall, role):
                 found.append(_told(stall, _often(model, stall, role), tuple(_way(role)), 1 + _loops(model, stall)))
@@ -70,14 +107,14 @@ def stalls_of(model: Waiting, patterns: tuple[str, ...] = ()) -> list[HotStall]:
 
 def _speaks_of_devices(model: Waiting, root: FunctionModel) -> bool:
     """Whether the function that makes code hot is a module's, or speaks of devices."""
-    cls = model.reader.class_info(model.source, root.cls) if root.cls is not None else None
+    cls = model.reader.class_info(root.source, root.cls) if root.cls is not None else None
     return (cls is not None and cls.is_module) or in_words(root)
 
 
 def _is_ruled_out(model: Waiting, stall: Stall) -> bool:
     """Whether a test around says that what is waited for is no tensor: the `else` of `if torch.is_tensor(value):`."""
     if stall.sense == MADE:
-        return False
+        return _takes_numbers(model, stall)
     asked = ast.unparse(stall.asked)
     child: ast.AST = stall.node
     for parent in model.ancestors(stall.node):
@@ -87,6 +124,32 @@ def _is_ruled_out(model: Waiting, stall: Stall) -> bool:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 return False
         child = parent
+    return False
+
+
+def _is_given_on_host(stall: Stall, hot: Hot) -> bool:
+    """Whether the call that makes a function hot gives what is waited for under a name that says: this is on the host."""
+    place = stall.value.place if isinstance(stall.value, Value) else None
+    node = hot.calls[-1][1] if hot.calls else None
+    if place is None or place.sort != "input" or not place.name or not isinstance(node, ast.Call):
+        return False
+    if last_name(node.func) != stall.function.name:
+        return False
+    bound = stall.function.cls is not None and not stall.function.is_static
+    given = Callee(stall.function, bound).given(node).get(str(place.name[0]))
+    return given is not None and says_host(given)
+
+
+def _takes_numbers(model: Waiting, stall: Stall) -> bool:
+    """`if not torch.is_tensor(t): t = torch.tensor([t], device=x.device)`: for those who give a number."""
+    for parent in model.ancestors(stall.node):
+        match parent:
+            case ast.If(test=ast.UnaryOp(op=ast.Not(), operand=test)):
+                asked = _asks_for_tensor(test)
+                if asked is not None and any(ast.unparse(n) == asked for n in ast.walk(stall.asked)):
+                    return True
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                return False
     return False
 
 
@@ -264,21 +327,21 @@ class Guards:
         )
 
 
-# Names of flags that ask for a check.
-_CHECKING = re.compile(r"_?(?:check|validate|verify|sanity|assert)\w{0,60}")
+# Names of flags that ask for a check, or to keep on the host what there is no room for.
+_CHECKING = re.compile(r"_?(?:check|validate|verify|sanity|assert)\w{0,60}|\w{0,60}offload\w{0,60}")
 
 
 def _checks(parent: ast.AST, child: ast.AST) -> Iterator[str]:
-    """The flags that ask for a check, under which a node runs: `if check_nan and x.isnan().any():`."""
-    tests: list[ast.expr] = []
+    """The flags under which a node runs: those that ask for a check, as in `if check_nan: ...`, and `flag and x.any()`."""
     match parent:
         case ast.If(test=test, body=body) if child in body:
             tests = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+            yield from (t.id for t in tests if isinstance(t, ast.Name) and _CHECKING.fullmatch(t.id))
+        case ast.IfExp(test=ast.Name(id=name), body=body) if child is body:
+            yield name
         case ast.BoolOp(op=ast.And(), values=values):
-            tests = values[: next(at for at, value in enumerate(values) if value is child)]
-    for test in tests:
-        if isinstance(test, ast.Name) and _CHECKING.fullmatch(test.id):
-            yield test.id
+            before = values[: next(at for at, value in enumerate(values) if value is child)]
+            yield from (t.id for t in before if isinstance(t, ast.Name))
 
 
 def _are_off(function: ast.FunctionDef | ast.AsyncFunctionDef, flags: list[str]) -> bool:
@@ -309,7 +372,7 @@ def _is_apart(parent: ast.AST, child: ast.AST) -> bool:
             return child in orelse and _is_training(test) is True
         case ast.FunctionDef(body=body) | ast.AsyncFunctionDef(body=body):
             before = body[: next((at for at, statement in enumerate(body) if statement is child), 0)]
-            return any(_returns_if_done(statement) for statement in before)
+            return any(_returns_if_done(s) or _returns_if_kept(s, body) for s in before)
         case ast.IfExp(test=test):
             return child is parent.body and _is_miss(test)
         case ast.Assert(msg=msg):
@@ -322,6 +385,8 @@ def _is_miss(test: ast.expr) -> bool:
     match test:
         case ast.BoolOp(values=values):
             return any(_is_miss(v) for v in values)
+        case ast.Compare(left=ast.Constant(), ops=[ast.NotIn()]):
+            return "cache" in ast.unparse(test)
         case ast.Compare(ops=[ast.NotIn()]):
             return "cache" in ast.unparse(test) or "self." in ast.unparse(test.comparators[0])
         case ast.Compare(left=ast.Attribute(value=ast.Name(id="self"), attr=attr), ops=[ast.Is()]):
@@ -370,6 +435,20 @@ def _returns_if_done(statement: ast.stmt) -> bool:
         case ast.If(test=ast.Name(id=name) | ast.Attribute(attr=name), body=[ast.Return(), *_], orelse=[]):
             return _DONE.search(name) is not None
     return False
+
+
+def _returns_if_kept(statement: ast.stmt, body: list[ast.stmt]) -> bool:
+    """`if self.table is not None and self.table.size(0) >= n: return`, where what follows makes the table that is kept."""
+    if not isinstance(statement, ast.If) or not any(isinstance(n, ast.Return) for n in ast.walk(statement)):
+        return False
+    tested = {
+        side.attr
+        for test in (n.test for n in ast.walk(statement) if isinstance(n, ast.If))
+        for side in ast.walk(test)
+        if isinstance(side, ast.Attribute) and isinstance(side.value, ast.Name) and side.value.id == "self"
+    }
+    later = [n for s in body[body.index(statement) + 1 :] for n in ast.walk(s)]
+    return any(isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store) and n.attr in tested for n in later)
 
 
 _DONE = re.compile(r"(?i)init|done|ready|built|loaded|computed|cached|set_up")

@@ -19,11 +19,13 @@ MAX_FILES = 600
 
 
 class Importers:
-    """The few files that a file is a part of the program of."""
+    """The files that a file is a part of the program of: none where more than `most` import it, or in a larger project."""
 
-    def __init__(self, roots: ImportRoots, texts: Texts) -> None:
+    def __init__(self, roots: ImportRoots, texts: Texts, most: int = MAX_IMPORTERS, max_files: int = MAX_FILES) -> None:
         self._roots = roots
         self._texts = texts
+        self._most = most
+        self._max_files = max_files
         # By import root: word -> the files with an import statement in which it stands.
         self._naming: dict[Path, dict[str, list[Path]]] = {}
         self._bases: dict[Path, str] = {}
@@ -40,7 +42,7 @@ class Importers:
             found = {
                 f: None for f in (*found, *(f for package in packages for f in self._direct(package))) if f != path
             }
-            self._known[path] = list(found) if len(found) <= MAX_IMPORTERS else []
+            self._known[path] = list(found) if len(found) <= self._most else []
         return self._known[path]
 
     def _direct(self, path: Path) -> dict[Path, None]:
@@ -50,7 +52,7 @@ class Importers:
         for importer in self._around(path).get(name, ()):
             if path in self._imports_of(importer):
                 found[importer] = None
-                if len(found) > MAX_IMPORTERS + 1:
+                if len(found) > self._most + 1:
                     break
         return found
 
@@ -79,6 +81,6 @@ class Importers:
 
     def _statements(self, path: Path) -> Iterator[tuple[Path, str]]:
         """The files around a file that are no tests, with their import statements."""
-        for file in self._texts.files_around(path, MAX_FILES):
+        for file in self._texts.files_around(path, self._max_files):
             if file.suffix == ".py" and not is_test(file):
                 yield file, self._roots.files.import_statements(file)

@@ -28,6 +28,11 @@ MAX_KEPT_BYTES = 8_000_000
 MAX_BYTES_OF_ONE_FILE = 20_000_000
 # Larger modules are generated tables; what they define is left unknown.
 MAX_MODULE_BYTES = 1_500_000
+# Who calls what a file defines is looked for in so many files that import it, in a project of so many.
+MAX_CALLING_FILES = 200
+MAX_FILES_WITH_CALLERS = 4_000
+# Of the files that name something, so many are read.
+MAX_NAMING = 16
 
 
 def parse(text: str) -> ast.Module:
@@ -59,6 +64,7 @@ class Project:
         self._roots = ImportRoots(roots, self._files)
         self._texts = Texts(self._roots)
         self._importers = Importers(self._roots, self._texts)
+        self._callers = Importers(self._roots, self._texts, MAX_CALLING_FILES, MAX_FILES_WITH_CALLERS)
         self._matching: dict[tuple[str, str], bool] = {}
         self._modules: dict[Path, SourceModule | None] = {}
         self._kept_bytes = 0
@@ -106,6 +112,19 @@ class Project:
         """The few files that a file is a part of the program of."""
         self._note(path, ("importers", str(path)))
         return self._importers.of(path)
+
+    def naming(self, path: Path, name: str) -> list[Path]:
+        """Files that import a file and in which a name of it stands, tests left out; not all of them where they are many."""
+        self._note(path, ("calling", str(path)))
+        found: list[Path] = []
+        for importer in sorted(self._callers.of(path)):
+            question = ("matches", str(importer), rf"\b{name}\b")
+            self._note(path, question)
+            if self._matches(*question[1:]):
+                found.append(importer)
+                if len(found) == MAX_NAMING:
+                    break
+        return found
 
     def texts_match(self, pattern: str, asking: Path) -> bool:
         """Whether another file of the project than `asking` matches, or the project is too large to tell."""
@@ -261,10 +280,12 @@ _ANSWERS: dict[str, Callable[..., str]] = {
     "text": lambda project, path: project._files.digest(Path(path)),
     "matches": lambda project, path, pattern: str(project._matches(path, pattern)),
     "importers": lambda project, path: "\0".join(map(str, project._importers.of(Path(path)))),
+    "calling": lambda project, path: "\0".join(map(str, project._callers.of(Path(path)))),
     "listing": lambda project, path: project._texts.listing(Path(path)),
 }
 # What is quickly told, and while it is the same, the answer is.
 _BASES: dict[str, Callable[..., str]] = {
     "matches": lambda project, path, pattern: project._files.digest(Path(path)),
     "importers": lambda project, path: project._importers.basis(Path(path)),
+    "calling": lambda project, path: project._callers.basis(Path(path)),
 }

@@ -22,6 +22,7 @@ RUN_ME = "open('it-was-run', 'w').close()\n"
 HOSTILE = "\x1b[2J\x1b]0;owned\x07\u202e\x9b31m"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_modules_in_the_working_directory_are_never_imported(project, jobs):
     """Neither those that devlint imports, nor packs that the directory says it has."""
@@ -86,6 +87,7 @@ def test_settings_name_no_code(project):
 BAD = f'import torch\n\nx = torch.ones(3)\nx.to("cuda")  # {HOSTILE}\nd = {{}}\nd["{HOSTILE[:4]}"] = x\nd["{HOSTILE[:4]}"].to("cuda")\n'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("style", ["text", "concise", "json"])
 def test_no_control_character_comes_through_a_report(project, style):
     name = f"a{HOSTILE[:13]}\n.py"

@@ -55,6 +55,7 @@ def test_a_closed_input(project):
     assert shell("devlint bad.py <&-").returncode == 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 def test_a_full_output(project):
     write("bad.py")
@@ -70,6 +71,7 @@ def test_a_full_output(project):
     assert shell("devlint nosuch.py 2>/dev/full").returncode == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "code"),
     [

@@ -236,7 +236,7 @@ def test_no_signal_while_a_file_is_written_leaves_anything_behind(project):
         assert left_behind(project) == []
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("jobs", "kills"), [("1", 100), ("2", 200)])
 def test_kills_of_the_whole_program_while_it_fixes(project, jobs, kills):
     """Kills at random moments between the first write and the last: of all processes, or of the first one alone."""

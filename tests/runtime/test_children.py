@@ -17,6 +17,9 @@ from torch.utils.data import DataLoader, Dataset
 
 from devlint.runtime import virtual_cuda
 
+# Each starts processes that import torch.
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 TELL = "import torch; print(torch.cuda.device_count(), torch.ones(1).cuda(1).device)"
 

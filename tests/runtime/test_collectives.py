@@ -121,6 +121,7 @@ def normalized(layer, half=None):
     return {"result": result.detach().cpu(), "gradient": x.grad.cpu(), "state": state}
 
 
+@pytest.mark.slow
 def test_two_processes(tmp_path):
     with virtual_cuda(2):
         mp.spawn(forgets_its_device, (tmp_path,), nprocs=2)

@@ -142,6 +142,7 @@ for _ in range(int(__import__("sys").argv[1])):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "waited", "code"),
     [

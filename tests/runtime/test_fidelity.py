@@ -22,6 +22,7 @@ ANYWHERE = {"type_as", "index_put", "fill", "copysign", "to", "__getitem__", "sl
 REFUSED = {"add", "mul", "matmul", "cat", "gather", "nn.functional.linear"}
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_agrees_with_fake_tensors_where_they_can_be_asked():
     found = fidelity.compare(1)

@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="has a GPU")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not torch.__version__.startswith(TABLE["torch"]), reason="the table is of another release")
 def test_the_table_is_what_pytorch_registers():
     tool = [sys.executable, ROOT / "tools/cuda_kernels.py", "--check"]

@@ -107,6 +107,7 @@ def test_metal_has_no_double_precision():
                 attempt()
 
 
+@pytest.mark.slow
 def test_children_have_the_same_type():
     with virtual_device("xpu", 2):
         assert python("-c", "import torch; print(torch.ones(1).to('xpu:1').device)") == "xpu:1"

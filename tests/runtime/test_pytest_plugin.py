@@ -231,6 +231,7 @@ def test_a_cpu_suite_under_virtual_cuda(run, pytester):
     check_forgetful(run(FORGETFUL, *options), pytester)
 
 
+@pytest.mark.slow
 def test_with_xdist(run, pytester):
     pytest.importorskip("xdist")
     options = ("--devlint-virtual-cuda=1", "--devlint-default-device=cuda", "--devlint-report=seen.json", "-n2")
@@ -325,6 +326,7 @@ def test_without_it_the_suite_skips(run, pytester):
     run(SWITCHED, "--doctest-modules").assert_outcomes(passed=3, skipped=5)
 
 
+@pytest.mark.slow
 def test_counts_are_summed_over_xdist(run, pytester):
     pytest.importorskip("xdist")
     pytester.makeconftest(ASKS)

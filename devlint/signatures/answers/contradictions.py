@@ -198,8 +198,22 @@ def _is_chosen(value: Value, *operands: list[tuple[Condition, Value]]) -> bool:
     )
 
 
-def _at_one_line(a: Step, b: Step | None) -> bool:
-    return b is not None and a[1:4] == b[1:4]
+def _is_moved_by_choice(reader: Reader, frame: Frame, value: Value) -> bool:
+    """Whether a tensor stays on the host where nothing says to move it, and so does all that it meets.
+
+    `if device_id is not None: x = x.cuda(device_id)`
+    """
+    return value.step is not None and any(
+        option.place != HOST and option.step is not None and _at_one_line(steps_to(option.step)[0], value.step)
+        for need in frame.needs
+        for _, operand in need.operands
+        if operand is not value
+        for _, option in leaves(operand, reader.atoms)
+    )
+
+
+def _at_one_line(a: Step | None, b: Step | None) -> bool:
+    return a is not None and b is not None and a[1:4] == b[1:4]
 
 
 def _whenever(reader: Reader, placed: list[tuple[Condition, Value]], place: Place, condition: Condition) -> Condition:
@@ -284,7 +298,9 @@ def _apart(
     left_to_others = is_kept_elsewhere(frame.function, a) and not _is_made_at_first_use(reader, a, a_when)
     if not sure and (left_to_others or _is_denied(reader, frame, need, a_when, b)):
         return None
-    if open_one and (need.told_inside or _is_nobodys(reader, frame, need, host[0], a, b)):
+    if open_one and (
+        need.told_inside or _is_moved_by_choice(reader, frame, a) or _is_nobodys(reader, frame, need, host[0], a, b)
+    ):
         return None
     likely = a.likely or b.likely or open_one or not sure or need.guarded
     return Contradiction(
@@ -387,6 +403,9 @@ def _is_nobodys(reader: Reader, frame: Frame, need: Need, node: ast.expr, host: 
     if is_host_code(frame.function, may_construct=of_tensors) or is_stand_in(node):
         return True
     if is_host_data(other.place) or is_of_shapes(other.place):
+        return True
+    if any(step.of_module for step in steps_to(host.step)):
+        # The function computes with a module of the program's own that nobody moves.
         return True
     if any(v.kind is GENERATOR and v.place == HOST and v.path is None for v in frame.env.values()):
         # It draws with a generator of the host, which gives nothing for elsewhere.

@@ -18,6 +18,7 @@ from devlint.signatures.values.values import (
     CONSTANT,
     EITHER,
     HOST,
+    NUMBER,
     RANKED,
     TENSOR,
     TUPLE,
@@ -97,9 +98,15 @@ def _comes_from_host(frame: Frame, parameter: str) -> bool:
 
 
 def _is_on_host(frame: Frame, value: Value) -> bool:
-    """Whether a value is a tensor, or an array, on the host; or one, or nothing at all."""
+    """Whether a value is a number, a tensor or an array on the host, or holds such ones; or one, or nothing at all."""
     options = [o for _, o in leaves(value, frame.atoms) if o.kind is not CONSTANT]
-    return bool(options) and all(o.kind is ARRAY or (o.kind in _TENSORS and o.place == HOST) for o in options)
+    return bool(options) and all(_is_hosted(frame, o) for o in options)
+
+
+def _is_hosted(frame: Frame, option: Value) -> bool:
+    if option.kind is TUPLE:
+        return all(isinstance(p, Value) and (p.kind is CONSTANT or _is_on_host(frame, p)) for p in option.parts)
+    return option.kind in (ARRAY, NUMBER) or (option.kind in _TENSORS and option.place == HOST)
 
 
 _TENSORS = (TENSOR, BATCH, UNKNOWN)

@@ -10,8 +10,10 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatchcase
+from functools import cached_property
 from typing import NamedTuple
 
+from devlint.signatures.answers.replaced import is_replaced
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.classes import ClassInfo
 from devlint.source.modules import FunctionModel, SourceModule, dotted
@@ -43,7 +45,7 @@ ROLES: tuple[Role, ...] = (
     Role(r"\w{0,60}(?:Backend|Builder|Metadata|Dispatcher|Router|Context)\w{0,60}", r"build\w{0,60}|_?prepare\w{0,60}|step\w{0,60}|update_\w{1,60}|apply|dispatch\w{0,60}|combine\w{0,60}|\w{0,60}preprocess\w{0,60}|\w{0,60}postprocess\w{0,60}|initialize_\w{1,60}"),
     Role("", r"(?:training|train|validation|test|eval|val|inference|predict|prediction|denoising?|decoding|decode|generation|sampling|optimizer|optim|forward|backward|fwd|bwd|scheduler|inner|model|mini_?batch|micro_?batch|pp|engine)_(?:one_)?(?:step|batch|iter|iteration)(?:_\w{1,60})?"),
     Role("", r"_?step|_?(?:\w{1,60}_)?step_(?!size|count|ratio)\w{1,60}"),
-    Role("", r"_?(?:multinomial_|top_?[kp]_|greedy_|rejection_|dynamic_step_)?(?:sample|sampling)(?:_(?!size|rate|weights?|ids?$)\w{1,60})?|\w{1,60}_sample|\w{0,60}_sampling(?:_\w{1,60})?|rejection_\w{0,60}sampl\w{0,60}"),
+    Role("", r"_?(?:multinomial_|top_?[kp]_|greedy_|rejection_|dynamic_step_)?(?:sample|sampling)(?:_(?!size|rate|weights?|ids?$)\w{1,60})?|(?!build_|make_|create_|get_|load_|prepare_|process_)\w{1,60}_sample|\w{0,60}_sampling(?:_\w{1,60})?|rejection_\w{0,60}sampl\w{0,60}"),
     Role("", r"_?(?:async_)?(?:generate|generation|decode|decoding|prefill|denoise|speculate|propose|draft)(?:_\w{1,60})?|\w{1,60}_decode|\w{1,60}_prefill"),
     Role("", r"_?\w{0,60}execute_model\w{0,60}|_?run_model\w{0,60}|_?model_forward\w{0,60}|\w{0,60}forward_(?:backward|only)\w{0,60}|_?async_model_forward|forward|_forward\w{0,60}|\w{1,60}_forward"),
     Role("", r"_?prepare_(?:\w{1,60}_)?(?:inputs?|ids)(?:_\w{1,60})?|_?build_(?:\w{1,60}_)?(?:metadata|masks?|inputs?|batch)|\w{0,60}_?build_\w{0,60}metadata\w{0,60}|_?update_(?:\w{1,60}_)?states?|update_step_context|_?get_(?:\w{1,60}_)?(?:position_ids|rope_index|rotary\w{0,60}|masks?)"),
@@ -57,12 +59,23 @@ ROLES: tuple[Role, ...] = (
 )  # fmt: skip
 _ROLES = [(re.compile(role.cls) if role.cls else None, re.compile(role.name), role.module) for role in ROLES]
 
+# Classes whose objects answer a request by a model and what belongs to it, and the methods that do.
+_PIPELINE = re.compile(
+    r"\w{0,60}(?:Pipeline|PipelineBase\w{0,60}|Stage|TextEncoder)|\w{0,60}(?:VAE|Vae)(?!\w*Loss)\w{0,60}"
+)
+_REQUEST = re.compile(
+    r"__call__|_?forward|_?(?:async_)?(?:generate|run|infer|inference|predict|sample|encode|decode|prepare|get|build|update|make|check)(?:_(?!step)\w{1,60})?"
+)
+# What is done to what a request brings or gets, once for each, in whichever class.
+_OF_REQUEST = re.compile(
+    r"_?run_pipeline\w{0,60}|_?(?:prepare|build|encode|decode|make|generate)_(?:\w{1,60}_)?(?:latents?|vae|videos?|images?|audios?|prompts?|text|cond|conditions?|[tiv]2\w{1,3}|vision|vit|frames?)(?:_\w{1,60})?"
+)
 # Functions that run once, or now and then, whoever calls them.
 _COLD = re.compile(
     r"__init__|__new__|__post_init__|__setstate__|__getstate__|__repr__|__str__|__del__|__reduce__|extra_repr"
     r"|_{0,3}(?:load|save|export|dump|read|write|parse|plot|show|visuali[sz]e|print|log|debug|profile|benchmark|(?:auto)?tun(?:e|ing)|register|download|to_onnx|onnx|warm_?up|capture|dummy|test|refit|broadcast_params?|add_argument\w{0,60}|get_args|main|cleanup|close|destroy|shutdown|restore|resume)(?:_\w{1,60})?"
     r"|\w{0,60}(?:state_dict|checkpoint|ckpt|warmup|warm_up|dummy_run|profile_run|capture_model|capture_graph|post_init|pretrained|load_weights?|weight_loader|_debug|_repr|onnx)\w{0,60}"
-    r"|_?init_?weights?|_*reset_parameters|process_weights\w{0,60}|post_load\w{0,60}|create_weights|worker_init\w{0,60}|_?get_dummy\w{0,60}|naive_\w{1,60}|ref_\w{1,60}|\w{1,60}_(?:naive|ref|reference)|\w{0,60}_for_export"
+    r"|_?init_?weights?|\w{0,60}rebalanc\w{0,60}|\w{0,60}autotun\w{0,60}|_?(?:apply|switch|remove|merge|unmerge)_loras?|end_run|to_cpu|_*reset_parameters|process_weights\w{0,60}|post_load\w{0,60}|create_weights|worker_init\w{0,60}|_?get_dummy\w{0,60}|naive_\w{1,60}|ref_\w{1,60}|\w{1,60}_(?:naive|ref|reference)|\w{0,60}_for_export"
 )  # fmt: skip
 # Functions that are hot only where something hot calls them.
 _NOT_BY_ITSELF = re.compile(
@@ -73,22 +86,22 @@ _NOT_COLD = re.compile(
     r"log_?probs?\w{0,60}|logps?\w{0,60}|\w{0,60}loss\w{0,60}|set_?timesteps_never|to_kernel\w{0,60}|(?:make|create)_(?:\w{1,60}_)?mask\w{0,60}|pack_(?:seq|inputs?|tokens?)\w{0,60}|\w{0,60}attention_mask\w{0,60}|from_unscaled\w{0,60}"
 )
 _COLD_CLASSES = re.compile(
-    r"(?i).{0,60}(?:Dataset|Collat\w{0,60}|Tokenizer|TestCase|Tests?|Reader|Loader|Config|DataModule|Checkpoint\w{0,60}|Exporter|Converter|Profiler|Processor|ImageProcessor|FeatureExtractor)"
+    r"(?i).{0,60}(?:Dataset|Collat\w{0,60}|Tokenizer|TestCase|Tests?|Reader|Loader|Recorder|Config|DataModule|Checkpoint\w{0,60}|Exporter|Converter|Profiler|Processor|ImageProcessor|FeatureExtractor)"
 )
 _COLD_FILES = re.compile(
-    r"(?:^|/)(?:tests?|testing|datasets?|preprocess\w{0,60}|benchmarks?|export|docs?|tools|scripts|configs?|checkpoint\w{0,60}|conversion|convert\w{0,60})/|(?:^|/)(?:test_|conftest|setup\.|benchmark|(?:(?:image_|video_)?processing|feature_extraction|tokenization)_|convert_|export_|preprocess|naive|reference)[^/]*$|(?:_test|_tests|_benchmark|_bench)\.py$"
+    r"(?:^|/)(?:tests?|testing|datasets?|preprocess\w{0,60}|benchmarks?|export|docs?|tools|scripts|configs?|checkpoint\w{0,60}|conversion|convert\w{0,60})/|(?:^|/)(?:test_|conftest|setup\.|benchmark|(?:(?:image_|video_)?processing|feature_extraction|tokenization)_|convert_|export_|preprocess|naive|reference)[^/]*$|(?:_test|_tests|_benchmark|_bench|_legacy)\.py$|(?:^|/)tpu_[^/]*$"
 )
 # Functions that nobody outside of their file is likely to call by themselves, or that are asked for something to keep.
 _HELPER = re.compile(r"_(?!_)\w{1,60}|(?:get|build|make|create|generate)_\w{1,60}")
 # Classes of backends that compute on the host.
 _HOST_CLASSES = re.compile(
     r"_?(?:CPU|Cpu)(?!\w*(?:Offload|Adam|Optimizer|Cache|Swap|GPU|Gpu))[A-Z]\w{0,60}|\w{0,60}ForCPU\w{0,60}"
-    r"|\w{0,60}(?:OpenVINO|OpenVino|Mlx|MLX|AMX)\w{0,60}|Neuron\w{0,60}(?:Runner|Worker|Executor)"
+    r"|\w{0,60}(?:TPU|OpenVINO|OpenVino|Mlx|MLX|AMX)\w{0,60}|Neuron\w{0,60}(?:Runner|Worker|Executor)"
 )
 # Names that so many things have that a call of one says nothing of who is called.
 _COMMON = frozenset(
     {"to", "get", "set", "add", "update", "append", "forward", "step", "copy", "clone", "reset", "items", "keys", "values",
-     "size", "view", "sum", "mean", "apply", "run", "close", "pop", "index", "split", "build", "load", "save", "log"}
+     "size", "view", "sum", "mean", "apply", "run", "close", "device", "dtype", "shape", "mask", "data", "pop", "index", "split", "build", "load", "save", "log"}
 )  # fmt: skip
 
 
@@ -99,6 +112,8 @@ class Hot(NamedTuple):
     calls: tuple[tuple[SourceModule, ast.Call | ast.expr], ...] = ()
     # How many hot functions call it.
     ways: int = 1
+    # It runs once a request: only what stands in its loops runs again and again.
+    once: bool = False
 
 
 class HotCode:
@@ -110,11 +125,15 @@ class HotCode:
         source: SourceModule,
         patterns: Iterable[str] = (),
         is_cold: Callable[[ast.AST], bool] = lambda node: False,
+        elsewhere: Callable[[FunctionModel], Iterable[HotCode]] = lambda function: (),
     ) -> None:
+        """`elsewhere` gives the hot code of other files that may call a function of this one."""
         self._reader = reader
         self._source = source
         self._patterns = tuple(patterns)
         self._is_cold = is_cold
+        self._elsewhere = elsewhere
+        self._asked: dict[FunctionModel, Hot | None] = {}
         self._functions = list(all_functions(source))
         self._methods: dict[str, list[FunctionModel]] = {}
         self._nested: dict[FunctionModel, dict[str, FunctionModel]] = {}
@@ -123,22 +142,83 @@ class HotCode:
                 self._methods.setdefault(function.name, []).append(function)
             if function.parent is not None:
                 self._nested.setdefault(function.parent, {})[function.name] = function
+        self._leaving: dict[FunctionModel, list[tuple[FunctionModel, ast.expr]]] = {}
         self._found = self._search()
 
     def of(self, function: FunctionModel | None) -> Hot | None:
         """Why a function is hot; None where it isn't."""
-        return self._found.get(function) if function is not None else None
+        if function is None or function in self._found:
+            return self._found.get(function) if function is not None else None
+        if function not in self._asked:
+            self._asked[function] = self._by_others(function)
+        return self._asked[function]
+
+    def _by_others(self, function: FunctionModel) -> Hot | None:
+        """Why a function is hot that only the hot code of other files leads to, by way of this file's functions."""
+        if is_cold_file(self._source.path):
+            return None
+        ways: dict[FunctionModel, tuple[tuple[SourceModule, ast.expr], ...]] = {function: ()}
+        waiting = deque(ways)
+        while waiting:
+            here = waiting.popleft()
+            if is_cold_function(here):
+                continue
+            told = self._called_elsewhere(here)
+            if told is not None:
+                once = told.once and not any(is_in_loop(self._source, node) for _, node in ways[here])
+                return told._replace(calls=(*told.calls, *ways[here]), once=once)
+            if len(ways[here]) < MAX_CALLS:
+                for caller, node in self._callers.get(here, ()):
+                    if caller not in ways and not self._is_cold(node):
+                        ways[caller] = ((self._source, node), *ways[here])
+                        waiting.append(caller)
+        return None
+
+    def _called_elsewhere(self, function: FunctionModel) -> Hot | None:
+        """Why a function is hot that hot code of another file calls."""
+        if function.parent is not None or (function.cls is not None and not _is_telling(function)):
+            return None
+        told = (told for other in self._elsewhere(function) if (told := other.calling(function)))
+        return _most_often(told)
+
+    def calling(self, function: FunctionModel) -> Hot | None:
+        """Why a function of another file is hot which this file's hot code calls, or hands on; None where none does."""
+        if function.cls is not None and any(f.name == function.name for f in self._functions if f.cls is not None):
+            # Nobody knows which of them is called.
+            return None
+        return _most_often(self._uses(function, _names_of(function, self._source)))
+
+    def _uses(self, function: FunctionModel, names: set[str]) -> Iterator[Hot]:
+        """Why a function of another file is hot, by each use of it in this file's hot code."""
+        for caller in self._functions:
+            for node in caller.nodes:
+                if _is_use(node, function, names) and isinstance(node, ast.expr) and not self._is_cold(node):
+                    hot = self.of(caller)
+                    if hot is None:
+                        break
+                    once = hot.once and not is_in_loop(self._source, node)
+                    yield Hot(hot.root, (*hot.calls, (self._source, node)), once=once)
+
+    @cached_property
+    def _callers(self) -> dict[FunctionModel, list[tuple[FunctionModel, ast.expr]]]:
+        """The functions of this file that call each one, with the calls."""
+        found: dict[FunctionModel, list[tuple[FunctionModel, ast.expr]]] = {}
+        for caller, called_by_it in self._leaving.items():
+            for called, node in called_by_it:
+                found.setdefault(called, []).append((caller, node))
+        return found
 
     def _search(self) -> dict[FunctionModel, Hot]:
         """Each function that a hot one leads to, by the shortest way."""
         if is_cold_file(self._source.path):
             return {}
-        leaving = {function: list(self._called_by(function)) for function in self._functions}
-        unmet = self._met_only_cold(leaving)
-        found: dict[FunctionModel, Hot] = {f: Hot(f) for f in self._functions if f not in unmet and self.is_root(f)}
-        callers: dict[FunctionModel, set[FunctionModel]] = {f: set() for f in found}
+        leaving = self._leaving = {function: list(self._called_by(function)) for function in self._functions}
+        unmet = self._met_only_cold()
+        roots = [f for f in self._functions if f not in unmet and self.is_root(f)]
+        found: dict[FunctionModel, Hot] = {f: Hot(f) for f in roots if not self._answers_request(f)}
+        callers: dict[FunctionModel, set[FunctionModel]] = {f: set() for f in roots}
         waiting = deque(found)
-        while waiting:
+        while waiting or (waiting := self._next_request(roots, found)):
             function = waiting.popleft()
             here = found[function]
             if len(here.calls) >= MAX_CALLS:
@@ -149,17 +229,31 @@ class HotCode:
                 if self._is_cold(node):
                     continue
                 callers.setdefault(called, set()).add(function)
-                if called not in found:
-                    found[called] = Hot(here.root, (*here.calls, (self._source, node)))
+                once = here.once and not is_in_loop(self._source, node)
+                if called not in found or (found[called].once and not once):
+                    found[called] = Hot(here.root, (*here.calls, (self._source, node)), once=once)
                     waiting.append(called)
         return {f: hot._replace(ways=max(len(callers[f]), 1)) for f, hot in found.items()}
 
-    def _met_only_cold(self, leaving: dict[FunctionModel, list[tuple[FunctionModel, ast.expr]]]) -> set[FunctionModel]:
+    def _next_request(self, roots: list[FunctionModel], found: dict[FunctionModel, Hot]) -> deque[FunctionModel]:
+        """The functions that answer a request, and that nothing was found to call again and again."""
+        left = [f for f in roots if f not in found]
+        found.update((f, Hot(f, once=True)) for f in left)
+        return deque(left)
+
+    def _answers_request(self, function: FunctionModel) -> bool:
+        """Whether a function does all that a request asks for: the call of a pipeline, or a stage of one."""
+        info = self._class_of(function)
+        if self._is_named_hot(function) or (info is not None and _is_module(info)):
+            return False
+        if _OF_REQUEST.fullmatch(function.name):
+            return True
+        names = _class_names(info) if info is not None else []
+        return _REQUEST.fullmatch(function.name) is not None and any(_PIPELINE.fullmatch(name) for name in names)
+
+    def _met_only_cold(self) -> set[FunctionModel]:
         """Helpers that something calls, and that only cold code does: constructors, what is cached, what runs once."""
-        calls: dict[FunctionModel, list[tuple[FunctionModel, ast.expr]]] = {}
-        for caller, called_by_it in leaving.items():
-            for called, node in called_by_it:
-                calls.setdefault(called, []).append((caller, node))
+        calls = self._callers
         # A rank without requests makes a dummy run at each step of the others: that says nothing of what it calls.
         told = [f for f in self._functions if "dummy" not in f.name and not self._is_named_hot(f)]
         cold = {f for f in told if is_cold_function(f)}
@@ -186,6 +280,8 @@ class HotCode:
             and function.name != "__call__"
             and not _NOT_COLD.fullmatch(function.name)
         ):
+            return False
+        if is_replaced(self._reader, function):
             return False
         info = self._class_of(function)
         if any(name.rsplit(".", 1)[-1] in ("compile", "graph_task") for name in function.decorators if "torch" in name):
@@ -267,6 +363,69 @@ class HotCode:
             if isinstance(statement, ast.ClassDef):
                 return None
         return None
+
+
+def _most_often(told: Iterable[Hot]) -> Hot | None:
+    """The first that runs more than once a request, or else the first."""
+    first = None
+    for hot in told:
+        if not hot.once:
+            return hot
+        first = first or hot
+    return first
+
+
+def is_in_loop(source: SourceModule, node: ast.AST) -> bool:
+    """Whether a loop of its own function runs a node again and again."""
+    child = node
+    for parent in source.ancestors(node):
+        match parent:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+                return False
+            case ast.While():
+                return True
+            case ast.For(body=body) | ast.AsyncFor(body=body) if child in body:
+                return True
+        child = parent
+    return False
+
+
+def _is_telling(function: FunctionModel) -> bool:
+    """Whether a call of a method's name, on whatever, says that it is this one which is called."""
+    return function.name not in _COMMON and not function.name.startswith("__")
+
+
+def _names_of(function: FunctionModel, source: SourceModule) -> set[str]:
+    """What a function of another file is called in a file, if it is called by a plain name."""
+    if function.cls is not None:
+        return set()
+    own = source.bindings.get(function.name, ())
+    names = set() if any(isinstance(s, (ast.FunctionDef, ast.ClassDef)) for s in own) else {function.name}
+    for statement in source.tree.body:
+        if isinstance(statement, ast.ImportFrom):
+            names |= {a.asname for a in statement.names if a.name == function.name and a.asname}
+    return names
+
+
+def _is_use(node: ast.AST, function: FunctionModel, names: set[str]) -> bool:
+    """Whether a node calls a function, hands it to something that will, or reads it, where it is a property."""
+    match node:
+        case ast.Call(func=func, args=args, keywords=keywords):
+            meant = [func, *args, *(k.value for k in keywords)]
+            return any(_means(part, function, names, is_call=part is func) for part in meant)
+        case ast.Attribute(attr=attr) if function.is_property:
+            return attr == function.name
+    return False
+
+
+def _means(node: ast.expr, function: FunctionModel, names: set[str], *, is_call: bool) -> bool:
+    match node:
+        case ast.Name(id=name):
+            return name in names
+        case ast.Attribute(value=owner, attr=attr) if attr == function.name:
+            # `geometry.turn(x)` of an imported module; a method, on whatever.
+            return function.cls is not None or (is_call and isinstance(owner, (ast.Name, ast.Attribute)))
+    return False
 
 
 def _is_module(info: ClassInfo) -> bool:

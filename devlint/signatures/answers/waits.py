@@ -29,7 +29,7 @@ from devlint.signatures.values.values import (
     steps_to,
 )
 from devlint.source.devices import is_device_name
-from devlint.source.modules import FunctionModel, SourceModule
+from devlint.source.modules import FunctionModel, SourceModule, dotted
 
 
 @dataclass(frozen=True)
@@ -334,7 +334,7 @@ def _made(reader: Reader, frame: Frame, wait: Wait) -> tuple[Value, bool] | None
         return None
     if wait.name == "index":
         return (target, False) if any(o.kind is TENSOR for _, o in target.options()) else None
-    if isinstance(wait.asked, (ast.List, ast.Tuple)) and not wait.asked.elts:
+    if _is_empty(wait.asked):
         # Nothing is copied.
         return None
     for _, option in leaves(wait.value, frame.atoms, 0):
@@ -354,6 +354,22 @@ def _made(reader: Reader, frame: Frame, wait: Wait) -> tuple[Value, bool] | None
         elif option.kind is TENSOR and wait.name in ("torch.tensor",):
             return option, False
     return None
+
+
+def _is_empty(node: ast.expr) -> bool:
+    """`[]`, `torch.zeros(0, 4)`, `torch.empty((0,)).long()`."""
+    match node:
+        case ast.List(elts=elts) | ast.Tuple(elts=elts):
+            return not elts
+        case ast.Call(func=ast.Attribute(value=ast.Call() as owner)):
+            return _is_empty(owner)
+        case ast.Call(func=func, args=args) if dotted(func) in _SIZED:
+            sizes = args[0].elts if args and isinstance(args[0], (ast.List, ast.Tuple)) else args
+            return any(isinstance(size, ast.Constant) and size.value == 0 for size in sizes)
+    return False
+
+
+_SIZED = frozenset({"torch.zeros", "torch.ones", "torch.empty", "torch.rand", "torch.randn"})
 
 
 def _written_into(wait: Wait) -> ast.expr | None:

@@ -15,6 +15,7 @@ from devlint.signatures.values.values import (
     EITHER,
     HOST,
     LIST,
+    NOTHING,
     NUMBER,
     OUTCOME,
     RANKED,
@@ -30,6 +31,8 @@ from devlint.signatures.values.values import (
 )
 
 Named = tuple[str, ast.expr, Value]
+# What computes with one tensor for each of its parameters.
+_OF_SINGLE_TENSORS = ("torch.nn.functional.", "torch.nn.")
 _NO_TENSORS = (CONSTANT, NUMBER, OUTCOME, DEVICE, "count", "range")
 
 
@@ -47,6 +50,9 @@ def operands_of(call: Call, facts: Operator | ModuleFacts) -> list[Named]:
 def _spread(
     call: Call, names: tuple[str, ...], node: ast.expr, value: Value, facts: Operator | ModuleFacts
 ) -> list[Named]:
+    if facts.name.startswith(_OF_SINGLE_TENSORS):
+        # Another thing than a tensor isn't what comes here.
+        value = mapped(value, lambda v: NOTHING if v.kind in (TUPLE, LIST) else v, call.frame.atoms)
     if value.kind in _NO_TENSORS or not names:
         return []
     # Overloads give a position several names: what the facts speak of is the tensor.
@@ -79,8 +85,16 @@ def apply(call: Call, facts: Operator, operands: list[Named]) -> Value:
         )
     parts = [p for v in joined[:4] for p in _tensors(v)]
     whole = frame.reader.together(frame, call.node, *parts[:4]) if parts else Value(TENSOR, UNKNOWN_PLACE)
+    if parts and all(p.kind is UNKNOWN or _is_host_array(p) for p in parts):
+        # Beside a tensor on the host that has dimensions there is room for others there alone, and for numbers.
+        whole = next(filter(_is_host_array, parts), whole)
     made = mapped(whole, lambda v: _computed(v, rank), frame.atoms)
     return _shaped(call, facts, made)
+
+
+def _is_host_array(value: Value) -> bool:
+    """Whether a value is a tensor on the host that has dimensions."""
+    return value.kind is TENSOR and value.place == HOST and rank_of(value) == RANKED
 
 
 def note(call: Call, facts: Operator | ModuleFacts, operands: list[Named], shown: str) -> None:
@@ -128,7 +142,7 @@ def _rank(call: Call, facts: Operator, operands: list[Named]) -> object:
     if facts.at_least_1 or _names_second_dimension(call, facts):
         return RANKED
     if facts.rank == "zero":
-        told = facts.rank_unless & call.keywords.keys()
+        told = facts.rank_unless.intersection(call.keywords)
         placed = any(facts.params.at(i) and set(facts.params.at(i)) & facts.rank_unless for i in range(len(call.given)))
         return "" if told or placed or call.open_ended else ZERO_DIM
     if not operands:

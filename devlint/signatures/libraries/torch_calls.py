@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Callable
 from functools import lru_cache, partial
+from typing import Any
 
 from devlint.knowledge import canonical, ecosystem, torch_knowledge
 from devlint.knowledge.metrics import is_metric
@@ -120,7 +121,7 @@ def _has_double_star(call: Call) -> bool:
     return any(k.arg is None for k in call.node.keywords)
 
 
-def _made_at(call: Call, device: Value, rank: str) -> Value:
+def _made_at(call: Call, device: Value, rank: Any) -> Value:
     if device.kind is CONSTANT and call.frame.default_place != HOST:
         return Value(TENSOR, UNKNOWN_PLACE, likely=True, rank=rank)
     if device.kind is CONSTANT:
@@ -134,7 +135,7 @@ def _made_at(call: Call, device: Value, rank: str) -> Value:
 _TAKING_DATA = frozenset({"torch.tensor", "torch.as_tensor", "torch.asarray"})
 
 
-def _from_data(call: Call, rank: str, name: str) -> Value:
+def _from_data(call: Call, rank: Any, name: str) -> Value:
     """`torch.tensor(data)`: where the data is, if that is a tensor."""
     data = call.argument(0, "data") or NOTHING
 
@@ -312,7 +313,7 @@ def _parts(call: Call, pairs: list[tuple[ast.expr, Value]]) -> list[Value]:
     return found
 
 
-def _result(value: Value, rank: str) -> Value:
+def _result(value: Value, rank: Any) -> Value:
     if value.kind is TENSOR:
         return value.but(rank=rank, path=None, tags=frozenset(), data=None)
     if "mixed" in value.tags:

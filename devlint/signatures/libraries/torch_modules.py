@@ -51,7 +51,7 @@ def new_module(call: Call, name: str) -> Value:
     frame = call.frame
     cell = Cell((frame.source.path, call.node.lineno, call.node.col_offset))
     value = Value(MODULE, data=name, cell=cell)
-    step = call.step(f"created on cpu by `{call.text}`")
+    step = call.step(f"created on cpu by `{call.text}`")._replace(of_module=True)
     device = named_device(call)
     place = Value(TENSOR, frame.default_place, step=step)
     if device is not None:

@@ -109,8 +109,13 @@ def _moved(call: Call, owner: Value, name: str) -> None:
     if target is None:
         return
     asked, waits = _receiver(call), not _without_waiting(call)
-    for _, device in target.options():
-        if device.place == HOST:
+    devices = [device for _, device in target.options()]
+    to_host = all(device.place == HOST for device in devices)
+    for device in devices:
+        if device.place == HOST and not to_host:
+            # It may as well be told to stay: a setting's affair.
+            continue
+        if to_host:
             note(call.frame, COPY if waits else RACE, call.node, name, asked, owner)
         else:
             note(call.frame, MADE if waits else STAGED, call.node, name, asked, owner, device)

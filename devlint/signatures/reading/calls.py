@@ -186,7 +186,9 @@ _LOSS = re.compile(r"(?i)(?:.*_)?(?:criterion\w{0,30}|criteria|loss|loss_?fn|los
 def _unknown(call: Call, callee: Value) -> Value:
     """A call of something unknown: of a part of a module it is likely a module's, and a loss compares what it is given."""
     if callee.path is not None and _LOSS.fullmatch(str(callee.path[-1]).strip(".[]'")):
-        pairs = [(n, v) for n, v in call.given[:2] if v.kind in (TENSOR, BATCH, UNKNOWN, EITHER)]
+        # One that takes tuples too takes them apart.
+        kinds = [{o.kind for _, o in v.options()} for _, v in call.given[:2]]
+        pairs = [p for p, k in zip(call.given, kinds, strict=False) if k <= {TENSOR, BATCH, UNKNOWN}]
         if len(pairs) == 2:
             call.frame.need("operation", call.node, ast.unparse(call.node.func), *pairs)
     if not _is_part_of_module(call.frame, callee):
@@ -470,7 +472,7 @@ def instantiate(call: Call, callee: Value) -> Value:
     if tensor_like:
         return call.fresh()
     if kind is MODULE:
-        step = call.step(f"created on cpu by `{call.text}`")
+        step = call.step(f"created on cpu by `{call.text}`")._replace(of_module=True)
         frame.env[cell, PLACE] = Value(TENSOR, frame.default_place, step=step)
     constructor = cls.method("__init__")
     if constructor is not None:

@@ -45,7 +45,7 @@ def execute(frame: Frame, body: Sequence[ast.stmt]) -> None:
 def _pass_over(frame: Frame, statement: ast.stmt) -> None:
     """Goes on behind a statement that isn't read: what it binds is unknown, and what it speaks of may have changed."""
     bound, read = names_in(statement)
-    for name in read & frame.env.keys():
+    for name in read.intersection(frame.env):
         value = frame.get(name)
         if value is not None:
             frame.displace(value)

@@ -97,6 +97,8 @@ class View:
             return self.attribute(cls, slot[1:], me.path)
         if slot == CONTENTS and len(path) == 2:
             return self._contents(cls, str(path[1])[1:], path)
+        if slot.startswith(".") and len(path) == 2:
+            return self._switch(cls, str(path[1])[1:], slot)
         return NOTHING
 
     def attribute(self, cls: ClassInfo, name: str, me: Path) -> Value:
@@ -269,6 +271,21 @@ class View:
                 if place.off_host:
                     return place
         return Place("input", me)
+
+    def _switch(self, cls: ClassInfo, name: str, slot: str) -> Value:
+        """What is on or off for good in an object that the constructor made and kept: `Adder(use_gpu=False)`."""
+        constructor = cls.method("__init__")
+        signature = self._reader.signature(constructor, None) if constructor is not None else None
+        held = _held(signature, constructor, f".{name}") if signature is not None and constructor is not None else None
+        if held is None or signature is None or cls.setters.get(name):
+            return NOTHING
+        made = [v for _, v in held.options() if v.kind is OBJECT]
+        part = class_of(made[0]) if len(made) == 1 else None
+        if part is None or made[0].cell is None or part.setters.get(slot[1:]):
+            return NOTHING
+        left = signature.cells.get(made[0].cell, {}).get(slot, NOTHING)
+        switches = [v for _, v in left.options() if v != NOTHING]
+        return switches[0] if len(switches) == 1 and isinstance(switches[0].data, bool) else NOTHING
 
     def _contents(self, cls: ClassInfo, name: str, path: Path) -> Value:
         """What a list or a dict that the constructor made holds."""

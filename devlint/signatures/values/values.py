@@ -52,6 +52,8 @@ class Step(NamedTuple):
     line: int
     column: int
     before: Step | None = None
+    # A module was made here, and what follows was computed with it.
+    of_module: bool = False
 
 
 def steps_to(step: Step | None) -> tuple[Step, ...]:
@@ -204,10 +206,18 @@ class Value:
 
     def but(self, **changes: Any) -> Value:
         """Another value, with some fields changed."""
-        made = Value.__new__(Value)
-        made.kind, made.place, made.data, made.parts = self.kind, self.place, self.data, self.parts
-        made.path, made.cell, made.rank, made.likely = self.path, self.cell, self.rank, self.likely
-        made.step, made.tags, made._hash = self.step, self.tags, None
+        made = Value(
+            self.kind,
+            self.place,
+            data=self.data,
+            parts=self.parts,
+            path=self.path,
+            cell=self.cell,
+            rank=self.rank,
+            likely=self.likely,
+            step=self.step,
+            tags=self.tags,
+        )
         for name, new in changes.items():
             setattr(made, name, new)
         return made
@@ -239,7 +249,7 @@ def reference(name: str) -> Value:
     return Value(REFERENCE, data=name)
 
 
-def tensor(place: Place, step: Step | None = None, rank: str = "", *, likely: bool = False) -> Value:
+def tensor(place: Place, step: Step | None = None, rank: Any = "", *, likely: bool = False) -> Value:
     """A tensor at a place."""
     return Value(TENSOR, place, step=step, rank=rank, likely=likely)
 

@@ -88,19 +88,50 @@ def _is_cache(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
 
 
 def _is_made_where_missing(call: ast.Call, file: ast.expr, scope: ast.AST) -> bool:
-    """What is read where the file exists is otherwise made and saved there."""
+    """What is read where the file exists is otherwise made and saved there.
+
+    A checkpoint is read and saved in one function too, but what is saved is then what came of it: so it has to be
+    returned as it is read, or saved in the other branch or under the name that it is read into, or made by what is told the file.
+    """
     path = ast.unparse(file)
     saves = [
         n for n in own_nodes(scope) if isinstance(n, ast.Call) and last_name(n.func) == "save" and _writes(n, file)
     ]
     return any(
         isinstance(n, ast.If)
-        and re.search(r"\b(?:exists|isfile|is_file)\b", ast.unparse(n.test)) is not None
+        and _EXISTS.search(ast.unparse(n.test)) is not None
         and path in ast.unparse(n.test)
         and _holds(n.body, call)
-        and (isinstance(n.body[-1], ast.Return) or any(_holds(n.orelse, save) for save in saves))
-        for n in (own_nodes(scope) if saves else ())
+        and (
+            (bool(saves) and isinstance(n.body[-1], ast.Return))
+            or any(_holds(n.orelse, save) for save in saves)
+            or _is_read_into_what_is_made(n, call, path, saves)
+        )
+        for n in own_nodes(scope)
     )
+
+
+def _is_read_into_what_is_made(test: ast.If, call: ast.Call, path: str, saves: list[ast.Call]) -> bool:
+    """`ids = torch.load(file)`, and otherwise `ids = collect(..., file)`, or `torch.save(ids, file)`."""
+    for statement in test.body:
+        match statement:
+            case ast.Assign(targets=[target], value=value) if value is call:
+                into = ast.unparse(target)
+                is_saved = any(save.args and ast.unparse(save.args[0]) == into for save in saves)
+                return is_saved or any(_makes(s, into, path) for s in test.orelse)
+    return False
+
+
+_EXISTS = re.compile(r"\b(?:exists|isfile|is_file)\b")
+
+
+def _makes(statement: ast.stmt, target: str, path: str) -> bool:
+    """`ids = collect(..., path)`: what makes it is told the file, to fill it."""
+    match statement:
+        case ast.Assign(targets=[into], value=ast.Call(args=args, keywords=keywords)):
+            given = [*args, *(k.value for k in keywords)]
+            return ast.unparse(into) == target and any(ast.unparse(a) == path for a in given)
+    return False
 
 
 def _holds(body: list[ast.stmt], node: ast.AST) -> bool:

@@ -216,17 +216,20 @@ def _collected(found: ast.expr, tensor: cst.BaseExpression, hot: HotLoop, facts:
 
 def _reads_numbers(loop: ast.stmt, facts: Facts) -> bool:
     """Whether each step reads a number of an accelerator's tensor that nothing collects: it waits all the same."""
-    reads = (n for n in own_nodes(loop) if isinstance(n, ast.Assign) and isinstance(n.value, ast.Call))
-    tensors = (
-        n.value.func.value
-        for n in reads
-        if isinstance(n.value, ast.Call) and isinstance(n.value.func, ast.Attribute) and n.value.func.attr == "item"
-    )
-    return any(
-        facts.model.hot_loop(tensor) is not None
-        and any(v.is_tensor and v.place.off_host for _, v in facts.model.value(tensor).alternatives())
-        for tensor in tensors
-    )
+    for node in own_nodes(loop):
+        match node:
+            case ast.Call(func=ast.Attribute(value=tensor, attr="item" | "tolist"), args=[]):
+                pass
+            case _:
+                continue
+        statement = next(p for p in facts.model.ancestors(node) if isinstance(p, ast.stmt))
+        collects = isinstance(statement, ast.AugAssign) or (
+            isinstance(statement, ast.Expr) and ".append(" in ast.unparse(statement)
+        )
+        value = facts.model.value(tensor)
+        if not collects and facts.model.hot_loop(tensor) is not None and facts.accelerated(value) is not None:
+            return True
+    return False
 
 
 def _node_of(tensor: cst.BaseExpression, facts: Facts) -> ast.expr:

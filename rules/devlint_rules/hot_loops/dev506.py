@@ -27,6 +27,7 @@ COSTS = {
     "synchronize": "makes the host wait for all queued work at each step",
     "collect": "searches all of Python's objects for garbage at each step",
 }
+_EVENT = re.compile(r"(?i)event|evt")
 ADVICE = {
     "synchronize": "leave it out: PyTorch waits by itself where a value is needed",
     "collect": "leave it out, or collect every few hundred steps",
@@ -95,9 +96,8 @@ class CacheFlushInHotLoop(Rule):
         if name != "empty_cache" and any(_reads_clock(n) for n in own_nodes(stall.function.node)):
             return
         text = facts.shown(stall.node)
-        doing = (
-            "waits for all that was queued" if name == "synchronize" else "gives memory back that is asked for again"
-        )
+        queued = "what was queued before an event" if _EVENT.search(stall.name) else "all that was queued"
+        doing = f"waits for {queued}" if name == "synchronize" else "gives memory back that is asked for again"
         message = f"`{text}` {doing}, {stall.often}"
         yield by_role.report(
             node,

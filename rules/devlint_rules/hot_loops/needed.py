@@ -18,7 +18,17 @@ _COLLECTIVES = frozenset({"all_reduce", "broadcast", "all_gather", "reduce", "al
 _FLAGS = frozenset({"stop", "stopped", "stopping", "done", "finished", "abort", "exit"})
 # Reads one image, or one recording, from a disk.
 _READERS = frozenset(
-    {"imread", "read_image", "load_image", "decode_image", "decode_jpeg", "read_video", "imdecode", "open_image"}
+    {
+        "imread",
+        "read_image",
+        "load_image",
+        "load_img",
+        "decode_image",
+        "decode_jpeg",
+        "read_video",
+        "imdecode",
+        "open_image",
+    }
 )
 _READERS_BY_PATH = frozenset(
     {"Image.open", "PIL.Image.open", "torchaudio.load", "librosa.load", "sf.read", "soundfile.read"}
@@ -30,6 +40,12 @@ _WRITERS = frozenset(
      "dumps", "to_csv", "to_parquet", "tobytes", "jsonify", "make_response", "Response", "JSONResponse", "send",
      "sendall", "send_bytes", "send_text", "b64encode", "create_dataset"}
 )  # fmt: skip
+# Functions of a project's own that do: `save_img`, `write_results`.
+_WRITING = re.compile(
+    r"_?(?:save|write|dump|export|im(?:save|write))_(?:\w{1,30}_)?(?:img|image|video|wav|audio|output|result|png|mask|frame|prediction)s?"
+)
+# Classes that score what a model answers, by libraries of the host.
+_EVALUATORS = re.compile(r"\w{0,60}Evaluator")
 # Names are followed through so many assignments to what is written.
 _MAX_STEPS = 3
 # Calls that queue no work on an accelerator.
@@ -92,7 +108,9 @@ def _blocks(parent: ast.AST | None) -> Iterator[list[ast.stmt]]:
 
 
 def is_written(copy: ast.expr, facts: Facts) -> bool:
-    """Whether a copy on the host is made for a file, an encoder or a response."""
+    """Whether a copy on the host is made for a file, an encoder, a response, or what scores answers there."""
+    if any(isinstance(p, ast.ClassDef) and _EVALUATORS.fullmatch(p.name) for p in facts.model.ancestors(copy)):
+        return True
     scope = facts.model.enclosing_scope(copy)
     waiting: list[ast.expr] = [copy]
     for _ in range(_MAX_STEPS):
@@ -106,7 +124,8 @@ def is_written(copy: ast.expr, facts: Facts) -> bool:
 
 
 def _is_handed_to_writer(node: ast.expr, facts: Facts) -> bool:
-    return any(isinstance(p, ast.Call) and last_name(p.func) in _WRITERS for p in facts.model.ancestors(node))
+    called = (last_name(p.func) for p in facts.model.ancestors(node) if isinstance(p, ast.Call))
+    return any(name in _WRITERS or _WRITING.fullmatch(name) for name in called)
 
 
 def _assigned_names(node: ast.expr, facts: Facts) -> Iterator[str]:

@@ -174,7 +174,7 @@ def detached(tensor: cst.BaseExpression, node: ast.AST, facts: Facts) -> cst.Bas
     """The tensor without its graph, where it may have one."""
     found = facts.node(tensor)
     graphless = under_no_grad(node, facts.model) or _is_detached(tensor) or _is_made_without_graph(tensor, facts)
-    graphless = graphless or (found is not None and is_count(found))
+    graphless = graphless or (found is not None and (is_count(found) or _is_drawn(found, facts)))
     return tensor if graphless else without_graph(tensor)
 
 
@@ -182,6 +182,27 @@ def detached(tensor: cst.BaseExpression, node: ast.AST, facts: Facts) -> cst.Bas
 _COMPARISONS = frozenset(
     {"eq", "ne", "lt", "le", "gt", "ge", "isclose", "isnan", "isfinite", "logical_and", "logical_or"}
 )
+
+
+# Methods and functions whose results are numbers of things, or drawn, and have no graph.
+_GRAPHLESS = frozenset({"sample", "multinomial", "argmax", "argmin", "nonzero", "bincount"})
+
+
+def _is_drawn(tensor: ast.expr, facts: Facts) -> bool:
+    """`x`, where the last statement before that set it is `x = policy.sample()`."""
+    if not isinstance(tensor, ast.Name):
+        return False
+    statement = next(p for p in facts.model.ancestors(tensor) if isinstance(p, ast.stmt))
+    block = next((b for b in _blocks(next(facts.model.ancestors(statement))) if statement in b), [])
+    for earlier in reversed(block[: block.index(statement)] if block else []):
+        if any(
+            isinstance(n, ast.Name) and n.id == tensor.id and isinstance(n.ctx, ast.Store) for n in ast.walk(earlier)
+        ):
+            match earlier:
+                case ast.Assign(targets=[ast.Name()], value=ast.Call(func=ast.Attribute(attr=name))):
+                    return name in _GRAPHLESS
+            return False
+    return False
 
 
 def is_count(node: ast.expr) -> bool:

@@ -144,6 +144,15 @@ def _device(
     met = _root(mixing.other.node)
     if met in arguments - {"self"}:
         return f"{met}.device"
+    name = mixing.other.value.place.name
+    if name in arguments - {"self"} and f"device={name}.device" in facts.code_of(function):
+        # As it was done for the others.
+        return f"{name}.device"
+    shaped = _shaped_like(call)
+    if shaped and not mixing.other.foreign and any(
+        isinstance(n, ast.Name) and n.id == shaped for n in ast.walk(mixing.other.node)
+    ):  # fmt: skip
+        return f"{shaped}.device"
     if isinstance(mixing.other.node, ast.Name) and _stands_before(met, mixing, function, call, facts):
         return f"{met}.device"
     if (
@@ -153,10 +162,19 @@ def _device(
         and mixing.other.value.is_tensor
     ):
         return f"{ast.unparse(mixing.other.node)}.device"
-    name = mixing.other.value.place.name
     if (name in arguments and name != "self") or (name.startswith("self.") and "self" in arguments):
         return f"{name}.device"
     return None
+
+
+def _shaped_like(call: ast.Call) -> str:
+    """The tensor of whose size a factory makes another: `x` of `torch.zeros(x.size())`; "" for other sizes."""
+    match call.args:
+        case [ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="size"), args=[])]:
+            return name
+        case [ast.Attribute(value=ast.Name(id=name), attr="shape")]:
+            return name
+    return ""
 
 
 def _stands_before(

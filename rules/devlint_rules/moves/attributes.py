@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from devlint.facts import FunctionModel, Kind, walk
+from devlint.facts import FunctionModel, Kind, kept_on_node, walk
 
 if TYPE_CHECKING:
     from devlint.facts import ClassModel, Facts, Unit
@@ -49,18 +49,20 @@ def in_making(unit: Unit) -> bool:
     scope = unit.scope
     if in_constructor(unit) or scope is None or scope.cls is None or not scope.cls.bases:
         return in_constructor(unit)
-    callers = {
-        method.name
-        for method in scope.cls.body
-        if isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef))
-        for node in walk(method)
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr == scope.name
-        and isinstance(node.func.value, ast.Name)
-        and node.func.value.id == "self"
-    }
-    return callers == {"__init__"}
+    return _callers(scope.cls).get(scope.name) == {"__init__"}
+
+
+@kept_on_node
+def _callers(cls: ast.ClassDef) -> dict[str, set[str]]:
+    """The methods that call each method of a class by `self`."""
+    found: dict[str, set[str]] = {}
+    for method in cls.body:
+        if isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            for node in walk(method):
+                match node:
+                    case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=name)):
+                        found.setdefault(name, set()).add(method.name)
+    return found
 
 
 def at_first_use(unit: Unit) -> bool:

@@ -145,6 +145,8 @@ def _made_there(
     moving, making = facts.node(node), facts.node(made)
     assert isinstance(moving, ast.Call)
     assert isinstance(making, ast.Call)
+    if factories.may_be_none(moving, facts):
+        return None
     arguments = [f"device={factories.code_of(move.device)}"]
     if move.rest and not between and factories.takes_type(name, made, move, facts):
         arguments.insert(0, f"dtype={factories.code_of(move.rest[0].value)}")

@@ -118,7 +118,7 @@ def move(node: cst.Call, facts: Facts) -> Move | None:
     if func.attr.value != "to":
         if given is None:
             return None if rest else Move(cst.SimpleString(f'"{MOVES[func.attr.value]}"'), ())
-        return Move(given.value, ()) if not rest and _is_device(given.value, facts) else None
+        return Move(_as_device(given.value), ()) if not rest and _is_device(given.value, facts) else None
     if given is None:
         return None
     if not rest and given.keyword is None and _is_tensor(given.value, facts):
@@ -127,6 +127,30 @@ def move(node: cst.Call, facts: Facts) -> Move | None:
         tight = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
         return Move(like[0], (cst.Arg(like[1], keyword=cst.Name("dtype"), equal=tight),))
     return Move(given.value, rest) if _is_device(given.value, facts) else None
+
+
+def _as_device(node: cst.BaseExpression) -> cst.BaseExpression:
+    """`x.device` of `x.get_device()`, which is -1 on the host."""
+    match node:
+        case cst.Call(func=cst.Attribute(value=owner, attr=cst.Name("get_device")), args=[]):
+            if isinstance(owner, cst.Attribute) and owner.attr.value == "data":
+                owner = owner.value
+            return cst.Attribute(owner, cst.Name("device"))
+    return node
+
+
+def may_be_none(moving: ast.Call, facts: Facts) -> bool:
+    """Whether `x.cuda(args.gpu)` may be told None, which says the current GPU there and the host in a factory.
+
+    So it is with what is compared with None somewhere, or is None where nothing is given for it.
+    """
+    if not isinstance(moving.func, ast.Attribute) or moving.func.attr == "to" or not moving.args:
+        return False
+    text = ast.unparse(moving.args[0])
+    name = re.escape(re.split(r"\W+", text.rstrip("'\"]"))[-1])
+    tested = rf"\b{re.escape(text)}\s+is\s+(?:not\s+)?None|\b{re.escape(text)}\s*[!=]=\s*None"
+    left_out = rf"\b{name}['\"]?(?:\s*:[^=,()\n]{{1,80}})?\s*=\s*None\b|--{name}['\"][^)\n]{{0,200}}\bdefault=None\b"
+    return re.search(f"{tested}|{left_out}", facts.text.text) is not None
 
 
 def names_device(node: cst.Call, facts: Facts) -> bool:
@@ -182,6 +206,8 @@ def takes_type(name: str, node: cst.Call, move: Move, facts: Facts) -> bool:
     return False
 
 
+# Types that `torch.tensor` reads data as just as it changes what it has read: others overflow, or lose what was read.
+_READ_AS = frozenset({"float", "half", "bfloat16", "long", "bool"})
 # Methods that change the type, and what to call that.
 _CASTS = {
     "long": "long", "int": "int", "float": "float", "half": "half", "double": "double", "bool": "bool", "byte": "uint8",
@@ -202,7 +228,8 @@ def cast_around(making: ast.Call, moving: ast.Call, name: str, facts: Facts) -> 
             is_next = value in (making, moving)
         case _:
             return None
-    fits = name in _TYPED or (name == "torch.arange" and f"torch.{cast}" in _COUNTED_IN)
+    counted = name == "torch.arange" and f"torch.{cast}" in _COUNTED_IN
+    fits = name in _TYPED or counted or (name in OF_DATA and cast in _READ_AS)
     return (outer, f"{prefix}{_CASTS[cast]}") if is_next and fits else None
 
 

@@ -98,7 +98,8 @@ class _Story(NamedTuple):
 
 def _story(called: str, ids: Value, given: cst.Arg, found: ast.Call, facts: Facts) -> _Story | None:
     models = [v for _, v in facts.value(given.value).alternatives()]
-    if all(_is_on_host(v) for v in models) and not _is_handed_out(given, found, facts):
+    stays = all(_is_on_host(v) for v in models)
+    if stays and not _is_handed_out(given, found, facts) and not _is_made_of_moved(given, facts):
         if called == DISTRIBUTED and _names_devices(ids):
             return _Story("still on cpu, and DistributedDataParallel with `device_ids` doesn't move it: ValueError")
         if called == DATA_PARALLEL and (steps := _calls_on_host(found, facts)):
@@ -197,6 +198,16 @@ def _is_handed_out(given: cst.Arg, wrap: ast.Call, facts: Facts) -> bool:
             if name.kind is not Kind.FUNCTION and not name.name.startswith(("torch.", "builtins.", "copy.")):
                 return True
     return False
+
+
+def _is_made_of_moved(given: cst.Arg, facts: Facts) -> bool:
+    """Whether a model was made around another one that was moved: `Wrapped(model)` after `model = setup().cuda()`."""
+    model = facts.node(given)
+    made = facts.model.assigned_values(model) if isinstance(model, ast.Name) else ()
+    names = {a.id for m in made if isinstance(m, ast.Call) for a in m.args if isinstance(a, ast.Name)}
+    return any(
+        re.search(rf"(?m)\b{name}(?:[ \t]*=[^=\n].{{0,200}})?\.(?:cuda|to)\(", facts.text.text) for name in names
+    )
 
 
 def _calls_on_host(wrap: ast.Call, facts: Facts) -> tuple[Step, ...]:
