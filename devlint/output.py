@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -13,10 +14,12 @@ import click
 from devlint.console import emit, follows_links, is_terminal
 from devlint.disk import put_bytes
 from devlint.escapes import printable, printable_lines
+from devlint.findings import FOR_TERMINALS
 
 if TYPE_CHECKING:
+    from devlint.findings import OutputFormat
     from devlint.options import Options, ReportForm
-    from devlint.reports import FileResult
+    from devlint.reports import FileResult, Run
 
 # What is told beside a diff: files that couldn't be read, fixes that the diff lacks.
 _BESIDE_DIFFS = {"DEV000": "error", "DEV003": "warning"}
@@ -75,6 +78,38 @@ class Output:
             said = f"Would fix {by_severity(fixes)}\n" if fixes else "" if failed else "No fixes to show\n"
             emit(said, err=True)
         return any(result.diff for result in results)
+
+    def report(
+        self,
+        run: Run,
+        forms: Iterable[ReportForm],
+        *,
+        told: Sequence[str] = (),
+        to_stderr: bool = False,
+        render: Callable[[OutputFormat, Run], str] | None = None,
+    ) -> None:
+        """Writes a run in each form that was asked for; those in files come last, so that nothing is lost where one fails.
+
+        `told` is what there is to say behind the findings, to people. Raises Failure.
+        """
+        from devlint import reports
+
+        rendered = render or reports.render
+        quiet = self.options.quiet
+        for asked in sorted(forms, key=lambda asked: asked.file is not None):
+            if self.options.statistics:
+                from devlint.reports import statistics
+
+                text = statistics.render(run.results, asked.form, unsafe_fixes=run.unsafe_fixes)
+            elif asked.form not in FOR_TERMINALS:
+                text = rendered(asked.form, run)
+            elif quiet and not any(result.findings for result in run.results):
+                text = ""
+            else:
+                also = run.also + "".join(f"{line}\n" for line in told if not quiet)
+                links = asked.file is None and self.links(to_stderr=to_stderr)
+                text = rendered(asked.form, replace(run, also=also, links=links))
+            self.write(text, asked, to_stderr=to_stderr)
 
     def write(
         self, text: str, asked: ReportForm | None = None, *, to_stderr: bool = False, styled: bool = True

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -18,8 +18,7 @@ import click
 
 from devlint.console import emit, is_terminal
 from devlint.escapes import printable, printable_lines
-from devlint.findings import FOR_TERMINALS
-from devlint.options import ReportForm
+from devlint.options import ReportForm, check_together
 from devlint.output import CLEAN, FAILED, FOUND, Failure, Output
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ class Session:
         from devlint.patterns import is_valid
         from devlint.settings import Selection, SettingsError, check_selectors, load_settings, split_config
 
-        _check_together(options)
+        check_together(options)
         self.options = options
         self.output = Output(options)
         self.started = time.monotonic()
@@ -458,39 +457,34 @@ class Session:
         if options.diff:
             changed = self.output.show_diff(results, failed)
             return FAILED if failed else FOUND if changed and not options.exit_zero else CLEAN
-        self._write(results, unexplained, failed=failed, to_stderr=to_stderr)
+        self._report(results, unexplained, failed=failed, to_stderr=to_stderr)
         fatal = [finding for finding in findings if self.fail_on == "warning" or finding.severity == "error"]
         return FAILED if failed else FOUND if fatal and not options.exit_zero else CLEAN
 
-    def _write(self, results: Sequence[FileResult], unexplained: str, *, failed: bool, to_stderr: bool) -> None:
-        """Writes each report that was asked for; those in files come last, so that nothing is lost where one fails."""
-        from devlint.reports import Run, render
+    def _report(self, results: Sequence[FileResult], unexplained: str, *, failed: bool, to_stderr: bool) -> None:
+        from devlint.reports import Run
 
         options = self.options
-        told = "".join(f"{line}\n" for line in self.told)
         run = Run(
             results,
             {rule.code: rule for rule in self.registry.rules()},
             unsafe_fixes=options.unsafe_fixes,
             quiet=options.quiet,
             failed=failed,
+            also=unexplained,
             only_new=bool(self.told) or options.since is not None or options.staged,
         )
-        for asked in sorted(self.forms, key=lambda asked: asked.file is not None):
-            if options.statistics:
-                from devlint.reports import statistics
+        told = (*self.told, *self._left_to_preview({finding.code for finding, _ in run.findings}))
+        self.output.report(run, self.forms, told=told, to_stderr=to_stderr)
 
-                text = statistics.render(results, asked.form, unsafe_fixes=options.unsafe_fixes)
-            elif asked.form in FOR_TERMINALS:
-                if options.quiet and not any(result.findings for result in results):
-                    text = ""
-                else:
-                    also = unexplained + ("" if options.quiet else told)
-                    links = asked.file is None and self.output.links(to_stderr=to_stderr)
-                    text = render(asked.form, replace(run, also=also, links=links))
-            else:
-                text = render(asked.form, replace(run, also=unexplained))
-            self.output.write(text, asked, to_stderr=to_stderr)
+    def _left_to_preview(self, found: Set[str]) -> list[str]:
+        """What rules that the command line names, and that found nothing, tell in preview: whoever names one expects all."""
+        if self.here.previews:
+            return []
+        named = {*(self.overrides.select or ()), *self.overrides.extend_select}
+        rules = [r for r in self.registry.rules() if not r.hears_only() and not named.isdisjoint((r.code, r.name))]
+        codes = " and ".join(rule.code for rule in rules if rule.senses and rule.code not in found)
+        return [f"More of {codes} is in preview: waits in code that is hot by its role (--preview)"] if codes else []
 
     def _beside_evidence(self, results: Sequence[FileResult], evidence: Evidence) -> tuple[Sequence[FileResult], str]:
         """The results in the order of what they were seen to cost, and what was seen without a finding."""
@@ -505,26 +499,6 @@ class Session:
         ordered = [FileResult(f.path, (f,), sources[f.path].source) for f in findings]
         ordered += [replace(r, findings=(), source=None) for r in results if r.fixed or r.diff]
         return ordered, describe(left)
-
-
-def _check_together(options: Options) -> None:
-    """Says so where options don't go together."""
-    for one, other, why in (
-        (options.staged, options.since is not None, "--staged and --since ask about two changes; name one of them"),
-        (options.staged or options.since is not None, options.fix or options.diff, "--fix and --diff are for whole files, --since and --staged for some of their lines; run one, then the other"),
-        (options.staged, options.add_noqa is not None, "--add-noqa writes files, and --staged looks at what is to be committed; use --since=HEAD"),
-        (options.executor is not None, options.fix or options.diff or options.staged or "-" in options.paths, "--executor reports what is in files that all workers see; leave out --fix, --diff, --staged and `-`"),
-        (options.shard is not None, "-" in options.paths, "--shard is for files; leave out `-`"),
-        (options.staged or options.since is not None, "-" in options.paths, "`-` has no history; name a path"),
-        (options.update_baseline, options.no_baseline or options.confidence is not None or options.staged, "--update-baseline goes by all that is found in the files as they are; leave out --no-baseline, --confidence and --staged"),
-        (sum(asked.file is None for asked in options.output_format) > 1, True, "two reports for one place; write one of them to a file, as in --output-format sarif=devlint.sarif"),
-        (options.output_file is not None, bool(options.output_format) and all(asked.file for asked in options.output_format), "--output-file has no report left to write: each of --output-format names its own file"),
-        (options.statistics, any(asked.form not in (*FOR_TERMINALS, "json") for asked in options.output_format), "--statistics is told as text or JSON"),
-        (options.diff, any(asked.file for asked in options.output_format), "--diff shows a diff, and writes no report"),
-        (options.add_noqa is not None, options.fix or options.diff or "-" in options.paths, "--add-noqa writes comments into files; leave out --fix, --diff and `-`"),
-    ):  # fmt: skip
-        if one and other:
-            raise click.UsageError(why)
 
 
 def _from_root(pattern: str, root: Path) -> str:

@@ -14,6 +14,9 @@ from devlint.knowledge import canonical
 from devlint.placement.model import PlacementModel, build
 from devlint.placement.values import Guards, Sort, Step, Value
 from devlint.reports import place_of
+from devlint.signatures.answers.operands import known_operands
+from devlint.signatures.values.values import Step as SignatureStep
+from devlint.signatures.values.values import steps_to
 from devlint.source.devices import is_device_name
 from devlint.source.kinds import Kind
 from devlint.source.project import Project, parse
@@ -161,17 +164,25 @@ def _known(node: ast.expr, model: PlacementModel) -> Iterator[Known]:
 
 def _alternatives(node: ast.expr, model: PlacementModel) -> Iterator[Known]:
     for guards, value in model.resolved(node).alternatives():
+        told = _told_by_findings(node, model) if value.place.sort is Sort.UNKNOWN and value.kind in _PLACED else None
+        trail = told[1] if told else [step for step in value.trail if isinstance(step, Step)]
         yield Known(
             node.lineno,
             node.col_offset + 1,
             ast.unparse(node),
             _kind_of(value),
-            str(value.place),
+            told[0] if told else str(value.place),
             value.likely,
             _condition(guards),
-            tuple((step.message, step.path, step.line) for step in value.trail if isinstance(step, Step)),
-            _why(node, value, model),
+            tuple((step.message, step.path, step.line) for step in trail),
+            "" if told else _why(node, value, model),
         )
+
+
+def _told_by_findings(node: ast.expr, model: PlacementModel) -> tuple[str, tuple[SignatureStep, ...]] | None:
+    """The place of an operand and the trail to it, as findings about it tell them; None where they say no more."""
+    value = known_operands(model.reader, model.source).get(node)
+    return (str(value.place.name), steps_to(value.step)) if value is not None else None
 
 
 def _kind_of(value: Value) -> str:

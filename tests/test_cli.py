@@ -590,3 +590,25 @@ def test_rules_can_be_read_by_programs():
     assert moved["page"] == devlint("rule", "DEV105").stdout
     assert moved["url"].endswith("/rules/DEV105/")
     assert moved["pack"].startswith("the rule pack devlint")
+
+
+HOT = """\
+import torch
+
+model = torch.nn.Linear(2, 2).cuda()
+total = 0.0
+for x in torch.utils.data.DataLoader([]):
+    total += model(x.cuda()).sum().item()
+"""
+
+
+def test_who_names_a_rule_is_told_what_it_tells_in_preview_alone():
+    write("a.py", CLEAN)
+    said = "More of DEV501 and DEV504 is in preview: waits in code that is hot by its role (--preview)\n"
+    assert devlint("a.py", "--select", "DEV501,DEV504").stdout.endswith(said)
+    write("hot.py", HOT)
+    assert "in preview" not in devlint("hot.py", "--select", "DEV501").stdout
+    for others in (["--preview"], ["--quiet"], ["--output-format", "json"]):
+        assert "in preview" not in devlint("a.py", "--select", "DEV501", *others).stdout
+    for selected in ("DEV5", "ALL", "DEV101", "DEV511"):
+        assert "in preview" not in devlint("a.py", "--select", selected).stdout

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -135,11 +136,15 @@ def standard_input(folder: Path) -> None:
     assert run(folder, "-", "--stdin-filename", "a.py", stdin=BAD).stdout.startswith("a.py:4:1: DEV101")
 
 
-def not_there(option: str) -> Callable[[Path], None]:
-    def tried(folder: Path) -> None:
-        assert f"No such option '{option}'" in run(folder, option).stderr
-
-    return tried
+def watching(folder: Path) -> None:
+    write(folder, {"a.py": BAD})
+    command = [sys.executable, "-P", "-m", "devlint", "--watch", "--quiet"]
+    with subprocess.Popen(command, cwd=folder, env=_AS_USERS, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("a.py:4:1: DEV101")
+        write(folder, {"a.py": f"\n{BAD}"})
+        assert "a.py:5:1: DEV101" in "".join(process.stdout.readline() for _ in range(8))
+        process.send_signal(signal.SIGINT)
 
 
 # What the page says of devlint, and how that is seen; None where it says that devlint is something else.
@@ -157,7 +162,7 @@ TRIED: dict[str, tuple[str, Callable[[Path], None] | None]] = {
     "results kept from run to run": ("yes", kept_results),
     "a rule's page in the terminal": ("yes (`devlint rule`)", rule_pages),
     "the standard input": ("yes (`-`)", standard_input),
-    "watching files": ("in an editor", not_there("--watch")),
+    "watching files": ("yes (`--watch`)", watching),
     "rules of your own": ("Python packs, a test kit", rules_of_ones_own),
     "typed stubs, whole-program types": ("no", None),
     "other languages": ("no", None),

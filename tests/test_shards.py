@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
+from typing import get_args
+from xml.etree import ElementTree
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,9 +15,11 @@ from repositories import write
 from test_cli import devlint, found
 
 from devlint.files import Target
+from devlint.findings import OutputFormat
 from devlint.settings import Settings
 from devlint.shards import chunks, shard
 
+ROOT = Path(__file__).parents[1]
 BAD = 'import torch\n\nx = torch.ones(3)\nx.to("cuda")\n'
 
 
@@ -66,6 +71,88 @@ def test_merged_reports_exit_as_one_run_would(project):
     for number in (1, 2):
         devlint(".", "--shard", f"{number}/2", "--output-format", "json", "-o", f"{number}.json")
     assert devlint("merge", "1.json", "2.json").returncode == devlint(".").returncode == 2
+
+
+def _various(project: Path) -> None:
+    """Findings of all kinds: with trails through files, fixes that need imports, in cells, in blocks, and a broken file."""
+    cells = [{"cell_type": "code", "source": text} for text in ("import torch\nx = torch.ones(3)", '\nx.to("cuda")')]
+    write(
+        project,
+        {
+            "devlint.toml": 'markdown = true\nselect = ["ALL"]',
+            "n.ipynb": json.dumps({"cells": cells, "metadata": {}}),
+            "page.md": "# A page\n\n- a list\n\n  ```python\n"
+            + "".join(f"  {line}\n" for line in BAD.splitlines())
+            + "  ```\n",
+            "broken.py": "import torch\nx = torch.ones(\n",
+            "loads.py": 'import torch\n\nmodel = torch.load("model.pt")\nmodel.cuda()\n',
+        },
+    )
+    shutil.copytree(ROOT / "examples", project / "examples")
+
+
+def test_each_form_of_merged_reports_is_that_of_one_run(project):
+    _various(project)
+    for number in (1, 2, 3):
+        devlint(".", "--shard", f"{number}/3", "--output-format", "json", "-o", f"{number}.json")
+    forms = get_args(OutputFormat)
+    devlint(".", *(part for form in forms for part in ("--output-format", f"{form}=whole.{form}")))
+    done = devlint(
+        "merge",
+        *(f"{number}.json" for number in (3, 1, 2)),
+        *(part for form in forms for part in ("--output-format", f"{form}=merged.{form}")),
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", "")
+    for form in forms:
+        whole, merged = (Path(f"{name}.{form}").read_text() for name in ("whole", "merged"))
+        assert "DEV101" in merged
+        if form == "junit":
+            # Files without findings are in no JSON report.
+            whole, merged = _failed_cases(whole), _failed_cases(merged)
+        assert merged == whole, form
+
+
+def _failed_cases(report: str) -> list[str]:
+    cases = ElementTree.fromstring(report).iter("testcase")
+    return [ElementTree.tostring(case, encoding="unicode") for case in cases if len(case)]
+
+
+def test_several_reports_of_merged_ones(project):
+    _various(project)
+    devlint(".", "--output-format", "json=all.json")
+    done = devlint("merge", "all.json", "--output-format", "concise", "--output-format", "sarif=found.sarif")
+    assert "n.ipynb:cell 2:2:1: DEV101" in done.stdout
+    assert {r["ruleId"] for r in json.loads(Path("found.sarif").read_text())["runs"][0]["results"]} >= {"DEV101"}
+
+
+def test_merged_reports_where_the_files_are_gone(project):
+    write(project, {"a.py": BAD})
+    devlint("a.py", "--output-format", "json=one.json")
+    (project / "a.py").unlink()
+    for form in get_args(OutputFormat):
+        done = devlint("merge", "one.json", "--output-format", form)
+        assert (done.returncode, "DEV101" in done.stdout) == (1, True), form
+    # Where a cell stands in the text, only the notebook tells.
+    _various(project)
+    devlint("n.ipynb", "--output-format", "json=two.json")
+    (project / "n.ipynb").unlink()
+    assert devlint("merge", "two.json").returncode == 1
+    done = devlint("merge", "two.json", "--output-format", "text")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert (
+        done.stderr
+        == "error: to tell where a notebook's cells are, `devlint merge` needs it as it was linted: n.ipynb\n"
+    )
+
+
+def test_a_finding_of_another_form(project):
+    write(
+        project,
+        {"r.json": '[{"code": "A1", "path": "a.py", "message": "", "line": 1, "column": 1, "severity": "error"}]'},
+    )
+    done = devlint("merge", "r.json", "--output-format", "text")
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert "a.py" in done.stderr
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '[{"code": "DEV101"}]', "\x00"])

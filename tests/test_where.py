@@ -157,3 +157,19 @@ def test_a_place_of_a_report_can_be_pasted_and_steps_can_be_followed(project: Pa
     (package / "made.py").write_text("import torch\n\n\ndef make():\n    return torch.ones(1).cuda()\n")
     (project / "use.py").write_text("from package.made import make\n\nz = make()\nprint(z)\n")
     assert "(package/made.py:5)" in where(project, "use.py:4:z").stdout
+
+
+def test_what_a_finding_goes_by_is_told_with_its_trail(tmp_path: Path) -> None:
+    (tmp_path / "data.py").write_text(
+        "import torch\n\n\ndef weights(labels):\n    counts = torch.bincount(labels)\n    return counts.sum() / counts\n"
+    )
+    (tmp_path / "train.py").write_text(
+        "import torch\n\nfrom data import weights\n\n\nclass Set:\n    def __init__(self):\n        self.labels = torch.tensor([0, 1])\n\n\n"
+        "def main(loader):\n    loader = torch.utils.data.DataLoader(Set())\n    w = weights(loader.dataset.labels)\n    w.cuda()\n"
+    )
+    command = [sys.executable, "-m", "devlint", "train.py", "--select", "DEV101", "--output-format", "json"]
+    [found] = json.loads(subprocess.run(command, cwd=tmp_path, capture_output=True, text=True).stdout)
+    told = where(tmp_path, "train.py:14:w").stdout
+    assert "\nw: tensor on cpu\n" in told
+    for note in found["notes"]:
+        assert f"    {note['message']} ({note['path']}:{note['line']})\n" in told

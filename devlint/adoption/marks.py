@@ -47,7 +47,7 @@ def mark_of(finding: Finding, source: Source | None, path: str) -> Mark:
     lines = source.lines if source is not None else []
     line = finding.span.line
     text = _plain(lines[line - 1]) if line <= len(lines) else finding.message
-    before = next((t for at in range(line - 2, -1, -1) if (t := _plain(lines[at]))), "")
+    before = next((t for at in range(min(line - 1, len(lines)) - 1, -1, -1) if (t := _plain(lines[at]))), "")
     after = next((t for at in range(line, len(lines)) if (t := _plain(lines[at]))), "")
     return Mark(path, finding.code, text, f"{_digest(before)}-{_digest(after)}")
 

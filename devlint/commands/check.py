@@ -102,6 +102,7 @@ def _shard(_context: click.Context, _parameter: click.Parameter, value: str | No
     type=click.Path(path_type=Path),
     help="A report of `devlint run` or `pytest --devlint-report`: say what was seen to happen, the costliest first.",
 )
+@click.option("-w", "--watch", is_flag=True, help="Lint again whenever a file changes (pip install 'devlint[watch]').")
 @click.option("-q", "--quiet", is_flag=True, help="Print findings and errors only.")
 @click.option("-v", "--verbose", is_flag=True, help="Say which settings and how many files were used.")
 @click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True)
@@ -112,7 +113,12 @@ def check(**options: Any) -> None:
     parsed.
     """
     need_folder()
+    asked = Options(**options)
     with ended_by_signals():
-        run = Session(Options(**options))
-        code = run.run()
+        if asked.watch:
+            from devlint.watch import watch
+
+            code = watch(asked)
+        else:
+            code = Session(asked).run()
     click.get_current_context().exit(code)

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import click
 
-from devlint.commands.options import HELP
-from devlint.console import emit
-from devlint.disk import put_bytes
-from devlint.findings import Severity
-from devlint.output import CLEAN, FAILED, FOUND, Failure
+from devlint.commands.options import HELP, FormOfReport
+from devlint.findings import OutputFormat, Severity
+from devlint.options import Options, ReportForm, check_together
+from devlint.output import CLEAN, FAILED, FOUND, Failure, Output
 
 
 @click.command(context_settings=HELP)
 @click.argument("reports", nargs=-1, required=True, metavar="REPORT...", type=click.Path(path_type=Path))
+@click.option(
+    "--output-format",
+    multiple=True,
+    type=FormOfReport(),
+    help=f"The form of the report, and where to write it; may be repeated. One of {', '.join(get_args(OutputFormat))} [default: json].",
+)
 @click.option("-o", "--output-file", type=click.Path(dir_okay=False, path_type=Path), help="Write the report there.")
 @click.option(
     "--fail-on",
@@ -25,24 +30,40 @@ from devlint.output import CLEAN, FAILED, FOUND, Failure
     help="The least severity that exits with 1.",
 )
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 even if something was found.")
-def merge(reports: tuple[Path, ...], output_file: Path | None, fail_on: Severity, exit_zero: bool) -> None:
-    """Make one JSON report of those of several runs, such as `devlint --shard 1/4 --output-format json`.
+@click.option("--statistics", is_flag=True, help="Show how often each rule was broken, not where.")
+@click.option("-q", "--quiet", is_flag=True, help="Print findings and errors only.")
+@click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True)
+def merge(reports: tuple[Path, ...], fail_on: Severity, exit_zero: bool, **options: Any) -> None:
+    """Make one report of the JSON reports of several runs, such as `devlint --shard 1/4 --output-format json`.
 
-    Exits as one run over all files would have.
+    Run it where the files are as they were linted: reports other than JSON show them. Exits as one run over all files would have.
     """
-    from devlint.reports.merging import ReportError, merged, read_report, render
+    from devlint.reports.merging import ReportError, merged, read_report
 
     try:
         findings = merged([read_report(path) for path in reports])
+        failed = any(finding["code"] == "DEV000" for finding in findings)
+        _report(findings, Options(**options), failed=failed)
     except ReportError as error:
         raise Failure(str(error)) from None
-    if output_file is None:
-        emit(render(findings))
-    else:
-        try:
-            put_bytes(str(output_file), render(findings).encode())
-        except OSError as error:
-            raise Failure(f"--output-file {output_file}: can't be written: {error.strerror or error}") from None
-    failed = any(finding["code"] == "DEV000" for finding in findings)
     fatal = any(fail_on == "warning" or finding["severity"] == "error" for finding in findings)
     click.get_current_context().exit(FAILED if failed else FOUND if fatal and not exit_zero else CLEAN)
+
+
+def _report(findings: list[dict[str, Any]], options: Options, *, failed: bool) -> None:
+    """Writes each report that was asked for. JSON is joined as it stands, and needs none of the linted files."""
+    from devlint import reports
+    from devlint.reports import Run, merging
+    from devlint.session import load_rules
+
+    check_together(options)
+    forms = options.output_format or (ReportForm("json"),)
+    needs_files = options.statistics or any(asked.form != "json" for asked in forms)
+    results = merging.results_of(findings) if needs_files else []
+    rules = {rule.code: rule for rule in load_rules().rules()} if needs_files else {}
+
+    def render(form: OutputFormat, run: Run) -> str:
+        return merging.render(findings) if form == "json" else reports.render(form, run)
+
+    run = Run(results, rules, quiet=options.quiet, failed=failed)
+    Output(options).report(run, forms, render=render)

@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 from devlint.files import Source
-from devlint.findings import Edit, Finding, Note, Span
+from devlint.findings import Edit, Finding, Note, Seen, Span
 from devlint.reports import Run, place_of
 
 
@@ -29,6 +29,7 @@ def _finding(finding: Finding, source: Source | None, url: str) -> dict[str, Any
         "title": finding.fix.title,
         "safety": finding.fix.safety,
         "edits": [_edit(edit, source) for edit in finding.fix.edits],
+        **({"imports": [*finding.fix.imports]} if finding.fix.imports else {}),
     }
     return {
         "code": finding.code,
@@ -43,8 +44,12 @@ def _finding(finding: Finding, source: Source | None, url: str) -> dict[str, Any
         "hint": finding.hint,
         "fix": fix,
         "url": url or None,
-        **({"seen": {"count": finding.seen.count, "bytes": finding.seen.bytes}} if finding.seen else {}),
+        **({"seen": _seen(finding.seen)} if finding.seen else {}),
     }
+
+
+def _seen(seen: Seen) -> dict[str, Any]:
+    return {"count": seen.count, "bytes": seen.bytes, **({"failed": True} if seen.failed else {})}
 
 
 def _span(span: Span, source: Source | None) -> dict[str, int]:

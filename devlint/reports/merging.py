@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from devlint.disk import read_bytes
+from devlint.disk import FileError, read_bytes
+from devlint.files import Source, read_source
+from devlint.findings import Cost, Edit, Finding, Fix, Note, Seen, Span
+from devlint.reports import FileResult
 
 # What each finding of a report has.
 _NEEDED = {"code": str, "path": str, "message": str, "line": int, "column": int, "severity": str}
@@ -52,3 +56,67 @@ def merged(reports: Iterable[list[dict[str, Any]]]) -> list[dict[str, Any]]:
 def render(findings: list[dict[str, Any]]) -> str:
     """The whole report."""
     return json.dumps(findings, indent=2).replace("\x7f", "\\u007f") + "\n"
+
+
+def results_of(findings: Iterable[dict[str, Any]]) -> list[FileResult]:
+    """What the entries of JSON reports were made of, with the texts of the files that are there, for other reports.
+
+    Raises ReportError.
+    """
+    results = []
+    for path, entries in groupby(findings, key=lambda entry: str(entry["path"])):
+        source = _source_of(path)
+        try:
+            results.append(FileResult(path, tuple(_finding(entry, source) for entry in entries), source))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ReportError(f"a finding in {path} lacks or garbles {error}; report it by this devlint") from None
+    return results
+
+
+def _source_of(path: str) -> Source | None:
+    try:
+        return read_source(Path(path), path)
+    except FileError:
+        return None
+
+
+def _finding(entry: dict[str, Any], source: Source | None) -> Finding:
+    fix, seen = entry["fix"], entry.get("seen")
+    return Finding(
+        entry["code"],
+        entry["name"],
+        entry["message"],
+        entry["path"],
+        _span(entry, source),
+        entry["confidence"],
+        tuple(_note(note, source if note["path"] == entry["path"] else None) for note in entry["notes"]),
+        entry["hint"],
+        fix and Fix(fix["title"], fix["safety"], _edits(fix, source), tuple(fix.get("imports", ()))),
+        seen and Seen(seen["count"], seen["bytes"], seen.get("failed", False)),
+        Cost(entry["cost"]["effect"], entry["cost"]["loops"]),
+        entry["severity"],
+    )
+
+
+def _edits(fix: dict[str, Any], source: Source | None) -> tuple[Edit, ...]:
+    return tuple(Edit(_span(edit, source), edit["text"]) for edit in fix["edits"])
+
+
+def _note(note: dict[str, Any], source: Source | None) -> Note:
+    return Note(note["message"], note["path"], *_place(note, "line", "column", source))
+
+
+def _span(entry: dict[str, Any], source: Source | None) -> Span:
+    return Span(*_place(entry, "line", "column", source), *_place(entry, "end_line", "end_column", source))
+
+
+def _place(entry: dict[str, Any], line_key: str, column_key: str, source: Source | None) -> tuple[int, int]:
+    """The line and column of a source's text, the reverse of `place_of`."""
+    told, cell = int(entry[line_key]), entry.get("cell")
+    container = source.notebook if source is not None else None
+    line = container.line_of(cell, told) if container is not None else None if cell else told
+    if line is None and cell is not None:
+        path = entry.get("path", source.display if source is not None else "")
+        raise ReportError(f"to tell where a notebook's cells are, `devlint merge` needs it as it was linted: {path}")
+    line = line or told
+    return line, int(entry[column_key]) - (container.indent(line) if container is not None else 0)

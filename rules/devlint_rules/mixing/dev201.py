@@ -90,13 +90,15 @@ class CrossDeviceOp(Rule):
             return
         host, other = text_of(mixing.host, facts), text_of(mixing.other, facts)
         when = ", on some paths," if mixing.sometimes else ""
+        change = _moved_to_other(mixing, facts)
         yield Report(
             node,
             f"`{host}` is on {mixing.host.value.place} and `{other}` is{when} {place_text(mixing.other.value.place, mixing.other.node, facts)}: "
             f"{_operation(mixing)} needs both on one device",
             "likely" if is_likely(mixing) else "certain",
             notes=trails(mixing, facts),
-            change=_moved_to_other(mixing, facts),
+            hint=None if change else f"move `{host}` to where `{other}` is, or create it there",
+            change=change,
         )
 
 
@@ -110,4 +112,8 @@ def _moved_to_other(mixing: Mixing, facts: Facts) -> Change | None:
                           and mixing.host.node.col_offset == mixing.node.col_offset):  # fmt: skip
         return None
     edit = moved(mixing.host, device, facts)
-    return Change(f"move it: `.to({device})`", "unsafe", edits=(edit,)) if edit is not None else None
+    return (
+        Change(f"move `{text_of(mixing.host, facts)}`: `.to({device})`", "unsafe", edits=(edit,))
+        if edit is not None
+        else None
+    )

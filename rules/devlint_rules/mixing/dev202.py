@@ -103,7 +103,11 @@ class CrossDeviceCall(Rule):
 def _moved_to_module(mixing: Mixing, facts: Facts) -> Change | None:
     device = _device_moved_to(mixing, facts)
     edit = moved(mixing.host, device, facts) if device else None
-    return Change(f"move it: `.to({device})`", "unsafe", edits=(edit,)) if edit is not None else None
+    return (
+        Change(f"move `{text_of(mixing.host, facts)}`: `.to({device})`", "unsafe", edits=(edit,))
+        if edit is not None
+        else None
+    )
 
 
 def _device_moved_to(mixing: Mixing, facts: Facts) -> str | None:
