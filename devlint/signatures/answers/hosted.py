@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from devlint.knowledge import torch_knowledge
-from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.classes import ClassInfo
-from devlint.signatures.state.frame import Frame
+from devlint.signatures.state.frame import Frame, Reading
 from devlint.signatures.state.outcome import Need
 from devlint.signatures.values.conditions import Condition
 from devlint.signatures.values.values import (
@@ -99,7 +98,7 @@ def is_kept_on_host(frame: Frame, option: Value) -> bool:
 _MAX_BACK = 3
 
 
-def _is_left_behind(reader: Reader, function: FunctionModel, parameter: str, back: int = _MAX_BACK) -> bool:
+def _is_left_behind(reader: Reading, function: FunctionModel, parameter: str, back: int = _MAX_BACK) -> bool:
     """Whether a module's `forward` moves another of its inputs to where the module is, and this one, or what it comes from, not.
 
     Who has to move what it is given is given it on the host: what it doesn't move stays there.
@@ -108,16 +107,16 @@ def _is_left_behind(reader: Reader, function: FunctionModel, parameter: str, bac
         return False
     if _moves_another(function, parameter):
         return True
-    told = reader.handed.get(function, ()) if back else ()
+    told = reader.given_to(function) if back else ()
     return bool(told) and all(
-        call.caller is not None
-        and (root := _only_root(reader, call.given.get(parameter))) is not None
-        and _is_left_behind(reader, call.caller, root, back - 1)
-        for call in told
+        caller is not None
+        and (root := _only_root(reader, given.get(parameter))) is not None
+        and _is_left_behind(reader, caller, root, back - 1)
+        for caller, given in told
     )
 
 
-def _only_root(reader: Reader, value: Value | None) -> str | None:
+def _only_root(reader: Reading, value: Value | None) -> str | None:
     """The one input that a value comes from."""
     roots = {_root(o.place) for _, o in leaves(value, reader.atoms)} if value is not None else set()
     return roots.pop() if len(roots) == 1 else None
@@ -149,7 +148,7 @@ def _comes_from_host(frame: Frame, parameter: str) -> bool:
     """Whether each call of a function, and there are some, gives for a parameter what is on the host."""
     if frame.function is None:
         return False
-    given = [call.get(parameter) for call in frame.reader.given_to(frame.function)]
+    given = [call.get(parameter) for _, call in frame.reader.given_to(frame.function)]
     return bool(given) and all(value is not None and _is_on_host(frame, value) for value in given)
 
 
