@@ -13,9 +13,11 @@ import json
 import os
 import platform
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import zipfile
 from collections.abc import Sequence
@@ -109,19 +111,30 @@ class Task:
     # A file that gets one more line before each run, from the folder of the run.
     edited: str = ""
 
-    def run(self, folder: Path) -> Cost:
-        """What one run in `folder` costs; raises BenchmarkError when the command fails."""
+    def run(self, folder: Path, limit: float) -> Cost | None:
+        """What one run in `folder` costs; None where it takes more than `limit` seconds, and is ended.
+
+        Raises BenchmarkError when the command fails.
+        """
         if self.edited:
             with (folder / self.edited).open("a") as file:
                 file.write(f"# {time.time_ns()}\n")
         with tempfile.TemporaryFile() as said:
             started = time.perf_counter()
-            process = subprocess.Popen(self.command, cwd=folder, stdout=subprocess.DEVNULL, stderr=said)
+            process = subprocess.Popen(
+                self.command, cwd=folder, stdout=subprocess.DEVNULL, stderr=said, start_new_session=True
+            )
+            # With all processes that it started.
+            end = threading.Timer(limit, os.killpg, (process.pid, signal.SIGKILL))
+            end.start()
             _, status, usage = os.wait4(process.pid, 0)
+            end.cancel()
             wall = time.perf_counter() - started
             process.returncode = os.waitstatus_to_exitcode(status)
             said.seek(0)
             errors = said.read().decode(errors="replace")
+        if wall >= limit:
+            return None
         # A Python program that crashes exits with 1, as one that found something does.
         if process.returncode not in self.expected or "Traceback (most recent call last)" in errors:
             raise _failed(self.command, process.returncode, errors)
@@ -129,7 +142,7 @@ class Task:
         return Cost(wall, usage.ru_utime + usage.ru_stime, kilobytes / 1000)
 
 
-# The cost of each run by row and tool, the rows in the order of the table.
+# The cost of each run by row and tool, the rows in the order of the table; no runs where it took too long.
 Costs = dict[str, dict[str, list[Cost]]]
 
 
@@ -153,18 +166,23 @@ def tasks(cache: Path, *, large: bool) -> list[Task]:
 _TELL = frozenset(PACKAGES) - {"hotpath"}
 
 
-def measure(todo: Sequence[Task], folder: Path, repeat: int, slow: float) -> Costs:
+def measure(todo: Sequence[Task], folder: Path, repeat: int, slow: float, limit: float) -> Costs:
     """Runs every task `repeat` times in `folder`, after a first run that isn't counted.
 
     A round runs each task once, so that a busy spell of the machine falls on all tools alike. A task that takes more
-    than `slow` seconds isn't run again, and its first run counts. Raises BenchmarkError.
+    than `slow` seconds isn't run again, and its first run counts; one that takes more than `limit` is ended.
+    Raises BenchmarkError.
     """
     costs: Costs = {}
     left = list(todo)
     for turn in range(repeat + 1):
         for task in tuple(left):
             _say(f"round {turn} of {repeat}: {task.tool}, {task.row}")
-            cost = task.run(folder)
+            cost = task.run(folder, limit)
+            if cost is None:
+                left.remove(task)
+                costs.setdefault(task.row, {})[task.tool] = []
+                continue
             if cost.wall > slow:
                 left.remove(task)
             if turn or cost.wall > slow:
@@ -224,19 +242,28 @@ def table(costs: Costs, title: str, kind: Literal["wall", "cpu", "memory"]) -> s
         seconds = {tool: [getattr(cost, kind) for cost in runs] for tool, runs in by_tool.items()}
         spell = _megabytes if kind == "memory" else _cell
         cells = [spell(seconds[tool]) if tool in seconds else "" for tool in PACKAGES]
-        ratios = [f"{min(seconds[PROGRAM]) / min(seconds[peer]):.2f}" if peer in seconds else "" for peer in PEERS]
+        ratios = [_ratio(seconds[PROGRAM], seconds[peer]) if peer in seconds else "" for peer in PEERS]
         lines.append([row, *cells, *ratios])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+def _ratio(ours: Sequence[float], theirs: Sequence[float]) -> str:
+    return f"{min(ours) / min(theirs):.2f}" if ours and theirs else ""
+
+
+_ENDED = "at the limit"
+
+
 def _cell(seconds: Sequence[float]) -> str:
     """The least and the median of some times, in milliseconds."""
+    if not seconds:
+        return _ENDED
     least, middle = (f"{1000 * value:,.0f}" for value in (min(seconds), median(seconds)))
     return f"{least} ({middle})" if len(seconds) > 1 else f"{least} (one run)"
 
 
 def _megabytes(runs: Sequence[float]) -> str:
-    return f"{max(runs):,.0f}"
+    return f"{max(runs):,.0f}" if runs else _ENDED
 
 
 def _program(cache: Path, tool: str, name: str | None = None) -> str:
@@ -271,6 +298,7 @@ def _arguments() -> argparse.Namespace:
     add("--env", type=Path, default=default, metavar="DIR", help="the cache folder [%(default)s]")
     add("--repeat", type=int, default=5, metavar="N", help="counted runs of each command [%(default)s]")
     add("--slow", type=float, default=60, metavar="S", help="run once what takes more than S seconds [%(default)s]")
+    add("--limit", type=float, default=300, metavar="S", help="end what takes more than S seconds [%(default)s]")
     add("--large", action="store_true", help="lint transformers as well")
     add("--json", type=Path, metavar="FILE", help="write the cost of every run there, in seconds")
     arguments = parser.parse_args()
@@ -287,12 +315,13 @@ def main() -> int:
         folder = prepare(cache, large=arguments.large)
         known = versions(cache)
         before = os.getloadavg()[0]
-        costs = measure(tasks(cache, large=arguments.large), folder, arguments.repeat, arguments.slow)
+        costs = measure(tasks(cache, large=arguments.large), folder, arguments.repeat, arguments.slow, arguments.limit)
         facts = {
             "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
             "cores": os.cpu_count(),
             "load": [round(load, 1) for load in (before, os.getloadavg()[0])],
             "repeat": arguments.repeat,
+            "limit": arguments.limit,
             "versions": known,
         }
         if arguments.json:
@@ -304,7 +333,8 @@ def main() -> int:
         return 2
     kinds = (("wall time, ms", "wall"), ("processor time, ms", "cpu"), ("memory of a process, MB", "memory"))
     print(*(table(costs, title, kind) for title, kind in kinds), sep="\n\n")
-    print(f"\nLeast (median) of {arguments.repeat} runs, taken in turn; ratios are of the least times.")
+    print(f"\nLeast (median) of {arguments.repeat} runs, taken in turn; ratios are of the least times.", end=" ")
+    print(f"What took more than {arguments.limit:.0f} s was ended: it is {_ENDED}.")
     print(", ".join(f"{name} {version}" for name, version in known.items()), end="; ")
     print("{cores} cores, load {load[0]} before and {load[1]} after; {date}.".format(**facts))
     return 0

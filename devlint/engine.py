@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -222,7 +222,7 @@ class Inspection:
         portable: bool,
         within: range | None = None,
     ) -> None:
-        from devlint.placement.model import build
+        from devlint.source.trees import without_runs
         from devlint.textmap import TextMap
 
         self._registry = linter.registry
@@ -240,8 +240,16 @@ class Inspection:
         self._text: TextMap = TextMap(source.text)
         self.within = within
         self._pause = linter.pause
-        self.model: PlacementModel = build(path, source.text, tree, linter.project(), linter.settings.hints, within)
+        self._project, self._hints = linter.project(), linter.settings.hints
+        self._module = self._project.module(path, source.text, tree if within is None else without_runs(tree, within))
         self._pieces: dict[Unit, Piece | None] = {}
+
+    @cached_property
+    def model(self) -> PlacementModel:
+        """The model of the file, for what the cheap questions leave over."""
+        from devlint.placement.model import PlacementModel
+
+        return PlacementModel(self._module, self._project, self._hints, within=self.within)
 
     def findings(self) -> Iterator[Finding]:
         """What each rule finds; an error in one of them costs what that one would have found, and is told."""
@@ -289,7 +297,7 @@ class Inspection:
             lines = trigger_lines(self._text.text, rule, self._text.starts, self._spelt, self.within)
         if self.within is not None:
             lines = [line for line in lines if line in self.within]
-        for unit in units_at(self.model.source, lines):
+        for unit in units_at(self._module, lines):
             self._pause()
             # The cheap questions first: what they leave over is modelled, and what that leaves over parsed by LibCST.
             if (
@@ -309,7 +317,7 @@ class Inspection:
         for stall in self.model.stalls:
             if stall.sense not in rule.senses or (self.within is not None and stall.node.lineno not in self.within):
                 continue
-            for unit in units_at(self.model.source, [stall.node.lineno]):
+            for unit in units_at(self._module, [stall.node.lineno]):
                 piece = self._piece(unit)
                 node = piece.node_at(stall.node, self._text) if piece is not None else None
                 if piece is not None and node is not None:
@@ -325,7 +333,7 @@ class Inspection:
         if not names:
             self.model.ensure_all()
             return
-        for unit in units_at(self.model.source, lines_of_names(self._text.text, names, self._text.starts)):
+        for unit in units_at(self._module, lines_of_names(self._text.text, names, self._text.starts)):
             self.model.ensure(unit.scope)
 
     def release(self) -> None:
@@ -335,7 +343,9 @@ class Inspection:
     def close(self) -> None:
         """Lets go of everything."""
         self.release()
-        self.model.close()
+        if "model" in vars(self):
+            self.model.close()
+        self._module.close()
 
     def _piece(self, unit: Unit) -> Piece | None:
         """The unit parsed by LibCST, once for all rules; None where LibCST can't (newer syntax than it knows)."""

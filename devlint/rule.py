@@ -12,15 +12,16 @@ import inspect
 import pkgutil
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
-from importlib import import_module, metadata
+from functools import cache, cached_property, partial
+from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from devlint.addresses import rule_page
 from devlint.findings import Confidence, Edit, Note, Safety, Severity
+from devlint.installed import EntryPoint, entry_points
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -270,7 +271,7 @@ META_RULES: tuple[type[Rule], ...] = (UnreadableFile, UnusedSuppression, Unknown
 class Registry:
     """The rules at hand, by code. `packs` says which pack each comes from, by its code."""
 
-    def __init__(self, rules: Iterable[type[Rule]], packs: Mapping[str, str] | None = None) -> None:
+    def __init__(self, rules: Iterable[type[Rule]], packs: Mapping[str, Callable[[], str]] | None = None) -> None:
         self._rules = {rule.code: rule for rule in sorted(rules, key=lambda r: r.code)}
         self._by_name = {rule.name: rule for rule in self._rules.values()}
         self._packs = dict(packs or {})
@@ -290,7 +291,8 @@ class Registry:
 
     def pack_of(self, rule: type[Rule]) -> str:
         """The pack that a rule comes from, with its version; the name of its module where no pack is known."""
-        return self._packs.get(rule.code, rule.__module__)
+        told = self._packs.get(rule.code)
+        return told() if told is not None else rule.__module__
 
 
 class PackError(Exception):
@@ -304,37 +306,35 @@ def load_registry() -> Registry:
     Raises PackError.
     """
     found: dict[str, type[Rule]] = {rule.code: rule for rule in META_RULES}
-    packs = dict.fromkeys(found, "devlint itself")
+    packs: dict[str, Callable[[], str]] = dict.fromkeys(found, lambda: "devlint itself")
     names = {rule.name: rule.code for rule in META_RULES}
     # The same order on each machine.
-    for entry in sorted(
-        metadata.entry_points(group=ENTRY_POINTS), key=lambda e: (e.name != "devlint", e.name, e.value)
-    ):
-        pack = _pack_name(entry)
+    for entry in sorted(entry_points(ENTRY_POINTS), key=lambda e: (e.name != "devlint", e.name, e.value)):
+        # Who asks for its name waits for its description to be read.
+        pack = partial(_pack_name, entry)
         try:
             # What is wrong with our own rules is found by the tests.
             rules = list(rules_in(entry.load(), checked=entry.value != _OWN_PACK))
         except PackError as error:
-            raise PackError(f"{pack}: {error}; mend or uninstall it") from None
+            raise PackError(f"{pack()}: {error}; mend or uninstall it") from None
         except Exception as error:
             said = f"{type(error).__name__}: {error}".split("\n", 1)[0]
-            raise PackError(f"{pack} can't be loaded: {said}; mend or uninstall it") from error
+            raise PackError(f"{pack()} can't be loaded: {said}; mend or uninstall it") from error
         for rule in rules:
             for taken in (rule.code if rule.code in found else "", names.get(rule.name, "")):
                 if taken and found[taken] is not rule:
                     raise PackError(
-                        f"{pack}: {rule.__module__}.{rule.__name__} ({rule.code}, {rule.name}) takes the code or name of "
-                        f"{found[taken].code} ({found[taken].name}) of {packs[taken]}; rename it, or uninstall one of them"
+                        f"{pack()}: {rule.__module__}.{rule.__name__} ({rule.code}, {rule.name}) takes the code or name of "
+                        f"{found[taken].code} ({found[taken].name}) of {packs[taken]()}; rename it, or uninstall one of them"
                     )
             found[rule.code], packs[rule.code], names[rule.name] = rule, pack, rule.code
     return Registry(found.values(), packs)
 
 
-def _pack_name(entry: metadata.EntryPoint) -> str:
+def _pack_name(entry: EntryPoint) -> str:
     """`the rule pack mypack 1.2`, by the distribution that it was installed with."""
-    if entry.dist is None:
-        return f"the rule pack {entry.name}"
-    return f"the rule pack {entry.dist.name} {entry.dist.version}"
+    distribution = entry.distribution()
+    return f"the rule pack {distribution.name} {distribution.version}"
 
 
 def rules_in(pack: ModuleType, *, checked: bool = True) -> Iterator[type[Rule]]:

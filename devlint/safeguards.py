@@ -12,9 +12,11 @@ import io
 import re
 import symtable
 import tokenize
+import warnings
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from devlint.findings import Edit
 from devlint.textmap import TextMap
@@ -26,6 +28,14 @@ _ALWAYS_BOUND = frozenset({*dir(builtins), "__file__", "__name__", "__doc__", "_
 _BLANK_END = re.compile(r"[ \t]\r?$", re.MULTILINE)
 
 
+@contextmanager
+def _no_warnings() -> Iterator[None]:
+    """What Python thinks of the code (`x is "cpu"`) is no news to those who wrote it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
 def fault(
     before: str, after: str, edits: Sequence[Edit], imports: Iterable[str] = (), *, takes_markers: bool = False
 ) -> str:
@@ -35,9 +45,10 @@ def fault(
     `takes_markers`: they may take suppression comments away.
     """
     try:
-        tree = ast.parse(after)
         # What the parser takes, the compiler may refuse: a keyword given twice. Nothing is run.
-        compile(tree, "<fixed>", "exec", dont_inherit=True)
+        with _no_warnings():
+            tree = ast.parse(after)
+            compile(tree, "<fixed>", "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return "it isn't valid Python"
     lost = Counter(_comments(before)) - Counter(_comments(after))
@@ -97,7 +108,8 @@ class _Names:
     """The global names of a text: those that its scopes ask for, and those that it binds."""
 
     def __init__(self, text: str) -> None:
-        top = symtable.symtable(text, "<fixed>", "exec")
+        with _no_warnings():
+            top = symtable.symtable(text, "<fixed>", "exec")
         # (the path of a scope, a name that it looks for among the globals)
         self.asked: set[tuple[tuple[str, ...], str]] = set()
         self.bound: set[str] = set(_ALWAYS_BOUND)

@@ -169,3 +169,9 @@ NEEDED = "it would need an accelerator where there may be none"
 def test_calls_that_need_an_accelerator(head, body, said):
     before = f"import torch\n{head}print(1)\n"
     assert told(before, before.replace("print(1)\n", body + "print(1)\n")) == said
+
+
+def test_what_python_thinks_of_the_code_is_not_told(recwarn: pytest.WarningsRecorder) -> None:
+    text = 'x = 1\nif x is "cpu":\n    pattern = "\\d"\n'
+    assert fault(text, text.replace("x = 1", "x = 2"), []) == ""
+    assert not recwarn.list

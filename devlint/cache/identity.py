@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from devlint.disk import digest_of
+from devlint.installed import version
 from devlint.source.filesystem import TOO_NEW, state_of
 
 if TYPE_CHECKING:
@@ -29,15 +29,18 @@ def identity_of(registry: Registry, known: Callable[[str], str | None]) -> tuple
     # What was only just written may be written again without looking different.
     sure = all(state != TOO_NEW for _, state in files)
     sources = (known(look) if sure else None) or digest_of(b"".join(_named_text(path) for path, _ in files))
-    packs = sorted({registry.pack_of(rule) for rule in registry.rules()})
-    spelt = [sys.version, sys.platform, metadata.version("libcst"), *packs, sources]
+    spelt = [sys.version, sys.platform, version("libcst"), *sorted(_packages(registry)), sources]
     return digest_of("\n".join(spelt).encode()), f"{look} {sources}" if sure else ""
+
+
+def _packages(registry: Registry) -> set[str]:
+    """The packages, or single modules, that devlint and the rules are in."""
+    return {"devlint", *(rule.__module__.split(".")[0] for rule in registry.rules())}
 
 
 def _folders(registry: Registry) -> set[str]:
     """The folders, or single files, of the packages that devlint and the rules are in."""
-    names = {"devlint", *(rule.__module__.split(".")[0] for rule in registry.rules())}
-    modules = [module for name in names if (module := sys.modules.get(name)) is not None]
+    modules = [module for name in _packages(registry) if (module := sys.modules.get(name)) is not None]
     return {place for module in modules for place in getattr(module, "__path__", [module.__file__]) if place}
 
 

@@ -39,7 +39,7 @@ from devlint.source.kinds import Kind
 from devlint.source.modules import FunctionModel, FunctionNode, SourceModule, assigned_in, dotted
 from devlint.source.names import is_unbound
 from devlint.source.project import Project
-from devlint.source.trees import own_nodes, walk
+from devlint.source.trees import own_nodes, walk, without_runs
 from devlint.source.units import Unit, all_functions, units_at
 
 if TYPE_CHECKING:
@@ -581,20 +581,3 @@ def build(
     if within is not None:
         tree = without_runs(tree, within)
     return PlacementModel(project.module(path, text, tree), project, hints, within=within)
-
-
-def without_runs(tree: ast.Module, within: range) -> ast.Module:
-    """A module without the calls at its top level that run the program: `main()`, also under a test of `__name__`."""
-
-    def kept(statement: ast.stmt) -> bool:
-        is_run = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
-        return not is_run or statement.lineno in within
-
-    body = []
-    for statement in tree.body:
-        if isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test):
-            left = [s for s in statement.body if kept(s)] or [ast.copy_location(ast.Pass(), statement.body[0])]
-            statement = ast.copy_location(ast.If(statement.test, left, statement.orelse), statement)
-        if kept(statement):
-            body.append(statement)
-    return ast.Module(body, tree.type_ignores)

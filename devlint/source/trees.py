@@ -130,3 +130,20 @@ def names_in(statement: ast.stmt) -> tuple[set[str], set[str]]:
     names = [node for node in walk(statement) if isinstance(node, ast.Name)]
     read = {n.id for n in names if isinstance(n.ctx, ast.Load)}
     return {n.id for n in names if not isinstance(n.ctx, ast.Load)}, read
+
+
+def without_runs(tree: ast.Module, within: range) -> ast.Module:
+    """A module without the calls at its top level that run the program: `main()`, also under a test of `__name__`."""
+
+    def kept(statement: ast.stmt) -> bool:
+        is_run = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
+        return not is_run or statement.lineno in within
+
+    body = []
+    for statement in tree.body:
+        if isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test):
+            left = [s for s in statement.body if kept(s)] or [ast.copy_location(ast.Pass(), statement.body[0])]
+            statement = ast.copy_location(ast.If(statement.test, left, statement.orelse), statement)
+        if kept(statement):
+            body.append(statement)
+    return ast.Module(body, tree.type_ignores)

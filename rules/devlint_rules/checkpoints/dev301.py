@@ -231,12 +231,32 @@ def _stays_where_it_is(call: ast.Call, facts: Facts) -> bool:
         return False
     target = parent.targets[0]
     names = [n.id for n in ast.walk(target) if isinstance(n, ast.Name)]
+    text = facts.text.text
+    if any(_is_object_that_stays(use, facts) for use in _uses(call, facts)):
+        return True
     if isinstance(target, ast.Name) and not any(_is_of_module(use, facts) for use in _uses(call, facts)):
         return False
-    text = facts.text.text
     if re.search(r"\bcuda\b|\bdevice\b", text) is None:
         return False
     return not all(re.search(rf"\b{name}\.(?:to|cuda|cpu)\(", text) for name in names)
+
+
+def _is_object_that_stays(use: ast.expr, facts: Facts) -> bool:
+    """Whether a part of what was loaded is an optimizer itself, whose state nothing moves, or a module that nothing moves."""
+    part = next(facts.model.ancestors(use), None)
+    parent = next(facts.model.ancestors(part), None) if isinstance(part, ast.Subscript) else None
+    match parent:
+        case ast.Assign(targets=[ast.Name(id=name)], value=value) if value is part:
+            pass
+        case _:
+            return False
+    code = ast.unparse(facts.model.enclosing_scope(use))
+    if re.search(rf"load_state_dict\([^()\n]*\b{name}\b", code) is not None:
+        return False
+    if re.search(rf"\b{name}\.(?:step|zero_grad|param_groups)\b", code) is not None or "optim" in name:
+        return True
+    is_module = re.search(rf"\b{name}\.(?:eval|train|parameters)\(", code) is not None
+    return is_module and re.search(rf"\b{name}\.(?:to|cuda|cpu)\(", code) is None
 
 
 def _is_tried_again(call: ast.Call, facts: Facts) -> bool:

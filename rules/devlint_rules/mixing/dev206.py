@@ -6,13 +6,13 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import HOST, Place, Sort, Value, is_device_name
+from devlint.facts import HOST, Place, Sort, Value, is_device_name, walk
 from devlint.lazy import cst, m
 from devlint.rule import Effect, Report, Rule
 from devlint_rules.mixing.apart import place_text
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts
+    from devlint.facts import Facts, PlacementModel, Unit
 
 
 class GeneratorDevice(Rule):
@@ -52,14 +52,21 @@ class GeneratorDevice(Rule):
     trigger = r"\bgenerator\s*="
     effect = Effect(raises="RuntimeError", words="device type for generator but found")
 
+    def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
+        model.ensure(unit.scope)
+        calls = [part for part in walk(unit.node) if isinstance(part, ast.Call)]
+        return any(_may_differ(call, model) for call in calls)
+
     def shape(self) -> m.BaseMatcherNode:
         return m.Call()
 
     def judge(self, node: cst.Call, facts: Facts) -> Iterator[Report]:
         given = next((a.value for a in node.args if a.keyword is not None and a.keyword.value == "generator"), None)
-        wanted = _wanted(node, facts) if given is not None else None
-        generator = _generator(given, facts) if given is not None else None
-        if given is not None and generator is None and _is_moved_at_once(node, given, facts):
+        call, handed = facts.node(node), facts.node(given) if given is not None else None
+        if given is None or not isinstance(call, ast.Call) or not isinstance(handed, ast.expr):
+            return
+        wanted, generator = _wanted(call, facts.model), _generator(handed, facts.model)
+        if generator is None and _is_moved_at_once(node, given, facts):
             yield Report(
                 node,
                 f"`{facts.name_of(node.func)}` draws on cpu, and its result is moved: a caller's `{facts.name_of(given)}` can't be "
@@ -68,7 +75,7 @@ class GeneratorDevice(Rule):
                 hint="draw where the generator is: `device=generator.device`",
             )
             return
-        if given is None or wanted is None or generator is None or not _differ(generator, wanted):
+        if wanted is None or generator is None or not _differ(generator, wanted):
             return
         yield Report(
             node,
@@ -119,19 +126,32 @@ def _place(place: Place, given: cst.BaseExpression, facts: Facts) -> str:
     return place_text(place, node, facts)
 
 
-def _wanted(node: cst.Call, facts: Facts) -> Value | None:
+def _may_differ(call: ast.Call, model: PlacementModel) -> bool:
+    """Whether there is anything to judge in a call: two places that differ, or a generator that a caller gives."""
+    given = next((k.value for k in call.keywords if k.arg == "generator"), None)
+    if given is None:
+        return False
+    generator, wanted = _generator(given, model), _wanted(call, model)
+    return isinstance(given, ast.Name) if generator is None else wanted is not None and _differ(generator, wanted)
+
+
+def _wanted(call: ast.Call, model: PlacementModel) -> Value | None:
     """A value at the place where a call draws its numbers."""
-    name = facts.qualified(node.func)
+    name = model.qualified(call.func)
     if name in _HOST_SAMPLERS:
-        return Value(kind=facts.value(node).kind, place=HOST)
-    if name not in _RANDOM or any(a.star for a in node.args):
+        return Value(kind=model.value(call).kind, place=HOST)
+    if (
+        name not in _RANDOM
+        or any(isinstance(a, ast.Starred) for a in call.args)
+        or any(k.arg is None for k in call.keywords)
+    ):
         return None
-    made = facts.value(node)
+    made = model.value(call)
     return made if made.is_tensor else None
 
 
-def _generator(node: cst.BaseExpression, facts: Facts) -> Value | None:
-    value = facts.value(node)
+def _generator(node: ast.expr, model: PlacementModel) -> Value | None:
+    value = model.value(node)
     return value if value.name == "torch.Generator" else None
 
 
