@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import sys
@@ -244,12 +245,14 @@ def _processors() -> int:
 
 
 def _run_here(targets: Sequence[Target], worker: Worker, seen: Seen) -> Iterator[FileResult]:
-    # Trees are large: the collector would walk them again and again while they grow.
+    # Trees are large: the collector would walk them again and again while they grow, and once more when the program ends.
+    atexit.register(gc.freeze)
     gc.disable()
     try:
-        for target in targets:
+        for number, target in enumerate(targets):
+            if number:
+                _collect_young()
             yield worker.run(target)
-            _collect_young()
         seen.take_in(worker.seen())
     finally:
         gc.enable()

@@ -235,10 +235,8 @@ def _repeating(model: Waiting, node: ast.AST) -> Iterator[ast.AST]:
             case ast.For(iter=once) | ast.AsyncFor(iter=once):
                 if child is not once:
                     yield parent
-            case ast.ListComp(generators=[first, *_]) | ast.SetComp(generators=[first, *_]):
-                if child is not first or not _is_in(node, first.iter):
-                    yield parent
-            case ast.DictComp(generators=[first, *_]) | ast.GeneratorExp(generators=[first, *_]):
+            case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+                first = parent.generators[0]
                 if child is not first or not _is_in(node, first.iter):
                     yield parent
             case ast.While():

@@ -426,14 +426,17 @@ def _is_nobodys(reader: Reader, frame: Frame, need: Need, node: ast.expr, host: 
 
 
 def _is_called_with_host_alone(reader: Reader, function: FunctionModel, need: Need) -> bool:
-    """Whether all calls of a function that can be seen bring from the host what meets what is made there.
+    """Whether all calls of a function that can be seen bring from the host what meets what is made there, or stand in
+    code that is meant for the host.
 
     Of a private function, which nobody else calls, it is enough that all calls bring what it meets from there; of others,
     that nothing else that they bring is somewhere unknown.
     """
-    brought = reader.brought.get((function, reader.left_open(need)), ())
+    brought = reader.callers.brought_to(function, need)
     if not brought:
         return False
+    if all(call.caller is not None and is_host_code(call.caller) for call in brought):
+        return True
     if function.name.startswith("_") or function.parent is not None:
         return all(_are_host(call.places) for call in brought)
     return all(_are_host(call.places) and all(p.sort != "unknown" for p in call.given) for call in brought)
@@ -478,6 +481,8 @@ def _on_the_host(reader: Reader, frame: Frame, need: Need) -> Iterator[Contradic
                 continue
             if option.place.is_open and frame.function is not None and _is_given_host(reader, frame.function, need):
                 continue
+            if option.place.is_open and is_host_program(reader.project, frame.source):
+                continue
             if option.place.is_open and _came_from_numpy(reader, need.path):
                 continue
             operand = Operand(node, option)
@@ -502,7 +507,7 @@ def _asks_for_arrays(key: Hashable) -> bool:
 
 def _is_given_host(reader: Reader, function: FunctionModel, need: Need) -> bool:
     """Whether all calls of a function that can be seen bring on the host what it wants there."""
-    brought = reader.brought.get((function, reader.left_open(need)), ())
+    brought = reader.callers.brought_to(function, need)
     return bool(brought) and all(_are_host(call.places) for call in brought)
 
 

@@ -47,10 +47,15 @@ def is_host_code(function: FunctionModel | None, *, may_construct: bool = False)
 
 
 def _is_transform(function: FunctionModel) -> bool:
-    """Whether a function is a dataset's transform: an object that is called with an image, in a file of such ones."""
-    return function.name == "__call__" and _TRANSFORMS.search(function.source.path) is not None
+    """Whether a function is a dataset's transform: a plain object that is called with an image, or one in a file of such."""
+    if function.name != "__call__" or function.cls is None:
+        return False
+    given = [a.arg for a in function.parameters[1:]]
+    plain = all(dotted(base) == "object" for base in function.cls.bases)
+    return (plain and given[:1] in _IMAGES) or _TRANSFORMS.search(function.source.path) is not None
 
 
+_IMAGES = (["img"], ["image"], ["pic"], ["sample"])
 _TRANSFORMS = re.compile(r"(?:transforms?|\w{0,40}augment\w{0,40})(?:/\w{1,60})?\.py$")
 
 
@@ -135,10 +140,14 @@ def _is_called(func: ast.expr, name: str) -> bool:
 
 
 def is_host_program(project: Project, source: SourceModule) -> bool:
-    """Whether a notebook or a script, which holds all that calls its functions, says nothing of devices."""
+    """Whether a notebook, a script, or a part of a project with scripts, says nothing of devices, and nor does the project."""
     if _PLACES.search(_COMMENT.sub("", source.text)) is not None:
         return False
-    return source.path.endswith(".ipynb") or (_runs(source) and not project.importers_of(Path(source.path)))
+    path = Path(source.path)
+    if source.path.endswith(".ipynb") or (_runs(source) and not project.importers_of(path)):
+        return True
+    # A part of programs none of which says anything of devices.
+    return not project.texts_match(_PLACES.pattern, path) and project.texts_match(_PROGRAM, path)
 
 
 def _runs(source: SourceModule) -> bool:
@@ -159,15 +168,18 @@ def _runs(source: SourceModule) -> bool:
 
 
 _PLACES = re.compile(r"(?i)cuda|gpu|device|accelerat|trainer|\bx[lp]u\b|\bmps\b")
+_PROGRAM = r"(?m)^if __name__ == "
 _COMMENT = re.compile(r"#.*")
 
 
 def is_host_data(place: Place) -> bool:
-    """Whether a place is that of something which a dataset holds, or a loader: they hold it on the host."""
+    """Whether a place is that of something which a dataset, a loader or a replay memory holds: they hold it on the host."""
     return place.sort == "input" and len(place.name) > 1 and _DATA.fullmatch(str(place.name[0])) is not None
 
 
-_DATA = re.compile(r"(?i)(?:.*_)?(?:dataset|data_?loader|data_?module|loader)s?")
+_DATA = re.compile(
+    r"(?i)(?:.*_)?(?:dataset|data_?loader|data_?module|loader|sample|transition|rollout|trajectory|experience|replay)s?"
+)
 
 
 def is_of_shapes(place: Place) -> bool:

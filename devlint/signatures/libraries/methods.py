@@ -13,7 +13,7 @@ from devlint.signatures.libraries.devices import CUDA, device_from, named_device
 from devlint.signatures.libraries.operations import apply, operands_of
 from devlint.signatures.libraries.torch_calls import rank_made
 from devlint.signatures.state import containers
-from devlint.signatures.state.frame import CONTENTS, IF_MODULE, PLACE, Call
+from devlint.signatures.state.frame import ANYTHING, CONTENTS, IF_MODULE, PLACE, Call
 from devlint.signatures.state.objects import FRAMEWORK, PARAMETER, REGISTERED, class_of, move, place_of, scatter
 from devlint.signatures.values.values import (
     A_NUMBER,
@@ -233,7 +233,7 @@ def moved(call: Call, owner: Value, name: str) -> Value:
         kind = owner.kind if owner.kind is BATCH else TENSOR
         if kind is BATCH and owner.data == "item" and frame_drops(call) and owner.path is not None:
             # As a statement of its own it moves a batch of some class in place.
-            call.frame.env[owner.path, "?"] = Value(UNKNOWN)
+            call.frame.env[owner.path, ANYTHING] = Value(UNKNOWN)
         return Value(kind, place, rank=owner.rank, likely=likely, step=step, data=owner.data if kind is BATCH else None)
 
     return mapped(target, at, call.frame.atoms)

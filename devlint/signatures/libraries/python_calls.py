@@ -47,13 +47,17 @@ def meaning(name: str) -> Meaning | None:
         return partial(_numpy, name=name)
     if name.startswith(_HOST_PACKAGES) or name in _HOST_WRITERS:
         return partial(_hosted, name=name)
+    if name.startswith(_IMAGE_PACKAGES):
+        return _image
     if name.startswith(("math.", "os.", "time.", "logging.", "random.", "sys.", "json.", "re.", "argparse.")):
         return _math if name.startswith("math.") else None
     return None
 
 
 # Packages whose functions turn tensors into arrays.
-_HOST_PACKAGES = ("scipy.", "sklearn.", "cv2.", "matplotlib.", "pandas.", "seaborn.", "PIL.", "skimage.")
+_HOST_PACKAGES = ("scipy.", "sklearn.", "cv2.", "matplotlib.", "pandas.", "seaborn.")
+# Packages that refuse tensors wherever they are, or say so themselves.
+_IMAGE_PACKAGES = ("PIL.", "skimage.")
 # Functions that write what is in the host's memory: by an array, or ("Input tensor has to be on CPU.") as it stands there.
 _HOST_WRITERS = frozenset(
     {"torchaudio.save", "soundfile.write", "imageio.imwrite", "imageio.imsave", "imageio.mimsave", "imageio.mimwrite",
@@ -73,8 +77,11 @@ def _numpy(call: Call, name: str) -> Value:
 
 
 def _hosted(call: Call, name: str) -> Value:
-    if name in _HOST_WRITERS or name.startswith(("matplotlib.", "pandas.", "scipy.", "sklearn.", "cv2.", "seaborn.")):
-        _on_the_host(call, name)
+    _on_the_host(call, name)
+    return NOTHING
+
+
+def _image(call: Call) -> Value:
     return NOTHING
 
 
@@ -338,5 +345,5 @@ SPECIAL: dict[str, Meaning] = {
     "copy.deepcopy": _copied,
     "copy.copy": _copied,
     "isinstance": lambda call: NOTHING,
-    "vars": lambda call: _vars(call),
+    "vars": _vars,
 }

@@ -111,15 +111,10 @@ def factory(call: Call, name: str) -> Value:
     if device is None and name in _TAKING_DATA:
         return _from_data(call, rank, name)
     if device is None:
-        if _is_made_elsewhere(call):
+        if call.frame.default_place != HOST:
             return Value(TENSOR, UNKNOWN_PLACE, likely=True, rank=rank)
         return Value(TENSOR, HOST, rank=rank, step=call.step(f"created on cpu by `{call.text}`"))
     return mapped(device, lambda d: _made_at(call, d, rank), call.frame.atoms)
-
-
-def _is_made_elsewhere(call: Call) -> bool:
-    """Whether a default device may say where a call makes its tensor."""
-    return call.frame.elsewhere > 0 or call.frame.source.sets_default_device
 
 
 def _has_double_star(call: Call) -> bool:
@@ -127,7 +122,7 @@ def _has_double_star(call: Call) -> bool:
 
 
 def _made_at(call: Call, device: Value, rank: Any) -> Value:
-    if device.kind is CONSTANT and _is_made_elsewhere(call):
+    if device.kind is CONSTANT and call.frame.default_place != HOST:
         return Value(TENSOR, UNKNOWN_PLACE, likely=True, rank=rank)
     if device.kind is CONSTANT:
         return Value(TENSOR, HOST, rank=rank, step=call.step(f"created on cpu by `{call.text}`"))
@@ -224,7 +219,7 @@ def _legacy(call: Call, place: Place) -> Value:
         first = call.given[0][1]
         if first.kind is TENSOR:
             return Value(TENSOR, first.place, rank=first.rank, likely=True, step=first.step)
-    if place == HOST and _is_made_elsewhere(call):
+    if place == HOST and call.frame.default_place != HOST:
         # `set_default_tensor_type` is for these as well.
         return Value(TENSOR, UNKNOWN_PLACE, likely=True, rank=rank)
     return Value(TENSOR, place, rank=rank, step=step)

@@ -53,8 +53,7 @@ def new_module(call: Call, name: str) -> Value:
     value = Value(MODULE, data=name, cell=cell)
     step = call.step(f"created on cpu by `{call.text}`")._replace(of_module=True)
     device = named_device(call)
-    elsewhere = call.frame.elsewhere > 0 or call.frame.source.sets_default_device
-    place = Value(TENSOR, UNKNOWN_PLACE if elsewhere else HOST, step=step)
+    place = Value(TENSOR, frame.default_place, step=step)
     if device is not None:
         place = mapped(
             device,

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from devlint.signatures.libraries import methods, python_calls, torch_calls, torch_modules, waits
 from devlint.signatures.reading import uses
+from devlint.signatures.reading.decorators import keeps_result
 from devlint.signatures.reading.expressions import EXPRESSIONS, evaluate
 from devlint.signatures.reading.instances import Instance
 from devlint.signatures.state import containers
@@ -297,7 +298,8 @@ def call_function(
     """A call of a function that the project defines."""
     frame = call.frame
     reader = frame.reader
-    reader.was_called(frame, function)
+    if function in frame.nested:
+        frame.nested[function] = True
     given = bind_arguments(call, function, bound)
     reader.was_given(frame, function, given or {})
     if reader.calls_itself(function):
@@ -311,7 +313,7 @@ def call_function(
         signature = reader.signature(function, closure)
     if signature is None or given is None:
         return unknown_call(call)
-    if not reader.keeps_result(function):
+    if not keeps_result(reader, function):
         # An unknown decorator may do anything with what it is given.
         return call.fresh()
     instance = Instance(frame, signature, given, call.node)
@@ -372,7 +374,7 @@ def hand_on(frame: Frame, call: Call, needs: Sequence[Need], instance: Instance,
     for need in needs:
         places = {p for _, value in need.operands for p in _places(instance, value)}
         if frame.function is not None:
-            frame.reader.told_by_call(frame, instance.signature.function, need, places, given)
+            frame.reader.was_brought(frame, instance.signature.function, need, places, given)
         if not _may_matter(need, places) or (told and _roots(need) & told) or _is_told_by_call(need):
             continue
         condition = instance.condition(need.path)
@@ -462,7 +464,7 @@ def instantiate(call: Call, callee: Value) -> Value:
     if cls is None:
         return call.fresh()
     cell = Cell((frame.source.path, call.node.lineno, call.node.col_offset))
-    if any(name == "enum.Enum" or name.endswith(("Enum", "Exception")) for name in cls.outside_bases):
+    if cls.is_enumeration or any(name.endswith("Exception") for name in cls.outside_bases):
         return Value(UNKNOWN)
     kind = MODULE if cls.is_module else OBJECT
     made = Value(kind, UNKNOWN_PLACE, data=cls, cell=cell)
@@ -471,7 +473,7 @@ def instantiate(call: Call, callee: Value) -> Value:
         return call.fresh()
     if kind is MODULE:
         step = call.step(f"created on cpu by `{call.text}`")._replace(of_module=True)
-        frame.env[cell, PLACE] = Value(TENSOR, UNKNOWN_PLACE if frame.elsewhere else HOST, step=step)
+        frame.env[cell, PLACE] = Value(TENSOR, frame.default_place, step=step)
     constructor = cls.method("__init__")
     if constructor is not None:
         call_function(call, constructor, bound=made)

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
-from typing import NamedTuple
 
-from devlint.knowledge import ecosystem
 from devlint.signatures.reading import (  # noqa: F401 - some fill EXPRESSIONS
     batches,
     calls,
@@ -22,8 +19,10 @@ from devlint.signatures.reading import (  # noqa: F401 - some fill EXPRESSIONS
     uses,
 )
 from devlint.signatures.reading.annotations import Annotations
+from devlint.signatures.reading.callers import Callers, is_within
 from devlint.signatures.reading.expressions import evaluate, together
 from devlint.signatures.reading.knots import Knot, Knots
+from devlint.signatures.reading.names import Names
 from devlint.signatures.reading.views import View
 from devlint.signatures.state import containers
 from devlint.signatures.state.classes import ClassInfo
@@ -32,16 +31,11 @@ from devlint.signatures.state.objects import class_of
 from devlint.signatures.state.outcome import Effect, Need, Signature
 from devlint.signatures.values.conditions import FALSE, TRUE, Atoms
 from devlint.signatures.values.values import (
-    ARRAY,
-    CLASS,
     CONSTANT,
     DEVICE,
-    FUNCTION,
-    GENERATOR,
     HOST,
     LIST,
     MODULE,
-    MODULES,
     NEVER,
     NONE,
     NOTHING,
@@ -51,18 +45,14 @@ from devlint.signatures.values.values import (
     TENSOR,
     UNKNOWN_PLACE,
     Cell,
-    Place,
     Value,
     constant,
     either,
     leaves,
-    mapped,
-    reference,
 )  # fmt: skip
 from devlint.signatures.values.values import (
     Path as InputPath,
 )
-from devlint.source.devices import MOVES
 from devlint.source.modules import FunctionModel, SourceModule, dotted
 from devlint.source.project import Project
 from devlint.source.units import all_functions
@@ -80,21 +70,6 @@ _SPEAKS_OF_TENSORS = re.compile(r"\btorch\b|\btensor|\.(?:to|cuda|cpu|numpy)\(|\
 MAX_KEPT_NEEDS = 80
 
 
-class Handed(NamedTuple):
-    """What a call in a function gives another one, by parameter."""
-
-    caller: FunctionModel | None
-    given: dict[str, Value]
-
-
-class Brought(NamedTuple):
-    """The places that a call in a function brought: to what is left open, and with all that it gave."""
-
-    caller: FunctionModel | None
-    places: frozenset[Place]
-    given: frozenset[Place]
-
-
 class Reader:
     """The reading of one project: each function, class and module once."""
 
@@ -108,6 +83,12 @@ class Reader:
         self._signatures: dict[FunctionModel, Signature | None] = {}
         self.knots = Knots()
         self.views = View(self)
+        self.names = Names(self)
+        self.callers = Callers(self.atoms)
+        # What scopes ask of the parts, under the reader's own name.
+        self.lookup, self.resolved, self.static_value = self.names.lookup, self.names.resolved, self.names.static_value
+        self.was_given, self.given_to = self.callers.was_given, self.callers.given_to
+        self.was_brought = self.callers.was_brought
         # The functions from which a knot was read that was begun elsewhere.
         self._leaders: set[FunctionModel] = set()
         # Functions that call themselves, with what their first reading told; None while that is under way.
@@ -118,19 +99,11 @@ class Reader:
         self._classes: dict[ast.ClassDef, ClassInfo] = {}
         self._levels: dict[tuple[ClassInfo, str], Value] = {}
         self._lambdas: dict[ast.Lambda, FunctionModel] = {}
-        self._changed: dict[SourceModule, frozenset[str]] = {}
-        # Names of modules that are being looked for.
-        self._looking: set[tuple[SourceModule, str]] = set()
         # Whether a module speaks of tensors or devices at all.
         self._speaking: dict[SourceModule, bool] = {}
         self._defaults: dict[FunctionModel, dict[str, Value]] = {}
         # The frames of everything that was read, by source.
         self.frames: dict[SourceModule, list[Frame]] = {}
-        # By function and the places that a need of it leaves open: the places that each call of its file brought.
-        self.brought: dict[tuple[FunctionModel, frozenset[Place]], list[Brought]] = {}
-        self.called: set[FunctionModel] = set()
-        # What each call of a function in its own file gives it. Which other files were read by now is chance.
-        self.handed: dict[FunctionModel, list[Handed]] = {}
 
     def turn(self) -> int:
         """A number that no other reading of anything has."""
@@ -144,18 +117,16 @@ class Reader:
     def forget(self, source: SourceModule) -> None:
         """Lets go of all that was understood of a file, which has another text by now."""
         self.finished(source)
-        for known in (self._modules, self._active, self._changed, self._speaking):
+        for known in (self._modules, self._active, self._speaking):
             known.pop(source, None)
         self._signatures = {f: s for f, s in self._signatures.items() if f.source is not source}
         self._defaults = {f: d for f, d in self._defaults.items() if f.source is not source}
         self._lambdas = {n: f for n, f in self._lambdas.items() if f.source is not source}
         self._classes = {n: c for n, c in self._classes.items() if c.source is not source}
         self._levels = {key: v for key, v in self._levels.items() if key[0].source is not source}
-        self.brought = {key: b for key, b in self.brought.items() if key[0].source is not source}
-        self.called = {f for f in self.called if f.source is not source}
         self._leaders = {f for f in self._leaders if f.source is not source}
-        self.handed = {f: given for f, given in self.handed.items() if f.source is not source}
-        self.views.forget(source)
+        for part in (self.views, self.names, self.callers):
+            part.forget(source)
 
     def whole(self, source: SourceModule, within: range | None = None) -> None:
         """Reads all that a file holds, or the functions that begin within some lines and what those ask for."""
@@ -188,7 +159,7 @@ class Reader:
             return constant(told == TRUE)
         return Value(OUTCOME, data=told)
 
-    # -- modules and names -----------------------------------------------------------------------------------------
+    # -- modules ---------------------------------------------------------------------------------------------------
 
     def module(self, source: SourceModule) -> Frame | None:
         """The reading of a module's top level; None while it is under way."""
@@ -205,151 +176,13 @@ class Reader:
             self._running.discard(source)
         return known
 
-    def lookup(self, frame: Frame, name: str) -> Value:
-        """A name that the scope at hand hasn't bound before."""
-        if name in frame.locals:
-            # Bound later, or deleted.
-            return NOTHING
-        around = frame.outer
-        while around is not None:
-            if around.function is not None or name in around.env:
-                found = around.get(name)
-                if found is not None:
-                    return found
-                if name in around.locals:
-                    return NOTHING
-            around = around.outer
-        if frame.function is None and name in frame.source.bindings and frame.source in self._running:
-            statement = frame.source.bindings[name][-1]
-            if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-                return self._defined(frame.source, statement)
-            return NOTHING
-        return self.global_value(frame.source, name)
+    def is_running(self, source: SourceModule) -> bool:
+        """Whether a module's top level is being read."""
+        return source in self._running
 
-    def global_value(self, source: SourceModule, name: str) -> Value:
-        """A module's top-level name, as it is once the module has run."""
-        alike = self.behaves_like.get(f"{source.name}.{name}")
-        if alike is not None:
-            return reference(alike)
-        bindings = source.bindings.get(name)
-        if not bindings:
-            if name in _BUILTINS:
-                return reference(f"builtins.{name}")
-            return self._brought(source, name)
-        definition = next(
-            (b for b in reversed(bindings) if isinstance(b, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom))),
-            None,
-        )  # fmt: skip
-        match definition:
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-                return self._defined(source, definition)
-            case ast.Import(names=aliases):
-                alias = next(a for a in aliases if (a.asname or a.name).split(".")[0] == name)
-                return reference(alias.name if alias.asname else name)
-            case ast.ImportFrom(names=aliases):
-                alias = next(a for a in aliases if (a.asname or a.name) == name)
-                return self._brought(source, name, f"{source.absolute(definition)}.{alias.name}")
-        frame = self.module(source) or self._active.get(source)
-        if frame is None:
-            return NOTHING
-        value = frame.env.get(name, NOTHING)
-        if name in self._changed_by_functions(source):
-            return mapped(value, _displaced, self.atoms)
-        return value
-
-    def _changed_by_functions(self, source: SourceModule) -> frozenset[str]:
-        """Top-level names that some function rebinds, or moves."""
-        known = self._changed.get(source)
-        if known is None:
-            found: set[str] = set()
-            for name in source.changed_elsewhere:
-                # The text says that it may be so; the functions tell.
-                if any(_changes(function, name) for function in all_functions(source) if name in function.text):
-                    found.add(name)
-            known = self._changed[source] = frozenset(found)
-        return known
-
-    def _defined(self, source: SourceModule, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> Value:
-        if isinstance(node, ast.ClassDef):
-            return Value(CLASS, data=self.class_info(source, node))
-        return Value(FUNCTION, data=(source.function(node), None, None))
-
-    def _brought(self, source: SourceModule, name: str, full: str = "") -> Value:
-        """What a module imports: by its full name, or by a star."""
-        asked = (source, name)
-        if asked in self._looking:
-            # What it imports from a package, the package imports from it.
-            return NOTHING
-        self._looking.add(asked)
-        try:
-            if full:
-                return self.resolved(full, source)
-            values = (self.global_value(module, name) for module in self._behind_stars(source, name, MAX_STARS))
-            return next((value for value in values if value is not NOTHING), NOTHING)
-        finally:
-            self._looking.discard(asked)
-
-    def _behind_stars(self, source: SourceModule, name: str, depth: int) -> Iterator[SourceModule]:
-        """The modules that bind a name which `from x import *` brings, x's own stars followed; the last one first."""
-        if name.startswith("_") or not depth:
-            return
-        for star in reversed(source.star_imports):
-            module = self.project.find(source.absolute(star), Path(source.path))
-            if module is not None and module is not source:
-                if name in module.bindings:
-                    yield module
-                else:
-                    yield from self._behind_stars(module, name, depth - 1)
-
-    def resolved(self, name: str, asking: SourceModule) -> Value:
-        """A qualified name, followed into the project where it leads there."""
-        if name in self.behaves_like:
-            return reference(self.behaves_like[name])
-        parts = name.split(".")
-        if parts[0] in ("torch", "numpy", "builtins", "os", "sys", "typing", "functools", "math", ""):
-            return reference(name)
-        for count in range(len(parts), 0, -1):
-            module = self.project.find(".".join(parts[:count]), Path(asking.path))
-            if module is None:
-                continue
-            rest = parts[count:]
-            if not rest:
-                return reference(name)
-            if rest[0] not in module.bindings and not module.star_imports:
-                return reference(name)
-            value = self.global_value(module, rest[0])
-            for attr in rest[1:]:
-                value = self._static_member(value, attr)
-            return value
-        return reference(name)
-
-    def _static_member(self, value: Value, name: str) -> Value:
-        if value.kind == "reference":
-            return reference(f"{value.data}.{name}")
-        if value.kind is CLASS:
-            method = value.data.method(name)
-            if method is not None:
-                return Value(FUNCTION, data=(method, None, None))
-            level = value.data.class_attribute(name)
-            return level if level is not None else NOTHING
-        return NOTHING
-
-    def static_value(self, source: SourceModule, node: ast.expr) -> Value:
-        """What a dotted name at a module's top level refers to, nothing being run for it."""
-        if isinstance(node, ast.Subscript):
-            node = node.value
-        text = dotted(node)
-        if text is None:
-            return NOTHING
-        first, *rest = text.split(".")
-        value = self.global_value(source, first)
-        for name in rest:
-            value = (
-                self.resolved(f"{value.data}.{name}", source)
-                if value.kind == "reference"
-                else self._static_member(value, name)
-            )
-        return value
+    def so_far_of(self, source: SourceModule) -> Frame | None:
+        """The reading of a module's top level, as far as it has come."""
+        return self.module(source) or self._active.get(source)
 
     # -- classes ---------------------------------------------------------------------------------------------------
 
@@ -410,18 +243,6 @@ class Reader:
         """What a slot of an input held before the scope did anything to it."""
         return self.views.original(frame, path, slot)
 
-    def keeps_result(self, function: FunctionModel) -> bool:
-        """Whether the decorators of a function hand on what it is given and what it returns."""
-        if function.keeps_result:
-            return True
-        for decorator, name in zip(function.node.decorator_list, function.decorators, strict=True):
-            if name.rsplit(".", 1)[-1] in ecosystem.KEEPING_DECORATORS:
-                continue
-            value = self.static_value(function.source, decorator) if not isinstance(decorator, ast.Call) else NOTHING
-            if value.kind is not FUNCTION or not _passes_through(value.data[0]):
-                return False
-        return True
-
     def holds_state(self, module: Value) -> bool:
         """Whether an object of a project's module class surely has parameters."""
         cls = class_of(module)
@@ -448,33 +269,6 @@ class Reader:
         while parent is not None:
             depth, parent = depth + 1, parent.parent
         return "\N{PRIME}" * depth
-
-    def was_called(self, frame: Frame, function: FunctionModel) -> None:
-        """Remembers that something calls a function."""
-        self.called.add(function)
-        if function in frame.nested:
-            frame.nested[function] = True
-
-    def was_given(self, frame: Frame, function: FunctionModel, given: dict[str, Value]) -> None:
-        """Remembers what a call in a scope gives a function, as far as that can be told."""
-        if frame.source is function.source:
-            self.handed.setdefault(function, []).append(Handed(frame.function, given))
-
-    def given_to(self, function: FunctionModel) -> Sequence[dict[str, Value]]:
-        """What each call of a function in its own file gives it, by parameter."""
-        return [told.given for told in self.handed.get(function, ())]
-
-    def told_by_call(
-        self, frame: Frame, function: FunctionModel, need: Need, places: set[Place], given: set[Place]
-    ) -> None:
-        """Remembers where a call brought what a function leaves open by itself, and where all was that it gave."""
-        if frame.source is function.source:
-            told = Brought(frame.function, frozenset(places), frozenset(given))
-            self.brought.setdefault((function, self.left_open(need)), []).append(told)
-
-    def left_open(self, need: Need) -> frozenset[Place]:
-        """The places that a function leaves open in a need."""
-        return frozenset(o.place for _, v in need.operands for _, o in leaves(v, self.atoms) if o.place.is_open)
 
     def defaults(self, function: FunctionModel) -> dict[str, Value]:
         """What parameters are that a call gives nothing for."""
@@ -541,11 +335,8 @@ class Reader:
         """Lets go of what the reading of a function, and of those in it, told."""
         self._signatures.pop(function, None)
         frames = self.frames.get(function.source, [])
-        frames[:] = [frame for frame in frames if not _is_within(frame.function, function)]
-        for brought in self.brought.values():
-            brought[:] = [call for call in brought if not _is_within(call.caller, function)]
-        for handed in self.handed.values():
-            handed[:] = [call for call in handed if not _is_within(call.caller, function)]
+        frames[:] = [frame for frame in frames if not is_within(frame.function, function)]
+        self.callers.forget_calls_in(function)
 
     def follows(self, asking: SourceModule, function: FunctionModel) -> bool:
         """Whether a call is followed: out of a package only where the text over there speaks of tensors or devices.
@@ -656,71 +447,11 @@ def _place_of(function: FunctionModel) -> tuple[str, int, int]:
     return function.source.path, function.node.lineno, function.node.col_offset
 
 
-def _is_within(function: FunctionModel | None, around: FunctionModel) -> bool:
-    """Whether a function is another one, or stands in it."""
-    while function is not None and function is not around:
-        function = function.parent
-    return function is around
-
-
-def _changes(function: FunctionModel, name: str) -> bool:
-    """Whether a function rebinds a name of its module, or moves what it refers to."""
-    if name in function.declared_outer:
-        return True
-    if name in function.local_names:
-        return False
-    return any(
-        isinstance(n, ast.Call)
-        and isinstance(n.func, ast.Attribute)
-        and isinstance(n.func.value, ast.Name)
-        and n.func.value.id == name
-        and n.func.attr in MOVES
-        for n in function.nodes
-    )
-
-
-def _passes_through(decorator: FunctionModel) -> bool:
-    """Whether a decorator gives a function that calls the decorated one with all that it is given, and returns its result."""
-    if not decorator.parameters:
-        return False
-    wrapped = decorator.parameters[0].arg
-    inner = [s for s in decorator.node.body if isinstance(s, ast.FunctionDef)]
-    if len(inner) != 1:
-        return False
-    returns = [n for n in ast.walk(inner[0]) if isinstance(n, ast.Return)]
-    return bool(returns) and all(_is_passing(r.value, wrapped, inner[0]) for r in returns)
-
-
-def _is_passing(value: ast.expr | None, wrapped: str, inner: ast.FunctionDef) -> bool:
-    match value:
-        case ast.Call(
-            func=ast.Name(id=name), args=[ast.Starred(value=ast.Name(id=rest))], keywords=[ast.keyword(arg=None)]
-        ):
-            return name == wrapped and inner.args.vararg is not None and inner.args.vararg.arg == rest
-        case ast.Name(id=name):
-            assigned = [
-                n.value
-                for n in inner.body
-                if isinstance(n, ast.Assign) and isinstance(n.targets[0], ast.Name) and n.targets[0].id == name
-            ]
-            return len(assigned) == 1 and _is_passing(assigned[0], wrapped, inner)
-    return False
-
-
 def _by_default(value: Value) -> Value:
     """What a class body says, which the program and whoever derives from the class may set anew."""
     if value.kind is DEVICE and value.place == HOST:
         return Value(DEVICE, UNKNOWN_PLACE, likely=True)
     return Value(NUMBER) if value.kind is CONSTANT else value
-
-
-def _displaced(value: Value) -> Value:
-    """Something that functions may move or put something else in the place of."""
-    if value.kind in MODULES:
-        return Value(MODULE, UNKNOWN_PLACE, data=value.data, likely=True)
-    if value.kind is TENSOR:
-        return Value(TENSOR, UNKNOWN_PLACE, likely=True)
-    return value if value.kind in (CLASS, FUNCTION, "reference", ARRAY, DEVICE, GENERATOR) else NOTHING
 
 
 def _forget_moves_since(frame: Frame, nested: FunctionModel) -> None:

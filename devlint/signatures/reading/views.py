@@ -106,27 +106,24 @@ class View:
         key, item = (cls, name), ("attribute", cls, name)
         if key in self._attributes:
             self._reader.knots.used(item)
-        else:
-            if self._reader.knots.is_under_way(item):
-                own = (*me, f".{name}")
-                return Value(UNKNOWN, Place("input", own), path=own)
-            constructor = cls.method("__init__")
-            if constructor is not None and self._reader.is_reading(constructor):
-                # What isn't set yet on this way through the constructor.
-                own = (*me, f".{name}")
-                return Value(UNKNOWN, Place("input", own), path=own)
-            self._reader.knots.begin(item)
-            try:
-                found = self._found(cls, name, me)
-                still_to_come = any(self._reader.is_reading(setter) for setter in cls.setters.get(name, ()))
-            finally:
-                knot = self._reader.knots.end(item)
-            if still_to_come:
-                # What a method that is under way sets.
-                return found
-            self._attributes[key] = found
-            if knot is not None and self._reader.settle(knot):
-                return self.attribute(cls, name, me)
+            return self._attributes[key]
+        constructor = cls.method("__init__")
+        if self._reader.knots.is_under_way(item) or (constructor is not None and self._reader.is_reading(constructor)):
+            # It is being found out, or isn't set yet on this way through the constructor.
+            own = (*me, f".{name}")
+            return Value(UNKNOWN, Place("input", own), path=own)
+        self._reader.knots.begin(item)
+        try:
+            found = self._found(cls, name, me)
+            still_to_come = any(self._reader.is_reading(setter) for setter in cls.setters.get(name, ()))
+        finally:
+            knot = self._reader.knots.end(item)
+        if still_to_come:
+            # What a method that is under way sets.
+            return found
+        self._attributes[key] = found
+        if knot is not None and self._reader.settle(knot):
+            return self.attribute(cls, name, me)
         return self._attributes[key]
 
     def _found(self, cls: ClassInfo, name: str, me: Path) -> Value:

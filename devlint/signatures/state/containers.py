@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Sequence
 
-from devlint.signatures.state.frame import CONTENTS, Frame
+from devlint.signatures.state.frame import ANYTHING, CONTENTS, STORED, Frame
 from devlint.signatures.state.objects import extended, place_of
 from devlint.signatures.values.conditions import TRUE
 from devlint.signatures.values.values import (
@@ -205,26 +205,39 @@ def _batch_item(frame: Frame, batch: Value, index: Value) -> Value:
     known = frame.slot(batch, _written(index)) if index.kind is CONSTANT else None
     if known is not None:
         return known
-    if batch.path is not None and frame.get((batch.path, "?")) is not None:
+    if batch.path is not None and frame.get((batch.path, ANYTHING)) is not None:
         return Value(BATCH, UNKNOWN_PLACE, likely=True)
     return batch.but(data=None, path=(*batch.path, _written(index)) if batch.path and len(batch.path) < 4 else None)
+
+
+def _is_stored_into(frame: Frame, value: Value) -> bool:
+    """Whether something was stored under a key that isn't known: any part may be another one."""
+    return value.path is not None and frame.get((value.path, STORED)) is not None
+
+
+_UNTOLD = Value(UNKNOWN, UNKNOWN_PLACE, likely=True)
 
 
 def _unknown_item(frame: Frame, value: Value, index: Value, node: ast.expr) -> Value:
     known = frame.slot(value, _written(index)) if index.kind is CONSTANT else None
     if known is not None:
         return known
+    if _is_stored_into(frame, value):
+        return _UNTOLD
     if isinstance(node, ast.Slice):
         return Value(UNKNOWN, value.place, data=value.path or value.data, likely=value.likely, step=value.step)
-    if isinstance(node, ast.Tuple):
+    if isinstance(node, ast.Tuple) and not any(_is_text(e) for e in node.elts):
         # `x[:, 0]`: only tensors and arrays take that.
-        if any(isinstance(e, ast.Slice) for e in node.elts):
-            return Value(UNKNOWN, value.place, data=value.path or value.data, likely=True, step=value.step)
         return Value(UNKNOWN, value.place, data=value.path or value.data, likely=True, step=value.step)
     if index.kind is TENSOR and value.path is None and isinstance(value.data, tuple):
         # What was moved, or computed, and is indexed by a tensor is a tensor.
         return Value(TENSOR, value.place, likely=True, step=value.step)
     return extended(value, _written(index))
+
+
+def _is_text(node: ast.expr) -> bool:
+    """Whether an element of a tuple that indexes says that this is the key of a dict: `inputs["color", 0]`."""
+    return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
 
 
 def unpacked(frame: Frame, value: Value, targets: Sequence[ast.expr]) -> list[Value]:
@@ -279,7 +292,7 @@ def element(frame: Frame, value: Value) -> Value:
         case "dict":
             return A_NUMBER
         case "unknown":
-            return extended(value, "[]")
+            return _UNTOLD if _is_stored_into(frame, value) else extended(value, "[]")
         case "object":
             return frame.reader.iterated(frame, value)
     contents = contents_of(frame, value)
@@ -355,7 +368,7 @@ def store_item(frame: Frame, node: ast.Subscript, owner: Value, index: ast.expr,
             if option.path is not None and from_index.kind is CONSTANT:
                 frame.put(option, _written(from_index), value)
             elif option.path is not None:
-                frame.env[option.path, "?"] = NOTHING
+                frame.env[option.path, ANYTHING] = frame.env[option.path, STORED] = NOTHING
             continue
         if option.kind not in (LIST, DICT) or option.identity is None:
             continue

@@ -13,6 +13,7 @@ from devlint.signatures.values.values import (
     CONSTANT,
     DICT,
     EITHER,
+    HOST,
     IMPORTED,
     LIST,
     MODULES,
@@ -45,6 +46,8 @@ IF_MODULE = "@ if module"
 EVERY = ".*"
 # Something unknown was done to an input.
 ANYTHING = "?"
+# Something was stored under a key of an input that isn't known.
+STORED = "[?]"
 
 
 class Reading(Protocol):
@@ -77,11 +80,9 @@ class Reading(Protocol):
     def is_reading(self, function: FunctionModel) -> bool: ...
     def calls_itself(self, function: FunctionModel) -> bool: ...
     def so_far(self, function: FunctionModel) -> Signature | None: ...
-    def keeps_result(self, function: FunctionModel) -> bool: ...
-    def was_called(self, frame: Frame, function: FunctionModel) -> None: ...
     def was_given(self, frame: Frame, function: FunctionModel, given: dict[str, Value]) -> None: ...
-    def given_to(self, function: FunctionModel) -> Sequence[dict[str, Value]]: ...
-    def told_by_call(
+    def given_to(self, function: FunctionModel) -> Sequence[tuple[FunctionModel | None, dict[str, Value]]]: ...
+    def was_brought(
         self, frame: Frame, function: FunctionModel, need: Need, places: set[Place], given: set[Place]
     ) -> None: ...
     def class_info(self, source: SourceModule, node: ast.ClassDef) -> ClassInfo: ...
@@ -159,6 +160,11 @@ class Frame:
         self.nested: dict[FunctionModel, bool] = {}
         # Where modules were when each of them was made.
         self.placed_then: dict[FunctionModel, dict[Key, Value]] = {}
+
+    @property
+    def default_place(self) -> Place:
+        """Where a tensor is made that isn't told a device: on the host, unless the program may say otherwise."""
+        return UNKNOWN_PLACE if self.elsewhere or self.source.sets_default_device else HOST
 
     # -- state -----------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from devlint.knowledge import torch_knowledge
 from devlint.knowledge.metrics import is_metric
 from devlint.signatures.state.classes import ClassInfo
-from devlint.signatures.state.frame import CONTENTS, PLACE, Frame
+from devlint.signatures.state.frame import ANYTHING, CONTENTS, PLACE, Frame
 from devlint.signatures.values.conditions import TRUE
 from devlint.signatures.values.values import (
     A_NUMBER,
@@ -133,7 +133,7 @@ def _of_batch(frame: Frame, value: Value, name: str) -> Value:
     known = frame.slot(value, f".{name}")
     if known is not None:
         return known
-    if value.path is not None and frame.get((value.path, "?")) is not None:
+    if value.path is not None and frame.get((value.path, ANYTHING)) is not None:
         return Value(BATCH, UNKNOWN_PLACE, likely=True)
     return value.but(data=None, path=(*value.path, f".{name}") if value.path and len(value.path) < 4 else None)
 

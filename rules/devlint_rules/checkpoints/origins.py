@@ -34,7 +34,7 @@ def is_own(call: ast.Call, first: int, facts: Facts) -> bool:
 # -- what this program wrote -------------------------------------------------------------------------------------------
 
 # Calls whose second argument is a file that is there afterwards: `torch.save(x, path)`, `shutil.copy(latest, best)`.
-_WRITING = frozenset({"save", "copy", "copy2", "copyfile", "move", "rename", "replace"})
+_WRITING = frozenset({"save", "copy", "copy2", "copyfile", "move", "rename", "replace", "download_url_to_file"})
 
 
 def _is_written_before(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
@@ -184,15 +184,25 @@ def _is_published(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
     """Whether what is loaded is published: what a download's file of code names, else what the path is made of."""
     values = [file, *_values_of(file, facts)]
     found = [n.value for t in values for n in ast.walk(t) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+    if any(_HASHED.search(text) for text in found) or any("torchvision" in name for name in _names_in(file, facts)):
+        return True
     addresses = [text for text in found if "://" in text]
     if not addresses and facts.model.qualified(call.func) in DOWNLOADS:
         addresses = _ADDRESS.findall(facts.text.text)
-    return bool(addresses) and all(_PUBLISHED.match(text) for text in addresses)
+    return bool(addresses) and all(_PUBLISHED.match(text) or _HASHED.search(text) for text in addresses)
+
+
+def _names_in(file: ast.expr, facts: Facts) -> Iterator[str]:
+    """The names that an expression asks of packages: `torchvision.models.resnet.model_urls`."""
+    for node in ast.walk(file):
+        if isinstance(node, (ast.Name, ast.Attribute)):
+            yield facts.model.qualified(node) or ""
 
 
 _ADDRESS = re.compile(r"https?://[^\s\"']{1,300}\.(?:pth|pt|bin|tar|ckpt|th|zip)\b")
 # What the makers of torch publish, and files that are named after their hash, as they do.
-_PUBLISHED = re.compile(r"https?://download\.pytorch\.org/|https?://[^\s\"']{1,300}-[0-9a-f]{8,64}\.\w{1,10}")
+_PUBLISHED = re.compile(r"https?://download\.pytorch\.org/")
+_HASHED = re.compile(r"\w-[0-9a-f]{8,64}\.\w{1,10}")
 
 
 def _ships_with_the_code(file: ast.expr, facts: Facts) -> bool:

@@ -1,0 +1,229 @@
+"""Names: what a scope, a module or a qualified name refers to, followed through imports and stars."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+from devlint.signatures.state.frame import Frame, Reading
+from devlint.signatures.values.values import (
+    ARRAY,
+    CLASS,
+    DEVICE,
+    FUNCTION,
+    GENERATOR,
+    MODULE,
+    MODULES,
+    NOTHING,
+    TENSOR,
+    UNKNOWN_PLACE,
+    Value,
+    mapped,
+    reference,
+)
+from devlint.source.devices import MOVES
+from devlint.source.modules import FunctionModel, SourceModule, dotted
+from devlint.source.project import Project
+from devlint.source.units import all_functions
+
+_BUILTINS = frozenset(dir(__import__("builtins")))
+# Names are followed through so many `from x import *`, one behind the other.
+MAX_STARS = 3
+
+
+class Modules(Reading, Protocol):
+    """What is asked of the reader here."""
+
+    @property
+    def project(self) -> Project: ...
+    @property
+    def behaves_like(self) -> dict[str, str]: ...
+    def is_running(self, source: SourceModule, /) -> bool: ...
+    def so_far_of(self, source: SourceModule, /) -> Frame | None: ...
+
+
+class Names:
+    """What names refer to in the files of a project."""
+
+    def __init__(self, reader: Modules) -> None:
+        self._reader = reader
+        self._changed: dict[SourceModule, frozenset[str]] = {}
+        # Names of modules that are being looked for.
+        self._looking: set[tuple[SourceModule, str]] = set()
+
+    def forget(self, source: SourceModule) -> None:
+        """Lets go of what was found out of a file."""
+        self._changed.pop(source, None)
+
+    def lookup(self, frame: Frame, name: str) -> Value:
+        """A name that the scope at hand hasn't bound before."""
+        if name in frame.locals:
+            # Bound later, or deleted.
+            return NOTHING
+        around = frame.outer
+        while around is not None:
+            if around.function is not None or name in around.env:
+                found = around.get(name)
+                if found is not None:
+                    return found
+                if name in around.locals:
+                    return NOTHING
+            around = around.outer
+        if frame.function is None and name in frame.source.bindings and self._reader.is_running(frame.source):
+            statement = frame.source.bindings[name][-1]
+            if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                return self._defined(frame.source, statement)
+            return NOTHING
+        return self.global_value(frame.source, name)
+
+    def global_value(self, source: SourceModule, name: str) -> Value:
+        """A module's top-level name, as it is once the module has run."""
+        alike = self._reader.behaves_like.get(f"{source.name}.{name}")
+        if alike is not None:
+            return reference(alike)
+        bindings = source.bindings.get(name)
+        if not bindings:
+            if name in _BUILTINS:
+                return reference(f"builtins.{name}")
+            return self._brought(source, name)
+        definition = next(
+            (b for b in reversed(bindings) if isinstance(b, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom))),
+            None,
+        )  # fmt: skip
+        match definition:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                return self._defined(source, definition)
+            case ast.Import(names=aliases):
+                alias = next(a for a in aliases if (a.asname or a.name).split(".")[0] == name)
+                return reference(alias.name if alias.asname else name)
+            case ast.ImportFrom(names=aliases):
+                alias = next(a for a in aliases if (a.asname or a.name) == name)
+                return self._brought(source, name, f"{source.absolute(definition)}.{alias.name}")
+        frame = self._reader.so_far_of(source)
+        if frame is None:
+            return NOTHING
+        value = frame.env.get(name, NOTHING)
+        if name in self._changed_by_functions(source):
+            return mapped(value, _displaced, self._reader.atoms)
+        return value
+
+    def _changed_by_functions(self, source: SourceModule) -> frozenset[str]:
+        """Top-level names that some function rebinds, or moves."""
+        known = self._changed.get(source)
+        if known is None:
+            found: set[str] = set()
+            for name in source.changed_elsewhere:
+                # The text says that it may be so; the functions tell.
+                if any(_changes(function, name) for function in all_functions(source) if name in function.text):
+                    found.add(name)
+            known = self._changed[source] = frozenset(found)
+        return known
+
+    def _defined(self, source: SourceModule, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> Value:
+        if isinstance(node, ast.ClassDef):
+            return Value(CLASS, data=self._reader.class_info(source, node))
+        return Value(FUNCTION, data=(source.function(node), None, None))
+
+    def _brought(self, source: SourceModule, name: str, full: str = "") -> Value:
+        """What a module imports: by its full name, or by a star."""
+        asked = (source, name)
+        if asked in self._looking:
+            # What it imports from a package, the package imports from it.
+            return NOTHING
+        self._looking.add(asked)
+        try:
+            if full:
+                return self.resolved(full, source)
+            values = (self.global_value(module, name) for module in self._behind_stars(source, name, MAX_STARS))
+            return next((value for value in values if value is not NOTHING), NOTHING)
+        finally:
+            self._looking.discard(asked)
+
+    def _behind_stars(self, source: SourceModule, name: str, depth: int) -> Iterator[SourceModule]:
+        """The modules that bind a name which `from x import *` brings, x's own stars followed; the last one first."""
+        if name.startswith("_") or not depth:
+            return
+        for star in reversed(source.star_imports):
+            module = self._reader.project.find(source.absolute(star), Path(source.path))
+            if module is not None and module is not source:
+                if name in module.bindings:
+                    yield module
+                else:
+                    yield from self._behind_stars(module, name, depth - 1)
+
+    def resolved(self, name: str, asking: SourceModule) -> Value:
+        """A qualified name, followed into the project where it leads there."""
+        if name in self._reader.behaves_like:
+            return reference(self._reader.behaves_like[name])
+        parts = name.split(".")
+        if parts[0] in ("torch", "numpy", "builtins", "os", "sys", "typing", "functools", "math", ""):
+            return reference(name)
+        for count in range(len(parts), 0, -1):
+            module = self._reader.project.find(".".join(parts[:count]), Path(asking.path))
+            if module is None:
+                continue
+            rest = parts[count:]
+            if not rest:
+                return reference(name)
+            if rest[0] not in module.bindings and not module.star_imports:
+                return reference(name)
+            value = self.global_value(module, rest[0])
+            for attr in rest[1:]:
+                value = self._static_member(value, attr)
+            return value
+        return reference(name)
+
+    def _static_member(self, value: Value, name: str) -> Value:
+        if value.kind == "reference":
+            return reference(f"{value.data}.{name}")
+        if value.kind is CLASS:
+            method = value.data.method(name)
+            if method is not None:
+                return Value(FUNCTION, data=(method, None, None))
+            level = value.data.class_attribute(name)
+            return level if level is not None else NOTHING
+        return NOTHING
+
+    def static_value(self, source: SourceModule, node: ast.expr) -> Value:
+        """What a dotted name at a module's top level refers to, nothing being run for it."""
+        if isinstance(node, ast.Subscript):
+            node = node.value
+        text = dotted(node)
+        if text is None:
+            return NOTHING
+        first, *rest = text.split(".")
+        value = self.global_value(source, first)
+        for name in rest:
+            value = (
+                self.resolved(f"{value.data}.{name}", source)
+                if value.kind == "reference"
+                else self._static_member(value, name)
+            )
+        return value
+
+
+def _changes(function: FunctionModel, name: str) -> bool:
+    """Whether a function rebinds a name of its module, or moves what it refers to."""
+    if name in function.declared_outer:
+        return True
+    if name in function.local_names:
+        return False
+    return any(
+        isinstance(n, ast.Call)
+        and isinstance(n.func, ast.Attribute)
+        and isinstance(n.func.value, ast.Name)
+        and n.func.value.id == name
+        and n.func.attr in MOVES
+        for n in function.nodes
+    )
+
+
+def _displaced(value: Value) -> Value:
+    """Something that functions may move or put something else in the place of."""
+    if value.kind in MODULES:
+        return Value(MODULE, UNKNOWN_PLACE, data=value.data, likely=True)
+    if value.kind is TENSOR:
+        return Value(TENSOR, UNKNOWN_PLACE, likely=True)
+    return value if value.kind in (CLASS, FUNCTION, "reference", ARRAY, DEVICE, GENERATOR) else NOTHING
