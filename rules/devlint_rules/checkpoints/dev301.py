@@ -278,7 +278,8 @@ def _is_moved_after(name: str, call: ast.Call, facts: Facts) -> bool:
     child: ast.AST = call
     for parent in facts.model.ancestors(call):
         for block in blocks_of(parent) if isinstance(parent, ast.stmt) else [getattr(parent, "body", [])]:
-            later = block[block.index(child) + 1 :] if isinstance(block, list) and child in block else []
+            here = isinstance(block, list) and any(child is statement for statement in block)
+            later = [s for s in block if s.lineno > child.lineno] if here and isinstance(child, ast.stmt) else []
             if any(_moves(n, name) for statement in later for n in ast.walk(statement)):
                 return True
         if parent is scope:
