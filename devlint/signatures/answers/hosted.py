@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from devlint.knowledge import torch_knowledge
 from devlint.signatures.state.classes import ClassInfo
-from devlint.signatures.state.frame import Frame
+from devlint.signatures.state.frame import Frame, Reading
 from devlint.signatures.state.outcome import Need
 from devlint.signatures.values.conditions import Condition
 from devlint.signatures.values.values import (
@@ -27,7 +27,7 @@ from devlint.signatures.values.values import (
     Value,
     leaves,
 )
-from devlint.source.modules import dotted
+from devlint.source.modules import FunctionModel, dotted
 
 # Names that say: this is on the host.
 _HOST_NAME = re.compile(
@@ -86,14 +86,69 @@ def is_kept_on_host(frame: Frame, option: Value) -> bool:
     place = option.place
     if place.sort != "input" or not place.name:
         return False
-    return _comes_from_host(frame, str(place.name[0])) or is_made_on_host(frame, *map(str, place.name[:2]))
+    root = str(place.name[0])
+    return (
+        _comes_from_host(frame, root)
+        or is_made_on_host(frame, *map(str, place.name[:2]))
+        or (frame.function is not None and _is_left_behind(frame.reader, frame.function, root))
+    )
+
+
+# Calls are followed this far back to the `forward` that says which of its inputs it takes along.
+_MAX_BACK = 3
+
+
+def _is_left_behind(reader: Reading, function: FunctionModel, parameter: str, back: int = _MAX_BACK) -> bool:
+    """Whether a module's `forward` moves another of its inputs to where the module is, and this one, or what it comes from, not.
+
+    Who has to move what it is given is given it on the host: what it doesn't move stays there.
+    """
+    if parameter.startswith("self") or function.cls is None:
+        return False
+    if _moves_another(function, parameter):
+        return True
+    told = reader.given_to(function) if back else ()
+    return bool(told) and all(
+        caller is not None
+        and (root := _only_root(reader, given.get(parameter))) is not None
+        and _is_left_behind(reader, caller, root, back - 1)
+        for caller, given in told
+    )
+
+
+def _only_root(reader: Reading, value: Value | None) -> str | None:
+    """The one input that a value comes from."""
+    roots = {_root(o.place) for _, o in leaves(value, reader.atoms)} if value is not None else set()
+    return roots.pop() if len(roots) == 1 else None
+
+
+def _moves_another(function: FunctionModel, parameter: str) -> bool:
+    """`x = x.to(device=self.device)` of another input, this one being left as it is."""
+    names = {a.arg for a in function.parameters}
+    if parameter not in names or function.name != "forward":
+        return False
+    moved = {name for node in function.nodes for name in _moved_along(node)}
+    stored = {n.id for n in function.nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    return bool(moved & names - {parameter}) and parameter not in moved | stored
+
+
+def _moved_along(node: ast.AST) -> Iterator[str]:
+    """The name that a move to the module's own device is of."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="to"), args=args, keywords=keywords):
+            given = [*args[:1], *(k.value for k in keywords if k.arg == "device")]
+            if any(_OWN_DEVICE.fullmatch(dotted(g) or "") for g in given):
+                yield name
+
+
+_OWN_DEVICE = re.compile(r"self\.(?:\w{1,60}\.){0,4}_?device")
 
 
 def _comes_from_host(frame: Frame, parameter: str) -> bool:
     """Whether each call of a function, and there are some, gives for a parameter what is on the host."""
     if frame.function is None:
         return False
-    given = [call.get(parameter) for call in frame.reader.given_to(frame.function)]
+    given = [call.get(parameter) for _, call in frame.reader.given_to(frame.function)]
     return bool(given) and all(value is not None and _is_on_host(frame, value) for value in given)
 
 

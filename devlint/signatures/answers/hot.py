@@ -66,9 +66,13 @@ _PIPELINE = re.compile(
 _REQUEST = re.compile(
     r"__call__|_?forward|_?(?:async_)?(?:generate|run|infer|inference|predict|sample|encode|decode|prepare|get|build|update|make|check)(?:_(?!step)\w{1,60})?"
 )
-# What is done to what a request brings or gets, once for each, in whichever class.
+# What is done to what a request brings or gets, once for each, in whichever class; and once an epoch.
 _OF_REQUEST = re.compile(
-    r"_?run_pipeline\w{0,60}|_?(?:prepare|build|encode|decode|make|generate)_(?:\w{1,60}_)?(?:latents?|vae|videos?|images?|audios?|prompts?|text|cond|conditions?|[tiv]2\w{1,3}|vision|vit|frames?)(?:_\w{1,60})?"
+    r"_?run_pipeline\w{0,60}|_?(?:train|run|fit|validate|val|eval|evaluate|test)_(?:one_)?epoch\w{0,60}|_?(?:prepare|build|encode|decode|make|generate)_(?:\w{1,60}_)?(?:latents?|vae|videos?|images?|audios?|prompts?|text|cond|conditions?|[tiv]2\w{1,3}|vision|vit|frames?)(?:_\w{1,60})?"
+)
+# What generates an answer, of models as well: each token is made in a loop, or by `prepare_inputs_for_generation`.
+_GENERATING = re.compile(
+    r"_?(?:async_|prefill_and_)?generate(?:_(?:text|response|stream|completion|answer|reply)s?)?|_?prepare_(?!inputs_for)\w{1,60}_for_generation"
 )
 # Functions that run once, or now and then, whoever calls them.
 _COLD = re.compile(
@@ -89,7 +93,7 @@ _COLD_CLASSES = re.compile(
     r"(?i).{0,60}(?:Dataset|Collat\w{0,60}|Tokenizer|TestCase|Tests?|Reader|Loader|Recorder|Config|DataModule|Checkpoint\w{0,60}|Exporter|Converter|Profiler|Processor|ImageProcessor|FeatureExtractor)"
 )
 _COLD_FILES = re.compile(
-    r"(?:^|/)(?:tests?|testing|datasets?|preprocess\w{0,60}|benchmarks?|export|docs?|tools|scripts|configs?|checkpoint\w{0,60}|conversion|convert\w{0,60})/|(?:^|/)(?:test_|conftest|setup\.|benchmark|(?:(?:image_|video_)?processing|feature_extraction|tokenization)_|convert_|export_|preprocess|naive|reference)[^/]*$|(?:_test|_tests|_benchmark|_bench|_legacy)\.py$|(?:^|/)tpu_[^/]*$"
+    r"(?:^|/)(?:tests?|testing|debug\w{0,60}|visuali[sz]\w{0,60}|profil\w{0,60}|datasets?|preprocess\w{0,60}|benchmarks?|export|docs?|tools|scripts|configs?|checkpoint\w{0,60}|conversion|convert\w{0,60})/|(?:^|/)(?:test_|conftest|setup\.|benchmark|(?:(?:image_|video_)?processing|feature_extraction|tokenization)_|convert_|export_|preprocess|naive|reference)[^/]*$|(?:_test|_tests|_benchmark|_bench|_legacy)\.py$|(?:^|/)tpu_[^/]*$"
 )
 # Functions that nobody outside of their file is likely to call by themselves, or that are asked for something to keep.
 _HELPER = re.compile(r"_(?!_)\w{1,60}|(?:get|build|make|create|generate)_\w{1,60}")
@@ -244,7 +248,11 @@ class HotCode:
     def _answers_request(self, function: FunctionModel) -> bool:
         """Whether a function does all that a request asks for: the call of a pipeline, or a stage of one."""
         info = self._class_of(function)
-        if self._is_named_hot(function) or (info is not None and _is_module(info)):
+        if self._is_named_hot(function):
+            return False
+        if _GENERATING.fullmatch(function.name):
+            return True
+        if info is not None and _is_module(info):
             return False
         if _OF_REQUEST.fullmatch(function.name):
             return True

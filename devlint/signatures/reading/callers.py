@@ -58,9 +58,9 @@ class Callers:
         if frame.source is function.source:
             self._handed[frame.source].setdefault(function, []).append(Handed(frame.function, given))
 
-    def given_to(self, function: FunctionModel) -> Sequence[dict[str, Value]]:
-        """What each call of a function gives it, by parameter."""
-        return [told.given for told in self._handed[function.source].get(function, ())]
+    def given_to(self, function: FunctionModel) -> Sequence[Handed]:
+        """What each call of a function gives it, by parameter, and in which function it stands."""
+        return self._handed[function.source].get(function, ())
 
     def was_brought(
         self, frame: Frame, function: FunctionModel, need: Need, places: set[Place], given: set[Place]
