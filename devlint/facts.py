@@ -307,13 +307,13 @@ class Facts:
     @property
     def step(self) -> str:
         """By how much the file's blocks are deeper than what they stand in: that of the first one, four blanks where there is none."""
-        for node in walk(self.model.source.tree):
-            body = getattr(node, "body", None)
-            if isinstance(node, ast.stmt) and isinstance(body, list) and body[0].lineno > node.lineno:
-                line = self.text.line(body[0].lineno)
-                deeper = line[: len(line) - len(line.lstrip())]
-                return deeper[node.col_offset :] or "    "
-        return "    "
+        block = _first_block(self.model.source.tree)
+        if block is None:
+            return "    "
+        statement, first = block
+        line = self.text.line(first.lineno)
+        deeper = line[: len(line) - len(line.lstrip())]
+        return deeper[statement.col_offset :] or "    "
 
     def removed(self, statement: ast.stmt) -> Edit:
         """An edit that takes a statement away, with its lines."""
@@ -336,6 +336,16 @@ class Facts:
             node = node.with_changes(lpar=[], rpar=[])
         text = " ".join(cst.Module([]).code_for_node(node).split())
         return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+@kept_on_node
+def _first_block(tree: ast.Module) -> tuple[ast.stmt, ast.stmt] | None:
+    """The first statement of a file that has a block on lines of its own, and the first statement of that."""
+    for node in walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(node, ast.stmt) and isinstance(body, list) and body[0].lineno > node.lineno:
+            return node, body[0]
+    return None
 
 
 def plain_name(node: ast.expr) -> str | None:

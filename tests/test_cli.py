@@ -136,6 +136,8 @@ def test_misuse():
         (["--ignore", "DEV1,nonsense"], "error: --ignore: no rule is called 'nonsense'"),
         (["--exclude", "!"], "error: --exclude: '!' is no path pattern; write it as in a .gitignore file"),
         (["--config", "x.toml"], "error: x.toml: no such settings file; check --config"),
+        (["--select", "DEV999"], "error: --select: no rule is called 'DEV999'; see `devlint rules`"),
+        (["rule", "DEV999"], "error: no rule is called 'DEV999'; see `devlint rules`"),
         (["rule", "DEV1010"], "error: no rule is called 'DEV1010'; did you mean 'DEV101'?"),
     ):
         done = devlint(*arguments)
@@ -437,7 +439,7 @@ class Troubled(batch.Linter):
             os._exit(9)
         if source.display.startswith("slow"):
             os.write(2, b"BUSY\\n")  # at once: two processes share the line otherwise
-            time.sleep(60)
+            time.sleep(600)
         return super().check(source)
 
 batch.Linter = Troubled
@@ -481,10 +483,10 @@ def test_ctrl_c(jobs):
     assert process.stderr is not None
     assert process.stderr.readline() == "BUSY\n"
     os.killpg(process.pid, signal.SIGINT)
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=120)
     assert process.returncode == 130
     assert [line for line in errors.splitlines() if line not in ("BUSY", "")] == ["interrupted"]
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         try:
             os.killpg(process.pid, 0)
@@ -612,3 +614,10 @@ def test_who_names_a_rule_is_told_what_it_tells_in_preview_alone():
         assert "in preview" not in devlint("a.py", "--select", "DEV501", *others).stdout
     for selected in ("DEV5", "ALL", "DEV101", "DEV511"):
         assert "in preview" not in devlint("a.py", "--select", selected).stdout
+
+
+def test_the_beginning_of_codes_lists_its_rules():
+    listed = devlint("rule", "dev1").stdout.splitlines()
+    assert listed[0].split() == devlint("rules").stdout.splitlines()[0].split()
+    assert {line[:4] for line in listed[1:]} == {"DEV1"}
+    assert len(listed) > 5

@@ -58,6 +58,12 @@ def test_a_page_that_is_not_true_is_told(tmp_path, text, said):
     assert said in done.stdout
 
 
+def test_each_page_stands_once_in_the_navigation():
+    nav = (ROOT / "mkdocs.yml").read_text("utf-8").split("\nnav:\n")[1]
+    pages = re.findall(r"[\w/-]+\.md$", nav, re.MULTILINE)
+    assert len(pages) == len(set(pages)) > 20
+
+
 @pytest.fixture(scope="session")
 def site(tmp_path_factory):
     """The site, built with strict links; the examples of rules are run by tests of their own."""

@@ -79,7 +79,7 @@ def test_layers(text, layer):
         ),
         (
             'extra-suppressions = { "#ok" = ["DEV999"] }',
-            "extra-suppressions.'#ok': no rule is called 'DEV999'; did you mean",
+            "extra-suppressions.'#ok': no rule is called 'DEV999'; see `devlint rules`",
         ),
     ],
 )  # fmt: skip

@@ -165,7 +165,7 @@ def test_no_file_or_isolated(tmp_path):
         ('confidence = "sure"', "confidence: must be one of 'certain', 'likely', not 'sure'"),
         ("confidence = 3", "confidence: must be one of 'certain', 'likely', not 3"),
         ('per-file-ignores = ["x"]', "per-file-ignores: must be a table from a path pattern to a list of codes"),
-        ('[per-file-ignores]\n"a" = ["DEV9"]', "per-file-ignores.'a': no rule is called 'DEV9'; did you mean"),
+        ('[per-file-ignores]\n"a" = ["DEV9"]', "per-file-ignores.'a': no rule is called 'DEV9'; see `devlint rules`"),
         ('behaves-like = ["x"]', "behaves-like: must be a table such as"),
         (
             'behaves-like = { "a.Loader" = "torch.utils.data.Dataloader" }',

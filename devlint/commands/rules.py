@@ -14,6 +14,8 @@ from devlint.output import CLEAN, FOUND, Failure, wants_color
 from devlint.session import load_rules
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.console import Console
 
     from devlint.rule import Registry, Rule
@@ -23,12 +25,16 @@ if TYPE_CHECKING:
 @click.argument("rule", metavar="CODE|NAME", shell_complete=complete_codes)
 @click.option("--run", "live", is_flag=True, help="Run its examples too, on virtual CUDA or a GPU.")
 def rule(rule: str, live: bool) -> None:
-    """Print a rule's page."""
+    """Print a rule's page; of the beginning of codes, such as DEV1, list the rules."""
     from devlint.settings import nearest
 
     registry = load_rules()
     found = registry.find(rule) or registry.find(rule.upper()) or registry.find(rule.lower())
     if found is None:
+        family = [each for each in registry.rules() if each.code.startswith(rule.upper())]
+        if family and not live:
+            _list(family)
+            return
         known = [word for each in registry.rules() for word in (each.code, each.name)]
         raise Failure(f"no rule is called '{rule}'{nearest(rule, known) or '; see `devlint rules`'}")
     if live:
@@ -70,8 +76,13 @@ def rules(output_format: str) -> None:
 
         emit(dumped([_facts(rule, registry) for rule in registry.rules()]))
         return
+    _list(registry.rules())
+
+
+def _list(listed: Sequence[type[Rule]]) -> None:
+    """Writes rules as a table."""
     header = ("code", "name", "severity", "default", "fix", "what it finds")
-    rows = [(r.code, r.name, r.severity, "on" if r.default else "opt-in", r.fix, r.summary()) for r in registry.rules()]
+    rows = [(r.code, r.name, r.severity, "on" if r.default else "opt-in", r.fix, r.summary()) for r in listed]
     if not wants_color(sys.stdout):
         widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
         for row in (header, *rows):
@@ -82,7 +93,7 @@ def rules(output_format: str) -> None:
 
     table = Table(*header, header_style="bold", box=None, pad_edge=False)
     links = follows_links()
-    for r, row in zip(registry.rules(), rows, strict=True):
+    for r, row in zip(listed, rows, strict=True):
         escaped = [cell.replace("[", r"\[") for cell in row]
         if links and r.address():
             escaped[0] = f"[link={r.address()}]{escaped[0]}[/link]"

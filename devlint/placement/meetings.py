@@ -50,7 +50,7 @@ _KINDS = {new.TENSOR: Kind.TENSOR, new.BATCH: Kind.BATCH, new.MODULE: Kind.MODUL
 
 
 def _value(value: new.Value, text: str = "") -> old.Value:
-    steps = tuple(old.Step(s.message, s.path, s.line, s.column) for s in new.steps_to(value.step))
+    steps = tuple(old.Step(s.message, s.path, s.line, s.column, s.of_module) for s in new.steps_to(value.step))
     return old.Value(
         _KINDS.get(value.kind, Kind.TENSOR),
         _place(value.place, text),

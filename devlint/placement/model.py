@@ -39,7 +39,7 @@ from devlint.source.kinds import Kind
 from devlint.source.modules import FunctionModel, FunctionNode, SourceModule, assigned_in, dotted
 from devlint.source.names import is_unbound
 from devlint.source.project import Project
-from devlint.source.trees import own_nodes, walk, without_runs
+from devlint.source.trees import first_stores, walk, without_runs
 from devlint.source.units import Unit, all_functions, units_at
 
 if TYPE_CHECKING:
@@ -527,13 +527,7 @@ class PlacementModel:
         given = self.source.function(scope).parameters if not isinstance(scope, ast.Module) else []
         if any(a.arg == name for a in given):
             return True
-        stores = (
-            n
-            for s in {scope, self.source.tree}
-            for n in own_nodes(s)
-            if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store)
-        )
-        return any(n.lineno < node.lineno for n in stores)
+        return any(first_stores(s).get(name, node.lineno) < node.lineno for s in {scope, self.source.tree})
 
     def imported_modules(self, node: ast.Import | ast.ImportFrom) -> list[SourceModule]:
         """The modules of the project that an import runs, those that are named after `import` among them."""

@@ -95,6 +95,8 @@ class Step(NamedTuple):
     path: str
     line: int
     column: int
+    # A module was made here, and what follows was computed with it.
+    of_module: bool = False
 
 
 class Happening(NamedTuple):

@@ -84,7 +84,9 @@ def check_selectors(selectors: Iterable[str], registry: Registry, where: str) ->
         )
         if found is None:
             known = [word for rule in rules for word in (rule.code, rule.name)]
-            raise SettingsError(f"{where}: no rule is called '{selector}'{nearest(selector, known)}")
+            raise SettingsError(
+                f"{where}: no rule is called '{selector}'{nearest(selector, known) or '; see `devlint rules`'}"
+            )
         checked.append(found)
     return tuple(checked)
 
@@ -99,4 +101,6 @@ def nearest(word: str, known: Iterable[str]) -> str:
         return ratio, same_start
 
     best = max(known, key=likeness, default="")
-    return f"; did you mean '{best}'?" if best and likeness(best)[0] >= 0.5 else ""
+    # All codes begin alike.
+    least = 0.7 if _CODE.fullmatch(word) else 0.5
+    return f"; did you mean '{best}'?" if best and likeness(best)[0] >= least else ""

@@ -90,6 +90,16 @@ def own_nodes(scope: ast.AST) -> list[ast.AST]:
     return found
 
 
+@kept_on_node
+def first_stores(scope: ast.AST) -> dict[str, int]:
+    """The first line of a scope on which each name is bound."""
+    found: dict[str, int] = {}
+    for node in own_nodes(scope):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found[node.id] = min(node.lineno, found.get(node.id, node.lineno))
+    return found
+
+
 def parents_in(top: ast.AST) -> dict[ast.AST, ast.AST]:
     """The node that each node below another stands in."""
     found: dict[ast.AST, ast.AST] = {}

@@ -192,7 +192,9 @@ def _shaped(call: Call, facts: Operator, made: Value) -> Value:
     if kind == "tensors":
         count = len(facts.part_dtypes)
         if count > 1:
-            return Value(TUPLE, parts=(made,) * count)
+            on_host = Value(TENSOR, HOST, rank=RANKED, step=call.step(f"given on cpu by `{call.text}`"))
+            places = [*facts.part_places, *("together",) * count][:count]
+            return Value(TUPLE, parts=tuple(on_host if place == "host" else made for place in places))
         return containers.made(call.frame, LIST, Value(containers.EACH, parts=(made,)), call.node)
     if kind == "batch":
         if facts.name == "torch.where" and len(call.given) == 1:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from devlint.facts import Kind, is_test, last_name, own_nodes
+from devlint.facts import Kind, blocks_of, is_test, last_name, own_nodes
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.checkpoints.origins import DOWNLOADS, is_of_data, is_own
@@ -227,6 +227,9 @@ _OF_MODULES = frozenset({"eval", "train", "parameters", "forward", "half", "requ
 def _stays_where_it_is(call: ast.Call, facts: Facts) -> bool:
     """Whether a module is loaded that nothing moves: from the host, it would meet its inputs where they are not."""
     parent = next(facts.model.ancestors(call), None)
+    if isinstance(parent, ast.Return):
+        scope = facts.model.enclosing_scope(call)
+        return not isinstance(scope, ast.Module) and _MODEL.search(scope.name) is not None
     if not isinstance(parent, ast.Assign) or len(parent.targets) != 1:
         return False
     target = parent.targets[0]
@@ -234,11 +237,62 @@ def _stays_where_it_is(call: ast.Call, facts: Facts) -> bool:
     text = facts.text.text
     if any(_is_object_that_stays(use, facts) for use in _uses(call, facts)):
         return True
-    if isinstance(target, ast.Name) and not any(_is_of_module(use, facts) for use in _uses(call, facts)):
-        return False
+    if isinstance(target, ast.Name):
+        if _is_handed_on(target.id, call, facts):
+            return not _is_moved_after(target.id, call, facts)
+        if not any(_is_of_module(use, facts) for use in _uses(call, facts)):
+            return False
     if re.search(r"\bcuda\b|\bdevice\b", text) is None:
         return False
     return not all(re.search(rf"\b{name}\.(?:to|cuda|cpu)\(", text) for name in names)
+
+
+# What those call who load a module, and what they call that holds the numbers of one.
+_MODEL = re.compile(r"(?i)model|net(?:work)?(?:_|$)|(?:en|de)coder|generator|discriminator|embedding")
+_OF_STATES = re.compile(
+    r"(?i)state|ckpt|chk|check_?point|weight|dict|param|saved|package|snapshot|dump|data|feat|ind(?:ex|ic)"
+)
+# They take what was loaded and keep nothing of it.
+_LOOKING = frozenset({"print", "len", "isinstance", "type", "load_state_dict", "list", "enumerate", "hasattr"})
+
+
+def _is_handed_on(name: str, call: ast.Call, facts: Facts) -> bool:
+    """Whether a name that isn't called like a state is given to something else, or returned: a module, most likely."""
+    if _OF_STATES.search(name) is not None:
+        return False
+    for use in _uses(call, facts):
+        parent = next(facts.model.ancestors(use), None)
+        if isinstance(parent, ast.keyword):
+            parent = next(facts.model.ancestors(parent), None)
+        match parent:
+            case ast.Return():
+                return True
+            case ast.Call(func=func) if func is not use and last_name(func) not in _LOOKING:
+                return True
+    return False
+
+
+def _is_moved_after(name: str, call: ast.Call, facts: Facts) -> bool:
+    """Whether a statement that comes to run behind a load, in the same scope, moves what was loaded."""
+    scope = facts.model.enclosing_scope(call)
+    child: ast.AST = call
+    for parent in facts.model.ancestors(call):
+        for block in blocks_of(parent) if isinstance(parent, ast.stmt) else [getattr(parent, "body", [])]:
+            here = isinstance(block, list) and any(child is statement for statement in block)
+            later = [s for s in block if s.lineno > child.lineno] if here and isinstance(child, ast.stmt) else []
+            if any(_moves(n, name) for statement in later for n in ast.walk(statement)):
+                return True
+        if parent is scope:
+            break
+        child = parent
+    return False
+
+
+def _moves(node: ast.AST, name: str) -> bool:
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=moved), attr="to" | "cuda" | "cpu")):
+            return moved == name
+    return False
 
 
 def _is_object_that_stays(use: ast.expr, facts: Facts) -> bool:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import Kind, blocks_of, is_device_name
+from devlint.facts import Kind, blocks_of, is_device_name, kept_on_node
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.devices.arguments import has_no_parameters, takers
@@ -184,20 +184,30 @@ def _is_cared_for(found: ast.expr, facts: Facts) -> bool:
 
 def _is_ruled_out_before(parent: ast.AST, child: ast.AST) -> bool:
     """An assertion or an early exit that asks for the accelerator stands before, in a block around."""
+    line = getattr(child, "lineno", 0)
+    return any(guard.end_lineno < line <= last for guard, last in _guards(parent) if guard.end_lineno is not None)
+
+
+@kept_on_node
+def _guards(parent: ast.AST) -> list[tuple[ast.stmt, int]]:
+    """The first such statement of each block of a statement, with the last line of that block."""
     blocks = blocks_of(parent) if isinstance(parent, ast.stmt) else [getattr(parent, "body", [])]
+    found = []
     for block in blocks:
-        if not isinstance(block, list) or child not in block:
-            continue
-        for earlier in block:
-            if earlier is child:
-                break
-            match earlier:
-                case ast.Assert(test=test) if _ASKS.search(ast.unparse(test)):
-                    return True
-                case ast.If(test=test, body=[*_, last]) if _ASKS.search(ast.unparse(test)) and _ends(last):
-                    return True
-                case ast.Expr(value=ast.Call(func=func)) if "skip" in ast.unparse(func).lower():
-                    return True
+        guard = next(filter(_rules_out, block), None) if isinstance(block, list) else None
+        if guard is not None:
+            found.append((guard, block[-1].end_lineno or block[-1].lineno))
+    return found
+
+
+def _rules_out(statement: ast.stmt) -> bool:
+    match statement:
+        case ast.Assert(test=test):
+            return _ASKS.search(ast.unparse(test)) is not None
+        case ast.If(test=test, body=[*_, last]):
+            return _ASKS.search(ast.unparse(test)) is not None and _ends(last)
+        case ast.Expr(value=ast.Call(func=func)):
+            return "skip" in ast.unparse(func).lower()
     return False
 
 
@@ -207,6 +217,7 @@ def _ends(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Expr) and bool(re.search(r"exit|skip|fail", ast.unparse(statement)))
 
 
+@kept_on_node
 def _is_marked(tree: ast.Module) -> bool:
     """`pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), ...)`."""
     return any(

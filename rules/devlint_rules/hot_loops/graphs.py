@@ -235,7 +235,8 @@ def _differentiated(call: ast.Call) -> list[ast.expr]:
         case ast.Attribute(value=receiver, attr="backward" | "manual_backward"):
             given = call.args[:1]
             parts = given[0].elts if given and isinstance(given[0], (ast.List, ast.Tuple)) else given
-            return [receiver, *parts]
+            # A method of the program's own that is called so runs it on what it is given.
+            return parts if isinstance(receiver, ast.Name) and receiver.id == "self" else [receiver, *parts]
     return []
 
 

@@ -107,6 +107,9 @@ def _operation(mixing: Mixing) -> str:
 
 
 def _moved_to_other(mixing: Mixing, facts: Facts) -> Change | None:
+    if any(step.of_module for step in mixing.host.value.trail):
+        # It is the module that should have been moved.
+        return None
     device = device_of(mixing.other, facts)
     if device is None or (isinstance(mixing.node, ast.AugAssign) and mixing.host.node.lineno == mixing.node.lineno
                           and mixing.host.node.col_offset == mixing.node.col_offset):  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from devlint.facts import kept_on_node
@@ -93,7 +94,12 @@ def is_of_kernels(facts: Facts) -> bool:
     """Whether a file is about kernels for CUDA: by its name, or by what it imports."""
     if _KERNEL.search(facts.path):
         return True
-    return _KERNEL.search(facts.text.text) is not None and _imports_kernels(facts.model.source.tree)
+    return _speaks_of_kernels(facts.text.text) and _imports_kernels(facts.model.source.tree)
+
+
+@lru_cache(maxsize=8)
+def _speaks_of_kernels(text: str) -> bool:
+    return _KERNEL.search(text) is not None
 
 
 @kept_on_node
