@@ -39,7 +39,8 @@ def test_what_is_compiled_is_there_and_what_is_not_as_well():
 def _installed(wheel: Path, folder: Path) -> Path:
     """A fresh environment with a wheel in it, and with the libraries of the one that runs the tests."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
-    (site,) = folder.glob("lib*/**/site-packages")
+    # Some have `lib64` beside it, which is the same.
+    (site,) = folder.glob("[lL]ib/**/site-packages")
     libraries = [path for path in sys.path if path.endswith("site-packages")]
     (site / "libraries.pth").write_text("\n".join(libraries), encoding="utf-8")
     with zipfile.ZipFile(wheel) as file:
