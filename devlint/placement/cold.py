@@ -71,7 +71,7 @@ class ColdCode:
                 return any(self.is_step_guard(v) for v in values[:position])
             case ast.For(body=block) | ast.While(body=block) | ast.AsyncFor(body=block):
                 if child in block:
-                    return self._after_skip(block, child, ast.Continue) or _leaves(block)
+                    return self._after_skip(block, child, ast.Continue) or _leaves(block) or _waits_for_a_key(block)
             case ast.FunctionDef(body=block) | ast.AsyncFunctionDef(body=block):
                 if child in block and self._after_skip(block, child, ast.Return):
                     return True
@@ -349,6 +349,16 @@ def _is_counter(node: ast.expr) -> bool:
 def _last_name(node: ast.expr) -> str:
     """`perf_counter` of `time.perf_counter()`."""
     return last_name(node.func if isinstance(node, ast.Call) else node)
+
+
+def _waits_for_a_key(block: list[ast.stmt]) -> bool:
+    """Each pass ends when somebody presses a key: `cv2.waitKey(0)`."""
+    return any(
+        _WAITING_FOR_A_KEY.search(ast.unparse(s)) for s in block if isinstance(s, (ast.Expr, ast.Assign, ast.If))
+    )
+
+
+_WAITING_FOR_A_KEY = re.compile(r"\bwaitKey\((?:0|-1)?\)")
 
 
 def _leaves(block: list[ast.stmt]) -> bool:

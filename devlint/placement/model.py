@@ -185,6 +185,17 @@ class PlacementModel:
         """What a top-level name of the file stands for."""
         return self._analysis.global_value(self.source, name)
 
+    def imported_values(self, name: str) -> list[ast.expr]:
+        """The expressions that the module of the project which a name is imported from assigns to it at its top level."""
+        found: list[ast.expr] = []
+        for binding in self.source.bindings.get(name, ()):
+            for alias in binding.names if isinstance(binding, ast.ImportFrom) else ():
+                if isinstance(binding, ast.ImportFrom) and (alias.asname or alias.name) == name:
+                    package = self.source.absolute(binding)
+                    module = self._analysis.project.find(package, Path(self.source.path))
+                    found += _top_level_values(module, alias.name) if module is not None else []
+        return found
+
     def class_around(self, node: ast.AST) -> ClassModel | None:
         """The class of the method that a node runs in."""
         for parent in self.ancestors(node):
@@ -553,6 +564,11 @@ def _called_as(scope: FunctionModel) -> str:
     if scope.name == "__init__":
         return scope.cls.name if scope.cls is not None else ""
     return "" if scope.name.startswith("__") else scope.name
+
+
+def _top_level_values(source: SourceModule, name: str) -> list[ast.expr]:
+    bindings = source.bindings.get(name, ())
+    return [b.value for b in bindings if isinstance(b, (ast.Assign, ast.AnnAssign)) and b.value is not None]
 
 
 def _reader(project: Project, hints: Hints) -> Reader:

@@ -302,6 +302,9 @@ def _apart(
         or (b_when != TRUE and _is_denied(reader, frame, need, b_when, a))
     ):
         return None
+    if open_one and any(step.told for step in steps_to(a.step)):
+        # Whoever names the host there means it.
+        return None
     if open_one and (
         need.told_inside or _is_moved_by_choice(reader, frame, a) or _is_nobodys(reader, frame, need, host[0], a, b)
     ):

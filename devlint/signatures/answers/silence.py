@@ -144,7 +144,10 @@ def is_host_program(project: Project, source: SourceModule) -> bool:
     if _PLACES.search(_COMMENT.sub("", source.text)) is not None:
         return False
     path = Path(source.path)
-    if source.path.endswith(".ipynb") or (_runs(source) and not project.importers_of(path)):
+    if source.path.endswith(".ipynb"):
+        return True
+    users = [project.load(importer, path) for importer in project.importers_of(path)] if _runs(source) else []
+    if _runs(source) and all(user is not None and _PLACES.search(user.text) is None for user in users):
         return True
     # A part of programs none of which says anything of devices.
     return not project.texts_match(_PLACES.pattern, path) and project.texts_match(_PROGRAM, path)
@@ -183,11 +186,14 @@ _DATA = re.compile(
 
 
 def is_of_shapes(place: Place) -> bool:
-    """Whether a place is that of shapes, which are small, made on the host and compared there."""
-    return place.sort == "input" and _SHAPES.fullmatch(str(place.name[0])) is not None
+    """Whether a place is that of shapes, which are small, made on the host and compared there, or says that it is the host."""
+    if place.sort != "input":
+        return False
+    return _SHAPES.fullmatch(str(place.name[0])) is not None or any(_ON_HOST.fullmatch(str(n)) for n in place.name)
 
 
 _SHAPES = re.compile(r"(?:\w{1,60}_)?(?:shape|size)s?(?:_?\d{1,3})?")
+_ON_HOST = re.compile(r"\.?\w{1,60}_(?:cpu|host|np|numpy)")
 
 
 def is_host_file(path: str) -> bool:

@@ -128,7 +128,7 @@ def _made_at(call: Call, device: Value, rank: Any) -> Value:
         return Value(TENSOR, HOST, rank=rank, step=call.step(f"created on cpu by `{call.text}`"))
     step = call.step(f"created there by `{call.text}`", device.step)
     if device.place.sort in ("host", "accelerator"):
-        step = call.step(f"created on {device.place.name} by `{call.text}`")
+        step = call.step(f"created on {device.place.name} by `{call.text}`")._replace(told=True)
     return Value(TENSOR, device.place, rank=rank, step=step, likely=device.likely)
 
 

@@ -54,6 +54,8 @@ class Step(NamedTuple):
     before: Step | None = None
     # A module was made here, and what follows was computed with it.
     of_module: bool = False
+    # The code says that this is the place: `device="cpu"`.
+    told: bool = False
 
 
 def steps_to(step: Step | None) -> tuple[Step, ...]:

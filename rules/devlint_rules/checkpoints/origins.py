@@ -184,12 +184,23 @@ def _is_published(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
     """Whether what is loaded is published: what a download's file of code names, else what the path is made of."""
     values = [file, *_values_of(file, facts)]
     found = [n.value for t in values for n in ast.walk(t) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+    if _is_release(call, file, facts):
+        return True
     if any(_HASHED.search(text) for text in found) or any("torchvision" in name for name in _names_in(file, facts)):
         return True
     addresses = [text for text in found if "://" in text]
     if not addresses and facts.model.qualified(call.func) in DOWNLOADS:
         addresses = _ADDRESS.findall(facts.text.text)
     return bool(addresses) and all(_PUBLISHED.match(text) or _HASHED.search(text) for text in addresses)
+
+
+def _is_release(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
+    """Whether a model asks for `pretrained` weights by a name that never changes: their makers wrote them for everybody."""
+    named = isinstance(file, ast.Constant) or (
+        isinstance(file, ast.Name) and any(True for _ in _top_level_values(file, facts))
+    )
+    tests = (p.test for p in facts.model.ancestors(call) if isinstance(p, ast.If))
+    return named and any(last_name(n) == "pretrained" for test in tests for n in ast.walk(test))
 
 
 def _names_in(file: ast.expr, facts: Facts) -> Iterator[str]:
@@ -221,6 +232,7 @@ def _values_of(file: ast.expr, facts: Facts) -> Iterator[ast.expr]:
 
 
 def _top_level_values(name: ast.Name, facts: Facts) -> Iterator[ast.expr]:
+    yield from facts.model.imported_values(name.id)
     for statement in facts.model.source.bindings.get(name.id, ()):
         if isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value is not None:
             yield statement.value

@@ -139,8 +139,8 @@ def _assigned_names(node: ast.expr, facts: Facts) -> Iterator[str]:
     match statement:
         case ast.Assign(targets=targets):
             yield from (t.id for t in targets if isinstance(t, ast.Name))
-        case ast.For(target=ast.Name(id=name)):
-            yield name
+        case ast.For(target=target):
+            yield from (n.id for n in ast.walk(target) if isinstance(n, ast.Name))
 
 
 def _reads_one_at_a_time(hot: HotLoop) -> bool:
