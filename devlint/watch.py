@@ -21,6 +21,7 @@ from devlint.patterns import USUAL_EXCLUDES
 from devlint.session import Session
 from devlint.settings import FILE_NAMES, Settings, forget_files
 from devlint.settings.model import BASELINE
+from devlint.signals import raise_what_was_met
 
 # The files beside the linted ones by which findings are told.
 _DECIDING = (*FILE_NAMES, ".gitignore", BASELINE)
@@ -47,6 +48,8 @@ def watch(options: Options) -> int:
             if watched.scope.is_outgrown(changed):
                 watched = _Watched(_scope(session, _below(changed) | watched.scope.folders))
     except KeyboardInterrupt:
+        # watchfiles says so of each signal.
+        raise_what_was_met()
         return INTERRUPTED
 
 
