@@ -15,6 +15,16 @@ class TerminatedError(BaseException):
         self.number = number
 
 
+# The last such signal. Libraries may take what its handler raises for Ctrl-C.
+_met: list[int] = []
+
+
+def raise_what_was_met() -> None:
+    """Raises TerminatedError where a signal asked the run to end, whatever became of it since."""
+    if _met:
+        raise TerminatedError(_met[-1])
+
+
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
     """A stretch that SIGTERM and SIGHUP end in good order, with all its processes, as Ctrl-C does."""
@@ -22,6 +32,7 @@ def ended_by_signals() -> Iterator[None]:
     def end(number: int, _frame: object) -> None:
         # Whoever is in a hurry gets its way with the second one.
         signal.signal(number, signal.SIG_DFL)
+        _met.append(number)
         raise TerminatedError(number)
 
     ending = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]

@@ -19,8 +19,9 @@ from devlint.options import Options
 from devlint.output import INTERRUPTED, Failure
 from devlint.patterns import USUAL_EXCLUDES
 from devlint.session import Session
-from devlint.settings import FILE_NAMES, forget_files
+from devlint.settings import FILE_NAMES, Settings, forget_files
 from devlint.settings.model import BASELINE
+from devlint.signals import raise_what_was_met
 
 # The files beside the linted ones by which findings are told.
 _DECIDING = (*FILE_NAMES, ".gitignore", BASELINE)
@@ -47,6 +48,8 @@ def watch(options: Options) -> int:
             if watched.scope.is_outgrown(changed):
                 watched = _Watched(_scope(session, _below(changed) | watched.scope.folders))
     except KeyboardInterrupt:
+        # watchfiles says so of each signal.
+        raise_what_was_met()
         return INTERRUPTED
 
 
@@ -138,7 +141,7 @@ def _scope(session: Session, also: Iterable[str] = ()) -> _Scope:
     options = session.options
     named = [Path(os.path.abspath(path)) for path in options.paths or (".",)]  # noqa: PTH100
     targets = _targets(session, named)
-    targets += _targets(session, sorted({target.settings.root for target in targets}))
+    targets += _targets(session, sorted({t.settings.root for t in targets if _is_project(t.settings)}))
     files = [path.absolute() for path in (session.config, options.baseline, options.evidence) if path is not None]
     folders = {Path.cwd(), *map(Path, also), *(path.parent for path in files)}
     folders |= {path if path.is_dir() else path.parent for path in named}
@@ -149,6 +152,11 @@ def _scope(session: Session, also: Iterable[str] = ()) -> _Scope:
     there = {str(folder) for folder in folders if folder.is_dir()}
     suffixes = {*SUFFIXES, *(target.path.suffix for target in targets if target.path.suffix)}
     return _Scope(frozenset(there), tuple(suffixes), frozenset(map(str, files)))
+
+
+def _is_project(settings: Settings) -> bool:
+    """Whether somebody says that what lies below the root belongs together: it may be a home."""
+    return settings.origin is not None or (settings.root / ".git").exists()
 
 
 def _targets(session: Session, paths: list[Path]) -> list[Target]:

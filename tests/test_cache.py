@@ -120,6 +120,22 @@ def test_what_a_change_brings(project):
         assert found("--since=HEAD", ".") == [("a.py", "DEV101")]
 
 
+def test_what_the_hot_code_of_another_file_begins_and_ends_to_call(project):
+    net = "from torch import nn\n\nfrom {0}\n\n\nclass Net(nn.Module):\n    def {1}(self, x):\n        return {2}\n"
+    helper = "import torch\n\n\ndef longest(mask):\n    return mask.sum().item()\n"
+    write(project, {"helper.py": helper, "net.py": net.format("helper import shortest", "forward", "x")})
+    select = (".", "--select", "DEV501", "--preview")
+    assert found(*select) == []
+    for imported, method, call, told in [
+        ("helper import longest", "forward", "longest(x)", True),
+        ("helper import longest", "load_weights", "longest(x)", False),
+        ("helper import longest", "forward", "longest(x) + 1", True),
+        ("other import longest", "forward", "longest(x)", False),
+    ]:
+        write(project, {"net.py": net.format(imported, method, call)})
+        assert found(*select) == ([("helper.py", "DEV501")] if told else [])
+
+
 def test_broken_files_are_told_each_time(project):
     write(project, {"a.py": "import torch\nx = torch.ones(3).to(\n", "b.py": BAD})
     for _ in range(2):

@@ -58,6 +58,8 @@ class Server(LanguageServer):
         self.desk = Desk(registry, self.options_of, self.tell)
         self.worker = WorkThread()
         self._loop: asyncio.AbstractEventLoop | None = None
+        # What was wrong with the editor's options when they came last.
+        self._wrong: tuple[str, ...] = ()
         # What will be done for each document, and for all of them, once there was no key for a while.
         self._last_key = 0.0
         self._timers: dict[str, asyncio.TimerHandle] = {}
@@ -78,8 +80,7 @@ class Server(LanguageServer):
         if folder is not None and folder.is_dir():
             self.desk.folder = folder
         self.options[""], wrong = read_options(params.initialization_options)
-        for line in wrong:
-            self.tell(line)
+        self._tell_wrong(wrong)
 
     def can(self, *names: str) -> bool:
         """Whether the editor has a capability, spelt as a path of names."""
@@ -93,6 +94,14 @@ class Server(LanguageServer):
         message = types.ShowMessageParams(types.MessageType.Warning, f"devlint: {text}")
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self.window_show_message, message)
+
+    def _tell_wrong(self, lines: Iterable[str]) -> None:
+        """Tells what is wrong with options, once: editors send the same ones in several ways."""
+        wrong = tuple(dict.fromkeys(lines))
+        for line in wrong:
+            if line not in self._wrong:
+                self.tell(line)
+        self._wrong = wrong
 
     def options_of(self, path: Path | None) -> Options:
         """The options of a file: those of the nearest folder of the workspace around it."""
@@ -116,8 +125,8 @@ class Server(LanguageServer):
         """Takes the options of folders; what is wrong with them is told, what isn't told at all stays."""
         told = {folder: value for folder, value in told.items() if value}
         read = {folder: read_options(value) for folder, value in told.items()}
-        for line in dict.fromkeys(line for _, wrong in read.values() for line in wrong):
-            self.tell(line)
+        if read:
+            self._tell_wrong(line for _, wrong in read.values() for line in wrong)
         before = dict(self.options)
         self.options |= {folder: options for folder, (options, _) in read.items()}
         if self.options != before:

@@ -52,6 +52,11 @@ def test_a_setting_that_is_none_is_told_and_the_others_hold(tmp_path: Path, edit
         "devlint: devlint.debounce: is 'soon'; write a number of milliseconds",
         "devlint: devlint.ignroe: there is no such setting; did you mean 'ignore'?",
     ]
+    # Many editors send the same by another way.
+    editor.settings = {None: {"ignroe": [], "debounce": "later"}}
+    editor.say(editor.client.workspace_did_change_configuration, types.DidChangeConfigurationParams(settings=None))
+    editor.until(lambda: "devlint: devlint.debounce: is 'later'; write a number of milliseconds" in editor.messages)
+    assert sum("ignroe" in message for message in editor.messages) == 1
     told: Any = {"devlint": {"select": ["DEV999"]}}
     editor.say(editor.client.workspace_did_change_configuration, types.DidChangeConfigurationParams(settings=told))
     editor.until(lambda: any("devlint.select: no rule is called 'DEV999'" in message for message in editor.messages))

@@ -296,7 +296,11 @@ def _apart(
         # Whoever has the module may move it; lists of modules are another rule's.
         return None
     left_to_others = is_kept_elsewhere(frame.function, a) and not _is_made_at_first_use(reader, a, a_when)
-    if not sure and (left_to_others or _is_denied(reader, frame, need, a_when, b)):
+    if not sure and (
+        left_to_others
+        or _is_denied(reader, frame, need, a_when, b)
+        or (b_when != TRUE and _is_denied(reader, frame, need, b_when, a))
+    ):
         return None
     if open_one and (
         need.told_inside or _is_moved_by_choice(reader, frame, a) or _is_nobodys(reader, frame, need, host[0], a, b)

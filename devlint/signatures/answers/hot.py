@@ -109,6 +109,13 @@ _COMMON = frozenset(
 )  # fmt: skip
 
 
+# Names that methods of several classes of a project have: which of them another file calls isn't told.
+_OF_MANY = frozenset(
+    {"infer", "encode", "decode", "process", "prepare", "predict", "generate", "sample", "init", "setup", "start", "stop", "end",
+     "execute", "compute", "get_output", "finish", "train", "eval", "fit", "score", "transform", "convert", "select", "send"}
+)  # fmt: skip
+
+
 class Hot(NamedTuple):
     """Why a function is hot: the function that is so by its role, and the calls that lead from it."""
 
@@ -252,7 +259,7 @@ class HotCode:
             return False
         if _GENERATING.fullmatch(function.name):
             return True
-        if info is not None and _is_module(info):
+        if info is not None and (info.is_module or _has_module_base(info)):
             return False
         if _OF_REQUEST.fullmatch(function.name):
             return True
@@ -400,7 +407,7 @@ def is_in_loop(source: SourceModule, node: ast.AST) -> bool:
 
 def _is_telling(function: FunctionModel) -> bool:
     """Whether a call of a method's name, on whatever, says that it is this one which is called."""
-    return function.name not in _COMMON and not function.name.startswith("__")
+    return function.name not in _COMMON | _OF_MANY and not function.name.startswith("__")
 
 
 def _names_of(function: FunctionModel, source: SourceModule) -> set[str]:
@@ -440,13 +447,15 @@ def _is_module(info: ClassInfo) -> bool:
     if info.is_module:
         return True
     # Bases that can't be followed: a class that is called so, or whose base is.
-    names = [n for cls in info.lineage() for base in cls.node.bases if (n := dotted(base)) is not None]
-    return any(
-        name.rsplit(".", 1)[-1].endswith(("Module", "Model", "Layer", "Mixin", "PreTrainedModel", "Block", "Loss"))
-        for name in names
-    ) or any(
+    return _has_module_base(info, "Mixin") or any(
         name in info.node.name for name in ("Model", "Layer", "Attention", "MLP", "Encoder", "Decoder", "Embedding")
     )
+
+
+def _has_module_base(info: ClassInfo, *endings: str) -> bool:
+    """Whether a class is derived from one that goes by its name for a module."""
+    names = [n for cls in info.lineage() for base in cls.node.bases if (n := dotted(base)) is not None]
+    return any(n.endswith(("Module", "Model", "Layer", "PreTrainedModel", "Block", "Loss", *endings)) for n in names)
 
 
 def _class_names(info: ClassInfo) -> list[str]:

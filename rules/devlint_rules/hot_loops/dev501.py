@@ -281,6 +281,8 @@ def _singular(name: str) -> str:
         return "value"
     if name.endswith("sses"):
         return name.removesuffix("es")
+    if name.endswith("ies"):
+        return f"{name.removesuffix('ies')}y"
     return name.removesuffix("s") if name.endswith("s") and not name.endswith("ss") else "value"
 
 

@@ -40,6 +40,11 @@ _WRITERS = frozenset(
      "dumps", "to_csv", "to_parquet", "tobytes", "jsonify", "make_response", "Response", "JSONResponse", "send",
      "sendall", "send_bytes", "send_text", "b64encode", "create_dataset"}
 )  # fmt: skip
+# Calls that make text of numbers.
+_TELLERS = frozenset(
+    {"decode", "batch_decode", "detokenize", "convert_ids_to_tokens", "convert_ids_to_string", "ids_to_tokens",
+     "ids_to_text", "map_ids_to_strs"}
+)  # fmt: skip
 # Functions of a project's own that do: `save_img`, `write_results`.
 _WRITING = re.compile(
     r"_?(?:save|write|dump|export|im(?:save|write))_(?:\w{1,30}_)?(?:img|image|video|wav|audio|output|result|png|mask|frame|prediction)s?"
@@ -108,7 +113,7 @@ def _blocks(parent: ast.AST | None) -> Iterator[list[ast.stmt]]:
 
 
 def is_written(copy: ast.expr, facts: Facts) -> bool:
-    """Whether a copy on the host is made for a file, an encoder, a response, or what scores answers there."""
+    """Whether a copy on the host is made for a file, an encoder, text, a response, or what scores answers there."""
     if any(isinstance(p, ast.ClassDef) and _EVALUATORS.fullmatch(p.name) for p in facts.model.ancestors(copy)):
         return True
     scope = facts.model.enclosing_scope(copy)
@@ -125,7 +130,7 @@ def is_written(copy: ast.expr, facts: Facts) -> bool:
 
 def _is_handed_to_writer(node: ast.expr, facts: Facts) -> bool:
     called = (last_name(p.func) for p in facts.model.ancestors(node) if isinstance(p, ast.Call))
-    return any(name in _WRITERS or _WRITING.fullmatch(name) for name in called)
+    return any(name in _WRITERS or name in _TELLERS or _WRITING.fullmatch(name) for name in called)
 
 
 def _assigned_names(node: ast.expr, facts: Facts) -> Iterator[str]:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import Mixing, Sense
+from devlint.facts import Mixing, Operand, Sense
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.mixing.apart import (
@@ -106,8 +106,15 @@ def _operation(mixing: Mixing) -> str:
     return f"`{mixing.name.removeprefix('torch.nn.functional.')}`" if mixing.name else "the operator"
 
 
+def _is_unexplained(host: Operand, facts: Facts) -> bool:
+    """Whether something gave a tensor of which nothing tells how it came to be on the host: a model that may be elsewhere."""
+    if host.value.trail or host.foreign or not isinstance(host.node, ast.Name):
+        return False
+    return any(isinstance(value, ast.Call) for value in facts.model.assigned_values(host.node))
+
+
 def _moved_to_other(mixing: Mixing, facts: Facts) -> Change | None:
-    if any(step.of_module for step in mixing.host.value.trail):
+    if any(step.of_module for step in mixing.host.value.trail) or _is_unexplained(mixing.host, facts):
         # It is the module that should have been moved.
         return None
     device = device_of(mixing.other, facts)
