@@ -110,6 +110,8 @@ class Task:
     expected: frozenset[int]
     # A file that gets one more line before each run, from the folder of the run.
     edited: str = ""
+    # Its first run fills what is kept, and never counts.
+    warm: bool = False
 
     def run(self, folder: Path, limit: float) -> Cost | None:
         """What one run in `folder` costs; None where it takes more than `limit` seconds, and is ended.
@@ -158,7 +160,7 @@ def tasks(cache: Path, *, large: bool) -> list[Task]:
             if large or not work.large:
                 expected = {0, 1} if work.code is None or tool != PROGRAM else {work.code}
                 command = (_program(cache, tool), *arguments, work.path)
-                found.append(Task(row, tool, command, FOUND.get(tool, frozenset(expected)), work.edited))
+                found.append(Task(row, tool, command, FOUND.get(tool, frozenset(expected)), work.edited, work.warm))
     return found
 
 
@@ -183,9 +185,10 @@ def measure(todo: Sequence[Task], folder: Path, repeat: int, slow: float, limit:
                 left.remove(task)
                 costs.setdefault(task.row, {})[task.tool] = []
                 continue
-            if cost.wall > slow:
+            is_slow = cost.wall > slow and (turn or not task.warm)
+            if is_slow:
                 left.remove(task)
-            if turn or cost.wall > slow:
+            if turn or is_slow:
                 costs.setdefault(task.row, {}).setdefault(task.tool, []).append(cost)
     _say("")
     return {row: costs[row] for row in dict.fromkeys(task.row for task in todo)}

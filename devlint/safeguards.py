@@ -337,7 +337,10 @@ _BACKEND_CALL = re.compile(
     r"torch\.(?:cuda|xpu|mps|hpu|npu|accelerator)\.(?!is_available\b|device_count\b|current_accelerator\b)\w+"
 )
 _ASKS = re.compile(
-    r"\b(?:is_available|current_accelerator)\s*\(|\b(?:no|use)_(?:cuda|gpu)\b|\bdevice_count\s*\(", re.IGNORECASE
+    r"\b(?:is_available|current_accelerator)\s*\(|\b(?:no|use)_(?:cuda|gpu)\b|\bdevice_count\s*\("
+    # A setting that is on or off: `if args.cuda:`.
+    r"|(?:^|\bif )(?:not )?(?:[A-Za-z_]\w{0,40}\.){1,3}(?:cuda|gpu):?$",
+    re.IGNORECASE | re.MULTILINE,
 )
 
 

@@ -57,9 +57,10 @@ class ImportRoots:
         for root in dict.fromkeys(roots):
             if not self._has(root, first):
                 continue
-            for candidate in (root / f"{relative}.py", root / relative / "__init__.py"):
-                if self.files.is_file(candidate):
-                    return candidate
+            # As texts: a path is made of the one that is there.
+            for candidate in (f"{relative}.py", f"{relative}/__init__.py"):
+                if self.files.is_file(f"{root}/{candidate}"):
+                    return root / candidate
         return None
 
     def _has(self, root: Path, first: str) -> bool:

@@ -167,9 +167,21 @@ def _last_work(measured: Measured, facts: Facts) -> tuple[ast.Call, Value, bool]
             work = (node, *known)
         elif work is not None and _may_wait(node, facts):
             work = None
-    if work is None or not _leads_to(work[0], measured, between, facts):
+    if work is None or not _leads_to(work[0], measured, between, facts) or _is_read_in_old_ways(work[0], measured, scope):
         return None
     return work
+
+
+def _is_read_in_old_ways(work: ast.Call, measured: Measured, scope: ast.AST) -> bool:
+    """Whether a number is read after the work as before PyTorch 0.4: `loss.data[0]`."""
+    return any(
+        isinstance(node, ast.Subscript)
+        and isinstance(node.value, ast.Attribute)
+        and node.value.attr == "data"
+        and ast.unparse(node.slice) == "0"
+        and work.lineno < node.lineno <= measured.end.lineno
+        for node in own_nodes(scope)
+    )
 
 
 def _end_of(node: ast.stmt) -> tuple[int, int]:

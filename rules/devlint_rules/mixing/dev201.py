@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import Mixing, Sense
+from devlint.facts import Kind, Mixing, Operand, Sense, Value
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.mixing.apart import (
@@ -106,8 +106,23 @@ def _operation(mixing: Mixing) -> str:
     return f"`{mixing.name.removeprefix('torch.nn.functional.')}`" if mixing.name else "the operator"
 
 
+def _is_unexplained(host: Operand, facts: Facts) -> bool:
+    """Whether a model gave a tensor, or something of which nothing tells how it came to be on the host: it may be elsewhere."""
+    if host.foreign or not isinstance(host.node, ast.Name):
+        return False
+    calls = [value for value in facts.model.assigned_values(host.node) if isinstance(value, ast.Call)]
+    return any(not host.value.trail or _is_model(facts.model.resolved(call.func)) for call in calls)
+
+
+def _is_model(called: Value) -> bool:
+    """Whether what is called may be a model: no function, class or method that is known."""
+    return all(
+        option.is_module or (option.kind is Kind.UNKNOWN and not option.name) for _, option in called.alternatives()
+    )
+
+
 def _moved_to_other(mixing: Mixing, facts: Facts) -> Change | None:
-    if any(step.of_module for step in mixing.host.value.trail):
+    if any(step.of_module for step in mixing.host.value.trail) or _is_unexplained(mixing.host, facts):
         # It is the module that should have been moved.
         return None
     device = device_of(mixing.other, facts)
