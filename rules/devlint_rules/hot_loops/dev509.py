@@ -167,7 +167,11 @@ def _last_work(measured: Measured, facts: Facts) -> tuple[ast.Call, Value, bool]
             work = (node, *known)
         elif work is not None and _may_wait(node, facts):
             work = None
-    if work is None or not _leads_to(work[0], measured, between, facts) or _is_read_in_old_ways(work[0], measured, scope):
+    if (
+        work is None
+        or not _leads_to(work[0], measured, between, facts)
+        or _is_read_in_old_ways(work[0], measured, scope)
+    ):
         return None
     return work
 
