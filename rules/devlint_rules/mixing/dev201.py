@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import Mixing, Operand, Sense
+from devlint.facts import Kind, Mixing, Operand, Sense, Value
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.mixing.apart import (
@@ -107,10 +107,18 @@ def _operation(mixing: Mixing) -> str:
 
 
 def _is_unexplained(host: Operand, facts: Facts) -> bool:
-    """Whether something gave a tensor of which nothing tells how it came to be on the host: a model that may be elsewhere."""
-    if host.value.trail or host.foreign or not isinstance(host.node, ast.Name):
+    """Whether a model gave a tensor, or something of which nothing tells how it came to be on the host: it may be elsewhere."""
+    if host.foreign or not isinstance(host.node, ast.Name):
         return False
-    return any(isinstance(value, ast.Call) for value in facts.model.assigned_values(host.node))
+    calls = [value for value in facts.model.assigned_values(host.node) if isinstance(value, ast.Call)]
+    return any(not host.value.trail or _is_model(facts.model.resolved(call.func)) for call in calls)
+
+
+def _is_model(called: Value) -> bool:
+    """Whether what is called may be a model: no function, class or method that is known."""
+    return all(
+        option.is_module or (option.kind is Kind.UNKNOWN and not option.name) for _, option in called.alternatives()
+    )
 
 
 def _moved_to_other(mixing: Mixing, facts: Facts) -> Change | None:
