@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -223,7 +224,7 @@ def _decides_by_tensor(test: ast.expr, facts: Facts) -> bool:
 
 def _may_wait(node: ast.Call | ast.Subscript, loop: ast.stmt, facts: Facts) -> bool:
     """Whether an expression waits for an accelerator, as far as is known, and no fix will collect what it reads."""
-    if sized_by_values(node, facts) is not None:
+    if sized_by_values(node, facts) is not None or (isinstance(node, ast.Call) and _reads_inside(node, facts)):
         return True
     match node:
         case ast.Call(func=ast.Attribute(value=tensor, attr="item" | "tolist" | "cpu" | "numpy" as name)):
@@ -237,6 +238,18 @@ def _may_wait(node: ast.Call | ast.Subscript, loop: ast.stmt, facts: Facts) -> b
         return _read_after(node, _statement_of(node, facts), loop, facts) is None
     # What nobody knows and is asked for its number is a tensor, most likely on the accelerator like the rest.
     return name == "item" and all(v.kind is Kind.UNKNOWN for v in options)
+
+
+_READS = re.compile(r"\.(?:item|tolist|numpy)\(|\.cpu\(\)|\bfloat\(")
+
+
+def _reads_inside(call: ast.Call, facts: Facts) -> bool:
+    """Whether a function of the project that is given a tensor reads it, by its look: `get_accuracy(output, target)`."""
+    given = (v for a in call.args if isinstance(a, ast.Name) for _, v in facts.model.value(a).alternatives())
+    if not any((v.is_tensor or v.kind is Kind.UNKNOWN) and v.place.off_host for v in given):
+        return False
+    called = facts.model.callee(call)
+    return called is not None and _READS.search(called.function.text) is not None
 
 
 def _statement_of(node: ast.expr, facts: Facts) -> ast.AST:

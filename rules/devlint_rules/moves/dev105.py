@@ -147,7 +147,8 @@ def _made_there(
     assert isinstance(making, ast.Call)
     if factories.may_be_none(moving, facts):
         return None
-    arguments = [f"device={factories.code_of(move.device)}"]
+    device = factories.sized_by(making, moving, facts) or factories.code_of(move.device)
+    arguments = [f"device={device}"]
     if move.rest and not between and factories.takes_type(name, made, move, facts):
         arguments.insert(0, f"dtype={factories.code_of(move.rest[0].value)}")
     if move.rest and len(arguments) == 1 and len([*moving.args, *moving.keywords]) == 1:

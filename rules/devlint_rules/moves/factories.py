@@ -153,6 +153,36 @@ def may_be_none(moving: ast.Call, facts: Facts) -> bool:
     return re.search(f"{tested}|{left_out}", facts.text.text) is not None
 
 
+def sized_by(making: ast.Call, moving: ast.Call, facts: Facts) -> str:
+    """`x.device` where `x.cuda()`'s tensor is made as large as `x`, which is there as well; "" where nothing tells that.
+
+    A tensor is there that is known to be, or that a function is given and doesn't move.
+    """
+    if ast.unparse(moving.func).rpartition(".")[2] != "cuda" or moving.args or any(
+        k.arg != "non_blocking" for k in moving.keywords
+    ):  # fmt: skip
+        return ""
+    given = [*making.args, *(k.value for k in making.keywords)]
+    sizes = [
+        n.value
+        for argument in given
+        for n in ast.walk(argument)
+        if isinstance(n, ast.Attribute) and n.attr in ("size", "shape") and isinstance(n.value, ast.Name)
+    ]
+    names = {n.id for n in sizes}
+    scope = facts.model.enclosing_scope(making)
+    if len(names) != 1 or isinstance(scope, ast.Module):
+        return ""
+    (name,) = names
+    options = [v for _, v in facts.model.value(sizes[0]).alternatives()]
+    if all((v.is_tensor or v.kind is Kind.BATCH) and v.place.off_host for v in options):
+        return f"{name}.device"
+    is_given = any(a.arg == name for a in facts.model.source.function(scope).parameters)
+    moves = re.search(rf"\b{name}(?:\.\w{{1,30}}\([^()\n]{{0,60}}\)){{0,3}}\.(?:cuda|to|cpu)\(", facts.code_of(scope))
+    is_host = any(v.place == HOST for v in options)
+    return f"{name}.device" if is_given and not moves and not is_host else ""
+
+
 def names_device(node: cst.Call, facts: Facts) -> bool:
     """Whether a move is told a device, rather than a tensor of which no more is known than that it is one."""
     given = next((a.value for a in node.args if a.keyword is None or a.keyword.value == "device"), None)
