@@ -28,7 +28,7 @@ def is_own(call: ast.Call, first: int, facts: Facts) -> bool:
         return True
     if _is_cache(call, file, facts) or _ships_with_the_code(file, facts) or _is_published(call, file, facts):
         return True
-    return _is_saved_from_host(facts) or _is_written_before(call, file, facts) or _is_on_the_host(facts)
+    return _is_saved_from_host(facts) or _is_written_before(call, file, facts) or _is_on_the_host(file, facts)
 
 
 # -- what this program wrote -------------------------------------------------------------------------------------------
@@ -138,9 +138,12 @@ def _holds(body: list[ast.stmt], node: ast.AST) -> bool:
     return any(node is inner for statement in body for inner in ast.walk(statement))
 
 
-def _is_on_the_host(facts: Facts) -> bool:
+def _is_on_the_host(file: ast.expr, facts: Facts) -> bool:
     """Whether a script that says nothing of devices reads what it saves."""
-    return "torch.save(" in facts.text.text and facts.model.is_host_program
+    if "torch.save(" not in facts.text.text:
+        return False
+    calls = (n for n in ast.walk(facts.model.source.tree) if isinstance(n, ast.Call))
+    return any(_writes(call, file) for call in calls) and facts.model.is_host_program
 
 
 _TO_HOST = ".cpu()"
