@@ -299,7 +299,7 @@ def _apart(
     if not sure and (
         left_to_others
         or _is_denied(reader, frame, need, a_when, b)
-        or (b_when != TRUE and _is_denied(reader, frame, need, b_when, a))
+        or (_is_of_pass_before(reader, b_when) and _is_denied(reader, frame, need, b_when, a))
     ):
         return None
     if open_one and any(step.told for step in steps_to(a.step)):
@@ -385,6 +385,12 @@ def _is_denied(reader: Reader, frame: Frame, need: Need, when: Condition, other:
         if not denied and not absent:
             return False
     return True
+
+
+def _is_of_pass_before(reader: Reader, when: Condition) -> bool:
+    """Whether a value is what the pass before of a loop left."""
+    keys = [[reader.atoms.atom(literal).key for literal in clause if literal > 0] for clause in when]
+    return bool(keys) and all(any(isinstance(k, tuple) and k[:1] == ("again",) for k in clause) for clause in keys)
 
 
 def _counts_parts(counted: object) -> bool:

@@ -31,8 +31,9 @@ from devlint.signatures.values.values import (
 )
 
 Named = tuple[str, ast.expr, Value]
-# What computes with one tensor for each of its parameters.
-_OF_SINGLE_TENSORS = ("torch.nn.functional.", "torch.nn.")
+# What computes with one tensor for each of its parameters; but for the states of recurrent modules, called `hx`.
+_OF_SINGLE_TENSORS = "torch.nn."
+_OF_SEVERAL = "torch.nn.utils."
 _NO_TENSORS = (CONSTANT, NUMBER, OUTCOME, DEVICE, "count", "range")
 
 
@@ -50,7 +51,7 @@ def operands_of(call: Call, facts: Operator | ModuleFacts) -> list[Named]:
 def _spread(
     call: Call, names: tuple[str, ...], node: ast.expr, value: Value, facts: Operator | ModuleFacts
 ) -> list[Named]:
-    if facts.name.startswith(_OF_SINGLE_TENSORS):
+    if facts.name.startswith(_OF_SINGLE_TENSORS) and not facts.name.startswith(_OF_SEVERAL) and "hx" not in names:
         # Another thing than a tensor isn't what comes here.
         value = mapped(value, lambda v: NOTHING if v.kind in (TUPLE, LIST) else v, call.frame.atoms)
     if value.kind in _NO_TENSORS or not names:
