@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import dataclass
 
 from devlint.signatures.libraries.torch_calls import MADE_OF_DATA
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.frame import Frame
-from devlint.signatures.values.values import BATCH, CONSTANT, METHOD, TENSOR, UNKNOWN, Step, Value, steps_to
+from devlint.signatures.values.values import BATCH, CONSTANT, METHOD, TENSOR, UNKNOWN, Path, Step, Value, steps_to
 from devlint.source.modules import SourceModule
 
 
@@ -60,4 +61,12 @@ def _is_tensor(frame: Frame, call: ast.Call, owner: Value) -> bool:
     path = owner.path or (owner.data if isinstance(owner.data, tuple) else None)
     if owner.kind is UNKNOWN and MADE_OF_DATA in owner.tags:
         return True
-    return owner.kind is UNKNOWN and path is not None and (path in frame.tensors or path in frame.supposed)
+    if owner.kind is not UNKNOWN or path is None or _is_asked_as_module(frame, path):
+        return False
+    return path in frame.tensors or path in frame.supposed
+
+
+def _is_asked_as_module(frame: Frame, path: Path) -> bool:
+    """Whether the function asks an input for what only modules have: `net.eval()`, though `net.norm(x)` may be a tensor's."""
+    asked = rf"\b{re.escape(str(path[0]))}\.(?:eval|train|parameters|state_dict|load_state_dict|modules|children|zero_grad)\("
+    return len(path) == 1 and frame.function is not None and re.search(asked, frame.function.text) is not None

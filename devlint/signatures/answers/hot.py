@@ -10,7 +10,6 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatchcase
-from functools import cached_property
 from typing import NamedTuple
 
 from devlint.signatures.answers.replaced import is_replaced
@@ -153,7 +152,8 @@ class HotCode:
                 self._methods.setdefault(function.name, []).append(function)
             if function.parent is not None:
                 self._nested.setdefault(function.parent, {})[function.name] = function
-        self._leaving: dict[FunctionModel, list[tuple[FunctionModel, ast.expr]]] = {}
+        # The functions of this file that call each one, with the calls.
+        self._callers: dict[FunctionModel, list[tuple[FunctionModel, ast.expr]]] = {}
         self._found = self._search()
 
     def of(self, function: FunctionModel | None) -> Hot | None:
@@ -210,20 +210,14 @@ class HotCode:
                     once = hot.once and not is_in_loop(self._source, node)
                     yield Hot(hot.root, (*hot.calls, (self._source, node)), once=once)
 
-    @cached_property
-    def _callers(self) -> dict[FunctionModel, list[tuple[FunctionModel, ast.expr]]]:
-        """The functions of this file that call each one, with the calls."""
-        found: dict[FunctionModel, list[tuple[FunctionModel, ast.expr]]] = {}
-        for caller, called_by_it in self._leaving.items():
-            for called, node in called_by_it:
-                found.setdefault(called, []).append((caller, node))
-        return found
-
     def _search(self) -> dict[FunctionModel, Hot]:
         """Each function that a hot one leads to, by the shortest way."""
         if is_cold_file(self._source.path):
             return {}
-        leaving = self._leaving = {function: list(self._called_by(function)) for function in self._functions}
+        leaving = {function: list(self._called_by(function)) for function in self._functions}
+        for caller, called_by_it in leaving.items():
+            for called, node in called_by_it:
+                self._callers.setdefault(called, []).append((caller, node))
         unmet = self._met_only_cold()
         roots = [f for f in self._functions if f not in unmet and self.is_root(f)]
         found: dict[FunctionModel, Hot] = {f: Hot(f) for f in roots if not self._answers_request(f)}

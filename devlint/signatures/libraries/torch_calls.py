@@ -186,7 +186,7 @@ def rank_made(call: Call, name: str) -> str:
         if first is not None and first.kind in (LIST, TUPLE):
             contents = containers.contents_of(call.frame, first)
             return RANKED if contents is not None and (contents.kind != TUPLE or contents.parts) else EMPTY
-        return ""
+        return ZERO_DIM if first is not None and first.kind is CONSTANT else ""
     if not sizes:
         return ""
     if len(sizes) == 1 and isinstance(sizes[0], (ast.Tuple, ast.List)):

@@ -140,6 +140,9 @@ class View:
                 return unknown
             if held is not None:
                 options.append(self._seen(held, path, me, cls, signature))
+        elif name in cls.annotated:
+            # What a dataclass is given.
+            options.append(unknown)
         for setter in cls.setters.get(name, ()):
             if _is_helper_of(constructor, setter) or (options and self._reader.is_reading(setter)):
                 continue

@@ -255,6 +255,10 @@ def _bound(frame: Frame, value: Value, name: str) -> Value:
     return Value(METHOD, data=name, parts=(value,))
 
 
+# A field of a named tuple, or a method of its own, is none of these.
+_TUPLE_METHODS = frozenset({"count", "index", "_replace", "_asdict"})
+
+
 def _of_loader(frame: Frame, value: Value, name: str) -> Value:
     if name == "dataset" and value.parts:
         dataset: Value = value.parts[0]
@@ -282,7 +286,7 @@ _READERS = {
     SUPER: _of_super,
     DEVICE: _of_device,
     LIST: _bound,
-    TUPLE: _bound,
+    TUPLE: lambda frame, value, name: _bound(frame, value, name) if name in _TUPLE_METHODS else NOTHING,
     DICT: _bound,
     CONSTANT: _bound,
     ARRAY: _bound,

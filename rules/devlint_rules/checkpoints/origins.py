@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import last_name, own_nodes
+from devlint.facts import is_setting, last_name, own_nodes
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
@@ -185,14 +185,14 @@ _DATA_CLASS = re.compile(r"\w{0,60}(?:Dataset|DataModule)")
 
 def _is_published(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
     """Whether what is loaded is published: what a download's file of code names, else what the path is made of."""
-    values = [file, *_values_of(file, facts)]
+    values = [file, *_values_of(file, facts), *_imported_values(file, facts)]
     found = [n.value for t in values for n in ast.walk(t) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
     if _is_release(call, file, facts):
         return True
     if any(_HASHED.search(text) for text in found) or any("torchvision" in name for name in _names_in(file, facts)):
         return True
     addresses = [text for text in found if "://" in text]
-    if not addresses and facts.model.qualified(call.func) in DOWNLOADS:
+    if not addresses and facts.model.qualified(call.func) in DOWNLOADS and not is_setting(file):
         addresses = _ADDRESS.findall(facts.text.text)
     return bool(addresses) and all(_PUBLISHED.match(text) or _HASHED.search(text) for text in addresses)
 
@@ -200,7 +200,8 @@ def _is_published(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
 def _is_release(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
     """Whether a model asks for `pretrained` weights by a name that never changes: their makers wrote them for everybody."""
     named = isinstance(file, ast.Constant) or (
-        isinstance(file, ast.Name) and any(True for _ in _top_level_values(file, facts))
+        isinstance(file, ast.Name)
+        and any(True for _ in (*_top_level_values(file, facts), *_imported_values(file, facts)))
     )
     tests = (p.test for p in facts.model.ancestors(call) if isinstance(p, ast.If))
     return named and any(last_name(n) == "pretrained" for test in tests for n in ast.walk(test))
@@ -234,8 +235,13 @@ def _values_of(file: ast.expr, facts: Facts) -> Iterator[ast.expr]:
                     yield from _top_level_values(inner, facts)
 
 
+def _imported_values(file: ast.expr, facts: Facts) -> list[ast.expr]:
+    """What the names in an expression are where they are imported from."""
+    names = (n.id for n in ast.walk(file) if isinstance(n, ast.Name))
+    return [value for name in names for value in facts.model.imported_values(name)]
+
+
 def _top_level_values(name: ast.Name, facts: Facts) -> Iterator[ast.expr]:
-    yield from facts.model.imported_values(name.id)
     for statement in facts.model.source.bindings.get(name.id, ()):
         if isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value is not None:
             yield statement.value

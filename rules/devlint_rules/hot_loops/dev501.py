@@ -236,8 +236,8 @@ def _may_wait(node: ast.Call | ast.Subscript, loop: ast.stmt, facts: Facts) -> b
     options = [v for _, v in facts.model.value(tensor).alternatives()]
     if any(v.is_tensor and v.place.off_host for v in options):
         return _read_after(node, _statement_of(node, facts), loop, facts) is None
-    # What nobody knows and is asked for its number is a tensor, most likely on the accelerator like the rest.
-    return name == "item" and all(v.kind is Kind.UNKNOWN for v in options)
+    # What nobody knows and is asked for its number, or a copy, is a tensor, most likely on the accelerator like the rest.
+    return name in ("item", "cpu") and all(v.kind is Kind.UNKNOWN for v in options)
 
 
 _READS = re.compile(r"\.(?:item|tolist|numpy)\(|\.cpu\(\)|\bfloat\(")
