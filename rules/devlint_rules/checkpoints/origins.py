@@ -192,7 +192,8 @@ def _is_published(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
     if any(_HASHED.search(text) for text in found) or any("torchvision" in name for name in _names_in(file, facts)):
         return True
     addresses = [text for text in found if "://" in text]
-    if not addresses and facts.model.qualified(call.func) in DOWNLOADS and not is_setting(file):
+    is_told = isinstance(file, ast.Attribute) and is_setting(file)
+    if not addresses and facts.model.qualified(call.func) in DOWNLOADS and not is_told:
         addresses = _ADDRESS.findall(facts.text.text)
     return bool(addresses) and all(_PUBLISHED.match(text) or _HASHED.search(text) for text in addresses)
 
