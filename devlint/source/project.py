@@ -141,14 +141,15 @@ class Project:
         except TooManyError:
             self._note(asking, ("listing", str(asking)))
             return None
-        if found is None:
-            self._note(asking, ("listing", str(asking)))
-        # One that matches is enough; that none does hangs on all.
-        for path in filter(counts, self._texts.searched(asking)) if found is None else [found]:
-            if path != asking:
-                answer = Answer(str(found is not None), self._files.digest(path))
-                self.looks.note(str(asking), ("matches", str(path), pattern), answer)
-        return found is not None
+        if found is not None:
+            # One that matches is enough.
+            self.looks.note(str(asking), ("matches", str(found), pattern), Answer(str(True), self._files.digest(found)))
+            return True
+        # That none does hangs on all: one question of a folder, whoever asks.
+        self._note(asking, ("package", str(asking.parent)))
+        for folder in self._texts.folders_around(asking):
+            self._note(asking, ("matching", pattern, str(folder)))
+        return False
 
     def names_from(
         self, path: Path, text: str, pattern: re.Pattern[bytes], *, through_packages: bool = False
@@ -282,10 +283,12 @@ _ANSWERS: dict[str, Callable[..., str]] = {
     "importers": lambda project, path: "\0".join(map(str, project._importers.of(Path(path)))),
     "calling": lambda project, path: "\0".join(map(str, project._callers.of(Path(path)))),
     "listing": lambda project, path: project._texts.listing(Path(path)),
+    "matching": lambda project, pattern, folder: project._texts.spelt_matches(Path(folder), pattern),
 }
 # What is quickly told, and while it is the same, the answer is.
 _BASES: dict[str, Callable[..., str]] = {
     "matches": lambda project, path, pattern: project._files.digest(Path(path)),
     "importers": lambda project, path: project._importers.basis(Path(path)),
     "calling": lambda project, path: project._callers.basis(Path(path)),
+    "matching": lambda project, pattern, folder: project._texts.basis(Path(folder)),
 }

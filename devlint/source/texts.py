@@ -17,6 +17,7 @@ from devlint.source.roots import ImportRoots
 
 # A project with more than these files, or folders, is too large to look through for one finding.
 MAX_FILES = 8_000
+TOO_MANY = "too many"
 
 
 class TooManyError(Exception):
@@ -31,10 +32,11 @@ class Texts:
         self._files: dict[tuple[Path, int], list[Path] | None] = {}
         self._matching: dict[tuple[Path, str], list[Path] | None] = {}
         self._listings: dict[tuple[Path, ...], str] = {}
+        self._bases: dict[Path, str] = {}
 
     def first_match(self, asking: Path, pattern: str, counts: Callable[[Path], bool]) -> Path | None:
         """A file, other than `asking`, that counts and matches; None where none does. Raises TooManyError."""
-        for folder in self._folders_around(asking):
+        for folder in self.folders_around(asking):
             found = self._found(folder, pattern)
             if found is None:
                 raise TooManyError
@@ -43,31 +45,41 @@ class Texts:
                     return path
         return None
 
-    def searched(self, asking: Path) -> list[Path]:
-        """The files that are looked through for a match."""
-        return [path for folder in self._folders_around(asking) for path in self._files_of(folder, MAX_FILES) or ()]
+    def spelt_matches(self, folder: Path, pattern: str) -> str:
+        """The files of a folder that match, as text."""
+        found = self._found(folder, pattern)
+        return TOO_MANY if found is None else "\0".join(map(str, found))
+
+    def basis(self, folder: Path) -> str:
+        """What stands for what the files of a folder hold: while that is the same, so are those that match."""
+        if folder not in self._bases:
+            files = self._files_of(folder, MAX_FILES)
+            spelt = TOO_MANY if files is None else "\0".join(f"{f}\0{self._roots.files.digest(f)}" for f in files)
+            self._bases[folder] = digest_of(spelt.encode("utf-8", "surrogateescape"))
+        return self._bases[folder]
 
     def listing(self, asking: Path) -> str:
         """What stands for which files are looked through for a match."""
-        folders = self._folders_around(asking)
+        folders = self.folders_around(asking)
         key = tuple(folders)
         if key not in self._listings:
             files = [self._files_of(folder, MAX_FILES) for folder in folders]
-            spelt = "\0".join("too many" if found is None else "\0".join(map(str, found)) for found in files)
+            spelt = "\0".join(TOO_MANY if found is None else "\0".join(map(str, found)) for found in files)
             self._listings[key] = digest_of(spelt.encode("utf-8", "surrogateescape"))
         return self._listings[key]
 
     def files_around(self, asking: Path, limit: int) -> list[Path]:
         """The project's files; none where there are more than `limit`."""
         files: list[Path] = []
-        for folder in self._folders_around(asking):
+        for folder in self.folders_around(asking):
             found = self._files_of(folder, limit)
             if found is None:
                 return []
             files += found
         return files
 
-    def _folders_around(self, asking: Path) -> list[Path]:
+    def folders_around(self, asking: Path) -> list[Path]:
+        """The folders whose files are looked through for a match."""
         root, _ = self._roots.name_of(asking)
         return _outermost([root, *self._roots.folders])
 

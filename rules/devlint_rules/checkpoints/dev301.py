@@ -302,6 +302,10 @@ def _is_object_that_stays(use: ast.expr, facts: Facts) -> bool:
     match parent:
         case ast.Assign(targets=[ast.Name(id=name)], value=value) if value is part:
             pass
+        case ast.Assign(targets=[ast.Attribute(attr=name)], value=value) if value is part:
+            # Kept by an object: what else is done to it may stand in any of its methods.
+            moved = re.search(rf"\.{name}\.(?:to|cuda|cpu)\(", facts.text.text)
+            return moved is None and re.search(rf"{_MODEL.pattern}|optim", name) is not None
         case _:
             return False
     code = ast.unparse(facts.model.enclosing_scope(use))
