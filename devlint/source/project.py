@@ -17,7 +17,7 @@ from devlint.source.filesystem import NO_TEXT, FileSystem
 from devlint.source.importers import Importers
 from devlint.source.looks import Answer, Looks, Question
 from devlint.source.roots import ImportRoots
-from devlint.source.texts import Texts, TooManyError, is_test_file
+from devlint.source.texts import Texts, TooManyError, is_test_file, may_bind
 
 if TYPE_CHECKING:
     from devlint.source.modules import SourceModule
@@ -211,6 +211,16 @@ class Project:
         """The parsed module of that dotted name as `asking` would import it, or None outside the project."""
         location = self.locate(name, asking)
         return self.load(location, asking) if location else None
+
+    def may_bring(self, name: str, word: str, asking: Path) -> bool:
+        """Whether the module of a dotted name may bind a word, or bring it by a star: told from its text, without parsing it."""
+        location = self.locate(name, asking)
+        if location is None or location in self._modules:
+            return location is not None
+        self.looks.note_read(str(asking), str(location))
+        self.note_text(location, location)
+        raw = self._texts.kept(location)
+        return may_bind(raw, word.encode()) or re.search(rb"\bimport\s*\*", raw) is not None
 
     @property
     def loaded(self) -> frozenset[Path]:

@@ -18,6 +18,8 @@ from devlint.source.roots import ImportRoots
 # A project with more than these files, or folders, is too large to look through for one finding.
 MAX_FILES = 8_000
 TOO_MANY = "too many"
+# So many bytes are kept at hand: a tree of the same text takes fifty times as much.
+MAX_KEPT_TEXT = 40_000_000
 
 
 class TooManyError(Exception):
@@ -33,6 +35,9 @@ class Texts:
         self._matching: dict[tuple[Path, str], list[Path] | None] = {}
         self._listings: dict[tuple[Path, ...], str] = {}
         self._bases: dict[Path, str] = {}
+        # Texts that are looked into again and again for a word.
+        self._kept: dict[Path, bytes] = {}
+        self._kept_bytes = 0
 
     def first_match(self, asking: Path, pattern: str, counts: Callable[[Path], bool]) -> Path | None:
         """A file, other than `asking`, that counts and matches; None where none does. Raises TooManyError."""
@@ -44,6 +49,17 @@ class Texts:
                 if path != asking and counts(path):
                     return path
         return None
+
+    def kept(self, path: Path) -> bytes:
+        """What a file holds, b"" where it can't be read; kept for whoever asks next."""
+        if path not in self._kept:
+            raw = self._roots.files.read_quietly(path)
+            if self._kept_bytes + len(raw) > MAX_KEPT_TEXT:
+                self._kept.clear()
+                self._kept_bytes = 0
+            self._kept[path] = raw
+            self._kept_bytes += len(raw)
+        return self._kept[path]
 
     def spelt_matches(self, folder: Path, pattern: str) -> str:
         """The files of a folder that match, as text."""
@@ -120,6 +136,31 @@ def _python_files(folder: Path) -> Iterator[list[Path]]:
     for where, folders, names in os.walk(folder):
         folders[:] = [f for f in folders if f not in USUAL_EXCLUDES]
         yield [Path(where, name) for name in names if name.endswith((".py", ".ipynb"))]
+
+
+# Before what is bound stands none of these, and behind it none of those, but for `class Net(Base):` and `def run(x):`.
+_NEVER_BEFORE, _NEVER_BEHIND = b".`\"'", b".([`\"'"
+
+
+def may_bind(raw: bytes, word: bytes) -> bool:
+    """Whether a source text may bind a name, going by how it is written: no attribute, call, string or example of a docstring."""
+    at = raw.find(word)
+    while at >= 0:
+        end = at + len(word)
+        before, behind = raw[at - 1 : at], raw[end : end + 1]
+        line = raw[raw.rfind(b"\n", 0, at) + 1 : at].lstrip()
+        whole = not (before.isalnum() or before == b"_" or behind.isalnum() or behind == b"_")
+        if whole and (
+            line.endswith((b"class ", b"def "))
+            or not (
+                (before and before in _NEVER_BEFORE)
+                or (behind and behind in _NEVER_BEHIND)
+                or line.startswith((b">>>", b"..."))
+            )
+        ):
+            return True
+        at = raw.find(word, end)
+    return False
 
 
 def is_test(path: Path) -> bool:
