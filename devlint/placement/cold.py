@@ -298,9 +298,11 @@ def _runs_once(test: ast.expr, body: Iterable[ast.stmt]) -> bool:
             subject, after = test, (False, None)
         case _:
             return False
+    # A property gives what is kept under a name of its own: `step_index` gives `_step_index`.
     name = ast.unparse(subject)
+    names = {name, re.sub(r"\.(?=\w+$)", "._", name)}
     for statement in body:
-        if isinstance(statement, ast.Assign) and any(ast.unparse(t) == name for t in statement.targets):
+        if isinstance(statement, ast.Assign) and any(ast.unparse(t) in names for t in statement.targets):
             return not after or (isinstance(statement.value, ast.Constant) and statement.value.value in after)
     return False
 

@@ -10,6 +10,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import NamedTuple
 
 from devlint.signatures.answers.replaced import is_replaced
@@ -67,7 +68,7 @@ _REQUEST = re.compile(
 )
 # What is done to what a request brings or gets, once for each, in whichever class; and once an epoch.
 _OF_REQUEST = re.compile(
-    r"_?run_pipeline\w{0,60}|_?(?:train|run|fit|validate|val|eval|evaluate|test)_(?:one_)?epoch\w{0,60}|_?(?:prepare|build|encode|decode|make|generate)_(?:\w{1,60}_)?(?:latents?|vae|videos?|images?|audios?|prompts?|text|cond|conditions?|[tiv]2\w{1,3}|vision|vit|frames?)(?:_\w{1,60})?"
+    r"_?run_pipeline\w{0,60}|_?precompute\w{0,60}|_?(?:train|run|fit|validate|val|eval|evaluate|test)_(?:one_)?epoch\w{0,60}|_?(?:prepare|build|encode|decode|make|generate)_(?:\w{1,60}_)?(?:latents?|vae|videos?|images?|audios?|prompts?|text|cond|conditions?|[tiv]2\w{1,3}|vision|vit|frames?)(?:_\w{1,60})?"
 )
 # What generates an answer, of models as well: each token is made in a loop, or by `prepare_inputs_for_generation`.
 _GENERATING = re.compile(
@@ -219,7 +220,7 @@ class HotCode:
             for called, node in called_by_it:
                 self._callers.setdefault(called, []).append((caller, node))
         unmet = self._met_only_cold()
-        roots = [f for f in self._functions if f not in unmet and self.is_root(f)]
+        roots = [f for f in self._functions if f not in unmet and self.is_root(f) and not self._is_unused(f)]
         found: dict[FunctionModel, Hot] = {f: Hot(f) for f in roots if not self._answers_request(f)}
         callers: dict[FunctionModel, set[FunctionModel]] = {f: set() for f in roots}
         waiting = deque(found)
@@ -293,7 +294,7 @@ class HotCode:
         if is_replaced(self._reader, function):
             return False
         info = self._class_of(function)
-        if any(name.rsplit(".", 1)[-1] in ("compile", "graph_task") for name in function.decorators if "torch" in name):
+        if is_compiled(function):
             return True
         for cls, name, module in _ROLES:
             if not name.fullmatch(function.name):
@@ -303,6 +304,15 @@ class HotCode:
             if cls is None or (info is not None and any(cls.fullmatch(n) for n in _class_names(info))):
                 return True
         return False
+
+    def _is_unused(self, function: FunctionModel) -> bool:
+        """Whether nothing in the project leads to a function."""
+        if self._is_named_hot(function):
+            return False
+        while function.parent is not None:
+            function = function.parent
+        cls = function.cls.name if function.cls is not None else ""
+        return self._reader.project.is_unused(Path(self._source.path), cls, function.name)
 
     def _is_named_hot(self, function: FunctionModel) -> bool:
         """Whether the settings name a function: `encode`, `Engine.schedule`."""
@@ -372,6 +382,11 @@ class HotCode:
             if isinstance(statement, ast.ClassDef):
                 return None
         return None
+
+
+def is_compiled(function: FunctionModel) -> bool:
+    """Whether a function is traced by PyTorch, which a graph of its own is made of."""
+    return any(d.rsplit(".", 1)[-1] in ("compile", "graph_task") for d in function.decorators if "torch" in d)
 
 
 def _most_often(told: Iterable[Hot]) -> Hot | None:

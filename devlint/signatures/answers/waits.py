@@ -6,7 +6,8 @@ import ast
 import re
 from dataclasses import dataclass
 
-from devlint.signatures.answers.hosted import is_kept_on_host, may_be_host_device, must_be_on_host, says_host
+from devlint.signatures.answers.attributes import may_be_host_device
+from devlint.signatures.answers.hosted import is_kept_on_host, must_be_on_host, says_host
 from devlint.signatures.answers.silence import speaks_of_devices
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.frame import Frame
