@@ -16,7 +16,7 @@ from typing import NamedTuple
 from devlint.signatures.answers.replaced import is_replaced
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.classes import ClassInfo
-from devlint.source.modules import FunctionModel, SourceModule, dotted
+from devlint.source.modules import FunctionModel, SourceModule, dotted, last_name
 from devlint.source.units import all_functions
 
 # Calls are followed this far from a function that is hot by itself.
@@ -77,7 +77,7 @@ _GENERATING = re.compile(
 # Functions that run once, or now and then, whoever calls them.
 _COLD = re.compile(
     r"__init__|__new__|__post_init__|__setstate__|__getstate__|__repr__|__str__|__del__|__reduce__|extra_repr"
-    r"|_{0,3}(?:load|save|export|dump|read|write|parse|plot|show|visuali[sz]e|print|log|debug|profile|benchmark|(?:auto)?tun(?:e|ing)|register|download|to_onnx|onnx|warm_?up|capture|dummy|test|refit|broadcast_params?|add_argument\w{0,60}|get_args|main|cleanup|close|destroy|shutdown|restore|resume)(?:_\w{1,60})?"
+    r"|_{0,3}(?:load|save|export|dump|read|write|parse|plot|show|visuali[sz]e|print|log|debug|profile|benchmark|demo|(?:auto)?tun(?:e|ing)|register|download|to_onnx|onnx|warm_?up|capture|dummy|test|refit|broadcast_params?|add_argument\w{0,60}|get_args|main|cleanup|close|destroy|shutdown|restore|resume)(?:_\w{1,60})?"
     r"|\w{0,60}(?:state_dict|checkpoint|ckpt|warmup|warm_up|dummy_run|profile_run|capture_model|capture_graph|post_init|pretrained|load_weights?|weight_loader|_debug|_repr|onnx)\w{0,60}"
     r"|_?init_?weights?|\w{0,60}rebalanc\w{0,60}|\w{0,60}autotun\w{0,60}|_?(?:apply|switch|remove|merge|unmerge)_loras?|end_run|to_cpu|_*reset_parameters|process_weights\w{0,60}|post_load\w{0,60}|create_weights|worker_init\w{0,60}|_?get_dummy\w{0,60}|naive_\w{1,60}|ref_\w{1,60}|\w{1,60}_(?:naive|ref|reference)|\w{0,60}_for_export"
 )  # fmt: skip
@@ -252,7 +252,7 @@ class HotCode:
         info = self._class_of(function)
         if self._is_named_hot(function):
             return False
-        if _GENERATING.fullmatch(function.name):
+        if _GENERATING.fullmatch(function.name) or _goes_through_steps(function):
             return True
         if info is not None and (info.is_module or _has_module_base(info)):
             return False
@@ -384,6 +384,27 @@ class HotCode:
         return None
 
 
+# What answers by going through steps of its own, and the names of such steps.
+_STEPPING = re.compile(
+    r"_?(?:\w{1,60}_)?(?:sample|sampling|denoise|denoising|infer|inference|synthesi[sz]e|generate)(?:_(?!step)\w{1,60})?"
+)
+_OF_STEPS = re.compile(r"(?i)step|sigma|max_new|max_len|max_length|max_tokens|num_iter")
+
+
+def _goes_through_steps(function: FunctionModel) -> bool:
+    """Whether a function that answers does so by a loop of its own over steps or tokens: it runs once a request."""
+    if _STEPPING.fullmatch(function.name) is None:
+        return False
+    for node in function.nodes:
+        match node:
+            case ast.For(target=target, iter=over):
+                if _OF_STEPS.search(ast.unparse(target)) or _OF_STEPS.search(ast.unparse(over)):
+                    return True
+            case ast.While() | ast.Call(func=ast.Name(id="odeint" | "solve_ivp") | ast.Attribute(attr="odeint")):
+                return True
+    return False
+
+
 def is_compiled(function: FunctionModel) -> bool:
     """Whether a function is traced by PyTorch, which a graph of its own is made of."""
     return any(d.rsplit(".", 1)[-1] in ("compile", "graph_task") for d in function.decorators if "torch" in d)
@@ -400,7 +421,7 @@ def _most_often(told: Iterable[Hot]) -> Hot | None:
 
 
 def is_in_loop(source: SourceModule, node: ast.AST) -> bool:
-    """Whether a loop of its own function runs a node again and again."""
+    """Whether a loop of its own function that makes an answer runs a node again and again."""
     child = node
     for parent in source.ancestors(node):
         match parent:
@@ -408,10 +429,30 @@ def is_in_loop(source: SourceModule, node: ast.AST) -> bool:
                 return False
             case ast.While():
                 return True
-            case ast.For(body=body) | ast.AsyncFor(body=body) if child in body:
+            case ast.For(body=body) | ast.AsyncFor(body=body) if child in body and _makes_answer(parent):
                 return True
         child = parent
     return False
+
+
+# What a loop over the steps or the tokens of an answer goes over, and what the loops of an answer call.
+_STEPS = re.compile(
+    r"(?i)step|sigma|iter|token|max_len|length|seq|chunk|frame|window|tile|layer|block|pbar|progress|stream"
+)
+_MODELS = re.compile(
+    r"(?i)\w{0,60}(?:model|unet|transformer|dit|net|denois|decode|encode|llm?|backbone|head|generat|forward|sampl|predict|infer|step|module|expert|layer|block|vae|attn|attention)\w{0,60}"
+)
+
+
+def _makes_answer(loop: ast.For | ast.AsyncFor) -> bool:
+    """Whether a loop goes over steps, or calls a model: one over the few things of a request is done once for each."""
+    if _STEPS.search(ast.unparse(loop.target)) or _STEPS.search(ast.unparse(loop.iter)):
+        return True
+    return any(
+        isinstance(n, ast.Call) and _MODELS.fullmatch(last_name(n.func)) is not None
+        for statement in loop.body
+        for n in ast.walk(statement)
+    )
 
 
 def _is_telling(function: FunctionModel) -> bool:
@@ -486,6 +527,18 @@ def is_cold_function(function: FunctionModel) -> bool:
             return True
         scope = scope.parent
     return False
+
+
+# Functions that make ready what runs later, and files of programs that measure, test or convert.
+_MAKING_READY = re.compile(r"_{0,3}(?:capture|warm_?up|demo|profile|autotune)(?:_\w{1,60})?")
+_APART_FILES = re.compile(
+    r"(?:^|/)(?:tests?|benchmarks?|profil\w{0,60}|conversion|convert\w{0,60})/|(?:^|/)(?:test_|conftest|benchmark(?:s|_[^/]*)?\.py|bench_|convert_)[^/]*$"
+)
+
+
+def is_apart(function: FunctionModel) -> bool:
+    """Whether the loops of a function are none that anybody waits for: graphs are captured in it, or it measures."""
+    return _MAKING_READY.fullmatch(function.name) is not None or _APART_FILES.search(function.source.path) is not None
 
 
 def is_cold_file(path: str) -> bool:
