@@ -84,9 +84,12 @@ def stalls_of(model: Waiting) -> list[HotStall]:
     """The stalls of a file's hot code, in reading order; a copy that races is told wherever it stands."""
     reader = model.reader
     guards = Guards(model)
+    waiting = sorted(stalls(reader, model.source), key=lambda s: (s.node.lineno, s.node.col_offset))
+    if not waiting:
+        return []
     hot = model.hot_code()
     found = []
-    for stall in sorted(stalls(reader, model.source), key=lambda s: (s.node.lineno, s.node.col_offset)):
+    for stall in waiting:
         if stall.sense == RACE:
             found.append(_told(stall, "", (), 0))
         elif (role := hot.of(stall.function)) is not None:
