@@ -294,6 +294,10 @@ def _runs_once(test: ast.expr, body: Iterable[ast.stmt]) -> bool:
             after: tuple[object, ...] = (True,)
         case ast.Compare(left=subject, ops=[ast.Is()], comparators=[ast.Constant(value=None)]):
             after = ()
+        case ast.Compare(
+            left=ast.Call(func=ast.Name(id="len"), args=[subject]), ops=[ast.Eq()], comparators=[ast.Constant(value=0)]
+        ):
+            after = ()
         case ast.Name() | ast.Attribute():
             subject, after = test, (False, None)
         case _:
