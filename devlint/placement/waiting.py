@@ -13,7 +13,7 @@ from devlint.placement.loops import HotLoop, Program
 from devlint.placement.values import Step
 from devlint.signatures.answers.callees import Callee
 from devlint.signatures.answers.hosted import says_host
-from devlint.signatures.answers.hot import Hot, HotCode, is_apart, is_compiled, is_in_loop
+from devlint.signatures.answers.hot import Hot, HotCode, is_compiled, is_in_loop, is_of_tool
 from devlint.signatures.answers.waits import Stall, in_words, stalls
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.waits import COPY, DECIDE, MADE, RACE, READ
@@ -106,7 +106,7 @@ def stalls_of(model: Waiting) -> list[HotStall]:
                 continue
             if not _is_handed_out(model, stall, role):
                 found.append(_told(stall, _often(model, stall, role), tuple(_way(role)), 1 + _loops(model, stall)))
-        elif (loop := model.hot_loop(stall.node)) is not None and not is_apart(stall.function):
+        elif (loop := model.hot_loop(stall.node)) is not None and not is_of_tool(model.source.path):
             found.append(_told(stall, "at each step", (_loop(loop), *loop.path), model.loops_to(stall.node)))
     return found
 

@@ -89,8 +89,13 @@ def is_kept_on_host(frame: Frame, option: Value) -> bool:
     return (
         _comes_from_host(frame, root)
         or is_made_on_host(frame, *map(str, place.name[:2]))
+        or (root in _TIMES and is_made_on_host(frame, "self", ".timesteps"))
         or (frame.function is not None and _is_left_behind(frame.reader, frame.function, root))
     )
+
+
+# What schedulers are given is one of the times that they keep: `for t in scheduler.timesteps: scheduler.step(noise, t, x)`.
+_TIMES = ("timestep", "timesteps", "t")
 
 
 # Calls are followed this far back to the `forward` that says which of its inputs it takes along.

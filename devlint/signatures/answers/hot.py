@@ -63,6 +63,7 @@ _ROLES = [(re.compile(role.cls) if role.cls else None, re.compile(role.name), ro
 _PIPELINE = re.compile(
     r"\w{0,60}(?:Pipeline|PipelineBase\w{0,60}|Stage|TextEncoder)|\w{0,60}(?:VAE|Vae)(?!\w*Loss)\w{0,60}"
 )
+_OF_TEXT = re.compile(r"\w{0,60}(?:Text|Prompt)(?:Encoder|Conditioner|Embedder)")
 _REQUEST = re.compile(
     r"__call__|_?forward|_?(?:async_)?(?:generate|run|infer|inference|predict|sample|encode|decode|prepare|get|build|update|make|check)(?:_(?!step)\w{1,60})?"
 )
@@ -84,7 +85,7 @@ _COLD = re.compile(
 # Functions that are hot only where something hot calls them.
 _NOT_BY_ITSELF = re.compile(
     r"__\w{1,60}__|_?(?:re)?init(?:ialize)?(?:_\w{1,60})?|_*reset\w{0,60}|_{0,3}(?:convert|setup|set|create|make|configure|from|quantize|pack|shard|offload|onload|wake|sleep|merge|upgrade|validate|check|finalize|compile|tie)(?:_\w{1,60})?"
-    r"|\w{0,60}(?:_cpu|_np|_numpy|_host|_ref|_reference|_naive|_config)|collate\w{0,60}|extra_\w{0,60}|(?:get|num|compute)_(?:num|size|shape)\w{0,60}"
+    r"|\w{0,60}(?:_cpu|_np|_numpy|_host|_ref|_reference|_naive|_config)|collate\w{0,60}|extra_\w{0,60}|(?:get|num|compute)_(?:num|size|shape)\w{0,60}|_?generate_\w{0,60}(?:buffers?|tables?|grids?|freqs|anchors?|schedules?|configs?)"
 )  # fmt: skip
 _NOT_COLD = re.compile(
     r"log_?probs?\w{0,60}|logps?\w{0,60}|\w{0,60}loss\w{0,60}|set_?timesteps_never|to_kernel\w{0,60}|(?:make|create)_(?:\w{1,60}_)?mask\w{0,60}|pack_(?:seq|inputs?|tokens?)\w{0,60}|\w{0,60}attention_mask\w{0,60}|from_unscaled\w{0,60}"
@@ -93,7 +94,7 @@ _COLD_CLASSES = re.compile(
     r"(?i).{0,60}(?:Dataset|Collat\w{0,60}|Tokenizer|TestCase|Tests?|Reader|Loader|Recorder|Config|DataModule|Checkpoint\w{0,60}|Exporter|Converter|Profiler|Processor|ImageProcessor|FeatureExtractor)"
 )
 _COLD_FILES = re.compile(
-    r"(?:^|/)(?:tests?|testing|debug\w{0,60}|visuali[sz]\w{0,60}|profil\w{0,60}|datasets?|preprocess\w{0,60}|benchmarks?|export|docs?|tools|scripts|configs?|checkpoint\w{0,60}|conversion|convert\w{0,60})/|(?:^|/)(?:test_|conftest|setup\.|benchmark|(?:(?:image_|video_)?processing|feature_extraction|tokenization)_|convert_|export_|preprocess|naive|reference)[^/]*$|(?:_test|_tests|_benchmark|_bench|_legacy)\.py$|(?:^|/)tpu_[^/]*$"
+    r"(?:^|/)(?:tests?|testing|debug\w{0,60}|visuali[sz]\w{0,60}|profil\w{0,60}|datasets?|preprocess\w{0,60}|benchmarks?|export|docs?|tools|scripts|configs?|checkpoint\w{0,60}|conversion|convert\w{0,60})/|(?:^|/)(?:test_|conftest|setup\.|benchmark|(?:(?:image_|video_)?processing|feature_extraction|tokenization)_|convert_|export_|onnx_|preprocess|naive|reference)[^/]*$|(?:_test|_tests|_benchmark|_bench|_legacy|_onnx|_export)\.py$|(?:^|/)tpu_[^/]*$"
 )
 # Functions that nobody outside of their file is likely to call by themselves, or that are asked for something to keep.
 _HELPER = re.compile(r"_(?!_)\w{1,60}|(?:get|build|make|create|generate)_\w{1,60}")
@@ -254,11 +255,12 @@ class HotCode:
             return False
         if _GENERATING.fullmatch(function.name) or _goes_through_steps(function):
             return True
+        names = _class_names(info) if info is not None else []
         if info is not None and (info.is_module or _has_module_base(info)):
-            return False
+            # A request has one text.
+            return _REQUEST.fullmatch(function.name) is not None and _OF_TEXT.fullmatch(names[0]) is not None
         if _OF_REQUEST.fullmatch(function.name):
             return True
-        names = _class_names(info) if info is not None else []
         return _REQUEST.fullmatch(function.name) is not None and any(_PIPELINE.fullmatch(name) for name in names)
 
     def _met_only_cold(self) -> set[FunctionModel]:
@@ -369,6 +371,9 @@ class HotCode:
                 return method if method is not None and method.source is self._source else None
             case ast.Attribute(value=owner, attr=name) if is_call and name not in _COMMON:
                 own = self._methods.get(name, [])
+                if name in _OF_MANY and function.cls is not None and own and own[0].cls is function.cls:
+                    # `self.streamer.generate(...)`: that of another class.
+                    return None
                 known = dotted(owner)
                 if known is not None and known.split(".")[0] in ("torch", "np", "F", "nn", "math", "os"):
                     return None
@@ -386,7 +391,7 @@ class HotCode:
 
 # What answers by going through steps of its own, and the names of such steps.
 _STEPPING = re.compile(
-    r"_?(?:\w{1,60}_)?(?:sample|sampling|denoise|denoising|infer|inference|synthesi[sz]e|generate)(?:_(?!step)\w{1,60})?"
+    r"_?(?:\w{1,60}_)?(?:sample|sampling|denoise|denoising|infer|inference|synthesi[sz]e|generate)(?:_(?!step|token|next|one)\w{1,60})?"
 )
 _OF_STEPS = re.compile(r"(?i)step|sigma|max_new|max_len|max_length|max_tokens|num_iter")
 
@@ -529,16 +534,15 @@ def is_cold_function(function: FunctionModel) -> bool:
     return False
 
 
-# Functions that make ready what runs later, and files of programs that measure, test or convert.
-_MAKING_READY = re.compile(r"_{0,3}(?:capture|warm_?up|demo|profile|autotune)(?:_\w{1,60})?")
-_APART_FILES = re.compile(
-    r"(?:^|/)(?:tests?|benchmarks?|profil\w{0,60}|conversion|convert\w{0,60})/|(?:^|/)(?:test_|conftest|benchmark(?:s|_[^/]*)?\.py|bench_|convert_)[^/]*$"
+# Files of programs that measure, test or convert.
+_TOOLS = re.compile(
+    r"(?:^|/)(?:tests?|benchmarks?|profil\w{0,60}|conversion|convert\w{0,60}|export)/|(?:^|/)(?:test_|conftest|benchmark(?:s|_[^/]*)?\.py|bench_|convert_|export_|onnx_)[^/]*$|_(?:onnx|export)\.py$"
 )
 
 
-def is_apart(function: FunctionModel) -> bool:
-    """Whether the loops of a function are none that anybody waits for: graphs are captured in it, or it measures."""
-    return _MAKING_READY.fullmatch(function.name) is not None or _APART_FILES.search(function.source.path) is not None
+def is_of_tool(path: str) -> bool:
+    """Whether a file is a program that measures, tests, converts or exports: nobody waits for its loops."""
+    return _TOOLS.search(path) is not None
 
 
 def is_cold_file(path: str) -> bool:

@@ -414,6 +414,11 @@ def _is_pinned(frame: Frame, node: ast.expr, back: int = 2) -> bool:
     text = ast.unparse(node)
     if "pin" in text:
         return True
+    if isinstance(node, ast.Call) and any(
+        k.arg is None and "kwargs" in ast.unparse(k.value).lower() for k in node.keywords
+    ):
+        # `torch.tensor(lengths, **ON_HOST_KWARGS)`: whether that pins isn't told.
+        return True
     if isinstance(node, (ast.Subscript, ast.Attribute)):
         return _is_pinned(frame, node.value, back)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
