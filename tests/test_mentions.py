@@ -145,19 +145,23 @@ def test_of_two_of_one_name_it_is_the_one_that_is_imported(engine):
     write(engine, {"engine/more.py": "from engine.other import thing\n\nthing()\n"})
     write(engine, {"engine/others.py": "def thing():\n    pass\n"})
     assert not unused(engine, "Head.forward")
-    write(engine, {"engine/other.py": "class Head:\n    def forward(self, x):\n        return x\n\n\ndef thing():\n    pass\n"})
+    write(
+        engine,
+        {"engine/other.py": "class Head:\n    def forward(self, x):\n        return x\n\n\ndef thing():\n    pass\n"},
+    )
     assert unused(engine, "Head.forward", file="engine/other.py")
 
 
-def test_nothing_is_told_of_loose_files_nor_where_nobody_uses_the_neighbours(tmp_path):
+def test_nothing_is_dead_in_loose_files_on_top_nor_where_nobody_uses_the_neighbours(tmp_path):
     write(tmp_path, {"heads.py": HEADS, "serve.py": SERVE.replace("engine.", "")})
     assert not unused(tmp_path, "OldHead.forward", file="heads.py")
     alone = HEADS.replace('@register("rare")', "@no_grad()")
     write(tmp_path, {"apart/zoo/__init__.py": "", "apart/zoo/rare.py": alone})
     assert not unused(tmp_path, "OldHead.forward", file="apart/zoo/rare.py")
-    # Those are the files of a project.
-    write(tmp_path, {"pyproject.toml": ""})
+    # Those are the files of a project, of which nothing imports the last one.
+    write(tmp_path, {"pyproject.toml": "", "net.py": "class Net:\n    def forward(self, x):\n        return x\n"})
     assert unused(tmp_path, "OldHead.forward", file="heads.py")
+    assert not unused(tmp_path, "Net.forward", file="net.py")
 
 
 def test_an_answer_holds_for_as_long_as_no_text_changes(engine):

@@ -112,7 +112,7 @@ class Mentions:
         if project is None or path not in self._listed(project):
             return False
         unit = Unit(path, cls, name)
-        if unit not in self.parts(path) or not self._shows_users(path, project):
+        if unit not in self.parts(path) or not self._shows_users(path, project) or self._is_on_top(path, project):
             return False
         if not self._is_reached(unit.owner, project):
             return True
@@ -189,6 +189,13 @@ class Mentions:
                 if unit.called and unit.owner == unit and not is_test_file(file)
             )
         return self._around[folder]
+
+    def _is_on_top(self, path: Path, project: Path) -> bool:
+        """Whether a file is a part of no package, and none beside it imports it: what it has is for those who come with it."""
+        if "." in self._roots.name_of(path)[1]:
+            return False
+        beside = (f for f in self._listed(project) if f.parent == path.parent and f != path)
+        return not any(self._imports_it(f, path) for f in beside if f.suffix == ".py")
 
     def _is_used_elsewhere(self, unit: Unit, project: Path) -> bool:
         found = self._mentioning(unit.called, project, MAX_KEPT) or ()

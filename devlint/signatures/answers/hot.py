@@ -78,7 +78,7 @@ _GENERATING = re.compile(
 # Functions that run once, or now and then, whoever calls them.
 _COLD = re.compile(
     r"__init__|__new__|__post_init__|__setstate__|__getstate__|__repr__|__str__|__del__|__reduce__|extra_repr"
-    r"|_{0,3}(?:load|save|export|dump|read|write|parse|plot|show|visuali[sz]e|print|log|debug|profile|benchmark|demo|(?:auto)?tun(?:e|ing)|register|download|to_onnx|onnx|warm_?up|capture|dummy|test|refit|broadcast_params?|add_argument\w{0,60}|get_args|main|cleanup|close|destroy|shutdown|restore|resume)(?:_\w{1,60})?"
+    r"|_{0,3}(?:load|save|export|dump|read|write|parse|plot|show|visuali[sz]e|print|log|debug|profile|benchmark|demo|calib\w{0,60}|monkey_?patch|(?:auto)?tun(?:e|ing)|register|download|to_onnx|onnx|warm_?up|capture|dummy|test|refit|broadcast_params?|add_argument\w{0,60}|get_args|main|cleanup|close|destroy|shutdown|restore|resume)(?:_\w{1,60})?"
     r"|\w{0,60}(?:state_dict|checkpoint|ckpt|warmup|warm_up|dummy_run|profile_run|capture_model|capture_graph|post_init|pretrained|load_weights?|weight_loader|_debug|_repr|onnx)\w{0,60}"
     r"|_?init_?weights?|\w{0,60}rebalanc\w{0,60}|\w{0,60}autotun\w{0,60}|_?(?:apply|switch|remove|merge|unmerge)_loras?|end_run|to_cpu|_*reset_parameters|process_weights\w{0,60}|post_load\w{0,60}|create_weights|worker_init\w{0,60}|_?get_dummy\w{0,60}|naive_\w{1,60}|ref_\w{1,60}|\w{1,60}_(?:naive|ref|reference)|\w{0,60}_for_export"
 )  # fmt: skip
@@ -91,10 +91,10 @@ _NOT_COLD = re.compile(
     r"log_?probs?\w{0,60}|logps?\w{0,60}|\w{0,60}loss\w{0,60}|set_?timesteps_never|to_kernel\w{0,60}|(?:make|create)_(?:\w{1,60}_)?mask\w{0,60}|pack_(?:seq|inputs?|tokens?)\w{0,60}|\w{0,60}attention_mask\w{0,60}|from_unscaled\w{0,60}"
 )
 _COLD_CLASSES = re.compile(
-    r"(?i).{0,60}(?:Dataset|Collat\w{0,60}|Tokenizer|TestCase|Tests?|Reader|Loader|Recorder|Config|DataModule|Checkpoint\w{0,60}|Exporter|Converter|Profiler|Processor|ImageProcessor|FeatureExtractor)"
+    r"(?i).{0,60}(?:Dataset|Collat\w{0,60}|Tokenizer|TestCase|Tests?|Reader|Loader|Recorder|Config|DataModule|Checkpoint\w{0,60}|Exporter|Calibrator|Converter|Profiler|Processor|ImageProcessor|FeatureExtractor)"
 )
 _COLD_FILES = re.compile(
-    r"(?:^|/)(?:tests?|testing|debug\w{0,60}|visuali[sz]\w{0,60}|profil\w{0,60}|datasets?|preprocess\w{0,60}|benchmarks?|export|docs?|tools|scripts|configs?|checkpoint\w{0,60}|conversion|convert\w{0,60})/|(?:^|/)(?:test_|conftest|setup\.|benchmark|(?:(?:image_|video_)?processing|feature_extraction|tokenization)_|convert_|export_|onnx_|preprocess|naive|reference)[^/]*$|(?:_test|_tests|_benchmark|_bench|_legacy|_onnx|_export)\.py$|(?:^|/)tpu_[^/]*$"
+    r"(?:^|/)(?:tests?|testing|debug\w{0,60}|visuali[sz]\w{0,60}|profil\w{0,60}|datasets?|preprocess\w{0,60}|(?:\w{1,60}_)?benchmarks?|calib\w{0,60}|export|docs?|tools|scripts|configs?|checkpoint\w{0,60}|conversion|convert\w{0,60})/|(?:^|/)(?:test_|conftest|setup\.|benchmark|(?:(?:image_|video_)?processing|feature_extraction|tokenization)_|convert_|export_|onnx_|preprocess|naive|reference)[^/]*$|(?:_test|_tests|_benchmark|_bench|_legacy|_onnx|_export)\.py$|(?:^|/)tpu_[^/]*$"
 )
 # Functions that nobody outside of their file is likely to call by themselves, or that are asked for something to keep.
 _HELPER = re.compile(r"_(?!_)\w{1,60}|(?:get|build|make|create|generate)_\w{1,60}")
@@ -536,7 +536,7 @@ def is_cold_function(function: FunctionModel) -> bool:
 
 # Files of programs that measure, test or convert.
 _TOOLS = re.compile(
-    r"(?:^|/)(?:tests?|benchmarks?|profil\w{0,60}|conversion|convert\w{0,60}|export)/|(?:^|/)(?:test_|conftest|benchmark(?:s|_[^/]*)?\.py|bench_|convert_|export_|onnx_)[^/]*$|_(?:onnx|export)\.py$"
+    r"(?:^|/)(?:tests?|(?:\w{1,60}_)?benchmarks?|profil\w{0,60}|conversion|convert\w{0,60}|export)/|(?:^|/)(?:test_|conftest|benchmark(?:s|_[^/]*)?\.py|bench_|convert_|export_|onnx_)[^/]*$|_(?:onnx|export)\.py$"
 )
 
 
