@@ -140,6 +140,10 @@ class Project:
         """Whether another file of the project than `asking` matches, or the project is too large to tell."""
         return self._matching_elsewhere(pattern, asking, lambda path: True) is not False
 
+    def never_says(self, pattern: str, asking: Path, least: int) -> bool:
+        """Whether a project of that many files and more has none but `asking` that matches."""
+        return not self.texts_match(pattern, asking) and len(self._texts.searched(asking)) >= least
+
     def uses(self, pattern: str, asking: Path) -> bool:
         """Whether another file of the project that is no test matches; False where the project is too large to tell."""
         return self._matching_elsewhere(pattern, asking, lambda path: not is_test_file(path)) is True

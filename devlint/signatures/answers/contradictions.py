@@ -17,6 +17,7 @@ from devlint.signatures.answers.silence import (
     is_host_program,
     is_moved_after_calls,
     is_never_named,
+    is_of_host_project,
     is_of_shapes,
     is_stand_in,
     speaks_of_devices,
@@ -433,6 +434,8 @@ def _is_nobodys(reader: Reader, frame: Frame, need: Need, node: ast.expr, host: 
         return False
     name = other.place.name
     cls = frame.reader.class_around(frame)
+    if not (cls is not None and cls.is_module) and is_of_host_project(reader.project, frame.source):
+        return True
     # Modules are made on the host and moved as wholes; an object that is made of tensors is where they are.
     of_tensors = cls is not None and not cls.is_module and not cls.outside_bases and other.kind is TENSOR
     if is_host_code(frame.function, may_construct=of_tensors) or is_stand_in(node):

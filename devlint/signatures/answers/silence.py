@@ -225,6 +225,20 @@ _PROGRAM = r"(?m)^if __name__ == "
 _COMMENT = re.compile(r"#.*")
 
 
+def is_of_host_project(project: Project, source: SourceModule) -> bool:
+    """Whether a file says nothing of devices, and its project nothing of CUDA: nobody has run it on an accelerator.
+
+    A few files alone don't tell.
+    """
+    if _DEVICES.search(source.text) is not None or _CUDA.search(source.text) is not None:
+        return False
+    return project.never_says(_CUDA.pattern, Path(source.path), _A_PROJECT)
+
+
+_CUDA = re.compile(r"(?i)cuda")
+_A_PROJECT = 6
+
+
 def is_host_data(place: Place) -> bool:
     """Whether a place is that of something which a dataset, a loader or a replay memory holds, which hold it on the host, or
     that of a part of a checkpoint, which is where somebody has loaded it.

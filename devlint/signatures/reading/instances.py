@@ -181,7 +181,7 @@ class Instance:
 
         def like(option: Value) -> Value:
             if option.kind in (TENSOR, BATCH):
-                return value.but(kind=TENSOR, data=None, rank="")
+                return value.but(kind=TENSOR, data=None, rank=ZERO_DIM if value.rank == ZERO_DIM else "")
             if option.kind is UNKNOWN:
                 return value.but(data=option.path or option.data)
             if option.kind in MODULES:
