@@ -16,6 +16,7 @@ from devlint.disk import digest_of
 from devlint.source.filesystem import NO_TEXT, FileSystem
 from devlint.source.importers import Importers
 from devlint.source.looks import Answer, Looks, Question
+from devlint.source.mentions import Mentions
 from devlint.source.roots import ImportRoots
 from devlint.source.texts import Texts, TooManyError, is_test_file, may_bind
 
@@ -65,6 +66,7 @@ class Project:
         self._texts = Texts(self._roots)
         self._importers = Importers(self._roots, self._texts)
         self._callers = Importers(self._roots, self._texts, MAX_CALLING_FILES, MAX_FILES_WITH_CALLERS)
+        self._mentions = Mentions(self._roots)
         self._matching: dict[tuple[str, str], bool] = {}
         self._modules: dict[Path, SourceModule | None] = {}
         self._kept_bytes = 0
@@ -126,9 +128,21 @@ class Project:
                     break
         return found
 
+    def is_unused(self, path: Path, cls: str, name: str) -> bool:
+        """Whether nothing in the project leads to a function of a file (`cls` being empty), or to a method of a class.
+
+        False where that can't be told: in loose files, in a project that is too large, where nobody uses its neighbours.
+        """
+        self._note(path, ("unused", str(path), cls, name))
+        return self._mentions.is_unused(path, cls, name)
+
     def texts_match(self, pattern: str, asking: Path) -> bool:
         """Whether another file of the project than `asking` matches, or the project is too large to tell."""
         return self._matching_elsewhere(pattern, asking, lambda path: True) is not False
+
+    def never_says(self, pattern: str, asking: Path, least: int) -> bool:
+        """Whether a project of that many files and more has none but `asking` that matches."""
+        return not self.texts_match(pattern, asking) and len(self._texts.searched(asking)) >= least
 
     def uses(self, pattern: str, asking: Path) -> bool:
         """Whether another file of the project that is no test matches; False where the project is too large to tell."""
@@ -292,6 +306,7 @@ _ANSWERS: dict[str, Callable[..., str]] = {
     "matches": lambda project, path, pattern: str(project._matches(path, pattern)),
     "importers": lambda project, path: "\0".join(map(str, project._importers.of(Path(path)))),
     "calling": lambda project, path: "\0".join(map(str, project._callers.of(Path(path)))),
+    "unused": lambda project, path, cls, name: str(project._mentions.is_unused(Path(path), cls, name)),
     "listing": lambda project, path: project._texts.listing(Path(path)),
     "matching": lambda project, pattern, folder: project._texts.spelt_matches(Path(folder), pattern),
 }
@@ -301,4 +316,5 @@ _BASES: dict[str, Callable[..., str]] = {
     "importers": lambda project, path: project._importers.basis(Path(path)),
     "calling": lambda project, path: project._callers.basis(Path(path)),
     "matching": lambda project, pattern, folder: project._texts.basis(Path(folder)),
+    "unused": lambda project, path, cls, name: project._mentions.basis(Path(path)),
 }

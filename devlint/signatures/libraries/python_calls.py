@@ -86,7 +86,11 @@ def _image(call: Call) -> Value:
 
 
 def _on_the_host(call: Call, name: str) -> None:
+    # What `scipy.optimize` and its like hand on to the function that they are given.
+    handed_on = call.keywords.get("args") if name.startswith("scipy.") else None
     for node, value in call.everything():
+        if (node, value) == handed_on:
+            continue
         if value.kind in (LIST, TUPLE):
             contents = containers.contents_of(call.frame, value)
             value = Value(TUPLE, parts=(containers.all_parts(contents, call.frame),)) if contents is not None else value

@@ -31,6 +31,9 @@ class ItemInHotLoop(Rule):
     (`if step % 100 == 0:`), on the last pass, in an exception handler or after the loop are left alone, and so is what
     decides whether a loop that isn't over a loader goes on.
 
+    In loops that evaluate (under `torch.no_grad()`, after `model.eval()`, in functions that are named for it) it tells by
+    default of what it has a fix for; of the rest where it is selected by its code, as in `--select DEV501`.
+
     ## Why is this bad
     The host runs ahead of the accelerator and queues its work. To read a value it must wait until all of that is
     done, and the accelerator then waits for the host to queue more: one stall at each step.
@@ -88,6 +91,7 @@ class ItemInHotLoop(Rule):
     severity = "warning"
     trigger = r"\.\s*(?:item|tolist)\s*\(|\b(?:float|int)\s*\("
     only_hot = True
+    only_training = True
     effect = Effect(syncs=4, words="item")
     seen_as = ("sync",)
     fix = "U"
