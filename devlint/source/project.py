@@ -142,6 +142,7 @@ class Project:
 
     def never_says(self, pattern: str, asking: Path, least: int) -> bool:
         """Whether a project of that many files and more has none but `asking` that matches."""
+        self._note(asking, ("listing", str(asking)))
         return not self.texts_match(pattern, asking) and len(self._texts.searched(asking)) >= least
 
     def uses(self, pattern: str, asking: Path) -> bool:

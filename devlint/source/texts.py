@@ -50,6 +50,10 @@ class Texts:
                     return path
         return None
 
+    def searched(self, asking: Path) -> list[Path]:
+        """The files that are looked through for a match."""
+        return [path for folder in self.folders_around(asking) for path in self._files_of(folder, MAX_FILES) or ()]
+
     def kept(self, path: Path) -> bytes:
         """What a file holds, b"" where it can't be read; kept for whoever asks next."""
         if path not in self._kept:
