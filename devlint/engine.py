@@ -173,6 +173,14 @@ class _InvalidSourceError(Exception):
         self.finding = finding
 
 
+def _is_minor(rule: Rule, report: Report, facts: Facts) -> bool:
+    """Whether a rule tells of a wait in a loop that evaluates, and has no fix for it: hardly anybody would act on that."""
+    if not rule.only_training or report.change is not None:
+        return False
+    hot = facts.hot_loop(report.node)
+    return hot is not None and hot.evaluates
+
+
 def _parse(source: Source) -> ast.Module:
     from devlint.source.project import parse
 
@@ -236,6 +244,8 @@ class Inspection:
         self._rules = dict(sorted(rules.items(), key=lambda item: item[0].code))
         # The rules that tell of waits in code that is hot by its role.
         self._hearing = list(hearing)
+        # Those that are selected by their code: what is minor is told as well.
+        self._named = {rule for rule in rules if linter.settings.names(rule)}
         # Names that the settings explain, and what they stand for.
         self._spelt = spelt
         self._surroundings = _surroundings(linter.settings, path, portable=portable)
@@ -378,7 +388,8 @@ class Inspection:
         facts = Facts(self.model, piece, self._text, self._display, self._surroundings)
         for node in matches:
             for report in rule.judge(node, facts):
-                yield self._finding(rule, report, piece, facts)
+                if type(rule) in self._named or not _is_minor(rule, report, facts):
+                    yield self._finding(rule, report, piece, facts)
 
     def _finding(self, rule: Rule, report: Report, piece: Piece, facts: Facts) -> Finding:
         return Finding(

@@ -13,7 +13,7 @@ from devlint.placement.loops import HotLoop, Program
 from devlint.placement.values import Step
 from devlint.signatures.answers.callees import Callee
 from devlint.signatures.answers.hosted import says_host
-from devlint.signatures.answers.hot import Hot, HotCode, is_in_loop
+from devlint.signatures.answers.hot import Hot, HotCode, is_compiled, is_in_loop, is_of_tool
 from devlint.signatures.answers.waits import Stall, in_words, stalls
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.waits import COPY, DECIDE, MADE, RACE, READ
@@ -84,13 +84,19 @@ def stalls_of(model: Waiting) -> list[HotStall]:
     """The stalls of a file's hot code, in reading order; a copy that races is told wherever it stands."""
     reader = model.reader
     guards = Guards(model)
+    waiting = sorted(stalls(reader, model.source), key=lambda s: (s.node.lineno, s.node.col_offset))
+    if not waiting:
+        return []
     hot = model.hot_code()
     found = []
-    for stall in sorted(stalls(reader, model.source), key=lambda s: (s.node.lineno, s.node.col_offset)):
+    for stall in waiting:
         if stall.sense == RACE:
             found.append(_told(stall, "", (), 0))
         elif (role := hot.of(stall.function)) is not None:
             if stall.supposed and not _speaks_of_devices(model, role.root):
+                continue
+            if stall.sense == MADE and is_compiled(stall.function):
+                # What is traced makes a constant of it.
                 continue
             if guards.is_cold(stall.node) or _is_ruled_out(model, stall):
                 continue
@@ -100,7 +106,7 @@ def stalls_of(model: Waiting) -> list[HotStall]:
                 continue
             if not _is_handed_out(model, stall, role):
                 found.append(_told(stall, _often(model, stall, role), tuple(_way(role)), 1 + _loops(model, stall)))
-        elif (loop := model.hot_loop(stall.node)) is not None:
+        elif (loop := model.hot_loop(stall.node)) is not None and not is_of_tool(model.source.path):
             found.append(_told(stall, "at each step", (_loop(loop), *loop.path), model.loops_to(stall.node)))
     return found
 
@@ -438,17 +444,25 @@ def _returns_if_done(statement: ast.stmt) -> bool:
 
 
 def _returns_if_kept(statement: ast.stmt, body: list[ast.stmt]) -> bool:
-    """`if self.table is not None and self.table.size(0) >= n: return`, where what follows makes the table that is kept."""
+    """`if self.table is not None and self.table.size(0) >= n: return`, where what follows makes the table that is kept.
+
+    It is kept by an object, or by a class for all of them.
+    """
     if not isinstance(statement, ast.If) or not any(isinstance(n, ast.Return) for n in ast.walk(statement)):
         return False
     tested = {
         side.attr
         for test in (n.test for n in ast.walk(statement) if isinstance(n, ast.If))
         for side in ast.walk(test)
-        if isinstance(side, ast.Attribute) and isinstance(side.value, ast.Name) and side.value.id == "self"
+        if isinstance(side, ast.Attribute) and isinstance(side.value, ast.Name) and _keeps(side.value.id)
     }
     later = [n for s in body[body.index(statement) + 1 :] for n in ast.walk(s)]
     return any(isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store) and n.attr in tested for n in later)
+
+
+def _keeps(name: str) -> bool:
+    """Whether a name is that of an object itself, or of its class."""
+    return name in ("self", "cls") or name[:1].isupper()
 
 
 _DONE = re.compile(r"(?i)init|done|ready|built|loaded|computed|cached|set_up")

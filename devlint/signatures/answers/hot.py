@@ -10,12 +10,13 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import NamedTuple
 
 from devlint.signatures.answers.replaced import is_replaced
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.classes import ClassInfo
-from devlint.source.modules import FunctionModel, SourceModule, dotted
+from devlint.source.modules import FunctionModel, SourceModule, dotted, last_name
 from devlint.source.units import all_functions
 
 # Calls are followed this far from a function that is hot by itself.
@@ -62,12 +63,13 @@ _ROLES = [(re.compile(role.cls) if role.cls else None, re.compile(role.name), ro
 _PIPELINE = re.compile(
     r"\w{0,60}(?:Pipeline|PipelineBase\w{0,60}|Stage|TextEncoder)|\w{0,60}(?:VAE|Vae)(?!\w*Loss)\w{0,60}"
 )
+_OF_TEXT = re.compile(r"\w{0,60}(?:Text|Prompt)(?:Encoder|Conditioner|Embedder)")
 _REQUEST = re.compile(
     r"__call__|_?forward|_?(?:async_)?(?:generate|run|infer|inference|predict|sample|encode|decode|prepare|get|build|update|make|check)(?:_(?!step)\w{1,60})?"
 )
 # What is done to what a request brings or gets, once for each, in whichever class; and once an epoch.
 _OF_REQUEST = re.compile(
-    r"_?run_pipeline\w{0,60}|_?(?:train|run|fit|validate|val|eval|evaluate|test)_(?:one_)?epoch\w{0,60}|_?(?:prepare|build|encode|decode|make|generate)_(?:\w{1,60}_)?(?:latents?|vae|videos?|images?|audios?|prompts?|text|cond|conditions?|[tiv]2\w{1,3}|vision|vit|frames?)(?:_\w{1,60})?"
+    r"_?run_pipeline\w{0,60}|_?precompute\w{0,60}|_?(?:train|run|fit|validate|val|eval|evaluate|test)_(?:one_)?epoch\w{0,60}|_?(?:prepare|build|encode|decode|make|generate)_(?:\w{1,60}_)?(?:latents?|vae|videos?|images?|audios?|prompts?|text|cond|conditions?|[tiv]2\w{1,3}|vision|vit|frames?)(?:_\w{1,60})?"
 )
 # What generates an answer, of models as well: each token is made in a loop, or by `prepare_inputs_for_generation`.
 _GENERATING = re.compile(
@@ -76,23 +78,23 @@ _GENERATING = re.compile(
 # Functions that run once, or now and then, whoever calls them.
 _COLD = re.compile(
     r"__init__|__new__|__post_init__|__setstate__|__getstate__|__repr__|__str__|__del__|__reduce__|extra_repr"
-    r"|_{0,3}(?:load|save|export|dump|read|write|parse|plot|show|visuali[sz]e|print|log|debug|profile|benchmark|(?:auto)?tun(?:e|ing)|register|download|to_onnx|onnx|warm_?up|capture|dummy|test|refit|broadcast_params?|add_argument\w{0,60}|get_args|main|cleanup|close|destroy|shutdown|restore|resume)(?:_\w{1,60})?"
+    r"|_{0,3}(?:load|save|export|dump|read|write|parse|plot|show|visuali[sz]e|print|log|debug|profile|benchmark|demo|calib\w{0,60}|monkey_?patch|(?:auto)?tun(?:e|ing)|register|download|to_onnx|onnx|warm_?up|capture|dummy|test|refit|broadcast_params?|add_argument\w{0,60}|get_args|main|cleanup|close|destroy|shutdown|restore|resume)(?:_\w{1,60})?"
     r"|\w{0,60}(?:state_dict|checkpoint|ckpt|warmup|warm_up|dummy_run|profile_run|capture_model|capture_graph|post_init|pretrained|load_weights?|weight_loader|_debug|_repr|onnx)\w{0,60}"
     r"|_?init_?weights?|\w{0,60}rebalanc\w{0,60}|\w{0,60}autotun\w{0,60}|_?(?:apply|switch|remove|merge|unmerge)_loras?|end_run|to_cpu|_*reset_parameters|process_weights\w{0,60}|post_load\w{0,60}|create_weights|worker_init\w{0,60}|_?get_dummy\w{0,60}|naive_\w{1,60}|ref_\w{1,60}|\w{1,60}_(?:naive|ref|reference)|\w{0,60}_for_export"
 )  # fmt: skip
 # Functions that are hot only where something hot calls them.
 _NOT_BY_ITSELF = re.compile(
     r"__\w{1,60}__|_?(?:re)?init(?:ialize)?(?:_\w{1,60})?|_*reset\w{0,60}|_{0,3}(?:convert|setup|set|create|make|configure|from|quantize|pack|shard|offload|onload|wake|sleep|merge|upgrade|validate|check|finalize|compile|tie)(?:_\w{1,60})?"
-    r"|\w{0,60}(?:_cpu|_np|_numpy|_host|_ref|_reference|_naive|_config)|collate\w{0,60}|extra_\w{0,60}|(?:get|num|compute)_(?:num|size|shape)\w{0,60}"
+    r"|\w{0,60}(?:_cpu|_np|_numpy|_host|_ref|_reference|_naive|_config)|collate\w{0,60}|extra_\w{0,60}|(?:get|num|compute)_(?:num|size|shape)\w{0,60}|_?generate_\w{0,60}(?:buffers?|tables?|grids?|freqs|anchors?|schedules?|configs?)"
 )  # fmt: skip
 _NOT_COLD = re.compile(
     r"log_?probs?\w{0,60}|logps?\w{0,60}|\w{0,60}loss\w{0,60}|set_?timesteps_never|to_kernel\w{0,60}|(?:make|create)_(?:\w{1,60}_)?mask\w{0,60}|pack_(?:seq|inputs?|tokens?)\w{0,60}|\w{0,60}attention_mask\w{0,60}|from_unscaled\w{0,60}"
 )
 _COLD_CLASSES = re.compile(
-    r"(?i).{0,60}(?:Dataset|Collat\w{0,60}|Tokenizer|TestCase|Tests?|Reader|Loader|Recorder|Config|DataModule|Checkpoint\w{0,60}|Exporter|Converter|Profiler|Processor|ImageProcessor|FeatureExtractor)"
+    r"(?i).{0,60}(?:Dataset|Collat\w{0,60}|Tokenizer|TestCase|Tests?|Reader|Loader|Recorder|Config|DataModule|Checkpoint\w{0,60}|Exporter|Calibrator|Converter|Profiler|Processor|ImageProcessor|FeatureExtractor)"
 )
 _COLD_FILES = re.compile(
-    r"(?:^|/)(?:tests?|testing|debug\w{0,60}|visuali[sz]\w{0,60}|profil\w{0,60}|datasets?|preprocess\w{0,60}|benchmarks?|export|docs?|tools|scripts|configs?|checkpoint\w{0,60}|conversion|convert\w{0,60})/|(?:^|/)(?:test_|conftest|setup\.|benchmark|(?:(?:image_|video_)?processing|feature_extraction|tokenization)_|convert_|export_|preprocess|naive|reference)[^/]*$|(?:_test|_tests|_benchmark|_bench|_legacy)\.py$|(?:^|/)tpu_[^/]*$"
+    r"(?:^|/)(?:tests?|testing|debug\w{0,60}|visuali[sz]\w{0,60}|profil\w{0,60}|datasets?|preprocess\w{0,60}|(?:\w{1,60}_)?benchmarks?|calib\w{0,60}|export|docs?|tools|scripts|configs?|checkpoint\w{0,60}|conversion|convert\w{0,60})/|(?:^|/)(?:test_|conftest|setup\.|benchmark|(?:(?:image_|video_)?processing|feature_extraction|tokenization)_|convert_|export_|onnx_|preprocess|naive|reference)[^/]*$|(?:_test|_tests|_benchmark|_bench|_legacy|_onnx|_export)\.py$|(?:^|/)tpu_[^/]*$"
 )
 # Functions that nobody outside of their file is likely to call by themselves, or that are asked for something to keep.
 _HELPER = re.compile(r"_(?!_)\w{1,60}|(?:get|build|make|create|generate)_\w{1,60}")
@@ -219,7 +221,7 @@ class HotCode:
             for called, node in called_by_it:
                 self._callers.setdefault(called, []).append((caller, node))
         unmet = self._met_only_cold()
-        roots = [f for f in self._functions if f not in unmet and self.is_root(f)]
+        roots = [f for f in self._functions if f not in unmet and self.is_root(f) and not self._is_unused(f)]
         found: dict[FunctionModel, Hot] = {f: Hot(f) for f in roots if not self._answers_request(f)}
         callers: dict[FunctionModel, set[FunctionModel]] = {f: set() for f in roots}
         waiting = deque(found)
@@ -251,13 +253,14 @@ class HotCode:
         info = self._class_of(function)
         if self._is_named_hot(function):
             return False
-        if _GENERATING.fullmatch(function.name):
-            return True
-        if info is not None and (info.is_module or _has_module_base(info)):
-            return False
-        if _OF_REQUEST.fullmatch(function.name):
+        if _GENERATING.fullmatch(function.name) or _goes_through_steps(function):
             return True
         names = _class_names(info) if info is not None else []
+        if info is not None and (info.is_module or _has_module_base(info)):
+            # A request has one text.
+            return _REQUEST.fullmatch(function.name) is not None and _OF_TEXT.fullmatch(names[0]) is not None
+        if _OF_REQUEST.fullmatch(function.name):
+            return True
         return _REQUEST.fullmatch(function.name) is not None and any(_PIPELINE.fullmatch(name) for name in names)
 
     def _met_only_cold(self) -> set[FunctionModel]:
@@ -293,7 +296,7 @@ class HotCode:
         if is_replaced(self._reader, function):
             return False
         info = self._class_of(function)
-        if any(name.rsplit(".", 1)[-1] in ("compile", "graph_task") for name in function.decorators if "torch" in name):
+        if is_compiled(function):
             return True
         for cls, name, module in _ROLES:
             if not name.fullmatch(function.name):
@@ -303,6 +306,15 @@ class HotCode:
             if cls is None or (info is not None and any(cls.fullmatch(n) for n in _class_names(info))):
                 return True
         return False
+
+    def _is_unused(self, function: FunctionModel) -> bool:
+        """Whether nothing in the project leads to a function."""
+        if self._is_named_hot(function):
+            return False
+        while function.parent is not None:
+            function = function.parent
+        cls = function.cls.name if function.cls is not None else ""
+        return self._reader.project.is_unused(Path(self._source.path), cls, function.name)
 
     def _is_named_hot(self, function: FunctionModel) -> bool:
         """Whether the settings name a function: `encode`, `Engine.schedule`."""
@@ -359,6 +371,9 @@ class HotCode:
                 return method if method is not None and method.source is self._source else None
             case ast.Attribute(value=owner, attr=name) if is_call and name not in _COMMON:
                 own = self._methods.get(name, [])
+                if name in _OF_MANY and function.cls is not None and own and own[0].cls is function.cls:
+                    # `self.streamer.generate(...)`: that of another class.
+                    return None
                 known = dotted(owner)
                 if known is not None and known.split(".")[0] in ("torch", "np", "F", "nn", "math", "os"):
                     return None
@@ -374,6 +389,32 @@ class HotCode:
         return None
 
 
+# What answers by going through steps of its own, and the names of such steps.
+_STEPPING = re.compile(
+    r"_?(?:\w{1,60}_)?(?:sample|sampling|denoise|denoising|infer|inference|synthesi[sz]e|generate)(?:_(?!step|token|next|one)\w{1,60})?"
+)
+_OF_STEPS = re.compile(r"(?i)step|sigma|max_new|max_len|max_length|max_tokens|num_iter")
+
+
+def _goes_through_steps(function: FunctionModel) -> bool:
+    """Whether a function that answers does so by a loop of its own over steps or tokens: it runs once a request."""
+    if _STEPPING.fullmatch(function.name) is None:
+        return False
+    for node in function.nodes:
+        match node:
+            case ast.For(target=target, iter=over):
+                if _OF_STEPS.search(ast.unparse(target)) or _OF_STEPS.search(ast.unparse(over)):
+                    return True
+            case ast.While() | ast.Call(func=ast.Name(id="odeint" | "solve_ivp") | ast.Attribute(attr="odeint")):
+                return True
+    return False
+
+
+def is_compiled(function: FunctionModel) -> bool:
+    """Whether a function is traced by PyTorch, which a graph of its own is made of."""
+    return any(d.rsplit(".", 1)[-1] in ("compile", "graph_task") for d in function.decorators if "torch" in d)
+
+
 def _most_often(told: Iterable[Hot]) -> Hot | None:
     """The first that runs more than once a request, or else the first."""
     first = None
@@ -385,7 +426,7 @@ def _most_often(told: Iterable[Hot]) -> Hot | None:
 
 
 def is_in_loop(source: SourceModule, node: ast.AST) -> bool:
-    """Whether a loop of its own function runs a node again and again."""
+    """Whether a loop of its own function that makes an answer runs a node again and again."""
     child = node
     for parent in source.ancestors(node):
         match parent:
@@ -393,10 +434,30 @@ def is_in_loop(source: SourceModule, node: ast.AST) -> bool:
                 return False
             case ast.While():
                 return True
-            case ast.For(body=body) | ast.AsyncFor(body=body) if child in body:
+            case ast.For(body=body) | ast.AsyncFor(body=body) if child in body and _makes_answer(parent):
                 return True
         child = parent
     return False
+
+
+# What a loop over the steps or the tokens of an answer goes over, and what the loops of an answer call.
+_STEPS = re.compile(
+    r"(?i)step|sigma|iter|token|max_len|length|seq|chunk|frame|window|tile|layer|block|pbar|progress|stream"
+)
+_MODELS = re.compile(
+    r"(?i)\w{0,60}(?:model|unet|transformer|dit|net|denois|decode|encode|llm?|backbone|head|generat|forward|sampl|predict|infer|step|module|expert|layer|block|vae|attn|attention)\w{0,60}"
+)
+
+
+def _makes_answer(loop: ast.For | ast.AsyncFor) -> bool:
+    """Whether a loop goes over steps, or calls a model: one over the few things of a request is done once for each."""
+    if _STEPS.search(ast.unparse(loop.target)) or _STEPS.search(ast.unparse(loop.iter)):
+        return True
+    return any(
+        isinstance(n, ast.Call) and _MODELS.fullmatch(last_name(n.func)) is not None
+        for statement in loop.body
+        for n in ast.walk(statement)
+    )
 
 
 def _is_telling(function: FunctionModel) -> bool:
@@ -471,6 +532,17 @@ def is_cold_function(function: FunctionModel) -> bool:
             return True
         scope = scope.parent
     return False
+
+
+# Files of programs that measure, test or convert.
+_TOOLS = re.compile(
+    r"(?:^|/)(?:tests?|(?:\w{1,60}_)?benchmarks?|profil\w{0,60}|conversion|convert\w{0,60}|export)/|(?:^|/)(?:test_|conftest|benchmark(?:s|_[^/]*)?\.py|bench_|convert_|export_|onnx_)[^/]*$|_(?:onnx|export)\.py$"
+)
+
+
+def is_of_tool(path: str) -> bool:
+    """Whether a file is a program that measures, tests, converts or exports: nobody waits for its loops."""
+    return _TOOLS.search(path) is not None
 
 
 def is_cold_file(path: str) -> bool:

@@ -38,6 +38,7 @@ from devlint.signatures.values.values import (
     TUPLE,
     UNKNOWN,
     UNKNOWN_PLACE,
+    ZERO_DIM,
     Place,
     Value,
     constant,
@@ -475,6 +476,8 @@ def _unknown_method(call: Call, owner: Value, name: str) -> Value:
     if name == "get_device":
         # An index, whoever has it.
         return A_NUMBER
+    if name == "type" and not call.node.args:
+        return Value(TYPE_NAME, owner.place, step=owner.step)
     if name in _TELLING:
         frame.is_tensor(owner)
         as_tensor = owner.but(kind=TENSOR, likely=True)
@@ -484,7 +487,8 @@ def _unknown_method(call: Call, owner: Value, name: str) -> Value:
             return call.fresh(owner.place).but(tags=owner.tags)
         facts = operator(f"torch.Tensor.{name}")
         keeps = (facts is not None and facts.rank == "keeps") or name in _KEEPING
-        return _as_input(owner, ranked_like(owner) if keeps else "")
+        to_one = facts is not None and facts.rank == "zero" and not (call.node.args or call.keywords or call.open_ended)
+        return _as_input(owner, ranked_like(owner) if keeps else ZERO_DIM if to_one else "")
     if name in ("items", "values", "keys"):
         each = (
             Value(TUPLE, parts=(A_NUMBER, containers.element(frame, owner)))

@@ -146,6 +146,8 @@ class Frame:
         self.moved: set[str] = set()
         # Inputs that are tensors or arrays, as they say.
         self.either_array: set[Path] = set()
+        # Inputs that are asked for their shape, as tensors and arrays are, and lists aren't.
+        self.shaped: set[Path] = set()
         # What is read now is so for one of several alternatives of a value, or in a handler: it may never come to that.
         self.supposing = 0
         # How many blocks around make new tensors somewhere else than on the host: `with torch.device("cuda"):`.

@@ -302,6 +302,10 @@ def _is_object_that_stays(use: ast.expr, facts: Facts) -> bool:
     match parent:
         case ast.Assign(targets=[ast.Name(id=name)], value=value) if value is part:
             pass
+        case ast.Assign(targets=[ast.Attribute(attr=name)], value=value) if value is part:
+            # Kept by an object: what else is done to it may stand in any of its methods.
+            moved = re.search(rf"\.{name}\.(?:to|cuda|cpu)\(", facts.text.text)
+            return moved is None and re.search(rf"{_MODEL.pattern}|optim", name) is not None
         case _:
             return False
     code = ast.unparse(facts.model.enclosing_scope(use))
@@ -366,8 +370,8 @@ def _is_host_data(use: ast.expr, facts: Facts) -> bool:
             case ast.keyword():
                 child = parent
             case ast.Call(func=ast.Attribute(value=owner, attr="load_state_dict")):
-                # The state of a scheduler or a gradient scaler is numbers.
-                return _counts_steps(owner, facts)
+                # The state of a scheduler or a gradient scaler is numbers, that of an engine is bytes.
+                return _counts_steps(owner, facts) or _is_engine(owner, facts)
             case ast.Call(func=func):
                 if child is func:
                     return False
@@ -386,6 +390,16 @@ def _counts_steps(owner: ast.expr, facts: Facts) -> bool:
     ):
         return True
     return any(word in last_name(owner).lower() for word in ("scheduler", "scaler"))
+
+
+# Modules whose state holds no tensors.
+_ENGINES = frozenset({"torch2trt.TRTModule"})
+
+
+def _is_engine(owner: ast.expr, facts: Facts) -> bool:
+    """Whether a module is an engine that somebody has compiled, whose state is its bytes."""
+    made = facts.model.assigned_values(owner) if isinstance(owner, ast.Name) else []
+    return any(isinstance(v, ast.Call) and facts.model.qualified(v.func) in _ENGINES for v in made)
 
 
 def _is_loaded(node: ast.expr, facts: Facts) -> bool:

@@ -28,7 +28,9 @@ def is_own(call: ast.Call, first: int, facts: Facts) -> bool:
         return True
     if _is_cache(call, file, facts) or _ships_with_the_code(file, facts) or _is_published(call, file, facts):
         return True
-    return _is_saved_from_host(facts) or _is_written_before(call, file, facts) or _is_on_the_host(file, facts)
+    if _is_saved_from_host(facts) or _is_saved_from_host_elsewhere(facts):
+        return True
+    return _is_written_before(call, file, facts) or _is_on_the_host(file, facts)
 
 
 # -- what this program wrote -------------------------------------------------------------------------------------------
@@ -163,6 +165,17 @@ def _is_saved_from_host(facts: Facts) -> bool:
     return copied
 
 
+# `state_dict[key] = param.cpu()`, and some lines on, `torch.save(`.
+_SAVED_FROM_HOST = (
+    r"\w{1,60}\[\w{1,60}\] = \w{1,60}(?:\.detach\(\))?\.cpu\(\)\n(?:[^\n]{0,200}\n){0,12}[^\n]{0,200}\btorch\.save\("
+)
+
+
+def _is_saved_from_host_elsewhere(facts: Facts) -> bool:
+    """Where a file of code saves nothing, another of the project copies what it saves to the host, part by part."""
+    return "torch.save(" not in facts.text.text and facts.model.texts_match(_SAVED_FROM_HOST, elsewhere=True)
+
+
 def _is_copied_to_host(saved: ast.expr, facts: Facts) -> bool:
     values = list(facts.model.assigned_values(saved)) if isinstance(saved, ast.Name) else [saved]
     return bool(values) and all(_TO_HOST in ast.unparse(v) for v in values)
@@ -200,12 +213,22 @@ def _is_published(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
 
 def _is_release(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
     """Whether a model asks for `pretrained` weights by a name that never changes: their makers wrote them for everybody."""
+    if isinstance(file, ast.Subscript):
+        # `model_urls["resnet18"]`
+        file = file.value
     named = isinstance(file, ast.Constant) or (
         isinstance(file, ast.Name)
         and any(True for _ in (*_top_level_values(file, facts), *_imported_values(file, facts)))
     )
+    scope = facts.model.enclosing_scope(call)
+    if not isinstance(scope, ast.Module) and isinstance(file, ast.Name) and _OF_BACKBONES.search(scope.name):
+        return any(a.arg == file.id for a in facts.model.source.function(scope).parameters)
     tests = (p.test for p in facts.model.ancestors(call) if isinstance(p, ast.If))
     return named and any(last_name(n) == "pretrained" for test in tests for n in ast.walk(test))
+
+
+# Functions that are handed the weights on which a training starts.
+_OF_BACKBONES = re.compile(r"(?i)backbone|imagenet")
 
 
 def _names_in(file: ast.expr, facts: Facts) -> Iterator[str]:
