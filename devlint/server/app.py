@@ -25,7 +25,7 @@ from devlint.server.diagnostics import SOURCE, diagnostics
 from devlint.server.documents import Documents, NotebookSnapshot, Snapshot
 from devlint.server.kept import StaleError
 from devlint.server.lenses import lenses
-from devlint.server.options import Options, read_options
+from devlint.server.options import Options, read_options, told_of_devlint
 from devlint.server.positions import path_of, same_uri
 from devlint.server.thread import ASKED, BESIDE, TYPING, WorkThread
 
@@ -55,6 +55,10 @@ class Server(LanguageServer):
         self.documents = Documents()
         # The options of each folder of the workspace; under "" those of everything else.
         self.options: dict[str, Options] = {"": Options()}
+        # What the editor told when it started, what it told unasked since then, and by folder what it answers.
+        self._initial: object = None
+        self._pushed: object = None
+        self._pulled: dict[str, object] = {}
         self.desk = Desk(registry, self.options_of, self.tell)
         self.worker = WorkThread()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -79,8 +83,8 @@ class Server(LanguageServer):
         folder = next((path for uri in roots if (path := path_of(uri)) is not None), None)
         if folder is not None and folder.is_dir():
             self.desk.folder = folder
-        self.options[""], wrong = read_options(params.initialization_options)
-        self._tell_wrong(wrong)
+        self._initial = params.initialization_options
+        self._take_options()
 
     def can(self, *names: str) -> bool:
         """Whether the editor has a capability, spelt as a path of names."""
@@ -119,18 +123,29 @@ class Server(LanguageServer):
             told = await self.workspace_configuration_async(types.ConfigurationParams(items))
         except (JsonRpcException, asyncio.CancelledError):
             return
-        self.take_options(dict(zip(("", *folders), told, strict=False)))
+        self._pulled = dict(zip(("", *folders), told, strict=False))
+        self.options_changed()
 
-    def take_options(self, told: dict[str, object]) -> None:
-        """Takes the options of folders; what is wrong with them is told, what isn't told at all stays."""
-        told = {folder: value for folder, value in told.items() if value}
-        read = {folder: read_options(value) for folder, value in told.items()}
-        if read:
-            self._tell_wrong(line for _, wrong in read.values() for line in wrong)
-        before = dict(self.options)
-        self.options |= {folder: options for folder, (options, _) in read.items()}
+    def push(self, told: object) -> None:
+        """Takes the options that the editor tells unasked; nothing at all is no news."""
+        if told is not None:
+            self._pushed = told
+            self.options_changed()
+
+    def options_changed(self) -> None:
+        """Takes in what the editor tells of options, and lints all that is open where they are others now."""
+        before = self.options
+        self._take_options()
         if self.options != before:
             self.lint_all()
+
+    def _take_options(self) -> None:
+        """Puts the options together: what is answered for a folder, what was told unasked, or at the start, comes first."""
+        base = told_of_devlint(self._pushed) or self._initial
+        told = {"": base} | {folder: value for folder, value in self._pulled.items() if told_of_devlint(value)}
+        read = {folder: read_options(value, self.registry) for folder, value in told.items()}
+        self.options = {folder: options for folder, (options, _) in read.items()}
+        self._tell_wrong(line for _, wrong in read.values() for line in wrong)
 
     # -- linting -------------------------------------------------------------------------------------------------------
 
@@ -375,9 +390,7 @@ def made(registry: Registry) -> Server:
 
     @server.feature(types.WORKSPACE_DID_CHANGE_CONFIGURATION)
     async def configured(params: types.DidChangeConfigurationParams) -> None:
-        told = params.settings
-        if told:
-            server.take_options({"": told})
+        server.push(params.settings)
         await server.configure()
 
     @server.feature(types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS)
