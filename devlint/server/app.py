@@ -17,6 +17,7 @@ from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
 
 from devlint import __version__, disk
+from devlint.findings import Finding
 from devlint.rule import Registry
 from devlint.server import hover as hovers
 from devlint.server.actions import KINDS, Asked, WithheldError, actions, edits_of
@@ -28,6 +29,7 @@ from devlint.server.lenses import lenses
 from devlint.server.options import Options, read_options, told_of_devlint
 from devlint.server.positions import path_of, same_uri
 from devlint.server.thread import ASKED, BESIDE, TYPING, WorkThread
+from devlint.signatures.state.waits import RACE
 
 Result = TypeVar("Result")
 
@@ -336,6 +338,11 @@ class Server(LanguageServer):
 
         return await self.worker.do(_without_errors(work, None), ASKED)
 
+    def _is_wait(self, finding: Finding) -> bool:
+        """Whether a finding is of a rule that tells of waits."""
+        rule = self.registry.find(finding.code)
+        return rule is not None and bool(rule.senses - {RACE})
+
     async def code_lens(self, params: types.CodeLensParams) -> list[types.CodeLens]:
         """How often the host waits in the functions of a text that are hot."""
         uri = params.text_document.uri
@@ -350,7 +357,11 @@ class Server(LanguageServer):
             if self.documents.version(key) != version:
                 return None
             model = self.desk.model(snapshot)
-            return lenses(model, snapshot) if model is not None else None
+            if model is None:
+                return None
+            outcome = self.desk.outcomes.get(key)
+            shown = (f for f in (outcome.findings if outcome is not None else ()) if self._is_wait(f))
+            return lenses(model, snapshot, [finding.span.line for finding in shown])
 
         found = await self.worker.do(_without_errors(work, None), BESIDE)
         if found is not None:

@@ -12,6 +12,12 @@ import pytest
 from lsprotocol import types
 from server.editor import PLAIN, Editor, after, codes
 
+from devlint.rule import load_registry
+from devlint.server.documents import Snapshot
+from devlint.server.kept import KeptLinter
+from devlint.server.lenses import lenses
+from devlint.settings import load_settings
+
 DROPPED = """\
 import torch
 
@@ -314,6 +320,23 @@ def test_lenses_count_the_waits_of_hot_functions(editor: Editor, folder: Path) -
     assert editor.lenses(editor.open(folder / "train.py")) == [(6, "1 wait per step")]
     [(line, title)] = editor.lenses(editor.open(folder / "net.py"))
     assert (line, title) == (8, "2 waits per call")
+
+
+def test_lenses_count_the_findings_of_waits_as_well(tmp_path: Path) -> None:
+    file = project(tmp_path, net=NET, train=TRAIN) / "train.py"
+    registry = load_registry()
+    linter = KeptLinter(load_settings(tmp_path, config=None, isolated=False, registry=registry), registry, {})
+    snapshot = Snapshot(file.as_uri(), file, 1, file.read_text(), "utf-16")
+    [waits] = [f.span.line for f in linter.check(snapshot.source) if f.code == "DEV501"]
+    model = linter.model_of(snapshot.source)
+    for shown, title in (
+        ((), "1 wait per step"),
+        ((waits,), "1 wait per step"),
+        ((waits, waits - 1), "2 waits per step"),
+    ):
+        [(_, lens)] = lenses(model, snapshot, shown)
+        assert lens.command is not None
+        assert lens.command.title == title
 
 
 def test_settings_files_take_effect_when_they_are_written(editor: Editor, folder: Path) -> None:
