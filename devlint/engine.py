@@ -94,7 +94,8 @@ class Linter:
         return Project(self.settings.src, self.looks, self._files)
 
     def _findings(self, source: Source, path: Path, rules: list[type[Rule]], within: range | None) -> Iterator[Finding]:
-        # Files without a trigger aren't even parsed: that is most of a clean run's time, and other tools tell of syntax.
+        # Files without a trigger aren't modelled, and those that aren't about torch aren't even parsed: that is most of a
+        # clean run's time, and other tools tell of syntax.
         spelt = self.settings.hints.spelt_out(source.text)
         screen = self.screen_of("\n".join([source.text, *spelt.values()]), path, within)
         triggered = {rule: frozenset[str]() for rule in rules if lets_through(rule, [screen])}
@@ -108,6 +109,9 @@ class Linter:
         triggered |= {rule: frozenset() for rule in self._by_callers(screen, path, set(rules) - triggered.keys())}
         hearing = [rule for rule in rules if self._hears(rule, screen)]
         triggered = {rule: names for rule, names in triggered.items() if not rule.hears_only()}
+        if not (triggered or hearing) and screen.is_about_torch:
+            # Nothing to look at, if it is Python at all.
+            _parse(source)
         if triggered or hearing:
             if within is None:
                 self.project().forget_if_full()
