@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -171,6 +172,10 @@ def _as_editable(finding: Finding, source: Source) -> Finding:
     return replace(finding, fix=None)
 
 
+# Syntax of Python 3.12: `type X = int`, `def f[T](x: T)`, `class A[T]`.
+_NEWER = re.compile(r"type\s+\w+\s*[=\[]|(?:(?:async\s+)?def|class)\s+\w+\s*\[")
+
+
 class _InvalidSourceError(Exception):
     def __init__(self, finding: Finding) -> None:
         super().__init__(finding.message)
@@ -192,7 +197,9 @@ def _parse(source: Source) -> ast.Module:
         return parse(source.text)
     except SyntaxError as error:
         line, column = error.lineno or 1, max(error.offset or 1, 1)
-        message = f"isn't valid Python: {error.msg}"
+        newer = sys.version_info < (3, 12) and _NEWER.match((error.text or "").lstrip())
+        hint = f"devlint runs on Python {'.'.join(map(str, sys.version_info[:2]))}; for newer syntax run it with that Python"
+        message = f"isn't valid Python: {error.msg}{f' ({hint})' if newer else ''}"
     except ValueError as error:
         line, column, message = 1, 1, f"isn't valid Python: {error}"
     except (RecursionError, MemoryError):

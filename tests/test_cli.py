@@ -660,3 +660,9 @@ def test_a_run_without_rules_is_told():
 def test_a_rule_that_there_isnt_is_like_another_of_its_family(word, said):
     for arguments in (("rule", word), ("--select", word)):
         assert f"no rule is called '{word}'{said}" in devlint(*arguments).stderr
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="this Python reads it")
+def test_syntax_of_a_newer_python_is_told_as_such():
+    write("a.py", "import torch\n\ntype Number = int | float\n")
+    assert "devlint runs on Python 3.11; for newer syntax run it with that Python" in devlint("a.py").stdout
