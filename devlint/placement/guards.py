@@ -58,8 +58,10 @@ class Guards:
         )
 
 
-# Names of flags that ask for a check, or to keep on the host what there is no room for.
-_CHECKING = re.compile(r"_?(?:check|validate|verify|sanity|assert)\w{0,60}|\w{0,60}offload\w{0,60}")
+# Names of flags that ask for a check, to wait, or to keep on the host what there is no room for.
+_CHECKING = re.compile(
+    r"_?(?:check|validate|verify|sanity|assert)\w{0,60}|\w{0,60}offload\w{0,60}|(?:\w{0,60}_)?sync(?:hroni[sz]e)?(?:_\w{1,60})?"
+)
 
 
 def _checks(parent: ast.AST, child: ast.AST) -> Iterator[str]:

@@ -53,7 +53,7 @@ _ROLES = [(re.compile(role.cls) if role.cls else None, re.compile(role.name), ro
 _PIPELINE = re.compile(
     r"\w{0,60}(?:Pipeline|PipelineBase\w{0,60}|Stage|TextEncoder)|\w{0,60}(?:VAE|Vae)(?!\w*Loss)\w{0,60}"
 )
-_OF_TEXT = re.compile(r"\w{0,60}(?:Text|Prompt)(?:Encoder|Conditioner|Embedder)")
+_ONCE_A_REQUEST = re.compile(r"\w{0,60}(?:Text|Prompt)(?:Encoder|Conditioner|Embedder)|\w{0,60}Pipeline")
 _REQUEST = re.compile(
     r"__call__|_?forward|_?(?:async_)?(?:generate|run|infer|inference|predict|sample|encode|decode|prepare|get|build|update|make|check)(?:_(?!step)\w{1,60})?"
 )
@@ -63,7 +63,7 @@ _OF_REQUEST = re.compile(
 )
 # What generates an answer, of models as well: each token is made in a loop, or by `prepare_inputs_for_generation`.
 _GENERATING = re.compile(
-    r"_?(?:async_|prefill_and_)?generate(?:_(?:text|response|stream|completion|answer|reply)s?)?|_?prepare_(?!inputs_for)\w{1,60}_for_generation"
+    r"_?(?:async_|prefill_and_)?generate(?:_(?:text|response|stream|completion|answer|reply|audio|speech|wav|waveform|music|image|video)s?)?|_?prepare_(?!inputs_for)\w{1,60}_for_generation"
 )
 # Functions that run once, or now and then, whoever calls them.
 _COLD = re.compile(
@@ -123,8 +123,8 @@ def answers_request(function: FunctionModel, info: ClassInfo | None) -> bool:
         return True
     names = _class_names(info) if info is not None else []
     if info is not None and (info.is_module or _has_module_base(info)):
-        # A request has one text.
-        return _REQUEST.fullmatch(function.name) is not None and _OF_TEXT.fullmatch(names[0]) is not None
+        # A request has one text, and one pipeline answers it.
+        return _REQUEST.fullmatch(function.name) is not None and _ONCE_A_REQUEST.fullmatch(names[0]) is not None
     if _OF_REQUEST.fullmatch(function.name):
         return True
     return _REQUEST.fullmatch(function.name) is not None and any(_PIPELINE.fullmatch(name) for name in names)
