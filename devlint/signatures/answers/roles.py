@@ -134,7 +134,45 @@ def answers_request(function: FunctionModel, info: ClassInfo | None) -> bool:
 _STEPPING = re.compile(
     r"_?(?:\w{1,60}_)?(?:sample|sampling|denoise|denoising|infer|inference|synthesi[sz]e|generate)(?:_(?!step|token|next|one)\w{1,60})?"
 )
-_OF_STEPS = re.compile(r"(?i)step|sigma|iter|max_|new_tokens|chunk|frame|window|tile|layer|block|pbar|progress|stream")
+_OF_STEPS = re.compile(r"(?i)step|sigma|max_new|max_len|max_length|max_tokens|num_iter")
+
+
+def _goes_through_steps(function: FunctionModel) -> bool:
+    """Whether a function that answers does so by a loop of its own over steps or tokens: it runs once a request."""
+    if _STEPPING.fullmatch(function.name) is None:
+        return False
+    for node in function.nodes:
+        match node:
+            case ast.For(target=target, iter=over):
+                if _OF_STEPS.search(ast.unparse(target)) or _OF_STEPS.search(ast.unparse(over)):
+                    return True
+            case ast.While() | ast.Call(func=ast.Name(id="odeint" | "solve_ivp") | ast.Attribute(attr="odeint")):
+                return True
+    return False
+
+
+def is_compiled(function: FunctionModel) -> bool:
+    """Whether a function is traced by PyTorch, which a graph of its own is made of."""
+    return any(d.rsplit(".", 1)[-1] in ("compile", "graph_task") for d in function.decorators if "torch" in d)
+
+
+def is_in_loop(source: SourceModule, node: ast.AST) -> bool:
+    """Whether a loop of its own function that makes an answer runs a node again and again."""
+    child = node
+    for parent in source.ancestors(node):
+        match parent:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+                return False
+            case ast.While():
+                return True
+            case ast.For(body=body) | ast.AsyncFor(body=body) if child in body and _makes_answer(parent):
+                return True
+        child = parent
+    return False
+
+
+# What a loop over the steps or the tokens of an answer goes over, and what the loops of an answer call.
+_STEPS = re.compile(r"(?i)step|sigma|iter|max_|new_tokens|chunk|frame|window|tile|layer|block|pbar|progress|stream")
 _MODELS = re.compile(
     r"(?i)\w{0,60}(?:model|unet|transformer|dit|net|denois|decode|encode|llm?|backbone|head|generat|forward|sampl|predict|infer|step|module|expert|layer|block|vae|attn|attention)\w{0,60}"
 )
