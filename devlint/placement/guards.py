@@ -156,10 +156,13 @@ def _fills_missing(test: ast.expr, body: list[ast.stmt]) -> bool:
 
 
 def _is_rare(test: ast.expr) -> bool:
-    """`if __name__ == "__main__":` in a function that tests itself, `if random.random() < 0.01:`."""
+    """`if __name__ == "__main__":` in a function that tests itself, `if random.random() < 0.01:`, a way that hardly anybody sets."""
     match test:
         case ast.Compare(left=ast.Name(id="__name__")):
             return True
+        case ast.Compare(left=ast.Constant(value=str()), ops=[ast.In()], comparators=[ast.Attribute(attr=attr)]):
+            # `"dynamic" in self.rope_type`: one of several ways that a setting names.
+            return re.search(r"type|mode|impl|method|variant|strategy", attr) is not None
         case ast.Compare(
             left=ast.Call(func=func, args=[]), ops=[ast.Lt()], comparators=[ast.Constant(value=float() as share)]
         ):

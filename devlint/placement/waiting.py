@@ -107,7 +107,9 @@ def stalls_of(model: Waiting) -> list[HotStall]:
                 continue
             if not _is_handed_out(model, stall, role):
                 found.append(_told(stall, _often(model, stall, role), tuple(_way(role)), 1 + _loops(model, stall)))
-        elif (loop := model.hot_loop(stall.node)) is not None and not is_of_tool(model.source.path):
+        elif (loop := model.hot_loop(stall.node)) is not None:
+            if is_of_tool(model.source.path) or hot.is_unused(stall.function):
+                continue
             found.append(_told(stall, "at each step", (_loop(loop), *loop.path), model.loops_to(stall.node)))
     return found
 

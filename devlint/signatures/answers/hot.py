@@ -150,7 +150,7 @@ class HotCode:
             for called, node in called_by_it:
                 self._callers.setdefault(called, []).append((caller, node))
         unmet = self._met_only_cold()
-        roots = [f for f in self._functions if f not in unmet and self.is_root(f) and not self._is_unused(f)]
+        roots = [f for f in self._functions if f not in unmet and self.is_root(f) and not self.is_unused(f)]
         found: dict[FunctionModel, Hot] = {f: Hot(f) for f in roots if not self._answers_request(f)}
         callers: dict[FunctionModel, set[FunctionModel]] = {f: set() for f in roots}
         waiting = deque(found)
@@ -209,7 +209,7 @@ class HotCode:
             return False
         return is_compiled(function) or has_role(function.name, self._class_of(function))
 
-    def _is_unused(self, function: FunctionModel) -> bool:
+    def is_unused(self, function: FunctionModel) -> bool:
         """Whether nothing in the project leads to a function."""
         if self._is_named_hot(function):
             return False

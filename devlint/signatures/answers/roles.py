@@ -50,10 +50,10 @@ ROLES: tuple[Role, ...] = (
 _ROLES = [(re.compile(role.cls) if role.cls else None, re.compile(role.name), role.module) for role in ROLES]
 
 # Classes whose objects answer a request by a model and what belongs to it, and the methods that do.
-_PIPELINE = re.compile(
-    r"\w{0,60}(?:Pipeline|PipelineBase\w{0,60}|Stage|TextEncoder)|\w{0,60}(?:VAE|Vae)(?!\w*Loss)\w{0,60}"
+_PIPELINE = re.compile(r"\w{0,60}(?:Pipeline\w{0,60}|Stage|TextEncoder)|\w{0,60}(?:VAE|Vae)(?!\w*Loss)\w{0,60}")
+_ONCE_A_REQUEST = re.compile(
+    r"\w{0,60}(?:Text|Prompt)(?:Encoder|Conditioner|Embedder)|\w{0,60}Pipeline|\w{0,60}(?:VAE|Vae|Vocoder|Vocos|Synthesizer|SynthesizerTrn|Codec|Tokenizer|Conditioner)(?:V\d)?"
 )
-_ONCE_A_REQUEST = re.compile(r"\w{0,60}(?:Text|Prompt)(?:Encoder|Conditioner|Embedder)|\w{0,60}Pipeline")
 _REQUEST = re.compile(
     r"__call__|_?forward|_?(?:async_)?(?:generate|run|infer|inference|predict|sample|encode|decode|prepare|get|build|update|make|check)(?:_(?!step)\w{1,60})?"
 )
@@ -63,7 +63,7 @@ _OF_REQUEST = re.compile(
 )
 # What generates an answer, of models as well: each token is made in a loop, or by `prepare_inputs_for_generation`.
 _GENERATING = re.compile(
-    r"_?(?:async_|prefill_and_)?generate(?:_(?:text|response|stream|completion|answer|reply|audio|speech|wav|waveform|music|image|video)s?)?|_?prepare_(?!inputs_for)\w{1,60}_for_generation"
+    r"_?(?:async_|prefill_and_)?generate(?:_(?!\w*(?:token|step|next|one|batch))\w{1,60})?|_?prepare_(?!inputs_for)\w{1,60}_for_generation"
 )
 # Functions that run once, or now and then, whoever calls them.
 _COLD = re.compile(
@@ -119,14 +119,12 @@ def is_helper(name: str) -> bool:
 
 def answers_request(function: FunctionModel, info: ClassInfo | None) -> bool:
     """Whether a function does all that a request asks for: the call of a pipeline, or a stage of one."""
-    if _GENERATING.fullmatch(function.name) or _goes_through_steps(function):
+    if _GENERATING.fullmatch(function.name) or _OF_REQUEST.fullmatch(function.name) or _goes_through_steps(function):
         return True
     names = _class_names(info) if info is not None else []
     if info is not None and (info.is_module or _has_module_base(info)):
-        # A request has one text, and one pipeline answers it.
+        # A request has one text, its picture or sound is decoded once, and one pipeline answers it.
         return _REQUEST.fullmatch(function.name) is not None and _ONCE_A_REQUEST.fullmatch(names[0]) is not None
-    if _OF_REQUEST.fullmatch(function.name):
-        return True
     return _REQUEST.fullmatch(function.name) is not None and any(_PIPELINE.fullmatch(name) for name in names)
 
 
@@ -159,18 +157,23 @@ def is_compiled(function: FunctionModel) -> bool:
 def is_in_loop(source: SourceModule, node: ast.AST) -> bool:
     """Whether a loop of its own function that makes an answer runs a node again and again."""
     child = node
+    within = False
     for parent in source.ancestors(node):
         match parent:
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                return within and not _PREPARING.fullmatch(name)
+            case ast.Lambda():
                 return False
             case ast.While():
-                return True
+                within = True
             case ast.For(body=body) | ast.AsyncFor(body=body) if child in body and _makes_answer(parent):
-                return True
+                within = True
         child = parent
-    return False
+    return within
 
 
+# Functions that make ready what an answer is made of: their loops go over the few things of a request.
+_PREPARING = re.compile(r"_?(?:prepare|pre_?process|encode|check|load|set_?up|initiali[sz]e)(?:_\w{1,60})?")
 # What a loop over the steps or the tokens of an answer goes over, and what the loops of an answer call.
 _STEPS = re.compile(r"(?i)step|sigma|iter|max_|new_tokens|chunk|frame|window|tile|layer|block|pbar|progress|stream")
 _MODELS = re.compile(
