@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from typing import Protocol
 
 from devlint.placement.cold import ColdCode, File, flat
 from devlint.source.modules import last_name
@@ -15,10 +16,16 @@ _APART = re.compile(
 )
 
 
+class Asked(File, Protocol):
+    """What is asked of the model of a file."""
+
+    def project_gives(self, name: str) -> bool: ...
+
+
 class Guards:
     """What keeps a node from running on each call of its function."""
 
-    def __init__(self, model: File) -> None:
+    def __init__(self, model: Asked) -> None:
         self._model = model
         self._cold = ColdCode(model)
 
@@ -30,12 +37,48 @@ class Guards:
             if self._cold.is_cold(parent, child) or _is_apart(parent, child) or self._grows(parent, child):
                 return True
             checks += _checks(parent, child)
-            if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)) and _are_off(parent, checks):
-                return True
             if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                return False
+                return _are_off(parent, checks) or self.is_off(node)
             child = parent
         return False
+
+    def is_off(self, node: ast.AST) -> bool:
+        """Whether a node runs only where somebody gives a flag, and nobody does."""
+        child = node
+        flags: list[ast.expr] = []
+        for parent in self._model.ancestors(node):
+            flags += _flags(parent, child)
+            if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                return any(self._stays_off(flag, parent) for flag in flags)
+            child = parent
+        return False
+
+    def _stays_off(self, flag: ast.expr, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+        """Whether nobody in the project gives a flag, a parameter of a function or of the constructor, that is off by default."""
+        match flag:
+            case ast.Name(id=name):
+                return name in _optional(function) and not self._model.project_gives(name)
+            case ast.Attribute(value=ast.Name(id="self"), attr=name):
+                cls = next((p for p in self._model.ancestors(function) if isinstance(p, ast.ClassDef)), None)
+                return cls is not None and self._is_left_off(name, cls)
+        return False
+
+    def _is_left_off(self, attribute: str, cls: ast.ClassDef) -> bool:
+        """Whether a class gives an attribute nothing but such a parameter of its constructor."""
+        made = next((s for s in cls.body if isinstance(s, ast.FunctionDef) and s.name == "__init__"), None)
+        given = [
+            n.value
+            for n in ast.walk(cls)
+            if isinstance(n, ast.Assign)
+            and any(_is_own(t, attribute) for target in n.targets for t in ast.walk(target))
+        ]
+        names = _optional(made) if made is not None else frozenset()
+        return (
+            len(given) == 1
+            and isinstance(given[0], ast.Name)
+            and given[0].id in names
+            and not (self._model.project_gives(given[0].id) or self._model.project_gives(attribute))
+        )
 
     def _grows(self, parent: ast.AST, child: ast.AST) -> bool:
         """`if length > self.longest: ...; self.longest = length`: for what is kept, and made anew when it doesn't suffice."""
@@ -75,6 +118,57 @@ def _checks(parent: ast.AST, child: ast.AST) -> Iterator[str]:
         case ast.BoolOp(op=ast.And(), values=values):
             before = values[: next(at for at, value in enumerate(values) if value is child)]
             yield from (t.id for t in before if isinstance(t, ast.Name))
+
+
+def _flags(parent: ast.AST, child: ast.AST) -> Iterator[ast.expr]:
+    """The names and attributes that have to be on for a node to run: `if flag:`, `if flag is not None:`, `flag and x.any()`."""
+    match parent:
+        case ast.If(test=test, body=body) if child in body:
+            yield from _on_in(test)
+        case ast.IfExp(test=test, body=body) if child is body:
+            yield from _on_in(test)
+        case ast.BoolOp(op=ast.And(), values=values):
+            for value in values[: next(at for at, value in enumerate(values) if value is child)]:
+                yield from _on_in(value)
+
+
+def _on_in(test: ast.expr) -> Iterator[ast.expr]:
+    match test:
+        case ast.Name() | ast.Attribute():
+            yield test
+        case ast.Compare(left=left, ops=[ast.IsNot()], comparators=[ast.Constant(value=None)]):
+            yield left
+        case ast.BoolOp(op=ast.And(), values=values):
+            for value in values:
+                yield from _on_in(value)
+
+
+def _is_own(node: ast.AST, attribute: str) -> bool:
+    match node:
+        case ast.Attribute(value=ast.Name(id="self"), attr=name, ctx=ast.Store()):
+            return name == attribute
+    return False
+
+
+# Parameters before this one may be given by their place.
+_BY_PLACE = 3
+
+
+def _optional(function: ast.FunctionDef | ast.AsyncFunctionDef) -> frozenset[str]:
+    """The parameters that are off by default, and hardly given but by their names."""
+    arguments = function.args
+    named = [*arguments.posonlyargs, *arguments.args]
+    skipped = _BY_PLACE + (bool(named) and named[0].arg in ("self", "cls"))
+    pairs: list[tuple[ast.arg, ast.expr | None]] = [
+        *zip(named[len(named) - len(arguments.defaults) :], arguments.defaults, strict=True),
+        *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
+    ]
+    early = {a.arg for a in named[:skipped]}
+    return frozenset(
+        a.arg
+        for a, value in pairs
+        if isinstance(value, ast.Constant) and (value.value is None or value.value is False) and a.arg not in early
+    )
 
 
 def _are_off(function: ast.FunctionDef | ast.AsyncFunctionDef, flags: list[str]) -> bool:

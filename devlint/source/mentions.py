@@ -17,6 +17,7 @@ from typing import NamedTuple
 from devlint.disk import digest_of
 from devlint.patterns import USUAL_EXCLUDES
 from devlint.source.filesystem import import_pattern
+from devlint.source.givens import Givens
 from devlint.source.roots import ImportRoots, imported_names
 from devlint.source.texts import is_test_file
 
@@ -106,6 +107,7 @@ class Mentions:
         self._bases: dict[Path, str] = {}
         self._imports: dict[Path, set[tuple[str, ...]]] = {}
         self._known: dict[Unit, bool] = {}
+        self._givens: dict[Path, Givens] = {}
         self._around: dict[Path, bool] = {}
         self.parts = lru_cache(maxsize=2_000)(self._parts_of)
 
@@ -121,6 +123,25 @@ class Mentions:
         if not self._is_reached(unit.owner, project) or self._is_overridden(unit, project):
             return True
         return unit != unit.owner and self._is_rare(unit, project) and not self._is_reached(unit, project)
+
+    def is_given(self, path: Path, name: str) -> bool:
+        """Whether something in the project of a file, other than a test, gives a flag; True where that can't be told."""
+        project = self._project_of(path.resolve())
+        if project is None or path.resolve() not in self._listed(project):
+            return True
+        if project not in self._givens:
+            self._givens[project] = Givens()
+            for file in self._listed(project):
+                if not is_test_file(file):
+                    self._give(file, self._givens[project])
+        return self._givens[project].is_given(name)
+
+    def _give(self, file: Path, givens: Givens) -> None:
+        raw = self._roots.files.read_quietly(file)
+        if file.suffix == ".md":
+            givens.take("\n".join(_CODE.findall(raw.decode("utf-8", "replace"))).encode(), is_code=True)
+        elif file.suffix == ".py" or len(raw) <= MAX_DATA_BYTES:
+            givens.take(raw, is_code=file.suffix == ".py")
 
     def basis(self, path: Path) -> str:
         """What stands for all texts that an answer hangs on."""
