@@ -109,7 +109,8 @@ class Linter:
         hearing = [rule for rule in rules if self._hears(rule, screen)]
         triggered = {rule: names for rule, names in triggered.items() if not rule.hears_only()}
         if triggered or hearing:
-            self.project().forget_if_full()
+            if within is None:
+                self.project().forget_if_full()
             portable = any(rule.for_any_accelerator for rule in rules)
             tree = _parse(source)
             inspection = Inspection(
@@ -230,6 +231,7 @@ class Inspection:
         portable: bool,
         within: range | None = None,
     ) -> None:
+        from devlint.source.slices import leave_out
         from devlint.source.trees import without_runs
         from devlint.textmap import TextMap
 
@@ -251,7 +253,10 @@ class Inspection:
         self.within = within
         self._pause = linter.pause
         self._project, self._hints = linter.project(), linter.settings.hints
-        self._module = self._project.module(path, source.text, tree if within is None else without_runs(tree, within))
+        if within is not None:
+            tree = without_runs(tree, within)
+            leave_out(tree, source.text, within)
+        self._module = self._project.module(path, source.text, tree)
         self._pieces: dict[Unit, Piece | None] = {}
 
     @cached_property

@@ -39,7 +39,7 @@ from devlint.source.kinds import Kind
 from devlint.source.modules import FunctionModel, FunctionNode, SourceModule, assigned_in, dotted
 from devlint.source.names import is_unbound
 from devlint.source.project import Project
-from devlint.source.trees import first_stores, walk, without_runs
+from devlint.source.trees import first_stores, touches, walk, without_runs
 from devlint.source.units import Unit, all_functions, units_at
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class PlacementModel:
         """Runs every scope of the file."""
         self.ensure(None)
         for function in all_functions(self.source):
-            if self._within is None or function.node.lineno in self._within:
+            if self._within is None or touches(function.node, self._within):
                 self.ensure(function)
 
     def supposing(self, function: FunctionModel, given: dict[str, Value]) -> dict[ast.expr, Value]:

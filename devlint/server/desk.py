@@ -197,7 +197,9 @@ class Desk:
         is_sound = not (len(found) == 1 and found[0].code == "DEV000" and not found[0].message.startswith("internal"))
         if sound is not None and change is not None and (within is not None or not is_sound):
             # What was found elsewhere stands, until all is looked at again.
-            found = sorted([*change.moved(sound.findings, source.display), *found], key=lambda f: f.sort_key)
+            known = {(f.code, f.span.line) for f in found}
+            moved = (f for f in change.moved(sound.findings, source.display) if (f.code, f.span.line) not in known)
+            found = sorted([*moved, *found], key=lambda f: f.sort_key)
         if is_sound:
             self._sound[key] = Sound(source, found, linter.project())
         return self._new(snapshot, source, settings, found), within is None or not is_sound

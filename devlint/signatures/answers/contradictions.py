@@ -56,6 +56,8 @@ class Operand:
 
     node: ast.expr
     value: Value
+    # It is a part of what the expression gives: of a list of tensors.
+    inside: bool = False
 
     @property
     def trail(self) -> tuple[Step, ...]:
@@ -318,8 +320,8 @@ def _apart(
         need.sense,
         need.node,
         need.name,
-        Operand(host_node, a),
-        Operand(other_node, b),
+        _operand(need, host_node, a),
+        _operand(need, other_node, b),
         not sure,
         not likely,
         need.function,
@@ -327,6 +329,12 @@ def _apart(
         frame.function,
         need.via,
     )
+
+
+def _operand(need: Need, node: ast.expr, value: Value) -> Operand:
+    """An operand of a need that is the value of an expression, or a part of it."""
+    whole = (option for other, given in need.operands if other is node for _, option in given.options())
+    return Operand(node, value, inside=any(o.kind in (TUPLE, LIST) and o is not value for o in whole))
 
 
 def _is_made_in(frame: Frame, value: Value) -> bool:
@@ -434,7 +442,7 @@ def _is_nobodys(reader: Reader, frame: Frame, need: Need, node: ast.expr, host: 
         return False
     name = other.place.name
     cls = frame.reader.class_around(frame)
-    if not (cls is not None and cls.is_module) and is_of_host_project(reader.project, frame.source):
+    if is_of_host_project(reader.project, frame.source):
         return True
     # Modules are made on the host and moved as wholes; an object that is made of tensors is where they are.
     of_tensors = cls is not None and not cls.is_module and not cls.outside_bases and other.kind is TENSOR
@@ -449,7 +457,8 @@ def _is_nobodys(reader: Reader, frame: Frame, need: Need, node: ast.expr, host: 
         # It draws with a generator of the host, which gives nothing for elsewhere.
         return True
     if any(
-        need_.sense == "host" and any(o.place == other.place for _, v in need_.operands for _, o in v.options())
+        need_.sense == "host"
+        and any(o.place == other.place for _, v in need_.operands for _, o in leaves(v, reader.atoms))
         for need_ in frame.needs
     ):
         # What it meets is handed to NumPy as it is.
@@ -535,7 +544,7 @@ def _on_the_host(reader: Reader, frame: Frame, need: Need) -> Iterator[Contradic
                 continue
             if option.place.is_open and _came_from_numpy(reader, need.path):
                 continue
-            operand = Operand(node, option)
+            operand = _operand(need, node, option)
             certain = sure and not option.likely and not option.place.is_open and not need.guarded
             yield Contradiction(
                 "host", need.node, need.name, operand, operand, not sure, certain, need.function, option.place.is_open, frame.function, need.via

@@ -75,14 +75,14 @@ def device_of(operand: Operand, facts: Facts) -> str | None:
     # What another function calls its device is no name here.
     if place.sort is Sort.SAME and is_told(place) and facts.model.is_bound_before(root_of(place.name), operand.node):
         return place.name
-    if _is_plain(operand.node) and operand.value.is_tensor and not operand.foreign:
+    if _is_plain(operand.node) and operand.value.is_tensor and not operand.foreign and not operand.inside:
         return f"{facts.code_of(operand.node)}.device"
     return None
 
 
 def moved(operand: Operand, device: str, facts: Facts) -> Edit | None:
     """An edit that moves an operand; None where the operand can't simply take a method."""
-    if operand.foreign or (not _is_plain(operand.node) and not isinstance(operand.node, ast.Call)):
+    if operand.foreign or operand.inside or (not _is_plain(operand.node) and not isinstance(operand.node, ast.Call)):
         return None
     return facts.replaced(operand.node, f"{facts.code_of(operand.node)}.to({device})")
 
