@@ -181,7 +181,7 @@ class Facts:
                 continue
             if option.place.off_host:
                 return option, option.likely or option.kind is not Kind.TENSOR
-            if option.place.sort is Sort.SAME and is_device_name(ast.parse(option.place.name, mode="eval").body):
+            if option.place.sort is Sort.SAME and _names_device(ast.parse(option.place.name, mode="eval").body):
                 return option, True
         return None
 
@@ -337,6 +337,13 @@ class Facts:
             node = node.with_changes(lpar=[], rpar=[])
         text = " ".join(cst.Module([]).code_for_node(node).split())
         return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _names_device(node: ast.expr) -> bool:
+    """Whether an expression is a device that the program is told: `args.device if torch.cuda.is_available() else "cpu"`."""
+    if isinstance(node, ast.IfExp):
+        return _names_device(node.body) or _names_device(node.orelse)
+    return is_device_name(node)
 
 
 @kept_on_node
