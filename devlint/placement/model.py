@@ -327,6 +327,10 @@ class PlacementModel:
             return True
         return self._analysis.project.texts_match(pattern, Path(self.source.path))
 
+    def project_gives(self, name: str) -> bool:
+        """Whether something in the project gives a parameter or an attribute of that name, one that is off by default."""
+        return self._analysis.project.is_given(Path(self.source.path), name)
+
     def project_uses(self, pattern: str) -> bool:
         """Whether the text of a file of the project that is no test matches; False where the project is too large to tell."""
         path = Path(self.source.path)

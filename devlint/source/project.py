@@ -136,6 +136,11 @@ class Project:
         self._note(path, ("unused", str(path), cls, name))
         return self._mentions.is_unused(path, cls, name)
 
+    def is_given(self, path: Path, name: str) -> bool:
+        """Whether something in the project of a file gives a parameter or an attribute of that name, one that is off by default."""
+        self._note(path, ("given", str(path), name))
+        return self._mentions.is_given(path, name)
+
     def texts_match(self, pattern: str, asking: Path) -> bool:
         """Whether another file of the project than `asking` matches, or the project is too large to tell."""
         return self._matching_elsewhere(pattern, asking, lambda path: True) is not False
@@ -308,6 +313,7 @@ _ANSWERS: dict[str, Callable[..., str]] = {
     "importers": lambda project, path: "\0".join(map(str, project._importers.of(Path(path)))),
     "calling": lambda project, path: "\0".join(map(str, project._callers.of(Path(path)))),
     "unused": lambda project, path, cls, name: str(project._mentions.is_unused(Path(path), cls, name)),
+    "given": lambda project, path, name: str(project._mentions.is_given(Path(path), name)),
     "listing": lambda project, path: project._texts.listing(Path(path)),
     "matching": lambda project, pattern, folder: project._texts.spelt_matches(Path(folder), pattern),
 }
@@ -318,4 +324,5 @@ _BASES: dict[str, Callable[..., str]] = {
     "calling": lambda project, path: project._callers.basis(Path(path)),
     "matching": lambda project, pattern, folder: project._texts.basis(Path(folder)),
     "unused": lambda project, path, cls, name: project._mentions.basis(Path(path)),
+    "given": lambda project, path, name: project._mentions.basis(Path(path)),
 }
