@@ -114,6 +114,7 @@ def test_a_method_is_used_by_its_name_or_by_a_base_that_nobody_knows(engine):
         ("engine/__init__.py", "from .heads import *\n"),
         ("config/model.yaml", "head: engine.heads.OldHead\n"),
         ("README.md", "Use `OldHead` on small machines.\n"),
+        ("README.md", "```python\nmodel = OldHead()\n```\n"),
         ("tests/test_heads.py", "from engine.heads import OldHead\n\ndef test_it():\n    OldHead()\n"),
         ("engine/zoo.py", 'HEADS = {"old": "OldHead"}\n'),
         ("engine/zoo.py", "from engine import heads\n\nHEADS = [heads.OldHead]\n"),
@@ -125,9 +126,19 @@ def test_exports_documents_configurations_tests_and_tables_are_uses(engine, name
     assert not unused(engine, "OldHead.forward")
 
 
-def test_an_import_alone_and_a_comment_are_no_uses(engine):
+def test_an_import_alone_and_what_is_said_of_something_are_no_uses(engine):
     write(engine, {"engine/zoo.py": "from engine.heads import OldHead\n\n# OldHead is slow.\nX = 1\n"})
+    write(engine, {"README.md": "OldHead was an idea of ours.\n"})
     assert unused(engine, "OldHead.forward") == ["OldHead.forward"]
+
+
+def test_a_method_that_all_derived_classes_have_themselves(engine):
+    bases = "class Mixin:\n    def prepare(self, x):\n        return x\n\n    def finish(self, x):\n        return x\n"
+    net = "from engine.bases import Mixin\n\n\nclass Net(Mixin):\n    def prepare(self, x):\n        return 2 * x\n\n    def finish(self, x):\n        return super().finish(x)\n\n\nNet().prepare(1)\nNet().finish(1)\n"
+    write(engine, {"engine/bases.py": bases, "engine/net.py": net})
+    assert unused(engine, "Mixin.prepare", "Mixin.finish", file="engine/bases.py") == ["Mixin.prepare"]
+    write(engine, {"engine/other.py": "from engine.bases import Mixin\n\nMixin().prepare(1)\n"})
+    assert not unused(engine, "Mixin.prepare", file="engine/bases.py")
 
 
 def test_what_an_inner_package_has_isnt_the_interface_of_the_project(engine):

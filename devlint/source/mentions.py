@@ -17,6 +17,7 @@ from typing import NamedTuple
 from devlint.disk import digest_of
 from devlint.patterns import USUAL_EXCLUDES
 from devlint.source.filesystem import import_pattern
+from devlint.source.givens import Givens
 from devlint.source.roots import ImportRoots, imported_names
 from devlint.source.texts import is_test_file
 
@@ -35,6 +36,8 @@ MAX_FOLLOWED = 80
 MAX_ABOVE = 8
 
 _MARKS = ("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt")
+# Folders that packages stand in.
+_SOURCES = (("src",), ("python",), ("lib",))
 _TEXTS = (".py", ".ipynb", ".md", ".rst", ".toml", ".cfg", ".ini", ".yaml", ".yml", ".json", ".sh")
 # Larger texts than these that are no code hold data.
 MAX_DATA_BYTES = 200_000
@@ -44,6 +47,8 @@ _DEFINED = re.compile(rb"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)", re.MU
 _DEFINITION = re.compile(
     r"(?P<indent>[ \t]*)(?:(?:async[ \t]+)?def|(?P<cls>class))[ \t]+(?P<name>\w+)[ \t]*(?P<bases>.*)"
 )
+_CODE = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
+_USED = re.compile(r"\w+(?=\s?[(.])|(?<=[.`])\w+|(?<=import )[\w, ]+")
 _ON_SELF = re.compile(r"\b(?:self|cls)\.(\w+)")
 _QUOTED = re.compile(r"['\"](\w+)['\"]")
 _COMMENT = re.compile(r"(?:^|\s)#[^'\"]*$")
@@ -102,6 +107,7 @@ class Mentions:
         self._bases: dict[Path, str] = {}
         self._imports: dict[Path, set[tuple[str, ...]]] = {}
         self._known: dict[Unit, bool] = {}
+        self._givens: dict[Path, Givens] = {}
         self._around: dict[Path, bool] = {}
         self.parts = lru_cache(maxsize=2_000)(self._parts_of)
 
@@ -114,9 +120,28 @@ class Mentions:
         unit = Unit(path, cls, name)
         if unit not in self.parts(path) or not self._shows_users(path, project) or self._is_on_top(path, project):
             return False
-        if not self._is_reached(unit.owner, project):
+        if not self._is_reached(unit.owner, project) or self._is_overridden(unit, project):
             return True
         return unit != unit.owner and self._is_rare(unit, project) and not self._is_reached(unit, project)
+
+    def is_given(self, path: Path, name: str) -> bool:
+        """Whether something in the project of a file, other than a test, gives a flag; True where that can't be told."""
+        project = self._project_of(path.resolve())
+        if project is None or path.resolve() not in self._listed(project):
+            return True
+        if project not in self._givens:
+            self._givens[project] = Givens()
+            for file in self._listed(project):
+                if not is_test_file(file):
+                    self._give(file, self._givens[project])
+        return self._givens[project].is_given(name)
+
+    def _give(self, file: Path, givens: Givens) -> None:
+        raw = self._roots.files.read_quietly(file)
+        if file.suffix == ".md":
+            givens.take("\n".join(_CODE.findall(raw.decode("utf-8", "replace"))).encode(), is_code=True)
+        elif file.suffix == ".py" or len(raw) <= MAX_DATA_BYTES:
+            givens.take(raw, is_code=file.suffix == ".py")
 
     def basis(self, path: Path) -> str:
         """What stands for all texts that an answer hangs on."""
@@ -134,7 +159,7 @@ class Mentions:
         """The folder of the project that a file is a part of; None for loose files."""
         root, package = self._roots.name_of(path)
         above = [root, *root.parents][: MAX_ABOVE + 1]
-        marked = next((f for f in above if any(self._roots.files.is_file(f / mark) for mark in _MARKS)), None)
+        marked = next((f for f in above if self._is_marked(f)), None)
         return marked or (root if "." in package else None)
 
     def _listed(self, project: Path) -> dict[Path, None]:
@@ -178,21 +203,32 @@ class Mentions:
     # -- what leads where ----------------------------------------------------------------------------------------------
 
     def _shows_users(self, path: Path, project: Path) -> bool:
-        """Whether those who use the files of a folder are in sight: another file uses something that these define, or registers it."""
-        folder = path.parent
+        """Whether those who use a file are in sight: another file uses something that its neighbours define, or registers it.
+
+        In a folder that is marked as a project's, neighbours are all that aren't on top.
+        """
+        folder = project if self._is_marked(project) else path.parent
         if folder not in self._around:
-            neighbours = [f for f in self._listed(project) if f.parent == folder and f.suffix == ".py"]
+            deep = folder is project
+            neighbours = (
+                f
+                for f in self._listed(project)
+                if f.suffix == ".py" and not is_test_file(f) and (deep or f.parent == folder)
+            )
             self._around[folder] = any(
                 self._is_used_elsewhere(unit, project) or self._is_registered(unit)
                 for file in neighbours
                 for unit in self.parts(file)
-                if unit.called and unit.owner == unit and not is_test_file(file)
+                if unit.called and unit.owner == unit
             )
         return self._around[folder]
 
+    def _is_marked(self, folder: Path) -> bool:
+        return any(self._roots.files.is_file(folder / mark) for mark in _MARKS)
+
     def _is_on_top(self, path: Path, project: Path) -> bool:
         """Whether a file is a part of no package, and none beside it imports it: what it has is for those who come with it."""
-        if "." in self._roots.name_of(path)[1]:
+        if "." in self._roots.name_of(path)[1] or (path.parent != project and self._is_marked(project)):
             return False
         beside = (f for f in self._listed(project) if f.parent == path.parent and f != path)
         return not any(self._imports_it(f, path) for f in beside if f.suffix == ".py")
@@ -223,17 +259,25 @@ class Mentions:
 
     def _is_entry(self, unit: Unit, project: Path) -> bool:
         """Whether something that isn't in sight may use a unit, or the project runs it by itself."""
+        if unit.path.suffix == ".md":
+            # What came with a part of another project tells of that.
+            return unit.path.parent == project or "docs" in unit.path.parts
         if unit.path.suffix != ".py" or is_test_file(unit.path):
             return True
         if not unit.called:
-            # What an inner package has is used by those who import that.
-            return unit.path.stem != "__init__" or self._roots.name_of(unit.path)[1].count(".") < MAX_DEPTH
+            return unit.path.stem != "__init__" or self._is_outer(unit.path)
         if unit not in self.parts(unit.path) or self._is_registered(unit):
             return True
         if unit != unit.owner and not self._is_rare(unit, project):
             # Who calls a method of such a name isn't told: whoever makes an object of the class.
             return self._is_entry(unit.owner, project)
         return self._users_files(unit, project) is None or self._is_exported(unit)
+
+    def _is_outer(self, package: Path) -> bool:
+        """Whether what a package has is the project's interface: that of an inner one is for those who import it."""
+        project = self._project_of(package)
+        parts = package.parent.relative_to(project).parts if project is not None else ()
+        return len(parts[1:] if parts[:1] in _SOURCES else parts) <= MAX_DEPTH
 
     def _users_files(self, unit: Unit, project: Path) -> list[Path] | None:
         """The files in which a name may be that of a unit; None where these are many."""
@@ -265,13 +309,26 @@ class Mentions:
                 return True
         return False
 
+    def _is_overridden(self, unit: Unit, project: Path) -> bool:
+        """Whether a class is only there to be derived from, and all that are have another method in the place of one."""
+        if unit == unit.owner or _CALLED.fullmatch(unit.name):
+            return False
+        users = list(self._users(unit.owner, project))
+        derived = [u for u in users if u.cls and not u.name and unit.cls in self.parts(u.path)[u].bases]
+        own = [self.parts(u.path).get(u._replace(name=unit.name)) for u in derived]
+        return len(derived) == len(users) > 0 and all(part is not None and "super" not in part.words for part in own)
+
     def _is_exported(self, unit: Unit) -> bool:
         """Whether a package has all of a module: `from .layers import *`."""
         if unit.called.startswith("_"):
             return False
         stars = re.compile(rf"^\s*from\s+[\w.]*\b{unit.path.stem}\s+import\s+\*", re.MULTILINE)
         inits = (folder / "__init__.py" for folder in (unit.path.parent, unit.path.parent.parent))
-        return any(stars.search(self._roots.files.import_statements(f)) for f in inits if self._roots.files.is_file(f))
+        return any(
+            stars.search(self._roots.files.import_statements(f))
+            for f in inits
+            if self._roots.files.is_file(f) and self._is_outer(f)
+        )
 
     def _users(self, unit: Unit, project: Path) -> Iterator[Unit]:
         """The units in which the name of one stands."""
@@ -330,6 +387,9 @@ class Mentions:
     def _parts_of(self, path: Path) -> dict[Unit, Part]:
         """The units of a file, with what their texts say."""
         text = self._roots.files.read_quietly(path).decode("utf-8", "replace")
+        if path.suffix == ".md":
+            # What a document speaks of needn't be a name.
+            text = "\n".join(name for code in _CODE.findall(text) for name in _USED.findall(code))
         if path.suffix != ".py":
             return {Unit(path, "", ""): Part(_words(text))}
         is_package = path.stem == "__init__"

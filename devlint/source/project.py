@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from devlint.source.modules import SourceModule
 
 # Source text of which trees are kept per process; a tree takes some fifty times the memory of its text.
-MAX_KEPT_BYTES = 8_000_000
+MAX_KEPT_BYTES = 6_000_000
 # As much is kept for one file that imports all of it.
 MAX_BYTES_OF_ONE_FILE = 20_000_000
 # Larger modules are generated tables; what they define is left unknown.
@@ -135,6 +135,11 @@ class Project:
         """
         self._note(path, ("unused", str(path), cls, name))
         return self._mentions.is_unused(path, cls, name)
+
+    def is_given(self, path: Path, name: str) -> bool:
+        """Whether something in the project of a file gives a parameter or an attribute of that name, one that is off by default."""
+        self._note(path, ("given", str(path), name))
+        return self._mentions.is_given(path, name)
 
     def texts_match(self, pattern: str, asking: Path) -> bool:
         """Whether another file of the project than `asking` matches, or the project is too large to tell."""
@@ -263,6 +268,10 @@ class Project:
             self.forget()
             self._made_room = False
 
+    def passed(self, text: str) -> None:
+        """A file was linted: what was worked out of others for it stays, in proportion to its text."""
+        self._kept_bytes += len(text)
+
     def forget(self) -> None:
         """Drops all modules at once, for what was worked out of one refers to others."""
         for module in self._modules.values():
@@ -308,6 +317,7 @@ _ANSWERS: dict[str, Callable[..., str]] = {
     "importers": lambda project, path: "\0".join(map(str, project._importers.of(Path(path)))),
     "calling": lambda project, path: "\0".join(map(str, project._callers.of(Path(path)))),
     "unused": lambda project, path, cls, name: str(project._mentions.is_unused(Path(path), cls, name)),
+    "given": lambda project, path, name: str(project._mentions.is_given(Path(path), name)),
     "listing": lambda project, path: project._texts.listing(Path(path)),
     "matching": lambda project, pattern, folder: project._texts.spelt_matches(Path(folder), pattern),
 }
@@ -318,4 +328,5 @@ _BASES: dict[str, Callable[..., str]] = {
     "calling": lambda project, path: project._callers.basis(Path(path)),
     "matching": lambda project, pattern, folder: project._texts.basis(Path(folder)),
     "unused": lambda project, path, cls, name: project._mentions.basis(Path(path)),
+    "given": lambda project, path, name: project._mentions.basis(Path(path)),
 }

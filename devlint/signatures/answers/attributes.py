@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
@@ -97,6 +98,8 @@ def _blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
             yield from (body for part in value if isinstance(body := getattr(part, "body", None), list))
 
 
+# The older constructors make what they make on the host.
+_LEGACY = re.compile(r"torch\.(?:Float|Double|Half|BFloat16|Char|Byte|Short|Int|Long|Bool)?Tensor")
 # Methods that put a tensor elsewhere, or where another one is.
 _MOVING = frozenset({"cuda", "npu", "xpu", "hpu", "mps", "type_as", "to_empty", "register_buffer"})
 
@@ -114,6 +117,8 @@ def _is_on_host(node: ast.expr, method: ast.AST | None, cls: ClassInfo, asked: f
             devices = [k.value for k in keywords if k.arg == "device"]
             unpacked = any(k.arg is None for k in keywords)
             return not unpacked and all(_is_cpu(d) or may_be_host_device(cls, d) for d in devices)
+        case ast.Call(func=func) if _LEGACY.fullmatch(dotted(func) or ""):
+            return True
         case ast.Call(func=ast.Attribute(attr="cpu"), args=[]):
             return True
         case ast.Call(func=ast.Attribute(value=inner, attr="to"), args=args, keywords=keywords):

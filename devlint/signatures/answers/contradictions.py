@@ -456,7 +456,7 @@ def _is_nobodys(reader: Reader, frame: Frame, need: Need, node: ast.expr, host: 
         return False
     name = other.place.name
     cls = frame.reader.class_around(frame)
-    if not (cls is not None and cls.is_module) and is_of_host_project(reader.project, frame.source):
+    if is_of_host_project(reader.project, frame.source):
         return True
     # Modules are made on the host and moved as wholes; an object that is made of tensors is where they are.
     of_tensors = cls is not None and not cls.is_module and not cls.outside_bases and other.kind is TENSOR

@@ -226,16 +226,14 @@ _COMMENT = re.compile(r"#.*")
 
 
 def is_of_host_project(project: Project, source: SourceModule) -> bool:
-    """Whether a file says nothing of devices, and its project nothing of CUDA: nobody has run it on an accelerator.
-
-    A few files alone don't tell.
-    """
-    if _DEVICES.search(source.text) is not None or _CUDA.search(source.text) is not None:
-        return False
-    return project.never_says(_CUDA.pattern, Path(source.path), _A_PROJECT)
+    """Whether a whole project names no accelerator and moves nothing: nobody has run it on one. A few files alone don't tell."""
+    return _MOVING.search(source.text) is None and project.never_says(_MOVING.pattern, Path(source.path), _A_PROJECT)
 
 
-_CUDA = re.compile(r"(?i)cuda")
+_MOVING = re.compile(
+    r"(?i)cuda|gpu\b|\.to\([^)\n]{0,40}device|\.device\)|accelerator|lightning|type_as\("
+    r"|\bdevice=(?![\"']cpu|None\b|torch\.device\([\"']cpu)"
+)
 _A_PROJECT = 6
 
 

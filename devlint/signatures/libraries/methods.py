@@ -476,6 +476,8 @@ def _unknown_method(call: Call, owner: Value, name: str) -> Value:
     if name == "get_device":
         # An index, whoever has it.
         return A_NUMBER
+    if name == "tolist":
+        return containers.made(frame, LIST, Value(containers.EACH, parts=(A_NUMBER,)), call.node)
     if name == "type" and not call.node.args:
         return Value(TYPE_NAME, owner.place, step=owner.step)
     if name in _TELLING:

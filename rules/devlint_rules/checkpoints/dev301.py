@@ -95,7 +95,7 @@ class LoadWithoutMapLocation(Rule):
         if not isinstance(found, ast.Call) or is_own(found, first, facts) or _is_provided_for(found, facts):
             return
         uses = _uses(found, facts)
-        if uses and all(_is_host_data(use, facts) for use in uses):
+        if any(_is_read_by_numpy(use, facts) for use in uses) or (uses and all(_is_host_data(u, facts) for u in uses)):
             return
         straight = not first and _goes_into_load_state_dict(found, facts)
         if not straight and is_of_data(found, facts):
@@ -457,6 +457,20 @@ def _is_host_data(use: ast.expr, facts: Facts) -> bool:
                 return name == "torch.from_numpy" or bool(_HOST_SINKS.search(ast.unparse(func)))
             case ast.Compare(ops=[ast.In() | ast.NotIn()]) | ast.For():
                 return False
+            case _:
+                return False
+    return False
+
+
+def _is_read_by_numpy(use: ast.expr, facts: Facts) -> bool:
+    """Whether what was loaded, or a part of it, is asked for its array as it is: `torch.load(path)["x"].numpy()`."""
+    child: ast.AST = use
+    for parent in facts.model.ancestors(use):
+        match parent:
+            case ast.Subscript(value=value) if value is child:
+                child = parent
+            case ast.Attribute(attr=attr):
+                return attr == "numpy"
             case _:
                 return False
     return False
