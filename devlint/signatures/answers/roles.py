@@ -63,7 +63,7 @@ _OF_REQUEST = re.compile(
 )
 # What generates an answer, of models as well: each token is made in a loop, or by `prepare_inputs_for_generation`.
 _GENERATING = re.compile(
-    r"_?(?:async_|prefill_and_)?generate(?:_(?!\w*(?:token|step|next|one|batch))\w{1,60})?|_?prepare_(?!inputs_for)\w{1,60}_for_generation"
+    r"_?(?:async_|prefill_and_)?generat(?:e|ion)(?:_(?!\w*(?:token|step|next|one|batch))\w{1,60})?|_?prepare_(?!inputs_for)\w{1,60}_for_generation"
 )
 # Functions that run once, or now and then, whoever calls them.
 _COLD = re.compile(
