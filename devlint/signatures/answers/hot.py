@@ -43,7 +43,7 @@ _COMMON = frozenset(
 # Names that methods of several classes of a project have: which of them another file calls isn't told.
 _OF_MANY = frozenset(
     {"infer", "encode", "decode", "process", "prepare", "predict", "generate", "sample", "init", "setup", "start", "stop", "end",
-     "execute", "compute", "get_output", "finish", "train", "eval", "fit", "score", "transform", "convert", "select", "send"}
+     "execute", "compute", "get_output", "finish", "train", "eval", "fit", "score", "transform", "convert", "select", "send", "quantize", "dequantize", "initialize"}
 )  # fmt: skip
 
 
