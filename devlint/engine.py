@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -94,7 +95,8 @@ class Linter:
         return Project(self.settings.src, self.looks, self._files)
 
     def _findings(self, source: Source, path: Path, rules: list[type[Rule]], within: range | None) -> Iterator[Finding]:
-        # Files without a trigger aren't even parsed: that is most of a clean run's time, and other tools tell of syntax.
+        # Files without a trigger aren't modelled, and those that aren't about torch aren't even parsed: that is most of a
+        # clean run's time, and other tools tell of syntax.
         spelt = self.settings.hints.spelt_out(source.text)
         screen = self.screen_of("\n".join([source.text, *spelt.values()]), path, within)
         triggered = {rule: frozenset[str]() for rule in rules if lets_through(rule, [screen])}
@@ -108,6 +110,9 @@ class Linter:
         triggered |= {rule: frozenset() for rule in self._by_callers(screen, path, set(rules) - triggered.keys())}
         hearing = [rule for rule in rules if self._hears(rule, screen)]
         triggered = {rule: names for rule, names in triggered.items() if not rule.hears_only()}
+        if not (triggered or hearing) and screen.is_about_torch:
+            # Nothing to look at, if it is Python at all.
+            _parse(source)
         if triggered or hearing:
             if within is None:
                 self.project().forget_if_full()
@@ -167,6 +172,10 @@ def _as_editable(finding: Finding, source: Source) -> Finding:
     return replace(finding, fix=None)
 
 
+# Syntax of Python 3.12: `type X = int`, `def f[T](x: T)`, `class A[T]`.
+_NEWER = re.compile(r"type\s+\w+\s*[=\[]|(?:(?:async\s+)?def|class)\s+\w+\s*\[")
+
+
 class _InvalidSourceError(Exception):
     def __init__(self, finding: Finding) -> None:
         super().__init__(finding.message)
@@ -188,7 +197,9 @@ def _parse(source: Source) -> ast.Module:
         return parse(source.text)
     except SyntaxError as error:
         line, column = error.lineno or 1, max(error.offset or 1, 1)
-        message = f"isn't valid Python: {error.msg}"
+        newer = sys.version_info < (3, 12) and _NEWER.match((error.text or "").lstrip())
+        hint = f"devlint runs on Python {'.'.join(map(str, sys.version_info[:2]))}; for newer syntax run it with that Python"
+        message = f"isn't valid Python: {error.msg}{f' ({hint})' if newer else ''}"
     except ValueError as error:
         line, column, message = 1, 1, f"isn't valid Python: {error}"
     except (RecursionError, MemoryError):

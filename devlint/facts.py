@@ -1,7 +1,8 @@
 """What a rule can ask about the LibCST nodes in front of it, and the words in which it is answered.
 
-This module and `devlint.rule` are the interface of rules. What `__all__` names here stays as it is within a major
-version, as do the public methods and attributes of what it names; everything else of devlint may change with any release.
+This module, `devlint.rule`, `devlint.findings` and `devlint.lazy` are the interface of rules, and `devlint.testing` that of their
+tests. What `__all__` names here stays as it is within a major version, as do the public methods and attributes of what it
+names; everything else of devlint may change with any release.
 """
 
 from __future__ import annotations
