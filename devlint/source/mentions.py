@@ -141,7 +141,8 @@ class Mentions:
         if file.suffix == ".md":
             givens.take("\n".join(_CODE.findall(raw.decode("utf-8", "replace"))).encode(), is_code=True)
         else:
-            givens.take(raw, is_code=file.suffix == ".py")
+            # A shell's words aren't names, but its options are.
+            givens.take(raw, is_code=file.suffix in (".py", ".sh"))
 
     def basis(self, path: Path) -> str:
         """What stands for all texts that an answer hangs on."""
