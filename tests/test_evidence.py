@@ -145,7 +145,9 @@ def test_what_hot_code_copies_in_silence_is_joined_too(tmp_path):
 
 
 def test_an_error_that_was_seen_is_joined_to_its_finding(tmp_path):
-    text = 'import torch\n\nx = torch.ones(3)\nx.to("cuda")\ny = torch.ones(3, device="cuda")\nprint(y + torch.ones(3))\n'
+    text = (
+        'import torch\n\nx = torch.ones(3)\nx.to("cuda")\ny = torch.ones(3, device="cuda")\nprint(y + torch.ones(3))\n'
+    )
     (tmp_path / "a.py").write_text(text)
     devlint(tmp_path, "run", "--virtual-cuda", "1", "--report", "report.json", "a.py")
     options = ("--isolated", "--evidence", "report.json")
