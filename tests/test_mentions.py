@@ -107,6 +107,14 @@ def test_a_method_is_used_by_its_name_or_by_a_base_that_nobody_knows(engine):
     assert unused(engine, *names) == ["Head.old_forward", "Head._by_hand"]
 
 
+def test_a_base_that_another_file_of_the_project_has_by_chance_is_unknown(engine):
+    net = "from elsewhere import Worker\n\n\nclass Net(Worker):\n    def init_all(self):\n        pass\n\n\nNet()\n"
+    write(engine, {"engine/net.py": net, "engine/work.py": "class Worker:\n    pass\n"})
+    assert not unused(engine, "Net.init_all", file="engine/net.py")
+    write(engine, {"engine/net.py": net.replace("elsewhere", "engine.work")})
+    assert unused(engine, "Net.init_all", file="engine/net.py")
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [

@@ -304,7 +304,12 @@ class Mentions:
         part = self.parts(cls.path).get(cls)
         for base in part.bases - _PLAIN_BASES if part is not None else ():
             places = self._defining(base, project)
-            known = [Unit(p, base, "") for p in places if Unit(p, base, "") in self.parts(p)]
+            known = [
+                Unit(p, base, "")
+                for p in places
+                if Unit(p, base, "") in self.parts(p)
+                and (p == cls.path or self._imports_it(cls.path, p) or self._is_star_importer(cls.path))
+            ]
             if not known or not left or any(self._has_unknown_base(k, project, left - 1) for k in known):
                 return True
         return False
