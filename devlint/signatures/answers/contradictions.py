@@ -540,7 +540,11 @@ def _on_the_host(reader: Reader, frame: Frame, need: Need) -> Iterator[Contradic
                 continue
             if option.place.is_open and frame.function is not None and _is_given_host(reader, frame.function, need):
                 continue
-            if option.place.is_open and (is_host_data(option.place) or is_host_program(reader.project, frame.source)):
+            if option.place.is_open and (
+                is_host_data(option.place)
+                or is_host_program(reader.project, frame.source)
+                or not _OTHER_TENSORS.isdisjoint(frame.source.imported_packages)
+            ):
                 continue
             if option.place.is_open and _came_from_numpy(reader, need.path):
                 continue
@@ -550,6 +554,10 @@ def _on_the_host(reader: Reader, frame: Frame, need: Need) -> Iterator[Contradic
                 "host", need.node, need.name, operand, operand, not sure, certain, need.function, option.place.is_open, frame.function, need.via
             )  # fmt: skip
             return
+
+
+# Packages with tensors of their own, whose `.numpy()` works wherever they are.
+_OTHER_TENSORS = frozenset({"tensorflow", "jax", "mxnet", "paddle", "cupy"})
 
 
 def _came_from_numpy(reader: Reader, path: Condition) -> bool:

@@ -69,7 +69,7 @@ class CreatedThenMoved(Rule):
     severity = "warning"
     trigger = r"\.\s*(?:to|cuda|xpu|hpu|npu)\s*\("
     effect = Effect(syncs=3, counts="transfer")
-    seen_as = ("transfer",)
+    seen_as = ("sync", "transfer")
     fix = "S/U"
 
     # What runs at each step is told by this rule, the rest by DEV107.
