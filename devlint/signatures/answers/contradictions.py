@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from devlint.signatures.answers.detached import is_of_a_graph, unplaced_results
 from devlint.signatures.answers.silence import (
+    is_called_shape,
     is_given_copies,
     is_handed_over_with_a_device,
     is_host_code,
@@ -276,6 +277,9 @@ def _apart(
     elif not (b.place.off_host or b.place.is_open) or not _counts(a, need):
         return None
     if need.sense != "index" and OR_ARRAY in a.tags:
+        return None
+    if a.kind is BATCH and is_called_shape(host_node):
+        # A loader's own collation keeps shapes as numbers.
         return None
     if need.sense == "index" and not _is_index(b):
         # A number that indexes: torch takes it from anywhere.
