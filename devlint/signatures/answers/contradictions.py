@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from devlint.signatures.answers.detached import is_of_a_graph, unplaced_results
 from devlint.signatures.answers.silence import (
+    is_called_shape,
     is_given_copies,
     is_handed_over_with_a_device,
     is_host_code,
@@ -291,6 +292,9 @@ def _apart(
         return None
     if need.sense != "index" and OR_ARRAY in a.tags:
         return None
+    if a.kind is BATCH and is_called_shape(host_node):
+        # A loader's own collation keeps shapes as numbers.
+        return None
     if need.sense == "index" and not _is_index(b):
         # A number that indexes: torch takes it from anywhere.
         return None
@@ -554,7 +558,11 @@ def _on_the_host(reader: Reader, frame: Frame, need: Need) -> Iterator[Contradic
                 continue
             if option.place.is_open and frame.function is not None and _is_given_host(reader, frame.function, need):
                 continue
-            if option.place.is_open and (is_host_data(option.place) or is_host_program(reader.project, frame.source)):
+            if option.place.is_open and (
+                is_host_data(option.place)
+                or is_host_program(reader.project, frame.source)
+                or not _OTHER_TENSORS.isdisjoint(frame.source.imported_packages)
+            ):
                 continue
             if option.place.is_open and _came_from_numpy(reader, need.path):
                 continue
@@ -564,6 +572,10 @@ def _on_the_host(reader: Reader, frame: Frame, need: Need) -> Iterator[Contradic
                 "host", need.node, need.name, operand, operand, not sure, certain, need.function, option.place.is_open, frame.function, need.via
             )  # fmt: skip
             return
+
+
+# Packages with tensors of their own, whose `.numpy()` works wherever they are.
+_OTHER_TENSORS = frozenset({"tensorflow", "jax", "mxnet", "paddle", "cupy"})
 
 
 def _came_from_numpy(reader: Reader, path: Condition) -> bool:

@@ -107,7 +107,7 @@ class LoadWithoutMapLocation(Rule):
         )
         hints = [f"`{location}=device` loads straight to it"] if bound else []
         if bound and fixed:
-            hints = [f'`{location}=device` does without the copy on the host that `{location}="cpu"` makes']
+            hints = [f'`{location}="cpu"` works on every machine; `{location}=device` also saves a copy on the host']
         if "torch.distributed" in facts.text.text:
             hints.append("in a distributed program, each rank wants its own device")
         yield Report(

@@ -78,6 +78,7 @@ class CrossDeviceOp(Rule):
     name = "cross-device-op"
     trigger = MAKES_TENSORS
     event = "mixing"
+    seen_as = ("mismatch",)
     effect = Effect(raises="RuntimeError", words="Expected all tensors to be on the same device")
     fix = "U"
 

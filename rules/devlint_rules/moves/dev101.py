@@ -55,7 +55,7 @@ class DiscardedMove(Rule):
     trigger = r"\.\s*(?:to|cuda|cpu|xpu|mps|hpu|npu)\s*\("
     statement = ast.Expr
     effect = Effect(holds='x.device.type == "cpu"')
-    seen_as = ("transfer",)
+    seen_as = ("sync", "transfer")
     fix = "S"
 
     def shape(self) -> m.BaseMatcherNode:

@@ -28,7 +28,8 @@ class CreatedThenMoved(Rule):
     shape or type. So is the move of what a function of the project has just made with such a factory and returned: the
     function can take the device. Left alone are factories that may share the host's data (`torch.as_tensor`, `torch.from_numpy`), pinned
     memory, a generator, and arguments that may be something else than a device. What is made once, or in a test
-    (`test_*.py`, `*_test.py`), is told by DEV107.
+    (`test_*.py`, `*_test.py`), is told by DEV107, and so is `torch.tensor(data).to(device)`: with `device=` it is filled on
+    the host and copied just the same.
 
     ## Why is this bad
     The tensor is allocated and filled on the host, allocated again on the device, and copied over. The host waits for
@@ -70,7 +71,7 @@ class CreatedThenMoved(Rule):
     severity = "warning"
     trigger = r"\.\s*(?:to|cuda|xpu|hpu|npu)\s*\("
     effect = Effect(syncs=3, counts="transfer")
-    seen_as = ("transfer",)
+    seen_as = ("sync", "transfer")
     fix = "S/U"
 
     # What runs at each step is told by this rule, the rest by DEV107.
@@ -108,18 +109,28 @@ class CreatedThenMoved(Rule):
         made, between = chain
         name = factories.factory(made, facts)
         move = factories.move(node, facts) if name is not None else None
-        if name is None or move is None or _runs_each_step(node, facts) is not self.of_each_step:
+        if name is None or move is None:
+            return
+        # What is read from Python's data is filled on the host in either spelling: to say so is left to the opt-in rule.
+        costs_each_step = _runs_each_step(node, facts) and name not in factories.OF_DATA
+        if costs_each_step is not self.of_each_step:
             return
         at_random = name in factories.RANDOM or bool(between & factories.FILLING)
-        why = "where `device=` makes it there" if name in factories.OF_DATA else "where `device=` needs one allocation"
         # Random numbers may be drawn on the host on purpose: the same ones on every machine.
         likely = at_random or not factories.names_device(node, facts)
         yield Report(
             node,
-            f"`{facts.name_of(made)}` is made on cpu and moved at once: two allocations and a copy, {why}",
+            f"`{facts.name_of(made)}` is made on cpu and moved at once: {_told(name)}",
             "likely" if likely else "certain",
             change=_made_there(node, made, name, between, move, facts),
         )
+
+
+def _told(name: str) -> str:
+    """What a factory's move costs."""
+    if name in factories.OF_DATA:
+        return "`device=` says so in one call"
+    return "two allocations and a copy, where `device=` needs one allocation"
 
 
 def _runs_each_step(node: cst.Call, facts: Facts) -> bool:
