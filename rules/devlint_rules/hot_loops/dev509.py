@@ -177,7 +177,7 @@ def _last_work(measured: Measured, facts: Facts) -> tuple[ast.Call, Value, bool]
 
 
 def _is_read_in_old_ways(work: ast.Call, measured: Measured, scope: ast.AST) -> bool:
-    """Whether a number is read after the work as before PyTorch 0.4: `loss.data[0]`."""
+    """Whether a number is read after the work as before PyTorch 0.4: `loss.data` by index."""
     return any(
         isinstance(node, ast.Subscript)
         and isinstance(node.value, ast.Attribute)

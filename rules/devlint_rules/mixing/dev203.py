@@ -64,7 +64,7 @@ class FactoryWithoutDevice(Rule):
 
     ## Fix safety
     Safe: the tensor is created where the one is that it meets, which had to be on the host until now. Not offered where it
-    is as large as another input, and where the function makes more on the host that takes no `device`.
+    is as long as another input, and where the function makes more on the host that takes no `device`.
 
     ## References
     - [CUDA semantics: device-agnostic code](https://docs.pytorch.org/docs/stable/notes/cuda.html#device-agnostic-code)
@@ -153,15 +153,11 @@ def _device(
             # A part of a dictionary, which has no device itself.
             return f'{name}["{key}"].device' if name in arguments and key.isprintable() and '"' not in key else None
     # What is called is a module, most likely, and has no device.
-    arguments -= {n.func.id for n in own_nodes(function) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
+    called = {n.func.id for n in own_nodes(function) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
+    arguments -= called
     met = _root(mixing.other.node)
-    sized = {
-        n.value.id
-        for n in ast.walk(call)
-        if isinstance(n, ast.Attribute) and n.attr in ("size", "shape") and isinstance(n.value, ast.Name)
-    }
-    if met in arguments - {"self"} and sized & arguments - {met}:
-        # As large as one input, it meets another: which of them it goes with, the reader has to say.
+    if met in arguments - {"self"} and _as_long_as(call) & arguments - {met}:
+        # As long as one input, it meets another: which of them it goes with, the reader has to say.
         return None
     if met in arguments - {"self"}:
         return f"{met}.device"
@@ -174,7 +170,11 @@ def _device(
         isinstance(n, ast.Name) and n.id == shaped for n in ast.walk(mixing.other.node)
     ):  # fmt: skip
         return f"{shaped}.device"
-    if isinstance(mixing.other.node, ast.Name) and _stands_before(met, mixing, function, call, facts):
+    if (
+        isinstance(mixing.other.node, ast.Name)
+        and met not in called
+        and _stands_before(met, mixing, function, call, facts)
+    ):
         return f"{met}.device"
     if (
         met == "self"
@@ -186,6 +186,19 @@ def _device(
     if (name in arguments and name != "self") or (name.startswith("self.") and "self" in arguments):
         return f"{name}.device"
     return None
+
+
+def _as_long_as(call: ast.Call) -> set[str]:
+    """The names whose first dimension sizes what a call makes: `x` of `x.size(0)`."""
+    found = set()
+    for node in ast.walk(call):
+        match node:
+            case (
+                ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="size"), args=[ast.Constant(value=0)])
+                | ast.Subscript(value=ast.Attribute(value=ast.Name(id=name), attr="shape"), slice=ast.Constant(value=0))
+            ):
+                found.add(name)
+    return found
 
 
 def _shaped_like(call: ast.Call) -> str:

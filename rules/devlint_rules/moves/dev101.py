@@ -70,7 +70,9 @@ class DiscardedMove(Rule):
         if drop is None:
             return
         subject = facts.name_of(_root(moved))
-        change = None if _is_there_already(call, moved, facts) else _assignment(node, call, moved, facts)
+        # Of what is a tensor by its use alone, nobody knows whether it is to stay where it is.
+        needless = drop.likely or _is_there_already(call, moved, facts)
+        change = None if needless else _assignment(node, call, moved, facts)
         made, kept = _made(call, facts)
         yield Report(
             call,

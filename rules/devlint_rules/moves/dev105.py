@@ -56,9 +56,9 @@ class CreatedThenMoved(Rule):
     ```
 
     ## Fix safety
-    Safe for factories whose result is the same on every device. Unsafe for random ones, which draw from the device's
-    own generator then; for those that compute in floating point (`linspace`, `logspace`, windows, `arange` with
-    fractions), whose last bit may differ; and with `requires_grad`, where the tensor becomes a leaf. Not offered where the
+    Safe for factories whose result is the same on every device. Unsafe for those that compute in floating point
+    (`linspace`, `logspace`, windows, `arange` with fractions), whose last bit may differ; and with `requires_grad`, where the
+    tensor becomes a leaf. Not offered for random ones, which would draw from the device's own generator, and where the
     tensor is as large as another one of which nobody knows where it is.
 
     ## References
@@ -160,12 +160,8 @@ def _made_there(
     if factories.may_be_none(moving, facts):
         return None
     sized_by = factories.sized_by(making, moving, facts)
-    if (
-        sized_by is None
-        or _hangs_on_another(moving, facts)
-        or ((name in factories.RANDOM or between & factories.FILLING) and _is_first_use(moving, facts))
-    ):
-        # Where the tensor is that it goes by, the reader knows better.
+    if sized_by is None or _hangs_on_another(moving, facts) or name in factories.RANDOM or between & factories.FILLING:
+        # Where the tensor is that it goes by, the reader knows better; and other random numbers are drawn on another device.
         return None
     device = sized_by or factories.code_of(move.device)
     arguments = [f"device={device}"]
@@ -188,18 +184,6 @@ def _made_there(
     same = factories.is_exact(name, made) and not between & (factories.FILLING | {"requires_grad_"})
     safety: Safety = "safe" if same else "unsafe"
     return Change("make it on the device", safety, edits=(facts.with_argument(making, *arguments), *edits))
-
-
-def _is_first_use(moving: ast.Call, facts: Facts) -> bool:
-    """Whether a tensor is made where nothing was kept so far: once, which is worth no other random numbers."""
-    tests = (p.test for p in facts.model.ancestors(moving) if isinstance(p, ast.If))
-    return any(
-        isinstance(op, (ast.NotIn, ast.Is))
-        for test in tests
-        for n in ast.walk(test)
-        if isinstance(n, ast.Compare)
-        for op in n.ops
-    )
 
 
 def _hangs_on_another(moving: ast.Call, facts: Facts) -> bool:

@@ -84,7 +84,10 @@ class WrappedBeforeMove(Rule):
             f"`{facts.name_of(given.value)}` is {story.what}",
             "certain" if story.certain and not any(v.likely for v in models) else "likely",
             notes=(*facts.notes(models[0].trail), *facts.notes(story.steps)),
-            change=Change("move the model first", "unsafe", ((given, _moved(given, found, facts)),)),
+            # What was made of somebody else's model may be where that is.
+            change=None
+            if not story.certain and _is_of_a_parameter(given, facts)
+            else Change("move the model first", "unsafe", ((given, _moved(given, found, facts)),)),
         )
 
 
@@ -111,6 +114,23 @@ def _story(called: str, ids: Value, given: cst.Arg, found: ast.Call, facts: Fact
             f"on {models[0].place}, and the wrapper's first device is {first}: RuntimeError when it is called"
         )
     return None
+
+
+def _is_of_a_parameter(given: cst.Arg, facts: Facts) -> bool:
+    """Whether a model is one that the function is given, or is made of such things."""
+    node = facts.node(given.value)
+    scope = facts.scope
+    if node is None or scope is None:
+        return False
+    names = [n for n in ast.walk(node) if isinstance(n, ast.Name)]
+    names += [
+        n
+        for name in names
+        for value in facts.model.assigned_values(name)
+        for n in ast.walk(value)
+        if isinstance(n, ast.Name)
+    ]
+    return bool({n.id for n in names} & {a.arg for a in scope.parameters} - {"self"})
 
 
 def _moved(given: cst.Arg, found: ast.Call, facts: Facts) -> cst.Arg:
