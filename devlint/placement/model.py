@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 from devlint.hints import Hints
 from devlint.knowledge import canonical, ecosystem
 from devlint.placement.analysis import Analysis, Missing, OutOfBudgetError
+from devlint.placement.classes import ClassModel
 from devlint.placement.conditions import is_for_the_host
 from devlint.placement.frameworks import step_methods
 from devlint.placement.interpreter import Frame
@@ -22,6 +24,7 @@ from devlint.placement.metrics import metrics_in
 from devlint.placement.mixing import Mixing
 from devlint.placement.replicas import Pinned, pinned_calls
 from devlint.placement.request import site_at
+from devlint.placement.translated import Translator
 from devlint.placement.values import UNKNOWN, Happening, Step, Value
 from devlint.placement.waiting import MAX_FILES_BETWEEN, HotStall, hot_code, stalls_of
 from devlint.signatures.answers.callees import Callee, callee
@@ -35,6 +38,7 @@ from devlint.signatures.answers.shown import described
 from devlint.signatures.answers.silence import is_host_program
 from devlint.signatures.answers.uploads import Upload, uploads
 from devlint.signatures.reading.reader import Reader
+from devlint.signatures.reading.recorded import Given, Recorder
 from devlint.source.kinds import Kind
 from devlint.source.modules import FunctionModel, FunctionNode, SourceModule, assigned_in, dotted
 from devlint.source.names import is_unbound
@@ -43,9 +47,11 @@ from devlint.source.trees import first_stores, walk, without_runs
 from devlint.source.units import Unit, all_functions, units_at
 
 if TYPE_CHECKING:
-    from devlint.placement.classes import ClassModel
+    from devlint.signatures.state.frame import Frame as SignatureFrame
     from devlint.signatures.state.classes import ClassInfo
 
+# For the time of the move to one engine: whether the signatures answer for the values of expressions.
+BY_SIGNATURES = os.environ.get("DEVLINT_ENGINE") == "signatures"
 # Callers are looked at this many deep before a function itself.
 MAX_CALLER_CHAIN = 4
 # A function called from more places than this has no one story.
@@ -74,6 +80,8 @@ class PlacementModel:
         self.loader_names = (*ecosystem.LOADER_NAMES, *hints.loader_names)
         self._analysis = Analysis(source, project, hints)
         self._record: dict[ast.expr, Value] = {}
+        self._recorder: Recorder[Value] | None = None
+        self._read: dict[FunctionModel | None, SignatureFrame | None] = {}
         self._frames: dict[FunctionModel | None, Frame | None] = {}
         self._assigned: dict[ast.AST, dict[str, list[ast.expr]]] = {}
         self._loops = Loops(self, hints.hot_functions)
@@ -83,6 +91,8 @@ class PlacementModel:
         """Ends the model's life; what it knows is forgotten."""
         if "reader" in vars(self):
             self.reader.finished(self.source)
+        self._recorder = None
+        self._read.clear()
         self._frames.clear()
         self._hot_code.clear()
         self._record.clear()
@@ -93,6 +103,9 @@ class PlacementModel:
 
     def ensure(self, scope: FunctionModel | None, chain: int = 0) -> Frame | None:
         """Runs a scope (None: the module's top level) once, its callers before it."""
+        if BY_SIGNATURES:
+            self._read_once_more(scope, chain)
+            return None
         if scope in self._frames:
             return self._frames[scope]
         self._frames[scope] = None
@@ -108,6 +121,48 @@ class PlacementModel:
         self._hear_callers(scope)
         self._frames[scope] = self._run(scope, closure)
         return self._frames[scope]
+
+    def _read_once_more(self, scope: FunctionModel | None, chain: int = 0) -> SignatureFrame | None:
+        """Reads a scope for the values of its expressions, its callers before it."""
+        if scope in self._read:
+            return self._read[scope]
+        self._read[scope] = None
+        if self._recorder is None:
+            self._recorder = Recorder(self.reader, Translator(self._class_model, self.loader_names).told)
+            self._record = self._recorder.values
+        if scope is None:
+            self._read[None] = self._recorder.module(self.source)
+            return self._read[None]
+        self._read_once_more(None)
+        outer = self._read_once_more(scope.parent, chain) if scope.parent is not None else None
+        if chain < MAX_CALLER_CHAIN:
+            for caller in dict.fromkeys(u.scope for u in self.calling_units(scope)):
+                self._read_once_more(caller, chain + 1)
+        calls = list(self._recorder.calls.get(scope, ()))
+        for other in self._calling_models(scope):
+            calls += [call for called in other._recorded_calls(scope) for call in called]
+        self._read[scope] = self._recorder.function(scope, outer, calls)
+        return self._read[scope]
+
+    def _recorded_calls(self, scope: FunctionModel) -> Iterator[list[Given]]:
+        """The calls of a function that stand in this file, by the name that it has here."""
+        place = (scope.source.path, scope.node.lineno)
+        for called, calls in self._recorder.calls.items() if self._recorder is not None else ():
+            if (called.source.path, called.node.lineno) == place:
+                yield calls
+
+    def _class_model(self, cls: ClassInfo) -> ClassModel:
+        """The class of a definition, as rules know it."""
+        known = cls.source.classes.get(cls.node)
+        if isinstance(known, ClassModel):
+            return known
+        model = cls.source.classes[cls.node] = ClassModel(cls.node, cls.source)
+        bases = [
+            self._class_model(b.data) if b.kind == "class" else canonical(b.data) if b.kind == "reference" else ""
+            for b in cls.bases
+        ]
+        model.bases = tuple(b for b in bases if b is not model)
+        return model
 
     def _run(self, scope: FunctionModel, closure: Frame | None) -> Frame | None:
         cls = self._analysis.objects.class_model(self.source, scope.cls) if scope.cls is not None else None

@@ -34,10 +34,12 @@ from devlint.signatures.values.values import (
     OBJECT,
     RANKED,
     REFERENCE,
+    STATE_DICT,
     TENSOR,
     TUPLE,
     UNKNOWN,
     UNKNOWN_PLACE,
+    Made,
     Place,
     Value,
     constant,
@@ -325,7 +327,8 @@ def _module_method(call: Call, owner: Value, name: str) -> Value:
     if name == "forward":
         return frame.reader.call_value(call, owner)
     if name == "state_dict":
-        return Value(UNKNOWN)
+        site = (frame.source.path, call.node.lineno, call.node.col_offset)
+        return Value(UNKNOWN, data=Made(STATE_DICT, site, owner))
     if isinstance(owner.data, str) and is_metric(owner.data):
         if name == "clone":
             return frame.reader.copied(frame, owner, call.node)

@@ -34,11 +34,13 @@ from devlint.signatures.values.values import (
     NOTHING,
     NUMBER,
     OUTCOME,
+    PINNED,
     RANKED,
     TENSOR,
     TUPLE,
     UNKNOWN,
     UNKNOWN_PLACE,
+    UNPINNED,
     ZERO_DIM,
     Place,
     Value,
@@ -85,6 +87,17 @@ def meaning(name: str) -> Meaning | None:
     if name.startswith(("torch.cuda.", "torch.distributed.", "torch.backends.")):
         return lambda call: A_NUMBER
     return None
+
+
+# What else has a kind, and no place.
+_OTHERS = frozenset({"io.BytesIO", "tempfile.TemporaryFile", "wandb.init"})
+
+
+@lru_cache(maxsize=20_000)
+def has_kind(name: str) -> bool:
+    """Whether something outside the project has a kind of which rules may ask, though it has no place."""
+    knowledge, name = torch_knowledge(), canonical(name)
+    return name in _OTHERS or name in knowledge.optimizers or name in knowledge.schedulers or name in knowledge.loaders
 
 
 def is_pretrained(name: str) -> bool:
@@ -384,9 +397,20 @@ def _loader(call: Call) -> Value:
             place = UNKNOWN_PLACE
     if not frame.reader.stays_on_host(frame, dataset):
         place, each = UNKNOWN_PLACE, None
+    tags = _pinning(call)
     if each is not None:
-        return Value(LOADER, place, data="collated", parts=(dataset, each), step=step)
-    return Value(LOADER, place, parts=(dataset,), step=step)
+        return Value(LOADER, place, data="collated", parts=(dataset, each), step=step, tags=tags)
+    return Value(LOADER, place, parts=(dataset,), step=step, tags=tags)
+
+
+def _pinning(call: Call) -> frozenset[str]:
+    """What a loader says of the memory that its batches lie in: `pin_memory=False` is the default."""
+    given = call.argument(7, "pin_memory")
+    if given is None:
+        return frozenset() if call.open_ended else UNPINNED
+    if given.kind is not CONSTANT or not isinstance(given.data, bool):
+        return frozenset()
+    return PINNED if given.data else UNPINNED
 
 
 def _dataset(call: Call) -> Value:

@@ -22,6 +22,7 @@ from devlint.signatures.values.values import (
     HOST,
     LIST,
     MODULE,
+    NONE,
     NOTHING,
     RANKED,
     TENSOR,
@@ -229,12 +230,9 @@ def wrapped(call: Call, name: str) -> Value:
     def wrap(option: Value) -> Value:
         if option.kind is WRAPPER:
             return option
-        return Value(
-            WRAPPER,
-            data=name,
-            parts=(option,),
-            cell=Cell((call.frame.source.path, call.node.lineno, call.node.col_offset)),
-        )
+        cell = Cell((call.frame.source.path, call.node.lineno, call.node.col_offset))
+        call.frame.env[cell, ".device_ids"] = ids if ids is not None else NOTHING if call.open_ended else NONE
+        return Value(WRAPPER, data=name, parts=(option,), cell=cell, step=call.step(f"wrapped by `{call.text}`"))
 
     return mapped(inner, wrap, call.frame.atoms)
 

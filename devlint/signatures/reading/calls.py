@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Sequence
 
+from devlint.knowledge import canonical
 from devlint.signatures.libraries import methods, python_calls, torch_calls, torch_modules, waits
 from devlint.signatures.reading import uses
 from devlint.signatures.reading.decorators import keeps_result
@@ -35,6 +36,7 @@ from devlint.signatures.values.values import (
     UNKNOWN_PLACE,
     ZERO_DIM,
     Cell,
+    Made,
     Place,
     Value,
     either,
@@ -80,7 +82,10 @@ def _callee(frame: Frame, func: ast.expr) -> Value:
             return Value(METHOD, data=func.attr, parts=(option,))
         return attribute(frame, option, func.attr)
 
-    return mapped(owner, found, frame.atoms)
+    method = mapped(owner, found, frame.atoms)
+    if frame.record is not None:
+        frame.record.note(frame, func, method)
+    return method
 
 
 def _spread(call: Call, node: ast.Starred) -> None:
@@ -166,7 +171,10 @@ def _outside(call: Call, name: str | None) -> Value:
         inner = Call(call.frame, call.node)
         inner.given, inner.keywords = call.given[1:], call.keywords
         return methods.call_method(inner, call.given[0][1], method)
-    return unknown_call(call, name=name)
+    found = unknown_call(call, name=name)
+    if torch_calls.has_kind(name):
+        return found.but(data=Made(canonical(name), (call.frame.source.path, call.node.lineno, call.node.col_offset)))
+    return found
 
 
 def _partial(call: Call, callee: Value) -> Value:
@@ -302,7 +310,10 @@ def call_function(
     if function in frame.nested:
         frame.nested[function] = True
     given = bind_arguments(call, function, bound)
-    reader.was_given(frame, function, given or {})
+    if frame.record is not None:
+        frame.record.called(frame, call.node, function, given or {})
+    else:
+        reader.was_given(frame, function, given or {})
     if reader.calls_itself(function):
         signature = reader.so_far(function)
         if signature is None:
@@ -374,7 +385,7 @@ def hand_on(frame: Frame, call: Call, needs: Sequence[Need], instance: Instance,
         needs = needs[:MAX_NEEDS]
     for need in needs:
         places = {p for _, value in need.operands for p in _places(instance, value)}
-        if frame.function is not None:
+        if frame.function is not None and frame.record is None:
             frame.reader.was_brought(frame, instance.signature.function, need, places, given)
         if not _may_matter(need, places) or (told and _roots(need) & told) or _is_told_by_call(need):
             continue

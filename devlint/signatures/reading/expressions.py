@@ -41,7 +41,10 @@ from devlint.signatures.values.values import (
 def evaluate(frame: Frame, node: ast.expr) -> Value:
     """What an expression gives."""
     read = EXPRESSIONS.get(type(node))
-    return read(frame, node) if read is not None else NOTHING
+    value = read(frame, node) if read is not None else NOTHING
+    if frame.record is not None:
+        frame.record.note(frame, node, value)
+    return value
 
 
 def _constant(frame: Frame, node: ast.Constant) -> Value:

@@ -33,6 +33,7 @@ from devlint.signatures.values.values import (
     UNKNOWN,
     UNKNOWN_PLACE,
     Cell,
+    Made,
     Path,
     Place,
     Value,
@@ -153,6 +154,8 @@ class Instance:
     def _input(self, value: Value) -> Value:
         assert value.path is not None
         actual = self.at(value.path)
+        if isinstance(value.data, Made):
+            return actual.but(data=value.data)
         if value.kind is UNKNOWN:
             if str(value.path[0]).startswith("#") and value.place.is_open:
                 return mapped(

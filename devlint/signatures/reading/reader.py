@@ -288,6 +288,9 @@ class Reader:
         if known is not None and (closure is None or all(closure.get(n) == v for n, v in known.free.items())):
             self.knots.used(item)
             return known
+        if closure is not None and closure.record is not None and function in self._signatures:
+            # What a scope that is read once more has inside was read with it the first time.
+            return known
         # What a function finds in its module doesn't hang on who asks for it first.
         self.module(function.source)
         if self.knots.is_under_way(item) or self._depth > MAX_DEPTH:
@@ -380,14 +383,7 @@ class Reader:
         self.frames.setdefault(function.source, []).append(frame)
         inputs.enter(frame, function, self.annotations)
         entry = dict(frame.env)
-        statements.execute(frame, function.node.body)
-        if frame.path:
-            frame.returns.append((frame.path, NONE))
-            frame.exits.append((frame.path, frame.env))
-        if frame.exits:
-            frame.path = TRUE
-            frame.merge(frame.exits[-8:], TRUE)
-        frame.path = TRUE
+        statements.run(frame, function.node.body)
         for nested, was_called in frame.nested.items():
             if not was_called:
                 _forget_moves_since(frame, nested)

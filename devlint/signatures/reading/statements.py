@@ -20,6 +20,7 @@ from devlint.signatures.values.values import (
     IMPORTED,
     MODULES,
     NEVER,
+    NONE,
     NOTHING,
     TENSOR,
     Value,
@@ -42,6 +43,18 @@ def execute(frame: Frame, body: Sequence[ast.stmt]) -> None:
             (_pass_over if is_too_deep(statement) else read)(frame, statement)
 
 
+def run(frame: Frame, body: Sequence[ast.stmt]) -> None:
+    """Reads a function's body to its end, or ends: what led out of it is one state then."""
+    execute(frame, body)
+    if frame.path:
+        frame.returns.append((frame.path, NONE))
+        frame.exits.append((frame.path, frame.env))
+    if frame.exits:
+        frame.path = TRUE
+        frame.merge(frame.exits[-8:], TRUE)
+    frame.path = TRUE
+
+
 def _pass_over(frame: Frame, statement: ast.stmt) -> None:
     """Goes on behind a statement that isn't read: what it binds is unknown, and what it speaks of may have changed."""
     bound, read = names_in(statement)
@@ -58,6 +71,8 @@ def _pass_over(frame: Frame, statement: ast.stmt) -> None:
 
 def bind(frame: Frame, target: ast.expr, value: Value) -> None:
     """Assigns a value to a target."""
+    if frame.record is not None and isinstance(target, (ast.Name, ast.Attribute, ast.Subscript)):
+        frame.record.note(frame, target, value)
     match target:
         case ast.Name(id=name):
             frame.env[name] = value
@@ -160,6 +175,9 @@ def _import_from(frame: Frame, node: ast.ImportFrom) -> None:
 
 
 def _function(frame: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+    if frame.record is not None:
+        for given in (*node.args.defaults, *(d for d in node.args.kw_defaults if d is not None), *node.decorator_list):
+            evaluate(frame, given)
     function = frame.source.function(node, None, frame.function)
     frame.nested.setdefault(function, False)
     frame.placed_then[function] = {k: v for k, v in frame.env.items() if isinstance(k, tuple) and k[-1] == PLACE}
@@ -168,6 +186,13 @@ def _function(frame: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Non
 
 
 def _class(frame: Frame, node: ast.ClassDef) -> None:
+    if frame.record is not None:
+        for base in node.bases:
+            evaluate(frame, base)
+        # The body runs here and now, with names of its own.
+        env, nested = frame.env.copy(), dict(frame.nested)
+        execute(frame, node.body)
+        frame.env, frame.nested = env, nested
     frame.env[node.name] = Value(CLASS, data=frame.reader.class_info(frame.source, node))
 
 

@@ -107,6 +107,13 @@ class Reading(Protocol):
     def stays_on_host(self, frame: Frame, dataset: Value) -> bool: ...
 
 
+class Recording(Protocol):
+    """What hears of a scope that is read once more: what each expression is there, and what each call gives."""
+
+    def note(self, frame: Frame, node: ast.expr, value: Value, /) -> None: ...
+    def called(self, frame: Frame, node: ast.Call, function: FunctionModel, given: dict[str, Value], /) -> None: ...
+
+
 class Frame:
     """One reading of a scope: a module's top level, or a function's body with its inputs as variables."""
 
@@ -124,6 +131,8 @@ class Frame:
         self.function = function
         self.outer = outer
         self.cls = cls
+        # Who wants to know what each expression is; None in the reading that makes a signature.
+        self.record: Recording | None = None
         self.env: dict[Key, Value] = {}
         # The condition under which the statement at hand is reached; FALSE behind a return.
         self.path: Condition = TRUE

@@ -1,0 +1,113 @@
+"""Scopes read once more, for what each expression is there with what the calls in sight give."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Generic, NamedTuple, TypeVar
+
+from devlint.signatures.reading import inputs, statements
+from devlint.signatures.reading.reader import Reader
+from devlint.signatures.state.frame import Frame, Key
+from devlint.signatures.values.conditions import TRUE, Condition
+from devlint.signatures.values.values import DEVICE, UNKNOWN, UNKNOWN_PLACE, Cell, Value, either, mapped
+from devlint.source.modules import FunctionModel, SourceModule
+
+Told = TypeVar("Told")
+
+
+class Given(NamedTuple):
+    """One call of a function: what it gives by parameter, and what things that change in place hold then."""
+
+    node: ast.Call
+    source: SourceModule
+    values: dict[str, Value]
+    things: dict[Key, Value]
+
+
+class Recorder(Generic[Told]):
+    """The values of one file's expressions, in the words of whoever asks."""
+
+    def __init__(self, reader: Reader, told: Callable[[Frame, ast.expr, Value], Told]) -> None:
+        self._reader = reader
+        self._told = told
+        self.values: dict[ast.expr, Told] = {}
+        # The calls in the scopes that were read, by what they call, and the other way round.
+        self.calls: dict[FunctionModel, list[Given]] = {}
+        self.callees: dict[ast.Call, FunctionModel] = {}
+
+    def note(self, frame: Frame, node: ast.expr, value: Value) -> None:
+        """Hears what an expression is."""
+        self.values[node] = self._told(frame, node, value)
+
+    def called(self, frame: Frame, node: ast.Call, function: FunctionModel, given: dict[str, Value]) -> None:
+        """Hears of a call of a function of the project."""
+        self.callees[node] = function
+        things = {k: v for k, v in frame.env.items() if isinstance(k, tuple) and isinstance(k[0], Cell)}
+        known = self.calls.setdefault(function, [])
+        known[:] = [call for call in known if call.node is not node]
+        known.append(Given(node, frame.source, {n: _closed(v, self._reader) for n, v in given.items()}, things))
+
+    def module(self, source: SourceModule) -> Frame:
+        """The top level of a file."""
+        frame = Frame(self._reader, source)
+        frame.record = self
+        with suppress(RecursionError):
+            statements.execute(frame, source.tree.body)
+        frame.path = TRUE
+        return frame
+
+    def function(self, function: FunctionModel, outer: Frame | None, calls: Sequence[Given]) -> Frame:
+        """A function's body, its parameters being what the calls give."""
+        frame = Frame(self._reader, function.source, function, outer=outer)
+        frame.record = self
+        inputs.enter(frame, function, self._reader.annotations)
+        prefix = self._reader.root_prefix(function)
+        for position, argument in enumerate(function.parameters):
+            if position or function.cls is None or function.is_static:
+                given = self._given(function, f"{argument.arg}{prefix}", calls)
+                if given is not None:
+                    frame.env[argument.arg] = self._reader.refined(frame, given, argument.annotation)
+        for call in calls:
+            frame.env.update(call.things)
+        with suppress(RecursionError):
+            statements.run(frame, function.node.body)
+        frame.path = TRUE
+        return frame
+
+    def _given(self, function: FunctionModel, name: str, calls: Sequence[Given]) -> Value | None:
+        """What the calls give for a parameter; None where one of them doesn't tell."""
+        seen = [(number, call.values[name]) for number, call in enumerate(calls) if name in call.values]
+        if not seen or not all(_is_known(value) for _, value in seen):
+            return None
+        if len({value for _, value in seen}) == 1:
+            return seen[0][1]
+        options: list[tuple[Condition, Value]] = []
+        for number, value in seen:
+            this = TRUE
+            for other in range(len(calls)):
+                literal = self._reader.atoms.literal(("this is call", function, other))
+                this = self._reader.atoms.both(this, literal if other == number else self._reader.atoms.negated(literal))
+            options.append((this, value))
+        return either(options, self._reader.atoms)
+
+
+def _is_known(value: Value) -> bool:
+    return any(o.kind is not UNKNOWN or o.place.sort != "unknown" for _, o in value.options())
+
+
+def _closed(value: Value, reader: Reader) -> Value:
+    """A value as another function sees it: the variables of this one mean nothing there."""
+
+    def closed(option: Value) -> Value:
+        if option.place.sort == "input":
+            option = option.but(place=UNKNOWN_PLACE)
+        if option.kind is not DEVICE and option.path is not None:
+            fresh = f"#{reader.turn()}"
+            option = option.but(path=(fresh,))
+        if any(isinstance(part, Value) for part in option.parts):
+            option = option.but(parts=tuple(_closed(p, reader) if isinstance(p, Value) else p for p in option.parts))
+        return option
+
+    return mapped(value, closed, reader.atoms)
