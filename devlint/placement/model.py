@@ -22,9 +22,9 @@ from devlint.placement.loops import HotLoop, Loops
 from devlint.placement.meetings import mixings, unplaced
 from devlint.placement.metrics import metrics_in
 from devlint.placement.mixing import Mixing
+from devlint.placement.readings import Readings
 from devlint.placement.replicas import Pinned, pinned_calls
 from devlint.placement.request import site_at
-from devlint.placement.translated import Translator
 from devlint.placement.values import UNKNOWN, Happening, Step, Value
 from devlint.placement.waiting import MAX_FILES_BETWEEN, HotStall, hot_code, stalls_of
 from devlint.signatures.answers.callees import Callee, callee
@@ -38,7 +38,6 @@ from devlint.signatures.answers.shown import described
 from devlint.signatures.answers.silence import is_host_program
 from devlint.signatures.answers.uploads import Upload, uploads
 from devlint.signatures.reading.reader import Reader
-from devlint.signatures.reading.recorded import Given, Recorder
 from devlint.source.kinds import Kind
 from devlint.source.modules import FunctionModel, FunctionNode, SourceModule, assigned_in, dotted
 from devlint.source.names import is_unbound
@@ -80,7 +79,6 @@ class PlacementModel:
         self.loader_names = (*ecosystem.LOADER_NAMES, *hints.loader_names)
         self._analysis = Analysis(source, project, hints)
         self._record: dict[ast.expr, Value] = {}
-        self._recorder: Recorder[Value] | None = None
         self._read: dict[FunctionModel | None, SignatureFrame | None] = {}
         self._frames: dict[FunctionModel | None, Frame | None] = {}
         self._assigned: dict[ast.AST, dict[str, list[ast.expr]]] = {}
@@ -91,8 +89,8 @@ class PlacementModel:
         """Ends the model's life; what it knows is forgotten."""
         if "reader" in vars(self):
             self.reader.finished(self.source)
-        self._recorder = None
         self._read.clear()
+        vars(self).pop("readings", None)
         self._frames.clear()
         self._hot_code.clear()
         self._record.clear()
@@ -127,42 +125,25 @@ class PlacementModel:
         if scope in self._read:
             return self._read[scope]
         self._read[scope] = None
-        if self._recorder is None:
-            self._recorder = Recorder(self.reader, Translator(self._class_model, self.loader_names).told)
-            self._record = self._recorder.values
         if scope is None:
-            self._read[None] = self._recorder.module(self.source)
+            self._read[None] = self.readings.module()
             return self._read[None]
         self._read_once_more(None)
         outer = self._read_once_more(scope.parent, chain) if scope.parent is not None else None
         if chain < MAX_CALLER_CHAIN:
             for caller in dict.fromkeys(u.scope for u in self.calling_units(scope)):
                 self._read_once_more(caller, chain + 1)
-        calls = list(self._recorder.calls.get(scope, ()))
-        for other in self._calling_models(scope):
-            calls += [call for called in other._recorded_calls(scope) for call in called]
-        self._read[scope] = self._recorder.function(scope, outer, calls)
+        models = (self, *self._calling_models(scope))
+        calls = [call for model in models for call in model.readings.calls_of(scope)]
+        self._read[scope] = self.readings.function(scope, outer, calls)
         return self._read[scope]
 
-    def _recorded_calls(self, scope: FunctionModel) -> Iterator[list[Given]]:
-        """The calls of a function that stand in this file, by the name that it has here."""
-        place = (scope.source.path, scope.node.lineno)
-        for called, calls in self._recorder.calls.items() if self._recorder is not None else ():
-            if (called.source.path, called.node.lineno) == place:
-                yield calls
-
-    def _class_model(self, cls: ClassInfo) -> ClassModel:
-        """The class of a definition, as rules know it."""
-        known = cls.source.classes.get(cls.node)
-        if isinstance(known, ClassModel):
-            return known
-        model = cls.source.classes[cls.node] = ClassModel(cls.node, cls.source)
-        bases = [
-            self._class_model(b.data) if b.kind == "class" else canonical(b.data) if b.kind == "reference" else ""
-            for b in cls.bases
-        ]
-        model.bases = tuple(b for b in bases if b is not model)
-        return model
+    @cached_property
+    def readings(self) -> Readings:
+        """The scopes of the file that were read once more."""
+        found = Readings(self.reader, self.source, self.loader_names)
+        self._record = found.values
+        return found
 
     def _run(self, scope: FunctionModel, closure: Frame | None) -> Frame | None:
         cls = self._analysis.objects.class_model(self.source, scope.cls) if scope.cls is not None else None
@@ -217,6 +198,8 @@ class PlacementModel:
 
     def followed(self, value: Value) -> Value:
         """What a value is, with a reference followed into the project."""
+        if BY_SIGNATURES:
+            return value
         return self._analysis.resolve(value, self.source)
 
     def qualified(self, node: ast.expr) -> str | None:
@@ -226,10 +209,14 @@ class PlacementModel:
 
     def held(self, cls: ClassModel, attribute: str) -> Value:
         """What the methods of a class put into an attribute of its objects."""
+        if BY_SIGNATURES:
+            return self.readings.held(cls, attribute)
         return self._analysis.objects.written(cls, attribute) or UNKNOWN
 
     def holds_state(self, module: Value) -> bool:
         """Whether a module surely has parameters or buffers."""
+        if BY_SIGNATURES:
+            return self.readings.holds_state(module)
         return self._analysis.objects.holds_state(module)
 
     def is_module_base(self, name: str) -> bool:
@@ -238,6 +225,8 @@ class PlacementModel:
 
     def global_value(self, name: str) -> Value:
         """What a top-level name of the file stands for."""
+        if BY_SIGNATURES:
+            return self.readings.global_value(name)
         return self._analysis.global_value(self.source, name)
 
     def imported_values(self, name: str) -> list[ast.expr]:
@@ -255,11 +244,18 @@ class PlacementModel:
         """The class of the method that a node runs in."""
         for parent in self.ancestors(node):
             if isinstance(parent, ast.ClassDef):
-                return self._analysis.objects.class_model(self.source, parent)
+                return self._class_model(parent)
         return None
+
+    def _class_model(self, node: ast.ClassDef) -> ClassModel:
+        if BY_SIGNATURES:
+            return self.readings.class_model(self.class_info(node))
+        return self._analysis.objects.class_model(self.source, node)
 
     def gives_batches(self, value: Value) -> bool:
         """Whether iterating an object of the project gives a loader's batches: a prefetcher, a loader of its own."""
+        if BY_SIGNATURES:
+            return self.readings.gives_batches(value)
         each = self._analysis.iterate(value)
         parts = [leaf for _, option in each.alternatives() for leaf in (option, *(option.elements or ()))]
         return any(p.kind is Kind.BATCH for p in parts)
@@ -267,7 +263,7 @@ class PlacementModel:
     @property
     def missing(self) -> dict[ast.Attribute, Missing]:
         """Attributes read from wrappers that haven't got them, in the scopes that were run."""
-        return self._analysis.missing
+        return self.readings.missing if BY_SIGNATURES else self._analysis.missing  # type: ignore[return-value]
 
     @cached_property
     def reader(self) -> Reader:
@@ -354,6 +350,8 @@ class PlacementModel:
     def happenings(self, what: str, node: ast.Call) -> list[Happening]:
         """What was done to the object that a call of this file makes, in any scope of the file or called from there."""
         self.ensure_all()
+        if BY_SIGNATURES:
+            return self.readings.happened(what, node)
         site = site_at(self.source.path, node)
         found = (h for frame in self._frames.values() if frame is not None for h in frame.happenings)
         return [h for h in found if h.what == what and h.site == site]
@@ -461,7 +459,7 @@ class PlacementModel:
         scope = self.source.function(function)
         if scope.cls is None:
             return False
-        return step_methods(scope, self._analysis.objects.class_model(self.source, scope.cls)) is not None
+        return step_methods(scope, self._class_model(scope.cls)) is not None
 
     def callers(self, function: FunctionNode) -> list[tuple[PlacementModel, Step, ast.Call]]:
         """The calls of a function that were seen in this file and in those that import it, with each one's model."""
@@ -476,7 +474,8 @@ class PlacementModel:
 
     def function_called(self, call: ast.Call) -> FunctionNode | None:
         """The function or method of this file that a call in a scope that was run calls."""
-        function = self._analysis.functions.called.get(call)
+        called = self.readings.callees if BY_SIGNATURES else self._analysis.functions.called
+        function = called.get(call)
         return function.node if function is not None and function.source is self.source else None
 
     def callee(self, call: ast.Call) -> Callee | None:
@@ -505,7 +504,7 @@ class PlacementModel:
 
     def known_classes(self) -> list[ClassModel]:
         """The classes of this file that were asked about by now."""
-        return self._analysis.objects.known(self.source)
+        return self.readings.known_classes() if BY_SIGNATURES else self._analysis.objects.known(self.source)
 
     def metrics_in(self, node: ast.expr) -> list[Value]:
         """The metrics of a library that an expression may be or hold, with the options that they were made with."""
@@ -529,6 +528,9 @@ class PlacementModel:
 
     def _calls_of(self, scope: FunctionModel) -> Iterator[tuple[FunctionModel, ast.Call]]:
         """The calls of a function that were seen in the scopes that were run, by the name that it has here."""
+        if BY_SIGNATURES:
+            yield from ((scope, call.node) for call in self.readings.calls_of(scope))
+            return
         place = (scope.source.path, scope.node.lineno)
         for called, nodes in self._analysis.functions.call_nodes.get(place, {}).items():
             yield from ((called, node) for node in nodes)

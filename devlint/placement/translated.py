@@ -61,6 +61,11 @@ class Translator:
             return self._by_evidence(frame, node.id, found)
         return found
 
+    @staticmethod
+    def site_of(cell: signed.Cell) -> str:
+        """Where something that changes in place was made."""
+        return site_text(cell.site)
+
     def _by_evidence(self, frame: Frame, name: str, value: Value) -> Value:
         """A value of unknown kind, taken for what its use or its name makes it."""
         kind = (frame.function or frame.source).evidence.get(name)
@@ -264,7 +269,7 @@ class Translator:
             inner = self.value(frame, made.of, depth - 1 if depth else 0)
             options = inner.alternatives()
             return either(
-                (g, Value(Kind.STATE_DICT, v.place, inner=v, site=_site_text(made.site), trail=v.trail)) for g, v in options
+                (g, Value(Kind.STATE_DICT, v.place, inner=v, site=site_text(made.site), trail=v.trail)) for g, v in options
             )
         knowledge = torch_knowledge()
         if made.name in knowledge.optimizers:
@@ -338,11 +343,11 @@ def _pinned(value: signed.Value) -> bool | None:
 def _site(value: signed.Value) -> str:
     """The identity of something that changes in place: where it was made."""
     if value.cell is not None:
-        return _site_text(value.cell.site)
+        return site_text(value.cell.site)
     return str(value.path[0]) if value.path is not None and len(value.path) == 1 else ""
 
 
-def _site_text(site: Hashable) -> str:
+def site_text(site: Hashable) -> str:
     while isinstance(site, tuple) and len(site) == 2:
         # Another call's copy of it.
         site = site[0]

@@ -1,0 +1,225 @@
+"""The values of one file's expressions, as the signatures tell them, and what happens to objects along its scopes."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from devlint.knowledge import canonical, ecosystem, torch_knowledge
+from devlint.placement.classes import ClassModel
+from devlint.placement.request import site_at
+from devlint.placement.translated import Translator
+from devlint.placement.values import UNKNOWN, Happening, Step, Value, leaves
+from devlint.signatures.reading import inputs
+from devlint.signatures.reading.reader import Reader
+from devlint.signatures.reading.recorded import Given, Recorder
+from devlint.signatures.state import containers
+from devlint.signatures.state.classes import ClassInfo
+from devlint.signatures.state.frame import Frame, Key
+from devlint.signatures.values import values as signed
+from devlint.source.kinds import Kind
+from devlint.source.modules import FunctionModel, SourceModule
+
+# Parts of modules are looked into this deep for parameters.
+MAX_DEPTH = 6
+
+
+class Missing(NamedTuple):
+    """An attribute read from a wrapper that hasn't got it."""
+
+    wrapper: Value
+    # It is the wrapper on some paths only.
+    sometimes: bool
+
+
+class Wrapping(NamedTuple):
+    """A call that gives a wrapper: its value, that of the signatures, and what things that change in place hold then."""
+
+    node: ast.Call
+    wrapper: Value
+    signed: signed.Value
+    things: dict[Key, signed.Value]
+
+
+class Readings:
+    """What the scopes of one file that were read once more tell of its expressions."""
+
+    def __init__(self, reader: Reader, source: SourceModule, loader_names: tuple[str, ...]) -> None:
+        self.reader = reader
+        self.source = source
+        self.translator = Translator(self.class_model, loader_names)
+        self._recorder: Recorder[Value] = Recorder(reader, self._told)
+        self.values = self._recorder.values
+        self.callees = self._recorder.callees
+        self.missing: dict[ast.Attribute, Missing] = {}
+        self.happenings: dict[Happening, None] = {}
+        self.wrappings: list[Wrapping] = []
+        # Where wrappers were made that are given attributes under names that only the run knows.
+        self._filled: set[str] = set()
+        self._classes: dict[ast.ClassDef, ClassModel] = {}
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    def module(self) -> Frame:
+        """Reads the top level of the file."""
+        return self._recorder.module(self.source)
+
+    def function(self, function: FunctionModel, outer: Frame | None, calls: list[Given]) -> Frame:
+        """Reads a function, its parameters being what the calls give."""
+        return self._recorder.function(function, outer, calls)
+
+    def calls_of(self, function: FunctionModel) -> Iterator[Given]:
+        """The calls of a function in the scopes that were read, by the name that it has here."""
+        place = (function.source.path, function.node.lineno)
+        for called, calls in list(self._recorder.calls.items()):
+            if (called.source.path, called.node.lineno) == place:
+                yield from calls
+
+    # -- what happens ----------------------------------------------------------------------------------------------
+
+    def _told(self, frame: Frame, node: ast.expr, value: signed.Value) -> Value:
+        found = self.translator.told(frame, node, value)
+        match node:
+            case ast.Attribute(ctx=ast.Load()):
+                self._look_for_attribute(frame, node, value)
+            case ast.Call():
+                self._look_at_call(frame, node, value, found)
+        return found
+
+    def _look_for_attribute(self, frame: Frame, node: ast.Attribute, value: signed.Value) -> None:
+        """Remembers a read of an attribute that a wrapper hasn't got."""
+        options = [v for _, v in self.values.get(node.value, UNKNOWN).alternatives()]
+        for option in options:
+            if option.kind is not Kind.WRAPPER or option.site in self._filled:
+                continue
+            if wrapper_has(option, node.attr) is False and not self._was_set(frame, option, node.attr):
+                self.missing[node] = Missing(option, len(options) > 1)
+                return
+        self.missing.pop(node, None)
+
+    def _was_set(self, frame: Frame, wrapper: Value, name: str) -> bool:
+        """Whether an attribute of a wrapper was set before it is read."""
+        return any(
+            isinstance(key, tuple)
+            and len(key) == 2
+            and key[1] == f".{name}"
+            and isinstance(key[0], signed.Cell)
+            and self.translator.site_of(key[0]) == wrapper.site
+            for key in frame.env
+        )
+
+    def _look_at_call(self, frame: Frame, node: ast.Call, value: signed.Value, found: Value) -> None:
+        callee = [v for _, v in self.values.get(node.func, UNKNOWN).alternatives()]
+        if callee[0].kind is Kind.WRAPPER and len({v.place for v in callee}) == 1:
+            for option in callee:
+                self._happened("called", option, "called here", node)
+        elif any(v.kind is Kind.REFERENCE for v in callee):
+            name = canonical(callee[0].name)
+            if name == "torch.save" and node.args:
+                for leaf in leaves(self.values.get(node.args[0], UNKNOWN)):
+                    if leaf.kind is Kind.STATE_DICT:
+                        self._happened("saved", leaf, "saved here", node)
+            elif name == "builtins.setattr" and len(node.args) > 1 and not isinstance(node.args[1], ast.Constant):
+                self._filled |= {v.site for _, v in self.values.get(node.args[0], UNKNOWN).alternatives()}
+        if any(v.kind is Kind.WRAPPER for _, v in found.alternatives()):
+            things = {k: v for k, v in frame.env.items() if isinstance(k, tuple)}
+            self.wrappings += [
+                Wrapping(node, told, option, things)
+                for _, option in value.options()
+                for _, told in self.translator.value(frame, option).alternatives()
+            ]
+
+    def _happened(self, what: str, to: Value, message: str, node: ast.Call) -> None:
+        step = Step(message, self.source.path, node.lineno, node.col_offset)
+        self.happenings[Happening(what, to.site, to.place, step)] = None  # type: ignore[arg-type]
+
+    def happened(self, what: str, node: ast.Call) -> list[Happening]:
+        """What was done to the object that a call makes."""
+        site = site_at(self.source.path, node)
+        return [h for h in self.happenings if h.what == what and h.site == site]
+
+    # -- names and classes -----------------------------------------------------------------------------------------
+
+    def global_value(self, name: str) -> Value:
+        """What a top-level name of the file stands for."""
+        frame = self.reader.module(self.source) or Frame(self.reader, self.source)
+        return self.translator.value(frame, self.reader.names.global_value(self.source, name))
+
+    def class_model(self, cls: ClassInfo) -> ClassModel:
+        """The class of a definition, as rules know it."""
+        known = self._classes.get(cls.node)
+        if known is None:
+            known = self._classes[cls.node] = ClassModel(cls.node, cls.source)
+            bases = [
+                self.class_model(b.data) if b.kind == "class" else canonical(b.data) if b.kind == "reference" else ""
+                for b in cls.bases
+            ]
+            known.bases = tuple(b for b in bases if b is not known)
+        return known
+
+    def known_classes(self) -> list[ClassModel]:
+        """The classes of the file that were met by now."""
+        return [c for c in self._classes.values() if c.source is self.source]
+
+    def held(self, cls: ClassModel, attribute: str) -> Value:
+        """What the methods of a class put into an attribute of its objects."""
+        info = self.reader.class_info(cls.source, cls.node)
+        inside = self._inside(info)
+        if inside is None:
+            return UNKNOWN
+        frame, me = inside
+        return self.translator.value(frame, self.reader.views.attribute(info, attribute, me))
+
+    def _inside(self, cls: ClassInfo) -> tuple[Frame, signed.Path] | None:
+        """The beginning of a method of a class, and its object there."""
+        method = next((m for m in cls.methods() if m.parameters and not m.is_static), None)
+        if method is None:
+            return None
+        frame = Frame(self.reader, method.source, method)
+        inputs.enter(frame, method, self.reader.annotations)
+        me = frame.env[method.parameters[0].arg]
+        return (frame, me.path) if me.path is not None else None
+
+    def holds_state(self, module: Value, depth: int = 0) -> bool:
+        """Whether a module surely has parameters or buffers, of its own or in its parts."""
+        if depth > MAX_DEPTH:
+            return False
+        parts = [*(module.elements or ()), *(v for v in (module.each, module.inner) if v is not None)]
+        if module.cls is not None:
+            if any(_has_state(base) for base in module.cls.outside_bases):
+                return True
+            names = {name for c in module.cls.project_lineage() for name in c.assigned_in}
+            parts += [self.held(module.cls, name) for name in sorted(names)]
+        elif _has_state(module.name):
+            return True
+        options = [option for part in parts for _, option in part.alternatives()]
+        return any(v.kind is Kind.PARAMETER or (v.is_module and self.holds_state(v, depth + 1)) for v in options)
+
+    def gives_batches(self, value: Value) -> bool:
+        """Whether iterating an object of the project gives a loader's batches: a prefetcher, a loader of its own."""
+        if value.cls is None:
+            return False
+        info = self.reader.class_info(value.cls.source, value.cls.node)
+        frame = Frame(self.reader, self.source)
+        each = containers.element(frame, signed.Value(signed.OBJECT, data=info, cell=signed.Cell(("iterated",))))
+        return any(option.kind is signed.BATCH for _, option in signed.leaves(each, frame.atoms))
+
+
+def wrapper_has(wrapper: Value, name: str) -> bool | None:
+    """Whether a wrapper has an attribute of its own; None where its class may find it by other means."""
+    if name in torch_knowledge().wrappers.get(wrapper.name, frozenset({name})):
+        return True
+    cls = wrapper.cls
+    if cls is None:
+        return False
+    if cls.defines(name):
+        return True
+    others = set(cls.outside_bases) - {wrapper.name, "object", "builtins.object", "typing.Generic"}
+    return None if others or cls.defines("__getattr__") or cls.defines("__getattribute__") else False
+
+
+def _has_state(name: str) -> bool:
+    """A layer of torch.nn that has parameters by itself."""
+    knowledge = torch_knowledge()
+    return name.startswith("torch.nn.") and name in knowledge.modules - knowledge.stateless - ecosystem.CONTAINERS
