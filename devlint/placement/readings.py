@@ -10,7 +10,7 @@ from devlint.knowledge import canonical, ecosystem, torch_knowledge
 from devlint.placement.classes import ClassModel
 from devlint.placement.request import site_at
 from devlint.placement.translated import Translator
-from devlint.placement.values import UNKNOWN, Happening, Step, Value, leaves
+from devlint.placement.values import UNKNOWN, Happening, Step, Value, join, leaves
 from devlint.signatures.reading import inputs
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.reading.recorded import Given, Recorder
@@ -23,6 +23,10 @@ from devlint.source.modules import FunctionModel, SourceModule
 
 # Parts of modules are looked into this deep for parameters.
 MAX_DEPTH = 6
+
+
+# Calls are looked into this deep for what happens to an object.
+MAX_CALLS = 3
 
 
 class Missing(NamedTuple):
@@ -49,7 +53,10 @@ class Readings:
         self.reader = reader
         self.source = source
         self.translator = Translator(self.class_model, loader_names)
-        self._recorder: Recorder[Value] = Recorder(reader, self._told)
+        self._recorder: Recorder[Value] = Recorder(reader, self._told, join, self._called)
+        # Calls that hand on what something happens to: they are looked into.
+        self._inside = Recorder(reader, self._passing, join, self._called)
+        self._depth = 0
         self.values = self._recorder.values
         self.callees = self._recorder.callees
         self.missing: dict[ast.Attribute, Missing] = {}
@@ -84,8 +91,26 @@ class Readings:
             case ast.Attribute(ctx=ast.Load()):
                 self._look_for_attribute(frame, node, value)
             case ast.Call():
-                self._look_at_call(frame, node, value, found)
+                self._look_at_call(frame, node, found, self.values)
+                self._look_at_wrapping(frame, node, value, found)
         return found
+
+    def _passing(self, frame: Frame, node: ast.expr, value: signed.Value) -> Value:
+        """What an expression of a function that is looked into is, for one call of it."""
+        found = self.translator.told(frame, node, value)
+        if isinstance(node, ast.Call):
+            self._look_at_call(frame, node, found, self._inside.values)
+        return found
+
+    def _called(self, frame: Frame, node: ast.Call, function: FunctionModel, call: Given) -> None:
+        """Looks into a function that is given a state dict or a wrapper, for what happens to that."""
+        if self._depth >= MAX_CALLS or not self.reader.follows(frame.source, function):
+            return
+        told = (self.translator.value(frame, value) for value in call.values.values())
+        if any(leaf.kind in (Kind.STATE_DICT, Kind.WRAPPER) for value in told for leaf in leaves(value)):
+            self._depth += 1
+            self._inside.function(function, None, [call])
+            self._depth -= 1
 
     def _look_for_attribute(self, frame: Frame, node: ast.Attribute, value: signed.Value) -> None:
         """Remembers a read of an attribute that a wrapper hasn't got."""
@@ -109,19 +134,25 @@ class Readings:
             for key in frame.env
         )
 
-    def _look_at_call(self, frame: Frame, node: ast.Call, value: signed.Value, found: Value) -> None:
-        callee = [v for _, v in self.values.get(node.func, UNKNOWN).alternatives()]
+    def _look_at_call(
+        self, frame: Frame, node: ast.Call, found: Value, values: dict[ast.expr, Value]
+    ) -> None:
+        """Remembers what a call does to an object."""
+        callee = [v for _, v in values.get(node.func, UNKNOWN).alternatives()]
         if callee[0].kind is Kind.WRAPPER and len({v.place for v in callee}) == 1:
             for option in callee:
-                self._happened("called", option, "called here", node)
-        elif any(v.kind is Kind.REFERENCE for v in callee):
+                self._happened("called", option, "called here", frame, node)
+        elif callee[0].kind is Kind.REFERENCE:
             name = canonical(callee[0].name)
-            if name == "torch.save" and node.args:
-                for leaf in leaves(self.values.get(node.args[0], UNKNOWN)):
+            given = [*node.args[:1], *(k.value for k in node.keywords if k.arg == "obj")]
+            if name == "torch.save":
+                for leaf in leaves(values.get(given[0], UNKNOWN)) if given else ():
                     if leaf.kind is Kind.STATE_DICT:
-                        self._happened("saved", leaf, "saved here", node)
+                        self._happened("saved", leaf, "saved here", frame, node)
             elif name == "builtins.setattr" and len(node.args) > 1 and not isinstance(node.args[1], ast.Constant):
-                self._filled |= {v.site for _, v in self.values.get(node.args[0], UNKNOWN).alternatives()}
+                self._filled |= {v.site for _, v in values.get(node.args[0], UNKNOWN).alternatives()}
+
+    def _look_at_wrapping(self, frame: Frame, node: ast.Call, value: signed.Value, found: Value) -> None:
         if any(v.kind is Kind.WRAPPER for _, v in found.alternatives()):
             things = {k: v for k, v in frame.env.items() if isinstance(k, tuple)}
             self.wrappings += [
@@ -130,8 +161,8 @@ class Readings:
                 for _, told in self.translator.value(frame, option).alternatives()
             ]
 
-    def _happened(self, what: str, to: Value, message: str, node: ast.Call) -> None:
-        step = Step(message, self.source.path, node.lineno, node.col_offset)
+    def _happened(self, what: str, to: Value, message: str, frame: Frame, node: ast.Call) -> None:
+        step = Step(message, frame.source.path, node.lineno, node.col_offset)
         self.happenings[Happening(what, to.site, to.place, step)] = None  # type: ignore[arg-type]
 
     def happened(self, what: str, node: ast.Call) -> list[Happening]:
@@ -160,18 +191,22 @@ class Readings:
 
     def known_classes(self) -> list[ClassModel]:
         """The classes of the file that were met by now."""
-        return [c for c in self._classes.values() if c.source is self.source]
+        return [
+            self.class_model(self.reader.class_info(self.source, node))
+            for node in ast.walk(self.source.tree)
+            if isinstance(node, ast.ClassDef)
+        ]
 
     def held(self, cls: ClassModel, attribute: str) -> Value:
         """What the methods of a class put into an attribute of its objects."""
         info = self.reader.class_info(cls.source, cls.node)
-        inside = self._inside(info)
+        inside = self._method_of(info)
         if inside is None:
             return UNKNOWN
         frame, me = inside
         return self.translator.value(frame, self.reader.views.attribute(info, attribute, me))
 
-    def _inside(self, cls: ClassInfo) -> tuple[Frame, signed.Path] | None:
+    def _method_of(self, cls: ClassInfo) -> tuple[Frame, signed.Path] | None:
         """The beginning of a method of a class, and its object there."""
         method = next((m for m in cls.methods() if m.parameters and not m.is_static), None)
         if method is None:

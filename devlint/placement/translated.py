@@ -35,6 +35,7 @@ from devlint.placement.values import (
     sequence,
     sequence_of,
 )
+from devlint.signatures.libraries.frameworks import PREPARED
 from devlint.signatures.state import containers
 from devlint.signatures.state.classes import ClassInfo
 from devlint.signatures.state.frame import Frame
@@ -90,7 +91,7 @@ class Translator:
         return Value(
             kind,
             _place(frame, value),
-            BUFFER if registered else "",
+            BUFFER if signed.BUFFER in value.tags else "",
             likely=value.likely,
             ranked=value.rank == signed.RANKED,
             trail=_trail(value.step),
@@ -109,9 +110,13 @@ class Translator:
 
     def _module(self, frame: Frame, value: signed.Value, depth: int) -> Value:
         cls = class_of(value)
-        if cls is not None and (wrapping := next((b for b in cls.outside_bases if b in _wrappers()), None)):
+        if cls is not None and (wrapping := _wraps(cls)):
             return Value(
-                Kind.WRAPPER, name=wrapping, cls=self._class_model(cls), inner=Value(Kind.MODULE, likely=True), site=_site(value)
+                Kind.WRAPPER,
+                name=wrapping,
+                cls=self._class_model(cls),
+                inner=Value(Kind.MODULE, likely=True),
+                site=_site(frame, value),
             )
         at = place_of(frame, value)
         found = either((_guards(frame, c), self._module_at(frame, value, cls, p)) for c, p in at.options())
@@ -125,10 +130,10 @@ class Translator:
         return Value(
             Kind.MODULE,
             _place(frame, at),
-            value.data if isinstance(value.data, str) else "",
+            value.data if isinstance(value.data, str) and value.data != "torch.nn.Module" else "",
             likely=value.likely or at.likely,
             cls=self._class_model(cls) if cls is not None else None,
-            site=_site(value),
+            site=_site(frame, value),
             trail=_trail(at.step or value.step),
         )
 
@@ -143,8 +148,8 @@ class Translator:
             (
                 guards,
                 Value(
-                    Kind.WRAPPER, one.place, value.data if isinstance(value.data, str) else "", likely=one.likely, inner=one,
-                    site=_site(value), keys=("device_ids",), elements=(told,), depth=told.depth + 1, trail=(*one.trail, *step),
+                    Kind.WRAPPER, one.place, value.data if isinstance(value.data, str) else "", likely=value.likely, inner=one,
+                    site=_site(frame, value), keys=("device_ids",), elements=(told,), depth=told.depth + 1, trail=(*one.trail, *step),
                 ),
             )
             for guards, one in inner.alternatives()
@@ -157,6 +162,8 @@ class Translator:
             return UNKNOWN
         knowledge = torch_knowledge()
         model = self._class_model(cls)
+        if _wraps(cls):
+            return self._module(frame, value, depth)
         for base in cls.outside_bases:
             for kind, names in (
                 (Kind.OPTIMIZER, knowledge.optimizers),
@@ -167,8 +174,8 @@ class Translator:
                     return Value(kind, cls=model)
         unknown_bases = [b for b in cls.outside_bases if b not in ecosystem.PLAIN_BASES]
         if unknown_bases and cls.method("forward") is not None:
-            return Value(Kind.MODULE, cls=model, site=_site(value))
-        return Value(Kind.OBJECT, cls=model, site=_site(value))
+            return Value(Kind.MODULE, cls=model, site=_site(frame, value))
+        return Value(Kind.OBJECT, cls=model, site=_site(frame, value))
 
     def _loader(self, frame: Frame, value: signed.Value, depth: int) -> Value:
         return Value(
@@ -181,7 +188,8 @@ class Translator:
         )
 
     def _device(self, frame: Frame, value: signed.Value, depth: int) -> Value:
-        return Value(Kind.DEVICE, _place(frame, value), DEVICE_CLASS, likely=value.likely, trail=_trail(value.step))
+        name = DEVICE_CLASS if value.tags >= signed.DEVICE_OBJECT else ""
+        return Value(Kind.DEVICE, _place(frame, value), name, likely=value.likely, trail=_trail(value.step))
 
     def _device_type(self, frame: Frame, value: signed.Value, depth: int) -> Value:
         return Value(Kind.DEVICE, _place(frame, value), "", likely=value.likely, trail=_trail(value.step))
@@ -309,8 +317,9 @@ _TELLING: dict[str, Callable[[Translator, Frame, signed.Value, int], Value]] = {
 }
 
 
-def _wrappers() -> frozenset[str]:
-    return frozenset(torch_knowledge().wrappers)
+def _wraps(cls: ClassInfo) -> str | None:
+    """The wrapper that a class is derived from."""
+    return next((base for base in cls.outside_bases if base in torch_knowledge().wrappers), None)
 
 
 def _place(frame: Frame, value: signed.Value) -> Place:
@@ -340,11 +349,21 @@ def _pinned(value: signed.Value) -> bool | None:
     return False if value.tags >= signed.UNPINNED else None
 
 
-def _site(value: signed.Value) -> str:
+def _site(frame: Frame, value: signed.Value) -> str:
     """The identity of something that changes in place: where it was made."""
+    if value.identity is not None and (value.identity, PREPARED) in frame.env:
+        # What a framework gave back may be another one.
+        return ""
     if value.cell is not None:
         return site_text(value.cell.site)
-    return str(value.path[0]) if value.path is not None and len(value.path) == 1 else ""
+    me = frame.reader.self_of(frame) if value.path is not None else None
+    if me is None or value.path is None or me.path != value.path[:1]:
+        return ""
+    if len(value.path) == 1:
+        return "self"
+    cls = class_of(me)
+    made = frame.reader.made_at(cls, str(value.path[1])[1:]) if cls is not None and len(value.path) == 2 else None
+    return site_text(made.site) if made is not None else ""
 
 
 def site_text(site: Hashable) -> str:

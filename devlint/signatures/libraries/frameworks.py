@@ -29,6 +29,7 @@ from devlint.signatures.values.values import (
     TUPLE,
     UNKNOWN,
     UNKNOWN_PLACE,
+    WRAPPER,
     Value,
     mapped,
 )
@@ -95,6 +96,8 @@ def method(call: Call, owner: Value, name: str) -> Value:
             return call.fresh()
         placed = [_placed(call, node, value) for node, value in call.given]
         return placed[0] if len(placed) == 1 else Value(TUPLE, parts=tuple(placed))
+    if name == "unwrap_model" and given:
+        return mapped(given[0], lambda v: v.parts[0] if v.kind is WRAPPER and v.parts else v, call.frame.atoms)
     if name in known.passing and given:
         return given[0]
     # Nothing else moves what it is given.
@@ -108,6 +111,8 @@ def _placed(call: Call, node: ast.expr, value: Value) -> Value:
 
     def placed(option: Value) -> Value:
         if option.kind in MODULES:
+            # Settings of the launcher may have wrapped it.
+            call.frame.env[option.identity, PREPARED] = there
             return option
         if option.kind is LOADER or (option.kind is UNKNOWN and _is_named(node, _LOADER)):
             return Value(LOADER, CUDA, likely=True, step=step)
@@ -121,6 +126,8 @@ def _placed(call: Call, node: ast.expr, value: Value) -> Value:
     return mapped(value, placed, call.frame.atoms)
 
 
+# A module was handed to a framework: what comes back may be another one.
+PREPARED = "prepared"
 _LOADER = re.compile(r"(?i).{0,60}(?:loader|_dl)\d{0,3}")
 
 

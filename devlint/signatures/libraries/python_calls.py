@@ -276,7 +276,7 @@ def frame_truth(call: Call) -> Value:
 
 def _text(call: Call) -> Value:
     given = call.given[0][1] if call.given else NOTHING
-    return given if given.kind in ("device", "device type") else Value(NUMBER)
+    return given.but(tags=frozenset()) if given.kind in ("device", "device type") else Value(NUMBER)
 
 
 def _sum(call: Call) -> Value:

@@ -23,8 +23,10 @@ from devlint.signatures.values.values import (
     A_NUMBER,
     ARRAY,
     BATCH,
+    BUFFER,
     CONSTANT,
     DEVICE,
+    DEVICE_OBJECT,
     EITHER,
     EMPTY,
     GENERATOR,
@@ -258,7 +260,7 @@ def _parameter(call: Call) -> Value:
 
 def _buffer(call: Call) -> Value:
     given = call.argument(0, "data") or NOTHING
-    return mapped(given, lambda v: v.but(tags=v.tags | {REGISTERED, PARAMETER}), call.frame.atoms)
+    return mapped(given, lambda v: v.but(tags=v.tags | {REGISTERED, PARAMETER, BUFFER}), call.frame.atoms)
 
 
 # -- functions ---------------------------------------------------------------------------------------------------------
@@ -345,10 +347,11 @@ def _result(value: Value, rank: Any) -> Value:
 def _device(call: Call) -> Value:
     pair = call.pair(0, "device") or call.pair(0, "type")
     if pair is None:
-        return Value(DEVICE, UNKNOWN_PLACE, likely=True)
+        return Value(DEVICE, UNKNOWN_PLACE, likely=True, tags=DEVICE_OBJECT)
     found = device_from(call.frame, pair[1], pair[0])
     if found is None:
-        return Value(DEVICE, UNKNOWN_PLACE, likely=True, path=pair[1].path)
+        return Value(DEVICE, UNKNOWN_PLACE, likely=True, path=pair[1].path, tags=DEVICE_OBJECT)
+    found = mapped(found, lambda d: d.but(tags=DEVICE_OBJECT) if d.kind is DEVICE else d, call.frame.atoms)
     index = call.argument(1, "index")
     if index is not None and index.kind is CONSTANT and isinstance(index.data, int):
         return mapped(found, lambda d: _indexed(d, index.data), call.frame.atoms)
@@ -520,8 +523,8 @@ SPECIAL: dict[str, Meaning] = {
     "torch.cuda.device_count": lambda call: Value("count"),
     "torch.accelerator.device_count": lambda call: Value("count"),
     "torch.cuda.current_device": lambda call: Value(DEVICE, CUDA),
-    "torch.accelerator.current_accelerator": lambda call: Value(DEVICE, CUDA),
-    "torch.get_default_device": lambda call: Value(DEVICE, UNKNOWN_PLACE, likely=True),
+    "torch.accelerator.current_accelerator": lambda call: Value(DEVICE, CUDA, tags=DEVICE_OBJECT),
+    "torch.get_default_device": lambda call: Value(DEVICE, UNKNOWN_PLACE, likely=True, tags=DEVICE_OBJECT),
     "torch.Generator": _generator,
     "torch.load": _nothing,
     "torch.save": _nothing,

@@ -171,10 +171,14 @@ def _outside(call: Call, name: str | None) -> Value:
         inner = Call(call.frame, call.node)
         inner.given, inner.keywords = call.given[1:], call.keywords
         return methods.call_method(inner, call.given[0][1], method)
-    found = unknown_call(call, name=name)
-    if torch_calls.has_kind(name):
+    found = unknown_call(call, name=name, displaces=not name.startswith(_LOGGING))
+    if torch_calls.has_kind(name) and not (call.node.args and name.startswith(("io.", "tempfile."))):
         return found.but(data=Made(canonical(name), (call.frame.source.path, call.node.lineno, call.node.col_offset)))
     return found
+
+
+# What only reads what it is given.
+_LOGGING = ("wandb.", "mlflow.", "logging.", "builtins.print")
 
 
 def _partial(call: Call, callee: Value) -> Value:
@@ -215,6 +219,9 @@ def _unknown(call: Call, callee: Value) -> Value:
     if callee.place.off_host or callee.place.sort == "told":
         # What is called after it was moved is a module.
         return result.but(place=callee.place, tags=COMPUTED, step=callee.step)
+    if result.place.off_host or result.place.sort == "told":
+        # It computes from what was moved there: it is there itself.
+        return result
     if callee.place.sort == "input" and _named_like_model(callee) and not _is_part_of_module(call.frame, callee):
         return result.but(place=callee.place, tags=COMPUTED)
     if callee.place.sort == "input" and _is_part_of_module(call.frame, callee):

@@ -160,6 +160,8 @@ def operate(
         # `self.layers += [layer]`
         containers.added(frame, left, [right], spread=True)
         return left
+    if isinstance(op, ast.Mod) and left.kind is CONSTANT and isinstance(left.data, str):
+        return numbered_device(left.data) or Value(NUMBER)
     if left.kind in (LIST, TUPLE) or right.kind in (LIST, TUPLE):
         return _joined_sequences(frame, node, left, right, in_place=in_place)
     if left.kind is CONSTANT and right.kind is CONSTANT:
@@ -257,7 +259,9 @@ def _together_plain(operands: tuple[Value, ...]) -> Value:
     if len({o.place for o in placed}) > 1 and any(o.place.is_open for o in placed) and first.place.sort == "told":
         inputs = next((o for o in placed if o.place.sort == "input"), None)
         first = inputs or first
-    return Value(TENSOR, first.place, likely=any(o.likely for o in tensors), rank=rank, step=first.step)
+    # What is computed with what is surely there is there.
+    likely = all(o.likely for o in tensors if o.place == first.place) if first.place.off_host else any(o.likely for o in tensors)
+    return Value(TENSOR, first.place, likely=likely, rank=rank, step=first.step)
 
 
 def _unary(frame: Frame, node: ast.UnaryOp) -> Value:
@@ -287,6 +291,11 @@ def _formatted(frame: Frame, node: ast.JoinedStr) -> Value:
 
 
 def _lambda(frame: Frame, node: ast.Lambda) -> Value:
+    if frame.record is not None:
+        env = frame.env.copy()
+        frame.env |= {a.arg: NOTHING for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)}
+        evaluate(frame, node.body)
+        frame.env = env
     return Value(FUNCTION, data=(frame.reader.lambda_of(frame, node), frame, None))
 
 

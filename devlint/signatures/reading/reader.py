@@ -89,6 +89,7 @@ class Reader:
         self.lookup, self.resolved, self.static_value = self.names.lookup, self.names.resolved, self.names.static_value
         self.was_given, self.given_to = self.callers.was_given, self.callers.given_to
         self.was_brought = self.callers.was_brought
+        self.made_at = self.views.made_at
         # The functions from which a knot was read that was begun elsewhere.
         self._leaders: set[FunctionModel] = set()
         # Functions that call themselves, with what their first reading told; None while that is under way.

@@ -29,9 +29,18 @@ class Given(NamedTuple):
 class Recorder(Generic[Told]):
     """The values of one file's expressions, in the words of whoever asks."""
 
-    def __init__(self, reader: Reader, told: Callable[[Frame, ast.expr, Value], Told]) -> None:
+    def __init__(
+        self,
+        reader: Reader,
+        told: Callable[[Frame, ast.expr, Value], Told],
+        joined: Callable[[Told, Told], Told],
+        heard: Callable[[Frame, ast.Call, FunctionModel, Given], None] = lambda *_: None,
+    ) -> None:
+        """`joined` gives what an expression is that is one thing or another in turn; `heard` is told of each call."""
         self._reader = reader
         self._told = told
+        self._joined = joined
+        self._heard = heard
         self.values: dict[ast.expr, Told] = {}
         # The calls in the scopes that were read, by what they call, and the other way round.
         self.calls: dict[FunctionModel, list[Given]] = {}
@@ -39,7 +48,9 @@ class Recorder(Generic[Told]):
 
     def note(self, frame: Frame, node: ast.expr, value: Value) -> None:
         """Hears what an expression is."""
-        self.values[node] = self._told(frame, node, value)
+        told = self._told(frame, node, value)
+        known = self.values.get(node) if frame.in_turn else None
+        self.values[node] = self._joined(known, told) if known is not None else told
 
     def called(self, frame: Frame, node: ast.Call, function: FunctionModel, given: dict[str, Value]) -> None:
         """Hears of a call of a function of the project."""
@@ -47,7 +58,9 @@ class Recorder(Generic[Told]):
         things = {k: v for k, v in frame.env.items() if isinstance(k, tuple) and isinstance(k[0], Cell)}
         known = self.calls.setdefault(function, [])
         known[:] = [call for call in known if call.node is not node]
-        known.append(Given(node, frame.source, {n: _closed(v, self._reader) for n, v in given.items()}, things))
+        call = Given(node, frame.source, {n: _closed(v, self._reader) for n, v in given.items()}, things)
+        known.append(call)
+        self._heard(frame, node, function, call)
 
     def module(self, source: SourceModule) -> Frame:
         """The top level of a file."""

@@ -255,15 +255,18 @@ def _unrolled(frame: Frame, node: ast.For | ast.AsyncFor, parts: Sequence[Value]
     """A loop over a few things that are told one by one: each pass is read with its own."""
     frame.breaks.append([])
     before = frame.path
-    for part in parts:
+    around = frame.in_turn
+    for number, part in enumerate(parts):
         if not frame.path:
             break
+        frame.in_turn = around or number > 0
         bind(frame, node.target, part)
         frame.continues.append([])
         execute(frame, node.body)
         ended = frame.continues.pop()
         if ended:
             frame.merge([(frame.path, frame.env), *ended], before)
+    frame.in_turn = around
     broken = frame.breaks.pop()
     if frame.path:
         execute(frame, node.orelse)
@@ -283,6 +286,9 @@ def _while(frame: Frame, node: ast.While) -> None:
         execute(frame, node.body)
 
     _loop(frame, node, one_pass, at_least_once=always, endless=always and isinstance(node.test, ast.Constant))
+    if frame.path and _asks_for_class(node.test) and not any(isinstance(n, ast.Break) for n in ast.walk(node)):
+        left = frame.atoms.both(frame.path, frame.atoms.negated(condition_of(frame, node.test)))
+        frame.path = left or frame.path
 
 
 def _loop(
@@ -503,8 +509,15 @@ def _assert(frame: Frame, node: ast.Assert) -> None:
     if path:
         assume(frame, node.test, True)
         # Only what is asked of devices is worth to be remembered behind it.
-        if frame.atoms.about_devices(condition):
+        if frame.atoms.about_devices(condition) or _asks_for_class(node.test):
             frame.path = path
+
+
+def _asks_for_class(test: ast.expr) -> bool:
+    """`isinstance(model, Net)`, `hasattr(model, "module")`."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return _asks_for_class(test.operand)
+    return isinstance(test, ast.Call) and isinstance(test.func, ast.Name) and test.func.id in ("isinstance", "hasattr")
 
 
 def _expr(frame: Frame, node: ast.Expr) -> None:

@@ -31,6 +31,7 @@ from devlint.signatures.values.values import (
     UNKNOWN,
     WRAPPER,
     Cell,
+    Made,
     Path,
     Place,
     Value,
@@ -98,7 +99,7 @@ class View:
         if slot == CONTENTS and len(path) == 2:
             return self._contents(cls, str(path[1])[1:], path)
         if slot.startswith(".") and len(path) == 2:
-            return self._switch(cls, str(path[1])[1:], slot)
+            return self._switch(cls, str(path[1])[1:], slot, me.path)
         return NOTHING
 
     def attribute(self, cls: ClassInfo, name: str, me: Path) -> Value:
@@ -220,12 +221,13 @@ class View:
                 if not cls.is_module and not at.off_host:
                     # Whoever has the object may move its parts.
                     at = own
-                if value.kind is WRAPPER:
-                    return Value(WRAPPER, at, data=value.data, path=path, parts=tuple(
-                        self._seen(p, (*path, ".module"), me, cls, signature) for p in value.parts))  # fmt: skip
                 if value.cell is not None and len(path) == 2:
                     self._made[cls, str(path[1])[1:]] = value.cell
-                return Value(MODULE, at, data=value.data, path=path)
+                if value.kind is WRAPPER:
+                    return Value(WRAPPER, at, data=value.data, path=path, step=value.step, parts=tuple(
+                        self._seen(p, (*path, ".module"), me, cls, signature) for p in value.parts))  # fmt: skip
+                step = held.step if held is not None else None
+                return Value(MODULE, at, data=value.data, path=path, step=step)
             case "device":
                 at = value.place if not value.place.is_open else Place("told", path)
                 return Value(DEVICE, at, path=path, likely=True)
@@ -251,7 +253,8 @@ class View:
                 is_number = _is_number(str(path[-1]).removeprefix("."))
                 # What was copied to the host stays there, unless it may be a module that somebody moves.
                 at = HOST if value.place == HOST and not cls.is_module else own
-                return Value(NUMBER, path=path) if is_number else Value(UNKNOWN, at, path=path)
+                made = value.data if isinstance(value.data, Made) else None
+                return Value(NUMBER, path=path) if is_number else Value(UNKNOWN, at, path=path, data=made)
         return NOTHING
 
     def _settings_of(self, me: Path, signature: Signature) -> Instance:
@@ -275,8 +278,8 @@ class View:
                     return place
         return Place("input", me)
 
-    def _switch(self, cls: ClassInfo, name: str, slot: str) -> Value:
-        """What is on or off for good in an object that the constructor made and kept: `Adder(use_gpu=False)`."""
+    def _switch(self, cls: ClassInfo, name: str, slot: str, me: Path) -> Value:
+        """What is on or off for good in an object that the constructor made and kept: `Adder(use_gpu=False)`, or a module in it."""
         constructor = cls.method("__init__")
         signature = self._reader.signature(constructor, None) if constructor is not None else None
         held = _held(signature, constructor, f".{name}") if signature is not None and constructor is not None else None
@@ -287,8 +290,14 @@ class View:
         if part is None or made[0].cell is None or part.setters.get(slot[1:]):
             return NOTHING
         left = signature.cells.get(made[0].cell, {}).get(slot, NOTHING)
+        if left.kind in MODULES:
+            return self._seen(left, (*me, f".{name}", slot), me, cls, signature)
         switches = [v for _, v in left.options() if v != NOTHING]
         return switches[0] if len(switches) == 1 and isinstance(switches[0].data, bool) else NOTHING
+
+    def made_at(self, cls: ClassInfo, name: str) -> Cell | None:
+        """What a module in an attribute is in the constructor that made it."""
+        return self._made.get((cls, name))
 
     def _contents(self, cls: ClassInfo, name: str, path: Path) -> Value:
         """What a list or a dict that the constructor made holds."""

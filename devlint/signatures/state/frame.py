@@ -25,6 +25,7 @@ from devlint.signatures.values.values import (
     UNKNOWN,
     UNKNOWN_PLACE,
     Cell,
+    Made,
     Path,
     Place,
     Step,
@@ -101,6 +102,7 @@ class Reading(Protocol):
     def iterated(self, frame: Frame, value: Value) -> Value: ...
     def called_item(self, frame: Frame, node: ast.Subscript, base: Value, index: Value) -> Value: ...
     def holds_state(self, module: Value) -> bool: ...
+    def made_at(self, cls: ClassInfo, name: str) -> Cell | None: ...
     def blurred(self, contents: Value) -> Value: ...
     def copied(self, frame: Frame, value: Value, node: ast.expr) -> Value: ...
     def collated(self, frame: Frame, collate: Value) -> Value | None: ...
@@ -155,6 +157,8 @@ class Frame:
         self.moved: set[str] = set()
         # Inputs that are tensors or arrays, as they say.
         self.either_array: set[Path] = set()
+        # Whether the statements at hand are read once more, with another part of what a loop goes through.
+        self.in_turn = False
         # What is read now is so for one of several alternatives of a value, or in a handler: it may never come to that.
         self.supposing = 0
         # How many blocks around make new tensors somewhere else than on the host: `with torch.device("cuda"):`.
@@ -299,6 +303,7 @@ class Frame:
             and len(path) == 1
             and str(path[0]).startswith("#")
             and not value.tags
+            and not isinstance(value.data, Made)
             and path not in self.tensors
             and not any((path, slot) in self.env for slot in (PLACE, IF_MODULE, ANYTHING, CONTENTS))
         )
@@ -355,7 +360,10 @@ class Frame:
         for _, option in value.options():
             identity = option.identity
             if option.kind in MODULES:
-                self.env[identity, PLACE] = Value(TENSOR, UNKNOWN_PLACE)
+                at = self.env.get((identity, PLACE))
+                if at is None or not at.place.off_host:
+                    # What somebody put on an accelerator hardly anybody takes off again.
+                    self.env[identity, PLACE] = Value(TENSOR, UNKNOWN_PLACE)
             elif option.kind in (LIST, DICT):
                 contents = self.slot(option, CONTENTS)
                 if contents is not None:

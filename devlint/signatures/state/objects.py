@@ -17,6 +17,7 @@ from devlint.signatures.values.values import (
     CLASS,
     CONSTANT,
     DEVICE,
+    DEVICE_OBJECT,
     DICT,
     EITHER,
     FUNCTION,
@@ -108,7 +109,7 @@ def _of_reference(frame: Frame, value: Value, name: str) -> Value:
 
 def _of_tensor(frame: Frame, value: Value, name: str) -> Value:
     if name == "device":
-        return Value(DEVICE, value.place, step=value.step, likely=value.likely)
+        return Value(DEVICE, value.place, step=value.step, likely=value.likely, tags=DEVICE_OBJECT)
     if name in _SAME_PLACE and name not in ("values", "indices"):
         return value.but(path=None, tags=frozenset())
     if name == "grad":
@@ -125,6 +126,8 @@ def _of_tensor(frame: Frame, value: Value, name: str) -> Value:
 def _of_batch(frame: Frame, value: Value, name: str) -> Value:
     if name == "device":
         return Value(DEVICE, value.place, likely=True)
+    if name in ("dtype", "ndim", "requires_grad", "is_leaf"):
+        return A_NUMBER
     if name in ("to", "cuda", "cpu", "keys", "items", "values", "get", "pop", "update", "size", "shape"):
         return Value(METHOD, data=name, parts=(value,))
     methods = torch_knowledge().tensor_methods

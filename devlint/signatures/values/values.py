@@ -107,6 +107,12 @@ OR_ARRAY = "or array"
 EMPTY = "empty"
 
 
+# What says that a device is an object of torch.device: others may be strings, or numbers of GPUs.
+DEVICE_OBJECT = frozenset({"device object"})
+# What says that a tensor is a registered buffer.
+BUFFER = "buffer"
+# What says that something is the results of several replicas.
+GATHERED = "gathered"
 # Whether something surely lies in page-locked memory of the host, or surely doesn't.
 PINNED = frozenset({"pinned"})
 UNPINNED = frozenset({"unpinned"})
