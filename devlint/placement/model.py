@@ -23,7 +23,7 @@ from devlint.placement.meetings import mixings, unplaced
 from devlint.placement.metrics import metrics_in
 from devlint.placement.mixing import Mixing
 from devlint.placement.readings import Readings
-from devlint.placement.replicas import Pinned, pinned_calls
+from devlint.placement.replicas import Pinned, pinned_by_signatures, pinned_calls
 from devlint.placement.request import site_at
 from devlint.placement.values import UNKNOWN, Happening, Step, Value
 from devlint.placement.waiting import MAX_FILES_BETWEEN, HotStall, hot_code, stalls_of
@@ -388,6 +388,8 @@ class PlacementModel:
     @cached_property
     def pinned(self) -> dict[ast.Call, Pinned]:
         """Calls that name one device in what every replica of a DataParallel runs, in the scopes that were run."""
+        if BY_SIGNATURES:
+            return pinned_by_signatures(self.readings, self._analysis.project)
         return pinned_calls(self._analysis, self._record)
 
     def events(self, name: str) -> Iterable[ast.expr | ast.stmt]:

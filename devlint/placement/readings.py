@@ -16,7 +16,8 @@ from devlint.signatures.reading.reader import Reader
 from devlint.signatures.reading.recorded import Given, Recorder
 from devlint.signatures.state import containers
 from devlint.signatures.state.classes import ClassInfo
-from devlint.signatures.state.frame import Frame, Key
+from devlint.signatures.state.frame import CONTENTS, Frame, Key
+from devlint.signatures.state.objects import class_of
 from devlint.signatures.values import values as signed
 from devlint.source.kinds import Kind
 from devlint.source.modules import FunctionModel, SourceModule
@@ -25,6 +26,8 @@ from devlint.source.modules import FunctionModel, SourceModule
 MAX_DEPTH = 6
 
 
+# So many modules are looked at in one that is wrapped.
+MAX_MODULES = 40
 # Calls are looked into this deep for what happens to an object.
 MAX_CALLS = 3
 
@@ -169,6 +172,31 @@ class Readings:
         """What was done to the object that a call makes."""
         site = site_at(self.source.path, node)
         return [h for h in self.happenings if h.what == what and h.site == site]
+
+    def modules_in(self, wrapping: Wrapping) -> Iterator[signed.Value]:
+        """What a wrapper wraps, and the parts of it that are known, those of the project's own classes."""
+        waiting = list(wrapping.signed.parts)
+        seen: list[signed.Value] = []
+        while waiting and len(seen) < MAX_MODULES:
+            for _, module in waiting.pop(0).options():
+                if module.kind is not signed.MODULE or module in seen:
+                    continue
+                seen.append(module)
+                if class_of(module) is not None:
+                    yield module
+                for (identity, slot), held in wrapping.things.items():  # type: ignore[misc]
+                    if identity == module.identity and str(slot).startswith("."):
+                        waiting.append(held)
+                    elif identity == module.identity and slot == CONTENTS:
+                        waiting += [part for _, option in held.options() for part in option.parts]
+
+    def supposing(
+        self, function: FunctionModel, me: signed.Value, things: dict[Key, signed.Value]
+    ) -> dict[ast.expr, Value]:
+        """What the expressions of a method are for one object."""
+        inside = Recorder(self.reader, self.translator.told, join)
+        inside.function(function, None, [Given(ast.Call(), function.source, {}, things)], me)
+        return inside.values
 
     # -- names and classes -----------------------------------------------------------------------------------------
 

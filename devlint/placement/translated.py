@@ -7,10 +7,12 @@ from collections.abc import Callable, Hashable
 from fnmatch import fnmatchcase
 
 from devlint.knowledge import ecosystem, torch_knowledge
+from devlint.knowledge.metrics import is_metric
 from devlint.placement.classes import ClassModel
 from devlint.placement.values import (
     BUFFER,
     DEVICE_CLASS,
+    GATHERED,
     HOST,
     ITEM,
     NONE,
@@ -34,11 +36,13 @@ from devlint.placement.values import (
     same_as,
     sequence,
     sequence_of,
+    with_parts,
 )
 from devlint.signatures.libraries.frameworks import PREPARED
+from devlint.signatures.libraries.metrics import OPTIONS
 from devlint.signatures.state import containers
 from devlint.signatures.state.classes import ClassInfo
-from devlint.signatures.state.frame import Frame
+from devlint.signatures.state.frame import PLACE, Frame
 from devlint.signatures.state.objects import COMPUTED, FRAMEWORK, PARAMETER, REGISTERED, class_of, place_of
 from devlint.signatures.values import values as signed
 from devlint.signatures.values.conditions import Condition
@@ -91,7 +95,7 @@ class Translator:
         return Value(
             kind,
             _place(frame, value),
-            BUFFER if signed.BUFFER in value.tags else "",
+            BUFFER if signed.BUFFER in value.tags else GATHERED if signed.GATHERED in value.tags else "",
             likely=value.likely,
             ranked=value.rank == signed.RANKED,
             trail=_trail(value.step),
@@ -120,6 +124,9 @@ class Translator:
             )
         at = place_of(frame, value)
         found = either((_guards(frame, c), self._module_at(frame, value, cls, p)) for c, p in at.options())
+        if isinstance(value.data, str) and is_metric(value.data) and (options := _options(frame, value)) is not None:
+            given = [self.value(frame, option, 1) for option in options.parts]
+            return with_parts(found, lambda v: replace(v, keys=options.data, elements=tuple(given)))
         contents = containers.contents_of(frame, value) if depth and value.identity is not None else None
         if contents is None or found.kind is Kind.EITHER:
             return found
@@ -270,7 +277,8 @@ class Translator:
             kind = Kind.BATCH
         elif path is not None and path in frame.tensors:
             kind = Kind.TENSOR
-        return Value(kind, _place(frame, value), likely=True, trail=_trail(value.step))
+        name = GATHERED if signed.GATHERED in value.tags else ""
+        return Value(kind, _place(frame, value), name, likely=True, trail=_trail(value.step))
 
     def _made(self, frame: Frame, made: signed.Made, depth: int) -> Value:
         if made.name == signed.STATE_DICT and made.of is not None:
@@ -332,6 +340,10 @@ def _place(frame: Frame, value: signed.Value) -> Place:
         case "told":
             return same_as(signed.text_of(place.name))
         case "input":
+            around = (frame.get((place.name[:n], PLACE)) for n in range(len(place.name), 0, -1))
+            moved = next((at for at in around if at is not None and at.kind is not signed.EITHER), None)
+            if moved is not None and moved.place != place:
+                return _place(frame, moved)
             is_asked = value.kind is signed.DEVICE or (
                 frame.function is not None and frame.function.cls is not None and frame.function.name == "forward"
             )
@@ -349,6 +361,16 @@ def _pinned(value: signed.Value) -> bool | None:
     return False if value.tags >= signed.UNPINNED else None
 
 
+def _options(frame: Frame, metric: signed.Value) -> signed.Value | None:
+    """The options that a metric was made with."""
+    found = frame.slot(metric, OPTIONS)
+    me = frame.reader.self_of(frame) if found is None and metric.path is not None else None
+    cls = class_of(me) if me is not None else None
+    if cls is not None and metric.path is not None:
+        found = frame.reader.made_at(cls, metric.path)[1].get(OPTIONS)
+    return found
+
+
 def _site(frame: Frame, value: signed.Value) -> str:
     """The identity of something that changes in place: where it was made."""
     if value.identity is not None and (value.identity, PREPARED) in frame.env:
@@ -362,7 +384,7 @@ def _site(frame: Frame, value: signed.Value) -> str:
     if len(value.path) == 1:
         return "self"
     cls = class_of(me)
-    made = frame.reader.made_at(cls, str(value.path[1])[1:]) if cls is not None and len(value.path) == 2 else None
+    made = frame.reader.made_at(cls, value.path)[0] if cls is not None else None
     return site_text(made.site) if made is not None else ""
 
 

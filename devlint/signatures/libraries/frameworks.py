@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from devlint.knowledge.ecosystem import ACCELERATE_PASSING, ACCELERATE_PREPARING
+from devlint.knowledge.ecosystem import ACCELERATE_PASSING, ACCELERATE_PREPARING, STEP_METHODS
 from devlint.signatures.libraries.devices import CUDA, named_device
-from devlint.signatures.state.frame import Call
+from devlint.signatures.state.frame import Call, Frame
 from devlint.signatures.state.objects import FRAMEWORK, move, place_of
 from devlint.signatures.values.values import (
     BATCH,
@@ -30,9 +30,11 @@ from devlint.signatures.values.values import (
     UNKNOWN,
     UNKNOWN_PLACE,
     WRAPPER,
+    Parts,
     Value,
     mapped,
 )
+from devlint.source.modules import FunctionModel
 
 Meaning = Callable[[Call], Value]
 
@@ -144,6 +146,28 @@ def _deepspeed(call: Call) -> Value:
     return Value(
         TUPLE, parts=(_placed(call, *pair), call.fresh(), Value(LOADER, UNKNOWN_PLACE, likely=True), call.fresh())
     )
+
+
+def placed_by_trainer(frame: Frame, function: FunctionModel, bases: Iterable[str]) -> None:
+    """The modules and batches of a step that a framework calls, where it puts them."""
+    known = next((k for k in STEP_METHODS if function.name in k.methods and not k.bases.isdisjoint(bases)), None)
+    if known is None:
+        return
+    message = f"the trainer has put the model and the batch on the accelerator when it calls `{function.name}`"
+    step = frame.step(message, function.node)
+    there = Value(TENSOR, CUDA, likely=True, step=step)
+    for position, argument in enumerate(function.parameters):
+        given = frame.env[argument.arg]
+        if position in known.modules:
+            if given.kind is UNKNOWN:
+                frame.env[argument.arg] = Value(MODULE, CUDA, likely=True, step=step, path=given.path)
+            elif place_of(frame, given).place.sort not in ("host", "accelerator"):
+                move(frame, given, there, step)
+        elif position in known.batches and given.place.sort not in ("host", "accelerator"):
+            is_plain = given.kind is UNKNOWN and not isinstance(given.data, Parts)
+            frame.env[argument.arg] = given.but(
+                kind=BATCH if is_plain else given.kind, place=CUDA, likely=True, step=step, data="item" if is_plain else given.data
+            )
 
 
 def _supervised(position: int) -> Meaning:

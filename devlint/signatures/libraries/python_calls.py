@@ -16,6 +16,7 @@ from devlint.signatures.values.values import (
     CONSTANT,
     DICT,
     FUNCTION,
+    GATHERED,
     HOST,
     LIST,
     NEVER,
@@ -291,7 +292,9 @@ def _sum(call: Call) -> Value:
     return mapped(
         each,
         lambda v: (
-            v.but(path=None, tags=frozenset()) if v.kind == "tensor" else A_NUMBER if v.kind is NUMBER else NOTHING
+            v.but(path=None, tags=v.tags & {GATHERED})
+            if v.kind == "tensor" or GATHERED in v.tags
+            else A_NUMBER if v.kind is NUMBER else NOTHING
         ),
         frame.atoms,
     )

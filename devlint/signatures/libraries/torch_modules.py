@@ -13,12 +13,13 @@ from devlint.signatures.libraries.devices import device_from, named_device
 from devlint.signatures.libraries.operations import note, operands_of
 from devlint.signatures.state import containers
 from devlint.signatures.state.frame import CONTENTS, PLACE, Call, Frame
-from devlint.signatures.state.objects import COMPUTED, PARAMETER, REGISTERED, move, place_of
+from devlint.signatures.state.objects import COMPUTED, PARAMETER, REGISTERED, class_of, move, place_of
 from devlint.signatures.values.values import (
     BATCH,
     CONSTANT,
     DICT,
     EITHER,
+    GATHERED,
     HOST,
     LIST,
     MODULE,
@@ -239,17 +240,37 @@ def wrapped(call: Call, name: str) -> Value:
 
 def call_wrapper(call: Call, wrapper: Value) -> Value:
     """A call of a wrapper, which takes its inputs from anywhere and gives what its first device computed."""
+    frame = call.frame
     inner = wrapper.parts[0] if wrapper.parts else NOTHING
-    place = place_of(call.frame, inner) if inner.kind in (MODULE, WRAPPER) else Value(TENSOR, UNKNOWN_PLACE)
-    return mapped(
-        place,
-        lambda p: Value(
-            UNKNOWN,
-            UNKNOWN_PLACE if p.place == HOST else p.place,
-            path=(f"#{call.frame.reader.turn()}",),
-            likely=True,
-            step=p.step,
-            tags=COMPUTED,
-        ),
-        call.frame.atoms,
-    )
+    place = place_of(frame, inner) if inner.kind in (MODULE, WRAPPER) else Value(TENSOR, UNKNOWN_PLACE)
+    tags = COMPUTED | {GATHERED} if _has_replicas(frame, wrapper) else COMPUTED
+    gives = _given_by_forward(frame, inner)
+
+    def made(part: Value | None, at: Value) -> Value:
+        where = UNKNOWN_PLACE if at.place == HOST else at.place
+        if part is not None and part.kind is TUPLE:
+            return Value(TUPLE, parts=tuple(made(p, at) for p in part.parts))
+        if part is not None and part.kind is TENSOR and not part.likely:
+            return Value(TENSOR, where, likely=at.likely, step=at.step, tags=tags - COMPUTED)
+        return Value(UNKNOWN, where, path=(f"#{frame.reader.turn()}",), likely=True, step=at.step, tags=tags)
+
+    return mapped(place, lambda at: made(gives, at), frame.atoms)
+
+
+def _has_replicas(frame: Frame, wrapper: Value) -> bool:
+    """Whether what a wrapper gives is gathered from several devices."""
+    if wrapper.data != "torch.nn.DataParallel":
+        return False
+    ids = frame.slot(wrapper, ".device_ids")
+    contents = containers.contents_of(frame, ids) if ids is not None else None
+    return contents is None or contents.kind is not TUPLE or len(contents.parts) != 1
+
+
+def _given_by_forward(frame: Frame, inner: Value) -> Value | None:
+    """What the `forward` of a module gives, in its own terms."""
+    if isinstance(inner.data, str) and is_loss(inner.data):
+        return Value(TENSOR)
+    cls = class_of(inner)
+    forward = cls.method("forward") if cls is not None else None
+    signature = frame.reader.signature(forward, None) if forward is not None else None
+    return signature.gives if signature is not None else None

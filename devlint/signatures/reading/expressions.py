@@ -19,6 +19,7 @@ from devlint.signatures.values.values import (
     DICT,
     EITHER,
     FUNCTION,
+    GATHERED,
     HOST,
     LIST,
     MODULES,
@@ -261,7 +262,8 @@ def _together_plain(operands: tuple[Value, ...]) -> Value:
         first = inputs or first
     # What is computed with what is surely there is there.
     likely = all(o.likely for o in tensors if o.place == first.place) if first.place.off_host else any(o.likely for o in tensors)
-    return Value(TENSOR, first.place, likely=likely, rank=rank, step=first.step)
+    tags = frozenset({GATHERED}) if any(GATHERED in o.tags for o in tensors) else frozenset[str]()
+    return Value(TENSOR, first.place, likely=likely, rank=rank, step=first.step, tags=tags)
 
 
 def _unary(frame: Frame, node: ast.UnaryOp) -> Value:
@@ -271,7 +273,7 @@ def _unary(frame: Frame, node: ast.UnaryOp) -> Value:
 
     def plain(option: Value) -> Value:
         if option.kind in (TENSOR, ARRAY, BATCH, NUMBER):
-            return option.but(path=None, tags=frozenset(), data=None)
+            return option.but(path=None, tags=option.tags & {GATHERED}, data=None)
         if option.kind is UNKNOWN:
             return Value(
                 UNKNOWN, option.place, data=option.path or option.data, likely=option.likely, step=option.step,

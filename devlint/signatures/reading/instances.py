@@ -73,6 +73,13 @@ class Instance:
         other._paths[path] = value
         return other
 
+    def suppose(self, condition: Condition, told: Condition) -> None:
+        """Takes one outcome of a test for another condition."""
+        for clause in condition if len(condition) == 1 else ():
+            for literal in clause if len(clause) == 1 else ():
+                self._literals[literal] = told
+                self._literals[-literal] = self.frame.atoms.negated(told)
+
     # -- inputs ----------------------------------------------------------------------------------------------------
 
     def at(self, path: Path) -> Value:
@@ -329,6 +336,8 @@ class Instance:
             case ("isinstance", token, tuple() as types):
                 named = [self._token(t) for t in types]
                 return tests.instance_of(frame, self._token(token), tuple(named))
+            case ("has", token, str() as name):
+                return tests.has(frame, self._token(token), name)
             case (str() as kind, a, b) if kind in tests.COMPARISONS:
                 # A number of which nothing is known needn't be what it is at another call.
                 left = tests.called_number(frame, self._token(a), self._number(a))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Generic, NamedTuple, TypeVar
 
+from devlint.signatures.libraries.frameworks import placed_by_trainer
 from devlint.signatures.reading import inputs, statements
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.frame import Frame, Key
@@ -71,8 +72,10 @@ class Recorder(Generic[Told]):
         frame.path = TRUE
         return frame
 
-    def function(self, function: FunctionModel, outer: Frame | None, calls: Sequence[Given]) -> Frame:
-        """A function's body, its parameters being what the calls give."""
+    def function(
+        self, function: FunctionModel, outer: Frame | None, calls: Sequence[Given], me: Value | None = None
+    ) -> Frame:
+        """A function's body, its parameters being what the calls give; a method's object is `me`, where that is known."""
         frame = Frame(self._reader, function.source, function, outer=outer)
         frame.record = self
         inputs.enter(frame, function, self._reader.annotations)
@@ -84,6 +87,11 @@ class Recorder(Generic[Told]):
                     frame.env[argument.arg] = self._reader.refined(frame, given, argument.annotation)
         for call in calls:
             frame.env.update(call.things)
+        if me is not None and function.parameters:
+            frame.env[function.parameters[0].arg] = me
+        if function.cls is not None:
+            cls = self._reader.class_info(function.source, function.cls)
+            placed_by_trainer(frame, function, cls.outside_bases)
         with suppress(RecursionError):
             statements.run(frame, function.node.body)
         frame.path = TRUE

@@ -213,9 +213,12 @@ def _if(frame: Frame, node: ast.If) -> None:
     then_path = frame.atoms.both(before, condition)
     else_path = frame.atoms.both(before, frame.atoms.negated(condition))
     if not else_path:
+        _aside(frame, node.orelse)
         assume(frame, node.test, True)
         execute(frame, node.body)
         return
+    if not then_path:
+        _aside(frame, node.body)
 
     def then() -> None:
         assume(frame, node.test, True)
@@ -229,6 +232,20 @@ def _if(frame: Frame, node: ast.If) -> None:
     frame.env = env
     second = _branch(frame, otherwise, else_path)
     frame.merge([first, second], before)
+
+
+def _aside(frame: Frame, body: Sequence[ast.stmt]) -> None:
+    """What a block that is never reached here says, for those who ask for its names: nothing comes of it."""
+    if frame.record is None or not body:
+        return
+    env, path = frame.env, frame.path
+    lists = (frame.returns, frame.exits, frame.yields, *frame.breaks[-1:], *frame.continues[-1:])
+    lengths = [len(known) for known in lists]
+    frame.env = env.copy()
+    execute(frame, body)
+    for known, length in zip(lists, lengths, strict=True):
+        del known[length:]
+    frame.resume(env, path)
 
 
 def _for(frame: Frame, node: ast.For | ast.AsyncFor) -> None:

@@ -66,7 +66,7 @@ def condition_of(frame: Frame, node: ast.expr) -> Condition:
         case ast.Call(func=ast.Name(id="isinstance"), args=[thing, types]):
             return _instance(frame, evaluate(frame, thing), types)
         case ast.Call(func=ast.Name(id="hasattr"), args=[thing, ast.Constant(value=str() as name)]):
-            return _has(frame, evaluate(frame, thing), name)
+            return has(frame, evaluate(frame, thing), name)
         case ast.NamedExpr():
             return truth(frame, evaluate(frame, node))
     value = evaluate(frame, node)
@@ -426,7 +426,7 @@ def _may_be_left_out(frame: Frame, value: Value) -> bool:
     return isinstance(default, ast.Constant) and default.value is None
 
 
-def _has(frame: Frame, value: Value, name: str) -> Condition:
+def has(frame: Frame, value: Value, name: str) -> Condition:
     """`hasattr(x, name)`."""
     result = FALSE
     for condition, option in value.options():
