@@ -83,7 +83,8 @@ class Translator:
     def value(self, frame: Frame, value: signed.Value, depth: int = MAX_DEPTH) -> Value:
         """A value of the signatures."""
         if value.kind is signed.EITHER:
-            return either((_guards(frame, c), self.value(frame, v, depth)) for c, v in value.parts)
+            met = [(c, v) for c, v in value.parts if frame.atoms.both(c, frame.path)]
+            return either((_guards(frame, c), self.value(frame, v, depth)) for c, v in met or value.parts)
         tell = _TELLING.get(value.kind)
         return tell(self, frame, value, depth) if tell is not None else UNKNOWN
 
@@ -274,7 +275,8 @@ class Translator:
         kind = Kind.UNKNOWN
         path = value.path or (value.data if isinstance(value.data, tuple) else None)
         if value.tags >= COMPUTED:
-            kind = Kind.BATCH
+            # What a method that only tensors have gives is one.
+            kind = Kind.BATCH if value.path is not None else Kind.TENSOR
         elif path is not None and path in frame.tensors:
             kind = Kind.TENSOR
         name = GATHERED if signed.GATHERED in value.tags else ""

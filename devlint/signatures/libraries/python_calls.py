@@ -8,7 +8,7 @@ from functools import partial
 from devlint.knowledge import ecosystem
 from devlint.signatures.state import containers
 from devlint.signatures.state.frame import EVERY, Call
-from devlint.signatures.state.objects import attribute, store_attribute
+from devlint.signatures.state.objects import COMPUTED, attribute, store_attribute
 from devlint.signatures.values.conditions import TRUE
 from devlint.signatures.values.values import (
     A_NUMBER,
@@ -292,7 +292,7 @@ def _sum(call: Call) -> Value:
     return mapped(
         each,
         lambda v: (
-            v.but(path=None, tags=v.tags & {GATHERED})
+            v.but(path=None, tags=v.tags & {GATHERED, *COMPUTED})
             if v.kind == "tensor" or GATHERED in v.tags
             else A_NUMBER if v.kind is NUMBER else NOTHING
         ),

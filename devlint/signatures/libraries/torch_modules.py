@@ -158,7 +158,7 @@ def call_module(call: Call, module: Value) -> Value:
             frame.need("call", call.node, ast.unparse(call.node.func), pair, (call.node.func, meeting))
         step = f"computed there by `{call.text}`"
         made = mapped(
-            place,
+            _place_met(place, [v for _, v in given]),
             lambda p: Value(
                 TENSOR, p.place, rank=RANKED, step=call.step(step, p.step) if p.step else None, likely=p.likely
             ),
@@ -180,6 +180,14 @@ def call_module(call: Call, module: Value) -> Value:
         ),
         frame.atoms,
     )
+
+
+def _place_met(place: Value, given: Sequence[Value]) -> Value:
+    """Where a module is: if only those know who made it, where what it is given was moved."""
+    if place.kind is EITHER or place.place.sort != "input":
+        return place
+    met = (v for v in given if v.kind in (TENSOR, BATCH) and (v.place.off_host or v.place.sort == "told"))
+    return next(met, place)
 
 
 def unless_apart(frame: Frame, given: Sequence[Value], place: Value, made: Value) -> Value:
@@ -235,6 +243,9 @@ def wrapped(call: Call, name: str) -> Value:
         call.frame.env[cell, ".device_ids"] = ids if ids is not None else NOTHING if call.open_ended else NONE
         return Value(WRAPPER, data=name, parts=(option,), cell=cell, step=call.step(f"wrapped by `{call.text}`"))
 
+    if len(inner.options()) > 2 and not any(option.kind is WRAPPER for _, option in inner.options()):
+        # Whichever of them it is.
+        return wrap(inner)
     return mapped(inner, wrap, call.frame.atoms)
 
 
@@ -250,7 +261,7 @@ def call_wrapper(call: Call, wrapper: Value) -> Value:
         where = UNKNOWN_PLACE if at.place == HOST else at.place
         if part is not None and part.kind is TUPLE:
             return Value(TUPLE, parts=tuple(made(p, at) for p in part.parts))
-        if part is not None and part.kind is TENSOR and not part.likely:
+        if part is not None and part.kind is TENSOR:
             return Value(TENSOR, where, likely=at.likely, step=at.step, tags=tags - COMPUTED)
         return Value(UNKNOWN, where, path=(f"#{frame.reader.turn()}",), likely=True, step=at.step, tags=tags)
 

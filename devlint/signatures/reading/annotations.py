@@ -13,7 +13,6 @@ from devlint.signatures.values.values import (
     ARRAY,
     CLASS,
     DEVICE,
-    DEVICE_OBJECT,
     HOST,
     LOADER,
     MODULE,
@@ -153,7 +152,7 @@ class Annotations:
         if name in ecosystem.TENSOR_TYPES or name == "torch.nn.Parameter":
             return Value(TENSOR)
         if name == "torch.device":
-            return Value(DEVICE, tags=DEVICE_OBJECT)
+            return Value(DEVICE)
         if name == "numpy.ndarray":
             return Value(ARRAY, HOST)
         if name in _NUMBERS or name in _TELLING:

@@ -292,6 +292,8 @@ def unknown_call(call: Call, name: str = "", *, displaces: bool = True) -> Value
                 likely_computes = False
     text = (name or call.text).rsplit(".", 1)[-1].lower()
     told = any(word in text for word in _PLACING_NAMES) or text[:1] != text[:1].lower()
+    # A distribution is where its parameters are.
+    told = told and not name.startswith("torch.distributions.")
     if likely_computes and not told and len(places) == 1 and not call.open_ended:
         place = next(iter(places))
         if place != HOST and place.sort != "unknown":

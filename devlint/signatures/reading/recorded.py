@@ -11,8 +11,9 @@ from devlint.signatures.libraries.frameworks import placed_by_trainer
 from devlint.signatures.reading import inputs, statements
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.frame import Frame, Key
+from devlint.signatures.state.objects import move, place_of
 from devlint.signatures.values.conditions import TRUE, Condition
-from devlint.signatures.values.values import DEVICE, UNKNOWN, UNKNOWN_PLACE, Cell, Value, either, mapped
+from devlint.signatures.values.values import DEVICE, EITHER, MODULE, UNKNOWN, UNKNOWN_PLACE, Cell, Value, either, mapped
 from devlint.source.modules import FunctionModel, SourceModule
 
 Told = TypeVar("Told")
@@ -25,6 +26,8 @@ class Given(NamedTuple):
     source: SourceModule
     values: dict[str, Value]
     things: dict[Key, Value]
+    # Where the object is of which a method is called.
+    at: Value | None = None
 
 
 class Recorder(Generic[Told]):
@@ -56,10 +59,12 @@ class Recorder(Generic[Told]):
     def called(self, frame: Frame, node: ast.Call, function: FunctionModel, given: dict[str, Value]) -> None:
         """Hears of a call of a function of the project."""
         self.callees[node] = function
+        me = given.get(function.parameters[0].arg) if function.cls is not None and function.parameters else None
+        at = place_of(frame, me) if me is not None and me.kind is MODULE else None
         things = {k: v for k, v in frame.env.items() if isinstance(k, tuple) and isinstance(k[0], Cell)}
         known = self.calls.setdefault(function, [])
         known[:] = [call for call in known if call.node is not node]
-        call = Given(node, frame.source, {n: _closed(v, self._reader) for n, v in given.items()}, things)
+        call = Given(node, frame.source, {n: _closed(v, self._reader) for n, v in given.items()}, things, at)
         known.append(call)
         self._heard(frame, node, function, call)
 
@@ -89,6 +94,9 @@ class Recorder(Generic[Told]):
             frame.env.update(call.things)
         if me is not None and function.parameters:
             frame.env[function.parameters[0].arg] = me
+        elif (places := {call.at for call in calls}) and len(places) == 1 and (at := places.pop()) is not None:
+            if at.kind is not EITHER and at.place.off_host:
+                move(frame, frame.env[function.parameters[0].arg], at, at.step)
         if function.cls is not None:
             cls = self._reader.class_info(function.source, function.cls)
             placed_by_trainer(frame, function, cls.outside_bases)

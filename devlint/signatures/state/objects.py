@@ -21,6 +21,7 @@ from devlint.signatures.values.values import (
     DICT,
     EITHER,
     FUNCTION,
+    GATHERED,
     GENERATOR,
     HOST,
     LIST,
@@ -74,6 +75,9 @@ def class_of(value: Value) -> ClassInfo | None:
 
 def extended(value: Value, step: str) -> Value:
     """A part of something unknown: where it is an input, an input of its own."""
+    if GATHERED in value.tags and not step.startswith((".", "['")):
+        # One of several results, or an element of the only one.
+        value = value.but(tags=value.tags - {GATHERED})
     if value.path is None or len(value.path) > MAX_PATH:
         return Value(UNKNOWN, value.place, likely=value.likely, step=value.step)
     path = (*value.path, step)
