@@ -59,6 +59,9 @@ class Readings:
         self._recorder: Recorder[Value] = Recorder(reader, self._told, join, self._called)
         # Calls that hand on what something happens to: they are looked into.
         self._inside = Recorder(reader, self._passing, join, self._called)
+        self._handed: dict[tuple[ast.Call, FunctionModel], tuple[Given, int]] = {}
+        self._looked_into: dict[ast.Call, set[FunctionModel]] = {}
+        # How many calls lead to what is looked into.
         self._depth = 0
         self.values = self._recorder.values
         self.callees = self._recorder.callees
@@ -107,13 +110,26 @@ class Readings:
 
     def _called(self, frame: Frame, node: ast.Call, function: FunctionModel, call: Given) -> None:
         """Looks into a function that is given a state dict or a wrapper, for what happens to that."""
-        if self._depth >= MAX_CALLS or not self.reader.follows(frame.source, function):
-            return
-        told = (self.translator.value(frame, value) for value in call.values.values())
-        if any(leaf.kind in (Kind.STATE_DICT, Kind.WRAPPER) for value in told for leaf in leaves(value)):
-            self._depth += 1
-            self._inside.function(function, None, [call])
-            self._depth -= 1
+        if self._depth < MAX_CALLS and any(self._may_happen(call, option) for v in call.values.values() for _, option in v.options()):
+            self._handed[node, function] = call, self._depth
+
+    def _may_happen(self, call: Given, value: signed.Value) -> bool:
+        """Whether something may be done to a value of which somebody asks: a wrapper, or what holds a state dict."""
+        if value.kind is signed.WRAPPER or (isinstance(value.data, signed.Made) and value.data.name == signed.STATE_DICT):
+            return True
+        held = call.things.get((value.cell, CONTENTS), signed.NOTHING) if value.kind in (signed.DICT, signed.LIST) else value
+        parts = held.parts if held.kind in (containers.ITEMS, signed.TUPLE) else ()
+        return any(self._may_happen(call, option) for part in parts for _, option in part.options())
+
+    def _look_into_calls(self) -> None:
+        """Reads the functions that things were handed to, for what they do to them."""
+        while self._handed:
+            (_, function), (call, depth) = self._handed.popitem()
+            if function not in self._looked_into.setdefault(call.node, set()) and self.reader.follows(call.source, function):
+                self._looked_into[call.node].add(function)
+                self._depth = depth + 1
+                self._inside.function(function, None, [call])
+        self._depth = 0
 
     def _look_for_attribute(self, frame: Frame, node: ast.Attribute, value: signed.Value) -> None:
         """Remembers a read of an attribute that a wrapper hasn't got."""
@@ -170,6 +186,7 @@ class Readings:
 
     def happened(self, what: str, node: ast.Call) -> list[Happening]:
         """What was done to the object that a call makes."""
+        self._look_into_calls()
         site = site_at(self.source.path, node)
         return [h for h in self.happenings if h.what == what and h.site == site]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Generic, NamedTuple, TypeVar
 
@@ -16,6 +16,8 @@ from devlint.signatures.values.conditions import TRUE, Condition
 from devlint.signatures.values.values import DEVICE, EITHER, MODULE, UNKNOWN, UNKNOWN_PLACE, Cell, Value, either, mapped
 from devlint.source.modules import FunctionModel, SourceModule
 
+# Things that a call gives are followed this deep into one another.
+MAX_DEPTH = 3
 Told = TypeVar("Told")
 
 
@@ -61,7 +63,7 @@ class Recorder(Generic[Told]):
         self.callees[node] = function
         me = given.get(function.parameters[0].arg) if function.cls is not None and function.parameters else None
         at = place_of(frame, me) if me is not None and me.kind is MODULE else None
-        things = {k: v for k, v in frame.env.items() if isinstance(k, tuple) and isinstance(k[0], Cell)}
+        things = _things(frame, given)
         known = self.calls.setdefault(function, [])
         known[:] = [call for call in known if call.node is not node]
         call = Given(node, frame.source, {n: _closed(v, self._reader) for n, v in given.items()}, things, at)
@@ -120,6 +122,30 @@ class Recorder(Generic[Told]):
                 this = self._reader.atoms.both(this, literal if other == number else self._reader.atoms.negated(literal))
             options.append((this, value))
         return either(options, self._reader.atoms)
+
+
+def _things(frame: Frame, given: dict[str, Value]) -> dict[Key, Value]:
+    """What the things hold that change in place and that a call gives, and those in them."""
+    cells = {cell for value in given.values() for cell in _cells(value)}
+    found: dict[Key, Value] = {}
+    for _ in range(MAX_DEPTH):
+        if not cells:
+            break
+        held = {k: v for k, v in frame.env.items() if isinstance(k, tuple) and k[0] in cells}
+        found |= held
+        known = {k[0] for k in found if isinstance(k, tuple)}
+        cells = {cell for value in held.values() for cell in _cells(value)} - known
+    return found
+
+
+def _cells(value: Value) -> Iterator[Cell]:
+    """The things that change in place that a value is, or is made of."""
+    for _, option in value.options():
+        if option.cell is not None:
+            yield option.cell
+        for part in option.parts:
+            if isinstance(part, Value):
+                yield from _cells(part)
 
 
 def _is_known(value: Value) -> bool:
