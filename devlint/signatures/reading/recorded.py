@@ -114,14 +114,16 @@ class Recorder(Generic[Told]):
             return None
         if len({value for _, value in seen}) == 1:
             return seen[0][1]
-        options: list[tuple[Condition, Value]] = []
-        for number, value in seen:
-            this = TRUE
-            for other in range(len(calls)):
-                literal = self._reader.atoms.literal(("this is call", function, other))
-                this = self._reader.atoms.both(this, literal if other == number else self._reader.atoms.negated(literal))
-            options.append((this, value))
+        options = [(self._this_call(function, number, len(calls)), value) for number, value in seen]
         return either(options, self._reader.atoms)
+
+    def _this_call(self, function: FunctionModel, number: int, calls: int) -> Condition:
+        """The condition that a function was called from one place of several, by the bits of its number."""
+        atoms, told = self._reader.atoms, TRUE
+        for bit in range((calls - 1).bit_length()):
+            one = atoms.literal(("this is call", function, bit))
+            told = atoms.both(told, one if number >> bit & 1 else atoms.negated(one))
+        return told
 
 
 def _things(frame: Frame, given: dict[str, Value]) -> dict[Key, Value]:
