@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Hashable
 from fnmatch import fnmatchcase
 
@@ -340,7 +341,7 @@ def _place(frame: Frame, value: signed.Value) -> Place:
         case "accelerator":
             return accelerator(str(place.name))
         case "told":
-            return same_as(signed.text_of(place.name))
+            return _same_as(place.name)
         case "input":
             around = (frame.get((place.name[:n], PLACE)) for n in range(len(place.name), 0, -1))
             moved = next((at for at in around if at is not None and at.kind is not signed.EITHER), None)
@@ -349,8 +350,17 @@ def _place(frame: Frame, value: signed.Value) -> Place:
             is_asked = value.kind is signed.DEVICE or (
                 frame.function is not None and frame.function.cls is not None and frame.function.name == "forward"
             )
-            return same_as(signed.text_of(place.name)) if is_asked else NOWHERE
+            return _same_as(place.name) if is_asked else NOWHERE
     return NOWHERE
+
+
+def _same_as(path: signed.Path) -> Place:
+    """Where an input of the function is, as code spells it."""
+    text = signed.text_of(path)
+    return same_as(text) if _PATH.fullmatch(text) else NOWHERE
+
+
+_PATH = re.compile(r"""[^\W\d]\w*(?:\.[^\W\d]\w*|\[(?:-?\d+|'[^'\\]*'|"[^"\\]*")\])*""")
 
 
 def _trail(step: signed.Step | None) -> tuple[Step, ...]:

@@ -13,7 +13,7 @@ from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.frame import Frame, Key
 from devlint.signatures.state.objects import move, place_of
 from devlint.signatures.values.conditions import TRUE, Condition
-from devlint.signatures.values.values import DEVICE, EITHER, MODULE, UNKNOWN, UNKNOWN_PLACE, Cell, Value, either, mapped
+from devlint.signatures.values.values import CONSTANT, DEVICE, EITHER, MODULE, UNKNOWN, UNKNOWN_PLACE, Cell, Value, either, mapped
 from devlint.source.modules import FunctionModel, SourceModule
 
 # Things that a call gives are followed this deep into one another.
@@ -111,6 +111,9 @@ class Recorder(Generic[Told]):
         """What the calls give for a parameter; None where one of them doesn't tell."""
         seen = [(number, call.values[name]) for number, call in enumerate(calls) if name in call.values]
         if not seen or not all(_is_known(value) for _, value in seen):
+            return None
+        if all(o.kind is CONSTANT and not isinstance(o.data, str) for _, value in seen for _, o in value.options()):
+            # Which way a call goes by a flag says nothing of other calls.
             return None
         if len({value for _, value in seen}) == 1:
             return seen[0][1]

@@ -25,6 +25,7 @@ from devlint.signatures.values.values import (
     LIST,
     MODULE,
     MODULES,
+    NOTHING,
     NUMBER,
     OBJECT,
     OUTCOME,
@@ -272,7 +273,8 @@ def _same(frame: Frame, a: Value, b: Value) -> Condition | None:
             return TRUE if a.data is None else FALSE
         if a.path is not None and "computed" not in a.tags:
             return frame.atoms.literal(("none", _token(a)))
-        return FALSE
+        # Of what nothing at all is known may be None; what was computed isn't.
+        return frame.atoms.forgotten() if a == NOTHING else FALSE
     place = _asked(b)
     if place is not None and a.kind in (DEVICE, "device type"):
         return _at(frame, a, place)
