@@ -164,7 +164,7 @@ def call_module(call: Call, module: Value) -> Value:
             ),
             frame.atoms,
         )
-        return _results(frame, name, unless_apart(frame, [v for _, v in given], place, made))
+        return _results(frame, _last_of(frame, module), unless_apart(frame, [v for _, v in given], place, made))
     facts = module_facts(name)
     if facts is not None and facts.computes_where == "inputs":
         note(call, facts, operands_of(call, facts), ast.unparse(call.node.func))
@@ -180,6 +180,14 @@ def call_module(call: Call, module: Value) -> Value:
         ),
         frame.atoms,
     )
+
+
+def _last_of(frame: Frame, module: Value) -> str:
+    """What computes the result of a module: of layers in a row, the last one."""
+    name: str = module.data
+    contents = containers.contents_of(frame, module) if name == "torch.nn.Sequential" else None
+    last = contents.parts[-1] if contents is not None and contents.kind is TUPLE and contents.parts else None
+    return _last_of(frame, last) if isinstance(last, Value) and isinstance(last.data, str) and last.kind is MODULE else name
 
 
 def _place_met(place: Value, given: Sequence[Value]) -> Value:

@@ -286,7 +286,8 @@ def unknown_call(call: Call, name: str = "", *, displaces: bool = True) -> Value
         if displaces:
             frame.displace(value, 2)
         for _, option in value.options():
-            if option.kind in (TENSOR, BATCH) or (option.kind is UNKNOWN and option.place.is_open):
+            known = option.place.is_open or option.place.off_host
+            if option.kind in (TENSOR, BATCH) or (option.kind is UNKNOWN and known):
                 places.add(option.place)
             elif option.kind in (LIST, DICT, TUPLE):
                 likely_computes = False
