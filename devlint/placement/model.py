@@ -141,7 +141,7 @@ class PlacementModel:
     @cached_property
     def readings(self) -> Readings:
         """The scopes of the file that were read once more."""
-        found = Readings(self.reader, self.source, self.loader_names)
+        found = Readings(self.project_reader, self.source, self.loader_names)
         self._record = found.values
         return found
 

@@ -194,8 +194,11 @@ def _place_met(place: Value, given: Sequence[Value]) -> Value:
     """Where a module is: if only those know who made it, where what it is given was moved."""
     if place.kind is EITHER or place.place.sort != "input":
         return place
-    met = (v for v in given if v.kind in (TENSOR, BATCH) and (v.place.off_host or v.place.sort == "told"))
-    return next(met, place)
+    met = next((v for v in given if v.kind in (TENSOR, BATCH) and (v.place.off_host or v.place.sort == "told")), None)
+    if met is None:
+        return place
+    # Whatever a batch is: what a module takes of it is a tensor.
+    return met.but(likely=met.likely and met.kind is not BATCH)
 
 
 def unless_apart(frame: Frame, given: Sequence[Value], place: Value, made: Value) -> Value:

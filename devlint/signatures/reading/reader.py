@@ -289,9 +289,12 @@ class Reader:
         if known is not None and (closure is None or all(closure.get(n) == v for n, v in known.free.items())):
             self.knots.used(item)
             return known
-        if closure is not None and closure.record is not None and function in self._signatures:
-            # What a scope that is read once more has inside was read with it the first time.
-            return known
+        if closure is not None and closure.record is not None:
+            # What a scope that is read once more has inside is read with it the first time.
+            if function not in self._signatures:
+                closure = self._first_reading(function)
+            if function in self._signatures or closure is None:
+                return self._signatures.get(function)
         # What a function finds in its module doesn't hang on who asks for it first.
         self.module(function.source)
         if self.knots.is_under_way(item) or self._depth > MAX_DEPTH:
@@ -313,6 +316,18 @@ class Reader:
             knot = self.knots.end(item)
         self._signatures[function] = made
         return self.signature(function, closure) if knot is not None and self.settle(knot) else made
+
+    def _first_reading(self, function: FunctionModel) -> Frame | None:
+        """The scope around a function, as its signature was made."""
+        if function.parent is None:
+            return self.so_far_of(function.source)
+        outer = function.parent
+        while outer.parent is not None:
+            outer = outer.parent
+        if outer not in self._signatures and not self.is_reading(outer):
+            self.signature(outer, None)
+        frames = self.frames.get(function.source, ())
+        return next((frame for frame in frames if frame.function is function.parent), None)
 
     def settle(self, knot: Knot) -> bool:
         """Sees to it that a knot was read from its first function on; whether it is read anew.

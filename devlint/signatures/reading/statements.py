@@ -178,7 +178,7 @@ def _function(frame: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Non
     if frame.record is not None:
         for given in (*node.args.defaults, *(d for d in node.args.kw_defaults if d is not None), *node.decorator_list):
             evaluate(frame, given)
-    function = frame.source.function(node, None, frame.function)
+    function = frame.source.function(node, frame.cls, frame.function)
     frame.nested.setdefault(function, False)
     frame.placed_then[function] = {k: v for k, v in frame.env.items() if isinstance(k, tuple) and k[-1] == PLACE}
     # What a module's own names are isn't seen through the scope: they may change after it was read.
@@ -190,9 +190,10 @@ def _class(frame: Frame, node: ast.ClassDef) -> None:
         for base in node.bases:
             evaluate(frame, base)
         # The body runs here and now, with names of its own.
-        env, nested = frame.env.copy(), dict(frame.nested)
+        env, nested, cls = frame.env.copy(), dict(frame.nested), frame.cls
+        frame.cls = node
         execute(frame, node.body)
-        frame.env, frame.nested = env, nested
+        frame.env, frame.nested, frame.cls = env, nested, cls
     frame.env[node.name] = Value(CLASS, data=frame.reader.class_info(frame.source, node))
 
 
