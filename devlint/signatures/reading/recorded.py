@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import suppress
 from typing import Generic, NamedTuple, TypeVar
 
@@ -87,6 +87,8 @@ class Recorder(Generic[Told]):
         frame.record = self
         inputs.enter(frame, function, self._reader.annotations)
         prefix = self._reader.root_prefix(function)
+        # Calls that give the same are one.
+        calls = list({tuple((n, _alike(v)) for n, v in call.values.items()): call for call in calls}.values())
         for position, argument in enumerate(function.parameters):
             if position or function.cls is None or function.is_static:
                 given = self._given(function, f"{argument.arg}{prefix}", calls)
@@ -127,6 +129,15 @@ class Recorder(Generic[Told]):
             one = atoms.literal(("this is call", function, bit))
             told = atoms.both(told, one if number >> bit & 1 else atoms.negated(one))
         return told
+
+
+def _alike(value: Value) -> Hashable:
+    """What of a value matters to the function that is given it."""
+    if value.kind is EITHER:
+        return frozenset(_alike(option) for _, option in value.parts)
+    known = value.data if isinstance(value.data, (str, int, type(None))) else id(value.data)
+    parts = tuple(_alike(part) for part in value.parts if isinstance(part, Value))
+    return (value.kind, value.place, value.cell, value.rank, value.likely, value.tags, known, parts)
 
 
 def _things(frame: Frame, given: dict[str, Value]) -> dict[Key, Value]:
