@@ -84,13 +84,16 @@ class PlacementModel:
         self._assigned: dict[ast.AST, dict[str, list[ast.expr]]] = {}
         self._loops = Loops(self, hints.hot_functions)
         self._hot_code: dict[int, HotCode] = {}
+        if BY_SIGNATURES and looks_around:
+            self._record = self.readings.values
 
     def close(self) -> None:
         """Ends the model's life; what it knows is forgotten."""
         if "reader" in vars(self):
             self.reader.finished(self.source)
         self._read.clear()
-        vars(self).pop("readings", None)
+        if "readings" in vars(self):
+            vars(self).pop("readings").close()
         self._frames.clear()
         self._hot_code.clear()
         self._record.clear()
@@ -141,7 +144,7 @@ class PlacementModel:
     @cached_property
     def readings(self) -> Readings:
         """The scopes of the file that were read once more."""
-        found = Readings(self.project_reader, self.source, self.loader_names)
+        found = Readings(self.project_reader, self.source, self.loader_names, hears=self._looks_around)
         self._record = found.values
         return found
 

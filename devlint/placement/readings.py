@@ -52,7 +52,8 @@ class Wrapping(NamedTuple):
 class Readings:
     """What the scopes of one file that were read once more tell of its expressions."""
 
-    def __init__(self, reader: Reader, source: SourceModule, loader_names: tuple[str, ...]) -> None:
+    def __init__(self, reader: Reader, source: SourceModule, loader_names: tuple[str, ...], *, hears: bool) -> None:
+        """`hears`: whatever is read of the file is heard, not only what is asked for."""
         self.reader = reader
         self.source = source
         self.translator = Translator(self.class_model, loader_names)
@@ -64,6 +65,9 @@ class Readings:
         # How many calls lead to what is looked into.
         self._depth = 0
         self.values = self._recorder.values
+        # Whatever is read of the file from now on is heard.
+        if hears:
+            reader.recordings[source] = self._recorder
         self.callees = self._recorder.callees
         self.missing: dict[ast.Attribute, Missing] = {}
         self.happenings: dict[Happening, None] = {}
@@ -88,6 +92,10 @@ class Readings:
         for called, calls in list(self._recorder.calls.items()):
             if (called.source.path, called.node.lineno) == place:
                 yield from calls
+
+    def close(self) -> None:
+        """Hears no more."""
+        self.reader.recordings.pop(self.source, None)
 
     # -- what happens ----------------------------------------------------------------------------------------------
 

@@ -148,6 +148,11 @@ def _deepspeed(call: Call) -> Value:
     )
 
 
+def is_called_by_trainer(function: FunctionModel) -> bool:
+    """Whether a method goes by the name of one that a framework calls with each batch."""
+    return any(function.name in known.methods for known in STEP_METHODS)
+
+
 def placed_by_trainer(frame: Frame, function: FunctionModel, bases: Iterable[str]) -> None:
     """The modules and batches of a step that a framework calls, where it puts them."""
     known = next((k for k in STEP_METHODS if function.name in k.methods and not k.bases.isdisjoint(bases)), None)

@@ -322,7 +322,7 @@ def call_function(
     given = bind_arguments(call, function, bound)
     if frame.record is not None:
         frame.record.called(frame, call.node, function, given or {})
-    else:
+    if not frame.again:
         reader.was_given(frame, function, given or {})
     if reader.calls_itself(function):
         signature = reader.so_far(function)
@@ -395,7 +395,7 @@ def hand_on(frame: Frame, call: Call, needs: Sequence[Need], instance: Instance,
         needs = needs[:MAX_NEEDS]
     for need in needs:
         places = {p for _, value in need.operands for p in _places(instance, value)}
-        if frame.function is not None and frame.record is None:
+        if frame.function is not None and not frame.again:
             frame.reader.was_brought(frame, instance.signature.function, need, places, given)
         if not _may_matter(need, places) or (told and _roots(need) & told) or _is_told_by_call(need):
             continue

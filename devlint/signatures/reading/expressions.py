@@ -292,12 +292,14 @@ def _formatted(frame: Frame, node: ast.JoinedStr) -> Value:
     return numbered_device(text) or Value(NUMBER)
 
 
+def _lambda_body(frame: Frame, node: ast.Lambda) -> None:
+    frame.env |= {a.arg: NOTHING for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)}
+    evaluate(frame, node.body)
+
+
 def _lambda(frame: Frame, node: ast.Lambda) -> Value:
     if frame.record is not None:
-        env = frame.env.copy()
-        frame.env |= {a.arg: NOTHING for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)}
-        evaluate(frame, node.body)
-        frame.env = env
+        frame.aside(lambda: _lambda_body(frame, node))
     return Value(FUNCTION, data=(frame.reader.lambda_of(frame, node), frame, None))
 
 

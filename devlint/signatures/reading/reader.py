@@ -26,7 +26,7 @@ from devlint.signatures.reading.names import Names
 from devlint.signatures.reading.views import View
 from devlint.signatures.state import containers
 from devlint.signatures.state.classes import ClassInfo
-from devlint.signatures.state.frame import ANYTHING, PLACE, Call, Frame, Key
+from devlint.signatures.state.frame import ANYTHING, PLACE, Call, Frame, Key, Recording
 from devlint.signatures.state.objects import class_of
 from devlint.signatures.state.outcome import Effect, Need, Signature
 from devlint.signatures.values.conditions import FALSE, TRUE, Atoms
@@ -105,6 +105,8 @@ class Reader:
         self._defaults: dict[FunctionModel, dict[str, Value]] = {}
         # The frames of everything that was read, by source.
         self.frames: dict[SourceModule, list[Frame]] = {}
+        # Who wants to know what the expressions of a file are.
+        self.recordings: dict[SourceModule, Recording] = {}
 
     def turn(self) -> int:
         """A number that no other reading of anything has."""
@@ -168,6 +170,7 @@ class Reader:
         if known is None and source not in self._running:
             self._running.add(source)
             frame = self._active[source] = Frame(self, source)
+            frame.record = self.recordings.get(source)
             self.frames.setdefault(source, []).append(frame)
             with suppress(RecursionError):
                 statements.execute(frame, source.tree.body)
@@ -289,7 +292,7 @@ class Reader:
         if known is not None and (closure is None or all(closure.get(n) == v for n, v in known.free.items())):
             self.knots.used(item)
             return known
-        if closure is not None and closure.record is not None:
+        if closure is not None and closure.again:
             # What a scope that is read once more has inside is read with it the first time.
             if function not in self._signatures:
                 closure = self._first_reading(function)
@@ -396,6 +399,7 @@ class Reader:
 
     def _read(self, function: FunctionModel, closure: Frame | None) -> Signature:
         frame = Frame(self, function.source, function, outer=closure)
+        frame.record = self.recordings.get(function.source)
         self.frames.setdefault(function.source, []).append(frame)
         inputs.enter(frame, function, self.annotations)
         entry = dict(frame.env)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import suppress
 from typing import Generic, NamedTuple, TypeVar
 
-from devlint.signatures.libraries.frameworks import placed_by_trainer
+from devlint.signatures.libraries.frameworks import is_called_by_trainer, placed_by_trainer
 from devlint.signatures.reading import inputs, statements
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.frame import Frame, Key
@@ -72,8 +72,10 @@ class Recorder(Generic[Told]):
 
     def module(self, source: SourceModule) -> Frame:
         """The top level of a file."""
-        frame = Frame(self._reader, source)
-        frame.record = self
+        frame = self._reader.module(source)
+        if frame is not None and frame.record is self:
+            return frame
+        frame = self._begun(Frame(self._reader, source))
         with suppress(RecursionError):
             statements.execute(frame, source.tree.body)
         frame.path = TRUE
@@ -83,31 +85,55 @@ class Recorder(Generic[Told]):
         self, function: FunctionModel, outer: Frame | None, calls: Sequence[Given], me: Value | None = None
     ) -> Frame:
         """A function's body, its parameters being what the calls give; a method's object is `me`, where that is known."""
-        frame = Frame(self._reader, function.source, function, outer=outer)
-        frame.record = self
-        inputs.enter(frame, function, self._reader.annotations)
-        prefix = self._reader.root_prefix(function)
         # Calls that give the same are one.
         calls = list({tuple((n, _alike(v)) for n, v in call.values.items()): call for call in calls}.values())
-        for position, argument in enumerate(function.parameters):
-            if position or function.cls is None or function.is_static:
-                given = self._given(function, f"{argument.arg}{prefix}", calls)
-                if given is not None:
-                    frame.env[argument.arg] = self._reader.refined(frame, given, argument.annotation)
+        given = self._all_given(function, calls)
+        at = None if me is not None else _at_one_place(calls)
+        is_step = function.cls is not None and is_called_by_trainer(function)
+        if me is None and not given and at is None and not is_step:
+            first = self._first(function, outer)
+            if first is not None:
+                return first
+        frame = self._begun(Frame(self._reader, function.source, function, outer=outer))
+        inputs.enter(frame, function, self._reader.annotations)
         for call in calls:
             frame.env.update(call.things)
+        frame.env |= given
         if me is not None and function.parameters:
             frame.env[function.parameters[0].arg] = me
-        elif (places := {call.at for call in calls}) and len(places) == 1 and (at := places.pop()) is not None:
-            if at.kind is not EITHER and at.place.off_host:
-                move(frame, frame.env[function.parameters[0].arg], at, at.step)
-        if function.cls is not None:
+        if at is not None:
+            move(frame, frame.env[function.parameters[0].arg], at, at.step)
+        if is_step and function.cls is not None:
             cls = self._reader.class_info(function.source, function.cls)
             placed_by_trainer(frame, function, cls.outside_bases)
         with suppress(RecursionError):
             statements.run(frame, function.node.body)
         frame.path = TRUE
         return frame
+
+    def _begun(self, frame: Frame) -> Frame:
+        frame.record, frame.again = self, True
+        return frame
+
+    def _first(self, function: FunctionModel, outer: Frame | None) -> Frame | None:
+        """The reading that made the signature of a function, if that was heard."""
+        if outer is not None and (outer.again or outer.record is not self):
+            return None
+        if function.parent is None:
+            self._reader.signature(function, None)
+        frames = self._reader.frames.get(function.source, ())
+        return next((f for f in frames if f.function is function and f.record is self and not f.again), None)
+
+    def _all_given(self, function: FunctionModel, calls: Sequence[Given]) -> dict[Key, Value]:
+        """What the calls give for parameters, by the names of those of which all calls tell."""
+        prefix, source = self._reader.root_prefix(function), function.source
+        found: dict[Key, Value] = {}
+        for position, argument in enumerate(function.parameters):
+            if position or function.cls is None or function.is_static:
+                given = self._given(function, f"{argument.arg}{prefix}", calls)
+                if given is not None:
+                    found[argument.arg] = self._reader.refined(Frame(self._reader, source), given, argument.annotation)
+        return found
 
     def _given(self, function: FunctionModel, name: str, calls: Sequence[Given]) -> Value | None:
         """What the calls give for a parameter; None where one of them doesn't tell."""
@@ -129,6 +155,13 @@ class Recorder(Generic[Told]):
             one = atoms.literal(("this is call", function, bit))
             told = atoms.both(told, one if number >> bit & 1 else atoms.negated(one))
         return told
+
+
+def _at_one_place(calls: Sequence[Given]) -> Value | None:
+    """Where all calls of a method have its object, if that is on an accelerator."""
+    places = {call.at for call in calls}
+    at = places.pop() if len(places) == 1 else None
+    return at if at is not None and at.kind is not EITHER and at.place.off_host else None
 
 
 def _alike(value: Value) -> Hashable:

@@ -176,8 +176,8 @@ def _import_from(frame: Frame, node: ast.ImportFrom) -> None:
 
 def _function(frame: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
     if frame.record is not None:
-        for given in (*node.args.defaults, *(d for d in node.args.kw_defaults if d is not None), *node.decorator_list):
-            evaluate(frame, given)
+        known = (*node.args.defaults, *(d for d in node.args.kw_defaults if d is not None), *node.decorator_list)
+        frame.aside(lambda: [evaluate(frame, part) for part in known] and None)
     function = frame.source.function(node, frame.cls, frame.function)
     frame.nested.setdefault(function, False)
     frame.placed_then[function] = {k: v for k, v in frame.env.items() if isinstance(k, tuple) and k[-1] == PLACE}
@@ -185,15 +185,18 @@ def _function(frame: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Non
     frame.env[node.name] = Value(FUNCTION, data=(function, frame if frame.function is not None else None, None))
 
 
+def _class_body(frame: Frame, node: ast.ClassDef) -> None:
+    """The body of a class, which runs where it stands, with names of its own."""
+    for base in node.bases:
+        evaluate(frame, base)
+    cls, frame.cls = frame.cls, node
+    execute(frame, node.body)
+    frame.cls = cls
+
+
 def _class(frame: Frame, node: ast.ClassDef) -> None:
     if frame.record is not None:
-        for base in node.bases:
-            evaluate(frame, base)
-        # The body runs here and now, with names of its own.
-        env, nested, cls = frame.env.copy(), dict(frame.nested), frame.cls
-        frame.cls = node
-        execute(frame, node.body)
-        frame.env, frame.nested, frame.cls = env, nested, cls
+        frame.aside(lambda: _class_body(frame, node))
     frame.env[node.name] = Value(CLASS, data=frame.reader.class_info(frame.source, node))
 
 
@@ -236,17 +239,9 @@ def _if(frame: Frame, node: ast.If) -> None:
 
 
 def _aside(frame: Frame, body: Sequence[ast.stmt]) -> None:
-    """What a block that is never reached here says, for those who ask for its names: nothing comes of it."""
-    if frame.record is None or not body:
-        return
-    env, path = frame.env, frame.path
-    lists = (frame.returns, frame.exits, frame.yields, *frame.breaks[-1:], *frame.continues[-1:])
-    lengths = [len(known) for known in lists]
-    frame.env = env.copy()
-    execute(frame, body)
-    for known, length in zip(lists, lengths, strict=True):
-        del known[length:]
-    frame.resume(env, path)
+    """What a block that is never reached here says, for those who ask for its names."""
+    if body:
+        frame.aside(lambda: execute(frame, body))
 
 
 def _for(frame: Frame, node: ast.For | ast.AsyncFor) -> None:

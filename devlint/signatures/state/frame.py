@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, Protocol
 
 from devlint.signatures.state.classes import ClassInfo
@@ -133,8 +133,10 @@ class Frame:
         self.function = function
         self.outer = outer
         self.cls = cls
-        # Who wants to know what each expression is; None in the reading that makes a signature.
+        # Who wants to know what each expression is.
         self.record: Recording | None = None
+        # It is read once more, or aside: nobody else is to hear of it.
+        self.again = False
         self.env: dict[Key, Value] = {}
         # The condition under which the statement at hand is reached; FALSE behind a return.
         self.path: Condition = TRUE
@@ -226,6 +228,23 @@ class Frame:
     def step(self, message: str, node: ast.AST, before: Step | None = None) -> Step:
         """A step of a trail, at a node."""
         return Step(message, self.source.path, node.lineno, node.col_offset, before)  # type: ignore[attr-defined]
+
+    def aside(self, read: Callable[[], None]) -> None:
+        """Reads something for those alone who ask what its expressions are: nothing comes of it."""
+        if self.record is None:
+            return
+        env, path, again, drops, nested = self.env, self.path, self.again, dict(self.drops), dict(self.nested)
+        sets = (self.tensors, self.supposed, self.moved, self.either_array)
+        copies: list[set[Any]] = [set(known) for known in sets]
+        noted = (self.needs, self.waits, self.uses, self.later, self.returns, self.exits, self.yields)
+        lists: list[list[Any]] = [*noted, *self.breaks[-1:], *self.continues[-1:]]
+        lengths = [len(known) for known in lists]
+        self.env, self.again = env.copy(), True
+        read()
+        self.env, self.path, self.again, self.drops, self.nested = env, path, again, drops, nested
+        self.tensors, self.supposed, self.moved, self.either_array = copies
+        for known, length in zip(lists, lengths, strict=True):
+            del known[length:]
 
     # -- branches --------------------------------------------------------------------------------------------------
 
