@@ -85,7 +85,7 @@ class PlacementModel:
         self._loops = Loops(self, hints.hot_functions)
         self._hot_code: dict[int, HotCode] = {}
         if BY_SIGNATURES and looks_around:
-            self._record = self.readings.values
+            assert self.readings
 
     def close(self) -> None:
         """Ends the model's life; what it knows is forgotten."""
@@ -144,9 +144,7 @@ class PlacementModel:
     @cached_property
     def readings(self) -> Readings:
         """The scopes of the file that were read once more."""
-        found = Readings(self.project_reader, self.source, self.loader_names, hears=self._looks_around)
-        self._record = found.values
-        return found
+        return Readings(self.project_reader, self.source, self.loader_names, hears=self._looks_around)
 
     def _run(self, scope: FunctionModel, closure: Frame | None) -> Frame | None:
         cls = self._analysis.objects.class_model(self.source, scope.cls) if scope.cls is not None else None
@@ -193,6 +191,8 @@ class PlacementModel:
 
     def value(self, node: ast.AST) -> Value:
         """What is known of an expression in a scope that was run."""
+        if BY_SIGNATURES:
+            return self.readings.value(node) if isinstance(node, ast.expr) else UNKNOWN
         return self._record.get(node, UNKNOWN) if isinstance(node, ast.expr) else UNKNOWN
 
     def resolved(self, node: ast.AST) -> Value:

@@ -57,14 +57,13 @@ class Readings:
         self.reader = reader
         self.source = source
         self.translator = Translator(self.class_model, loader_names)
-        self._recorder: Recorder[Value] = Recorder(reader, self._told, join, self._called)
+        self._recorder: Recorder[Value] = Recorder(reader, self.translator.told, join, self._heard, self._called)
         # Calls that hand on what something happens to: they are looked into.
-        self._inside = Recorder(reader, self._passing, join, self._called)
+        self._inside: Recorder[Value] = Recorder(reader, self.translator.told, join, self._passing, self._called)
         self._handed: dict[tuple[ast.Call, FunctionModel], tuple[Given, int]] = {}
         self._looked_into: dict[ast.Call, set[FunctionModel]] = {}
         # How many calls lead to what is looked into.
         self._depth = 0
-        self.values = self._recorder.values
         # Whatever is read of the file from now on is heard.
         if hears:
             reader.recordings[source] = self._recorder
@@ -94,27 +93,29 @@ class Readings:
                 yield from calls
 
     def close(self) -> None:
-        """Hears no more."""
+        """Hears no more, and forgets."""
+        self._recorder.forget()
         self.reader.recordings.pop(self.source, None)
 
     # -- what happens ----------------------------------------------------------------------------------------------
 
-    def _told(self, frame: Frame, node: ast.expr, value: signed.Value) -> Value:
-        found = self.translator.told(frame, node, value)
+    def value(self, node: ast.expr) -> Value:
+        """What an expression is."""
+        return self._recorder.value(node) or UNKNOWN
+
+    def _heard(self, frame: Frame, node: ast.expr, value: signed.Value) -> None:
+        """Hears of an expression of a scope of the file."""
         match node:
             case ast.Attribute(ctx=ast.Load()):
-                self._look_for_attribute(frame, node, value)
+                self._look_for_attribute(frame, node)
             case ast.Call():
-                self._look_at_call(frame, node, found, self.values)
-                self._look_at_wrapping(frame, node, value, found)
-        return found
+                self._look_at_call(frame, node, self._recorder)
+                self._look_at_wrapping(frame, node, value)
 
-    def _passing(self, frame: Frame, node: ast.expr, value: signed.Value) -> Value:
-        """What an expression of a function that is looked into is, for one call of it."""
-        found = self.translator.told(frame, node, value)
+    def _passing(self, frame: Frame, node: ast.expr, value: signed.Value) -> None:
+        """Hears of an expression of a function that is looked into, for one call of it."""
         if isinstance(node, ast.Call):
-            self._look_at_call(frame, node, found, self._inside.values)
-        return found
+            self._look_at_call(frame, node, self._inside)
 
     def _called(self, frame: Frame, node: ast.Call, function: FunctionModel, call: Given) -> None:
         """Looks into a function that is given a state dict or a wrapper, for what happens to that."""
@@ -139,9 +140,12 @@ class Readings:
                 self._inside.function(function, None, [call])
         self._depth = 0
 
-    def _look_for_attribute(self, frame: Frame, node: ast.Attribute, value: signed.Value) -> None:
+    def _look_for_attribute(self, frame: Frame, node: ast.Attribute) -> None:
         """Remembers a read of an attribute that a wrapper hasn't got."""
-        options = [v for _, v in self.values.get(node.value, UNKNOWN).alternatives()]
+        if not self._recorder.may_change(node.value):
+            self.missing.pop(node, None)
+            return
+        options = [v for _, v in self.value(node.value).alternatives()]
         for option in options:
             if option.kind is not Kind.WRAPPER or option.site in self._filled:
                 continue
@@ -161,11 +165,11 @@ class Readings:
             for key in frame.env
         )
 
-    def _look_at_call(
-        self, frame: Frame, node: ast.Call, found: Value, values: dict[ast.expr, Value]
-    ) -> None:
+    def _look_at_call(self, frame: Frame, node: ast.Call, recorder: Recorder[Value]) -> None:
         """Remembers what a call does to an object."""
-        callee = [v for _, v in values.get(node.func, UNKNOWN).alternatives()]
+        if not recorder.may_change(node.func) and not _is_called(node, "save", "setattr"):
+            return
+        callee = [v for _, v in (recorder.value(node.func) or UNKNOWN).alternatives()]
         if callee[0].kind is Kind.WRAPPER and len({v.place for v in callee}) == 1:
             for option in callee:
                 self._happened("called", option, "called here", frame, node)
@@ -173,14 +177,14 @@ class Readings:
             name = canonical(callee[0].name)
             given = [*node.args[:1], *(k.value for k in node.keywords if k.arg == "obj")]
             if name == "torch.save":
-                for leaf in leaves(values.get(given[0], UNKNOWN)) if given else ():
+                for leaf in leaves(recorder.value(given[0]) or UNKNOWN) if given else ():
                     if leaf.kind is Kind.STATE_DICT:
                         self._happened("saved", leaf, "saved here", frame, node)
             elif name == "builtins.setattr" and len(node.args) > 1 and not isinstance(node.args[1], ast.Constant):
-                self._filled |= {v.site for _, v in values.get(node.args[0], UNKNOWN).alternatives()}
+                self._filled |= {v.site for _, v in (recorder.value(node.args[0]) or UNKNOWN).alternatives()}
 
-    def _look_at_wrapping(self, frame: Frame, node: ast.Call, value: signed.Value, found: Value) -> None:
-        if any(v.kind is Kind.WRAPPER for _, v in found.alternatives()):
+    def _look_at_wrapping(self, frame: Frame, node: ast.Call, value: signed.Value) -> None:
+        if any(v.kind is signed.WRAPPER for _, v in value.options()):
             things = {k: v for k, v in frame.env.items() if isinstance(k, tuple)}
             self.wrappings += [
                 Wrapping(node, told, option, things)
@@ -217,11 +221,11 @@ class Readings:
 
     def supposing(
         self, function: FunctionModel, me: signed.Value, things: dict[Key, signed.Value]
-    ) -> dict[ast.expr, Value]:
+    ) -> Recorder[Value]:
         """What the expressions of a method are for one object."""
         inside = Recorder(self.reader, self.translator.told, join)
         inside.function(function, None, [Given(ast.Call(), function.source, {}, things)], me)
-        return inside.values
+        return inside
 
     # -- names and classes -----------------------------------------------------------------------------------------
 
@@ -292,6 +296,12 @@ class Readings:
         frame = Frame(self.reader, self.source)
         each = containers.element(frame, signed.Value(signed.OBJECT, data=info, cell=signed.Cell(("iterated",))))
         return any(option.kind is signed.BATCH for _, option in signed.leaves(each, frame.atoms))
+
+
+def _is_called(node: ast.Call, *names: str) -> bool:
+    """Whether a call is one of something of these names, or of an alias."""
+    func = node.func
+    return (func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else "") in names
 
 
 def wrapper_has(wrapper: Value, name: str) -> bool | None:

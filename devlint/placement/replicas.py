@@ -86,10 +86,11 @@ def _named_in_replicas(
         cls = class_of(module)
         for function in _methods_run(cls) if cls is not None else ():
             calls = [n for n in function.nodes if isinstance(n, ast.Call) and _device_argument(n) is not None]
-            values = readings.supposing(function, module, wrapping.things) if calls else {}
+            values = readings.supposing(function, module, wrapping.things) if calls else None
             for call in calls:
                 argument = _device_argument(call)
-                device = numbered_device(values.get(argument, UNKNOWN), argument) if argument is not None else None
+                told = values.value(argument) if values is not None and argument is not None else None
+                device = numbered_device(told or UNKNOWN, argument) if argument is not None else None
                 if argument is not None and device is not None:
                     yield function, call, argument, device
 

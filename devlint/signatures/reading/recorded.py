@@ -13,7 +13,30 @@ from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.frame import Frame, Key
 from devlint.signatures.state.objects import move, place_of
 from devlint.signatures.values.conditions import TRUE, Condition
-from devlint.signatures.values.values import CONSTANT, DEVICE, EITHER, MODULE, UNKNOWN, UNKNOWN_PLACE, Cell, Value, either, mapped
+from devlint.signatures.values.values import (
+    ARRAY,
+    BATCH,
+    CLASS,
+    CONSTANT,
+    DEVICE,
+    EITHER,
+    FUNCTION,
+    GENERATOR,
+    LOADER,
+    METHOD,
+    MODULE,
+    NUMBER,
+    OUTCOME,
+    REFERENCE,
+    TENSOR,
+    UNKNOWN,
+    UNKNOWN_PLACE,
+    Cell,
+    Made,
+    Value,
+    either,
+    mapped,
+)
 from devlint.source.modules import FunctionModel, SourceModule
 
 # Things that a call gives are followed this deep into one another.
@@ -32,6 +55,17 @@ class Given(NamedTuple):
     at: Value | None = None
 
 
+# Values that say the same later on: what the others are made of changes in place.
+_LASTING = frozenset({TENSOR, BATCH, UNKNOWN, NUMBER, CONSTANT, OUTCOME, REFERENCE, CLASS, FUNCTION, ARRAY, DEVICE, LOADER, GENERATOR})
+
+
+def _lasts(value: Value) -> bool:
+    """Whether a value can be told later as it is now."""
+    if value.kind is METHOD:
+        return isinstance(value.data, str)
+    return value.kind in _LASTING and value.place.sort != "input" and not isinstance(value.data, Made)
+
+
 class Recorder(Generic[Told]):
     """The values of one file's expressions, in the words of whoever asks."""
 
@@ -40,23 +74,53 @@ class Recorder(Generic[Told]):
         reader: Reader,
         told: Callable[[Frame, ast.expr, Value], Told],
         joined: Callable[[Told, Told], Told],
-        heard: Callable[[Frame, ast.Call, FunctionModel, Given], None] = lambda *_: None,
+        heard: Callable[[Frame, ast.expr, Value], None] = lambda *_: None,
+        called: Callable[[Frame, ast.Call, FunctionModel, Given], None] = lambda *_: None,
     ) -> None:
-        """`joined` gives what an expression is that is one thing or another in turn; `heard` is told of each call."""
+        """`joined` gives what an expression is that is one thing or another in turn.
+
+        `heard` hears of each expression, `called` of each call of the project's functions.
+        """
         self._reader = reader
         self._told = told
         self._joined = joined
         self._heard = heard
-        self.values: dict[ast.expr, Told] = {}
+        self._called = called
+        self._values: dict[ast.expr, Told] = {}
+        # What is told when somebody asks.
+        self._later: dict[ast.expr, tuple[Frame, Value]] = {}
         # The calls in the scopes that were read, by what they call, and the other way round.
         self.calls: dict[FunctionModel, list[Given]] = {}
         self.callees: dict[ast.Call, FunctionModel] = {}
 
     def note(self, frame: Frame, node: ast.expr, value: Value) -> None:
         """Hears what an expression is."""
-        told = self._told(frame, node, value)
-        known = self.values.get(node) if frame.in_turn else None
-        self.values[node] = self._joined(known, told) if known is not None else told
+        if _lasts(value) and not frame.in_turn:
+            self._values.pop(node, None)
+            self._later[node] = frame, value
+        else:
+            known = self.value(node) if frame.in_turn else None
+            told = self._told(frame, node, value)
+            self._values[node] = self._joined(known, told) if known is not None else told
+        self._heard(frame, node, value)
+
+    def value(self, node: ast.expr) -> Told | None:
+        """What an expression is; None where it wasn't reached."""
+        known = self._values.get(node)
+        if known is None and node in self._later:
+            known = self._values[node] = self._told(*self._later[node][:1], node, self._later[node][1])
+        return known
+
+    def may_change(self, node: ast.expr) -> bool:
+        """Whether an expression is something that changes in place, or may be."""
+        return node in self._values
+
+    def forget(self) -> None:
+        """Lets go of everything."""
+        self._values.clear()
+        self._later.clear()
+        self.calls.clear()
+        self.callees.clear()
 
     def called(self, frame: Frame, node: ast.Call, function: FunctionModel, given: dict[str, Value]) -> None:
         """Hears of a call of a function of the project."""
@@ -68,7 +132,7 @@ class Recorder(Generic[Told]):
         known[:] = [call for call in known if call.node is not node]
         call = Given(node, frame.source, {n: _closed(v, self._reader) for n, v in given.items()}, things, at)
         known.append(call)
-        self._heard(frame, node, function, call)
+        self._called(frame, node, function, call)
 
     def module(self, source: SourceModule) -> Frame:
         """The top level of a file."""
