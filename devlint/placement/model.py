@@ -46,8 +46,8 @@ from devlint.source.trees import first_stores, walk, without_runs
 from devlint.source.units import Unit, all_functions, units_at
 
 if TYPE_CHECKING:
-    from devlint.signatures.state.frame import Frame as SignatureFrame
     from devlint.signatures.state.classes import ClassInfo
+    from devlint.signatures.state.frame import Frame as SignatureFrame
 
 # For the time of the move to one engine: whether the signatures answer for the values of expressions.
 BY_SIGNATURES = os.environ.get("DEVLINT_ENGINE") == "signatures"

@@ -26,6 +26,7 @@ from devlint.source.modules import FunctionModel, SourceModule
 MAX_DEPTH = 6
 
 
+_NO_CALL = ast.Call(ast.Name("supposed"), [], [])
 # So many modules are looked at in one that is wrapped.
 MAX_MODULES = 40
 # Calls are looked into this deep for what happens to an object.
@@ -119,14 +120,22 @@ class Readings:
 
     def _called(self, frame: Frame, node: ast.Call, function: FunctionModel, call: Given) -> None:
         """Looks into a function that is given a state dict or a wrapper, for what happens to that."""
-        if self._depth < MAX_CALLS and any(self._may_happen(call, option) for v in call.values.values() for _, option in v.options()):
+        if self._depth < MAX_CALLS and any(
+            self._may_happen(call, option) for v in call.values.values() for _, option in v.options()
+        ):
             self._handed[node, function] = call, self._depth
 
     def _may_happen(self, call: Given, value: signed.Value) -> bool:
         """Whether something may be done to a value of which somebody asks: a wrapper, or what holds a state dict."""
-        if value.kind is signed.WRAPPER or (isinstance(value.data, signed.Made) and value.data.name == signed.STATE_DICT):
+        if value.kind is signed.WRAPPER or (
+            isinstance(value.data, signed.Made) and value.data.name == signed.STATE_DICT
+        ):
             return True
-        held = call.things.get((value.cell, CONTENTS), signed.NOTHING) if value.kind in (signed.DICT, signed.LIST) else value
+        held = (
+            call.things.get((value.cell, CONTENTS), signed.NOTHING)
+            if value.kind in (signed.DICT, signed.LIST)
+            else value
+        )
         parts = held.parts if held.kind in (containers.ITEMS, signed.TUPLE) else ()
         return any(self._may_happen(call, option) for part in parts for _, option in part.options())
 
@@ -134,7 +143,9 @@ class Readings:
         """Reads the functions that things were handed to, for what they do to them."""
         while self._handed:
             (_, function), (call, depth) = self._handed.popitem()
-            if function not in self._looked_into.setdefault(call.node, set()) and self.reader.follows(call.source, function):
+            if function not in self._looked_into.setdefault(call.node, set()) and self.reader.follows(
+                call.source, function
+            ):
                 self._looked_into[call.node].add(function)
                 self._depth = depth + 1
                 self._inside.function(function, None, [call])
@@ -185,7 +196,7 @@ class Readings:
 
     def _look_at_wrapping(self, frame: Frame, node: ast.Call, value: signed.Value) -> None:
         if any(v.kind is signed.WRAPPER for _, v in value.options()):
-            things = {k: v for k, v in frame.env.items() if isinstance(k, tuple)}
+            things: dict[Key, signed.Value] = {k: v for k, v in frame.env.items() if isinstance(k, tuple)}
             self.wrappings += [
                 Wrapping(node, told, option, things)
                 for _, option in value.options()
@@ -213,18 +224,17 @@ class Readings:
                 seen.append(module)
                 if class_of(module) is not None:
                     yield module
-                for (identity, slot), held in wrapping.things.items():  # type: ignore[misc]
+                for key, held in wrapping.things.items():
+                    identity, slot = key if isinstance(key, tuple) and len(key) == 2 else (None, None)
                     if identity == module.identity and str(slot).startswith("."):
                         waiting.append(held)
                     elif identity == module.identity and slot == CONTENTS:
                         waiting += [part for _, option in held.options() for part in option.parts]
 
-    def supposing(
-        self, function: FunctionModel, me: signed.Value, things: dict[Key, signed.Value]
-    ) -> Recorder[Value]:
+    def supposing(self, function: FunctionModel, me: signed.Value, things: dict[Key, signed.Value]) -> Recorder[Value]:
         """What the expressions of a method are for one object."""
         inside = Recorder(self.reader, self.translator.told, join)
-        inside.function(function, None, [Given(ast.Call(), function.source, {}, things)], me)
+        inside.function(function, None, [Given(_NO_CALL, function.source, {}, things)], me)
         return inside
 
     # -- names and classes -----------------------------------------------------------------------------------------

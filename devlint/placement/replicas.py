@@ -19,11 +19,11 @@ from devlint.signatures.state.objects import class_of
 from devlint.source.kinds import Kind
 
 if TYPE_CHECKING:
+    from devlint.placement.analysis import Analysis
     from devlint.placement.readings import Readings, Wrapping
     from devlint.signatures.state.classes import ClassInfo
-    from devlint.source.project import Project
-    from devlint.placement.analysis import Analysis
     from devlint.source.modules import FunctionModel
+    from devlint.source.project import Project
 
 DATA_PARALLEL = "torch.nn.DataParallel"
 

@@ -204,7 +204,9 @@ class Translator:
         return Value(Kind.DEVICE, _place(frame, value), "", likely=value.likely, trail=_trail(value.step))
 
     def _generator(self, frame: Frame, value: signed.Value, depth: int) -> Value:
-        return Value(Kind.OBJECT, _place(frame, value), "torch.Generator", likely=value.likely, trail=_trail(value.step))
+        return Value(
+            Kind.OBJECT, _place(frame, value), "torch.Generator", likely=value.likely, trail=_trail(value.step)
+        )
 
     def _framework(self, frame: Frame, value: signed.Value, depth: int) -> Value:
         return Value(Kind.OBJECT, _place(frame, value), str(value.data), likely=True)
@@ -288,7 +290,8 @@ class Translator:
             inner = self.value(frame, made.of, depth - 1 if depth else 0)
             options = inner.alternatives()
             return either(
-                (g, Value(Kind.STATE_DICT, v.place, inner=v, site=site_text(made.site), trail=v.trail)) for g, v in options
+                (g, Value(Kind.STATE_DICT, v.place, inner=v, site=site_text(made.site), trail=v.trail))
+                for g, v in options
             )
         knowledge = torch_knowledge()
         if made.name in knowledge.optimizers:

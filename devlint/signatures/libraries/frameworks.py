@@ -171,7 +171,11 @@ def placed_by_trainer(frame: Frame, function: FunctionModel, bases: Iterable[str
         elif position in known.batches and given.place.sort not in ("host", "accelerator"):
             is_plain = given.kind is UNKNOWN and not isinstance(given.data, Parts)
             frame.env[argument.arg] = given.but(
-                kind=BATCH if is_plain else given.kind, place=CUDA, likely=True, step=step, data="item" if is_plain else given.data
+                kind=BATCH if is_plain else given.kind,
+                place=CUDA,
+                likely=True,
+                step=step,
+                data="item" if is_plain else given.data,
             )
 
 

@@ -23,7 +23,6 @@ from devlint.signatures.values.values import (
     mapped,
 )
 
-
 # The options that a metric was made with.
 OPTIONS = "options"
 

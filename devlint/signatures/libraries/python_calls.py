@@ -294,7 +294,9 @@ def _sum(call: Call) -> Value:
         lambda v: (
             v.but(path=None, tags=v.tags & {GATHERED, *COMPUTED})
             if v.kind == "tensor" or GATHERED in v.tags
-            else A_NUMBER if v.kind is NUMBER else NOTHING
+            else A_NUMBER
+            if v.kind is NUMBER
+            else NOTHING
         ),
         frame.atoms,
     )

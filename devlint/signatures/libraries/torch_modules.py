@@ -187,7 +187,11 @@ def _last_of(frame: Frame, module: Value) -> str:
     name: str = module.data
     contents = containers.contents_of(frame, module) if name == "torch.nn.Sequential" else None
     last = contents.parts[-1] if contents is not None and contents.kind is TUPLE and contents.parts else None
-    return _last_of(frame, last) if isinstance(last, Value) and isinstance(last.data, str) and last.kind is MODULE else name
+    return (
+        _last_of(frame, last)
+        if isinstance(last, Value) and isinstance(last.data, str) and last.kind is MODULE
+        else name
+    )
 
 
 def _place_met(place: Value, given: Sequence[Value]) -> Value:

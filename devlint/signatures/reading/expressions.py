@@ -261,7 +261,11 @@ def _together_plain(operands: tuple[Value, ...]) -> Value:
         inputs = next((o for o in placed if o.place.sort == "input"), None)
         first = inputs or first
     # What is computed with what is surely there is there.
-    likely = all(o.likely for o in tensors if o.place == first.place) if first.place.off_host else any(o.likely for o in tensors)
+    likely = (
+        all(o.likely for o in tensors if o.place == first.place)
+        if first.place.off_host
+        else any(o.likely for o in tensors)
+    )
     tags = frozenset({GATHERED}) if any(GATHERED in o.tags for o in tensors) else frozenset[str]()
     return Value(TENSOR, first.place, likely=likely, rank=rank, step=first.step, tags=tags)
 

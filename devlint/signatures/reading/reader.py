@@ -37,7 +37,6 @@ from devlint.signatures.values.values import (
     LIST,
     MODULE,
     NEVER,
-    NONE,
     NOTHING,
     NUMBER,
     OBJECT,

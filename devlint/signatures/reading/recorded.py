@@ -32,7 +32,6 @@ from devlint.signatures.values.values import (
     UNKNOWN,
     UNKNOWN_PLACE,
     Cell,
-    Made,
     Value,
     either,
     mapped,
@@ -56,14 +55,19 @@ class Given(NamedTuple):
 
 
 # Values that say the same later on: what the others are made of changes in place.
-_LASTING = frozenset({TENSOR, BATCH, UNKNOWN, NUMBER, CONSTANT, OUTCOME, REFERENCE, CLASS, FUNCTION, ARRAY, DEVICE, LOADER, GENERATOR})
+_LASTING = frozenset(
+    {TENSOR, BATCH, UNKNOWN, NUMBER, CONSTANT, OUTCOME, REFERENCE, CLASS, FUNCTION, ARRAY, DEVICE, LOADER, GENERATOR}
+)
 
 
 def _lasts(value: Value) -> bool:
     """Whether a value can be told later as it is now."""
     if value.kind is METHOD:
         return isinstance(value.data, str)
-    return value.kind in _LASTING and value.place.sort != "input" and not isinstance(value.data, Made)
+    if value.kind is UNKNOWN and (value.path is not None or value.data is not None):
+        # What is done to it tells more of it.
+        return False
+    return value.kind in _LASTING and value.place.sort != "input"
 
 
 class Recorder(Generic[Told]):
@@ -87,6 +91,8 @@ class Recorder(Generic[Told]):
         self._heard = heard
         self._called = called
         self._values: dict[ast.expr, Told] = {}
+        # The scopes that were read once more: what other readings tell of them says less.
+        self._read_again: set[FunctionModel | None] = set()
         # What is told when somebody asks.
         self._later: dict[ast.expr, tuple[Frame, Value]] = {}
         # The calls in the scopes that were read, by what they call, and the other way round.
@@ -95,6 +101,8 @@ class Recorder(Generic[Told]):
 
     def note(self, frame: Frame, node: ast.expr, value: Value) -> None:
         """Hears what an expression is."""
+        if not frame.again and frame.function in self._read_again:
+            return
         if _lasts(value) and not frame.in_turn:
             self._values.pop(node, None)
             self._later[node] = frame, value
@@ -176,6 +184,7 @@ class Recorder(Generic[Told]):
         return frame
 
     def _begun(self, frame: Frame) -> Frame:
+        self._read_again.add(frame.function)
         frame.record, frame.again = self, True
         return frame
 

@@ -177,12 +177,17 @@ def _import_from(frame: Frame, node: ast.ImportFrom) -> None:
 def _function(frame: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
     if frame.record is not None:
         known = (*node.args.defaults, *(d for d in node.args.kw_defaults if d is not None), *node.decorator_list)
-        frame.aside(lambda: [evaluate(frame, part) for part in known] and None)
+        frame.aside(lambda: _each(frame, known))
     function = frame.source.function(node, frame.cls, frame.function)
     frame.nested.setdefault(function, False)
     frame.placed_then[function] = {k: v for k, v in frame.env.items() if isinstance(k, tuple) and k[-1] == PLACE}
     # What a module's own names are isn't seen through the scope: they may change after it was read.
     frame.env[node.name] = Value(FUNCTION, data=(function, frame if frame.function is not None else None, None))
+
+
+def _each(frame: Frame, nodes: Sequence[ast.expr]) -> None:
+    for node in nodes:
+        evaluate(frame, node)
 
 
 def _class_body(frame: Frame, node: ast.ClassDef) -> None:

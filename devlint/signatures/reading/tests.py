@@ -379,7 +379,9 @@ def _is_a(frame: Frame, value: Value, named: Value) -> Condition | None:
     """Whether a value is of one type; None where that isn't known."""
     if value.kind is UNKNOWN:
         return None
-    if value.kind is WRAPPER and (named.kind is CLASS or (named.kind is REFERENCE and named.data.startswith("torch.nn."))):
+    if value.kind is WRAPPER and (
+        named.kind is CLASS or (named.kind is REFERENCE and named.data.startswith("torch.nn."))
+    ):
         # One of the project's that is derived from it is no such value.
         return TRUE if named.kind is REFERENCE and canonical(named.data) in (value.data, "torch.nn.Module") else FALSE
     if named.kind is CLASS:
@@ -408,7 +410,9 @@ def _is_a(frame: Frame, value: Value, named: Value) -> Condition | None:
 
 def _is_bare(value: Value, name: str) -> bool:
     """Whether a module that was made in sight is none of a wrapper's class."""
-    bases = (value.data,) if isinstance(value.data, str) else value.data.outside_bases if value.data is not None else ("",)
+    bases = (
+        (value.data,) if isinstance(value.data, str) else value.data.outside_bases if value.data is not None else ("",)
+    )
     return canonical(name) in torch_knowledge().wrappers and not any(b in ("", canonical(name)) for b in bases)
 
 

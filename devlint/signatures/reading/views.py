@@ -19,7 +19,6 @@ from devlint.signatures.values.values import (
     FUNCTION,
     HOST,
     LIST,
-    LOADER,
     MODULE,
     MODULES,
     NOTHING,
