@@ -45,15 +45,27 @@ def _noting(finding: Finding, others: Iterable[Finding]) -> Finding:
 
 
 def _at_meetings(findings: list[Finding], _text: str) -> list[Finding]:
-    causes = [f for f in findings if f.code in LEFT_BEHIND]
+    told = _met(findings)
+    gone = {id(f) for others in told.values() for f in others}
+    return [_noting(f, told[f]) if f in told else f for f in findings if id(f) not in gone]
+
+
+def _met(findings: Iterable[Finding]) -> dict[Finding, list[Finding]]:
+    """The findings about meetings, by those that tell where the tensor was left behind."""
+    found = list(findings)
+    causes = [f for f in found if f.code in LEFT_BEHIND]
     told: dict[Finding, list[Finding]] = defaultdict(list)
-    for finding in findings:
+    for finding in found:
         if finding.code in MEETINGS:
             cause = next((c for c in causes if c is not finding and _is_caused_by(finding, c)), None)
             if cause is not None:
                 told[cause].append(finding)
-    gone = {id(f) for others in told.values() for f in others}
-    return [_noting(f, told[f]) if f in told else f for f in findings if id(f) not in gone]
+    return told
+
+
+def caused(findings: Iterable[Finding]) -> list[Finding]:
+    """The findings about meetings of tensors of which others tell where they were left behind: that is where to mend them."""
+    return [finding for others in _met(findings).values() for finding in others]
 
 
 def _is_caused_by(finding: Finding, cause: Finding) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -94,7 +95,8 @@ class Linter:
         return Project(self.settings.src, self.looks, self._files)
 
     def _findings(self, source: Source, path: Path, rules: list[type[Rule]], within: range | None) -> Iterator[Finding]:
-        # Files without a trigger aren't even parsed: that is most of a clean run's time, and other tools tell of syntax.
+        # Files without a trigger aren't modelled, and those that aren't about torch aren't even parsed: that is most of a
+        # clean run's time, and other tools tell of syntax.
         spelt = self.settings.hints.spelt_out(source.text)
         screen = self.screen_of("\n".join([source.text, *spelt.values()]), path, within)
         triggered = {rule: frozenset[str]() for rule in rules if lets_through(rule, [screen])}
@@ -108,8 +110,12 @@ class Linter:
         triggered |= {rule: frozenset() for rule in self._by_callers(screen, path, set(rules) - triggered.keys())}
         hearing = [rule for rule in rules if self._hears(rule, screen)]
         triggered = {rule: names for rule, names in triggered.items() if not rule.hears_only()}
+        if not (triggered or hearing) and screen.is_about_torch:
+            # Nothing to look at, if it is Python at all.
+            _parse(source)
         if triggered or hearing:
-            self.project().forget_if_full()
+            if within is None:
+                self.project().forget_if_full()
             portable = any(rule.for_any_accelerator for rule in rules)
             tree = _parse(source)
             inspection = Inspection(
@@ -166,10 +172,22 @@ def _as_editable(finding: Finding, source: Source) -> Finding:
     return replace(finding, fix=None)
 
 
+# Syntax of Python 3.12: `type X = int`, `def f[T](x: T)`, `class A[T]`.
+_NEWER = re.compile(r"type\s+\w+\s*[=\[]|(?:(?:async\s+)?def|class)\s+\w+\s*\[")
+
+
 class _InvalidSourceError(Exception):
     def __init__(self, finding: Finding) -> None:
         super().__init__(finding.message)
         self.finding = finding
+
+
+def _is_minor(rule: Rule, report: Report, facts: Facts) -> bool:
+    """Whether a rule tells of a wait in a loop that evaluates, and has no fix for it: hardly anybody would act on that."""
+    if not rule.only_training or report.change is not None:
+        return False
+    hot = facts.hot_loop(report.node)
+    return hot is not None and hot.evaluates
 
 
 def _parse(source: Source) -> ast.Module:
@@ -179,7 +197,9 @@ def _parse(source: Source) -> ast.Module:
         return parse(source.text)
     except SyntaxError as error:
         line, column = error.lineno or 1, max(error.offset or 1, 1)
-        message = f"isn't valid Python: {error.msg}"
+        newer = sys.version_info < (3, 12) and _NEWER.match((error.text or "").lstrip())
+        hint = f"devlint runs on Python {'.'.join(map(str, sys.version_info[:2]))}; for newer syntax run it with that Python"
+        message = f"isn't valid Python: {error.msg}{f' ({hint})' if newer else ''}"
     except ValueError as error:
         line, column, message = 1, 1, f"isn't valid Python: {error}"
     except (RecursionError, MemoryError):
@@ -222,6 +242,7 @@ class Inspection:
         portable: bool,
         within: range | None = None,
     ) -> None:
+        from devlint.source.slices import leave_out
         from devlint.source.trees import without_runs
         from devlint.textmap import TextMap
 
@@ -234,6 +255,8 @@ class Inspection:
         self._rules = dict(sorted(rules.items(), key=lambda item: item[0].code))
         # The rules that tell of waits in code that is hot by its role.
         self._hearing = list(hearing)
+        # Those that are selected by their code: what is minor is told as well.
+        self._named = {rule for rule in rules if linter.settings.names(rule)}
         # Names that the settings explain, and what they stand for.
         self._spelt = spelt
         self._surroundings = _surroundings(linter.settings, path, portable=portable)
@@ -241,7 +264,10 @@ class Inspection:
         self.within = within
         self._pause = linter.pause
         self._project, self._hints = linter.project(), linter.settings.hints
-        self._module = self._project.module(path, source.text, tree if within is None else without_runs(tree, within))
+        if within is not None:
+            tree = without_runs(tree, within)
+            leave_out(tree, source.text, within)
+        self._module = self._project.module(path, source.text, tree)
         self._pieces: dict[Unit, Piece | None] = {}
 
     @cached_property
@@ -373,7 +399,8 @@ class Inspection:
         facts = Facts(self.model, piece, self._text, self._display, self._surroundings)
         for node in matches:
             for report in rule.judge(node, facts):
-                yield self._finding(rule, report, piece, facts)
+                if type(rule) in self._named or not _is_minor(rule, report, facts):
+                    yield self._finding(rule, report, piece, facts)
 
     def _finding(self, rule: Rule, report: Report, piece: Piece, facts: Facts) -> Finding:
         return Finding(

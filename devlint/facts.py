@@ -1,7 +1,8 @@
 """What a rule can ask about the LibCST nodes in front of it, and the words in which it is answered.
 
-This module and `devlint.rule` are the interface of rules. What `__all__` names here stays as it is within a major
-version, as do the public methods and attributes of what it names; everything else of devlint may change with any release.
+This module, `devlint.rule`, `devlint.findings` and `devlint.lazy` are the interface of rules, and `devlint.testing` that of their
+tests. What `__all__` names here stays as it is within a major version, as do the public methods and attributes of what it
+names; everything else of devlint may change with any release.
 """
 
 from __future__ import annotations
@@ -180,7 +181,7 @@ class Facts:
                 continue
             if option.place.off_host:
                 return option, option.likely or option.kind is not Kind.TENSOR
-            if option.place.sort is Sort.SAME and is_device_name(ast.parse(option.place.name, mode="eval").body):
+            if option.place.sort is Sort.SAME and _names_device(ast.parse(option.place.name, mode="eval").body):
                 return option, True
         return None
 
@@ -336,6 +337,13 @@ class Facts:
             node = node.with_changes(lpar=[], rpar=[])
         text = " ".join(cst.Module([]).code_for_node(node).split())
         return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _names_device(node: ast.expr) -> bool:
+    """Whether an expression is a device that the program is told: `args.device if torch.cuda.is_available() else "cpu"`."""
+    if isinstance(node, ast.IfExp):
+        return _names_device(node.body) or _names_device(node.orelse)
+    return is_device_name(node)
 
 
 @kept_on_node

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from devlint.causes import leading, merged
+from devlint.causes import caused, leading, merged
 from devlint.engine import Linter, apply_edits
 from devlint.files import Source
 from devlint.findings import Edit, Finding, Fix, Span
@@ -48,7 +48,10 @@ def fix(source: Source, linter: Linter, *, unsafe: bool) -> FixOutcome:
     reasons: dict[_Identity, str] = {}
     retried = 0
     for _ in range(MAX_PASSES):
-        waiting = [f for f in _waiting(source, findings, withheld) if _allowed(f, source, unsafe)]
+        elsewhere = {id(f) for f in caused(findings)}
+        waiting = [
+            f for f in _waiting(source, findings, withheld) if _allowed(f, source, unsafe) and id(f) not in elsewhere
+        ]
         # What the remedy of another one takes in waits for that.
         chosen = _of_different_causes(_without_overlap(leading(waiting)))
         if not chosen:

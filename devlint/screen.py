@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 
 from devlint.rule import Rule
 from devlint.words import Vocabulary, alternatives
@@ -74,10 +74,25 @@ def trigger_lines(
         stop = line_starts[within.stop - 1] if within.stop <= len(line_starts) else stop
     offsets = [match.start() for match in _compiled(rule.trigger).finditer(text, start, stop)]
     if rule.alias:
-        names = {name for match in _compiled(rule.alias).finditer(text) for name in match.groups() if name}
+        names = _aliases(rule.alias, text) if within is None else _aliases_by_line(rule.alias, text)
         offsets += _offsets_of(text, names, start, stop)
     meaning_it = {name for name, meant in spelt.items() if _compiled(rule.trigger).search(meant)}
     return _lines([*offsets, *_offsets_of(text, meaning_it, start, stop)], line_starts)
+
+
+def _aliases(pattern: str, text: str) -> set[str]:
+    """The names that a text gives to what a rule looks for."""
+    return {name for match in _compiled(pattern).finditer(text) for name in match.groups() if name}
+
+
+def _aliases_by_line(pattern: str, text: str) -> set[str]:
+    """The same, where most of the lines were asked about before: what stands on several lines isn't seen."""
+    return {name for line in text.split("\n") for name in _aliases_on(pattern, line)}
+
+
+@lru_cache(maxsize=1 << 15)
+def _aliases_on(pattern: str, line: str) -> frozenset[str]:
+    return frozenset(_aliases(pattern, line))
 
 
 def lines_of_names(text: str, names: Iterable[str], line_starts: list[int]) -> list[int]:

@@ -20,6 +20,7 @@ from devlint.console import emit, is_terminal
 from devlint.escapes import printable, printable_lines
 from devlint.options import ReportForm, check_together
 from devlint.output import CLEAN, FAILED, FOUND, Failure, Output
+from devlint.settings.selection import ALWAYS_REPORTED
 
 if TYPE_CHECKING:
     from devlint.adoption.baseline import Baseline, Baselines
@@ -318,6 +319,9 @@ class Session:
             return []
         from devlint.adoption.baseline import BaselineError
 
+        given = self.options.baseline
+        if given is not None and not given.exists() and not self.options.update_baseline:
+            raise Failure(f"{given}: no such baseline; `devlint baseline --baseline {given}` writes it")
         try:
             baselines = self.baselines(results, files)
             whole = self.options.confidence is None
@@ -400,6 +404,8 @@ class Session:
         targets = [item for item in found if not isinstance(item, Missing)]
         if not targets and not self.failed:
             self.output.warn("warning", f"no Python files found under {', '.join(self._paths)}")
+        if targets and not any(t.settings.codes_for(t.path, self.registry) - ALWAYS_REPORTED for t in targets):
+            self.output.warn("warning", "no rule is on for any of the files; see `devlint --show-settings`")
         targets = sorted(targets, key=lambda target: target.display)
         if self.options.shard is not None:
             from devlint.shards import shard

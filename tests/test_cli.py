@@ -621,3 +621,48 @@ def test_the_beginning_of_codes_lists_its_rules():
     assert listed[0].split() == devlint("rules").stdout.splitlines()[0].split()
     assert {line[:4] for line in listed[1:]} == {"DEV1"}
     assert len(listed) > 5
+
+
+def test_a_file_about_torch_that_isnt_python_is_told_whatever_stands_in_it():
+    write("a.py", "import torch\ndef f(:\n    pass\n")
+    done = devlint("a.py")
+    assert done.returncode == 2
+    assert "a.py:2:7: DEV000 [unreadable-file] isn't valid Python" in done.stdout
+    # Others' syntax is others' matter.
+    write("b.py", "def f(:\n    pass\n")
+    assert devlint("b.py").returncode == 0
+
+
+def test_a_baseline_that_is_named_must_be_there():
+    write("a.py", BAD)
+    done = devlint("--baseline", "nosuch.json")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "error: nosuch.json: no such baseline; `devlint baseline --baseline nosuch.json` writes it\n"
+
+
+def test_a_run_without_rules_is_told():
+    write("a.py", BAD)
+    done = devlint("--select", "DEV101", "--ignore", "DEV101")
+    assert done.returncode == 0
+    assert "warning: no rule is on for any of the files" in done.stderr
+    assert devlint("--select", "DEV102").stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("DEV999", "; see `devlint rules`"),
+        ("DEV119", "; did you mean 'DEV101'?"),
+        ("E501", "; did you mean 'DEV501'?"),
+        ("discarded-mov", "; did you mean 'discarded-move'?"),
+    ],
+)
+def test_a_rule_that_there_isnt_is_like_another_of_its_family(word, said):
+    for arguments in (("rule", word), ("--select", word)):
+        assert f"no rule is called '{word}'{said}" in devlint(*arguments).stderr
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="this Python reads it")
+def test_syntax_of_a_newer_python_is_told_as_such():
+    write("a.py", "import torch\n\ntype Number = int | float\n")
+    assert "devlint runs on Python 3.11; for newer syntax run it with that Python" in devlint("a.py").stdout

@@ -132,8 +132,26 @@ def test_what_cannot_be_written_is_one_line(tmp_path, arguments, said):
     assert sorted(tmp_path.rglob("*")) == before
 
 
+def test_a_new_pack_is_in_order_and_shows_what_its_page_can(tmp_path: Path) -> None:
+    assert devlint(tmp_path, "new-rule", "ACME001", "some-rule", "acme-rules").returncode == 0
+    ruff = (sys.executable, "-m", "ruff")
+    done = run(tmp_path / "acme-rules", *ruff, "check", "--isolated", "--select", "I,F,E", "--ignore", "E501", ".")
+    assert done.returncode == 0, done.stdout
+    assert (
+        run(tmp_path / "acme-rules", *ruff, "format", "--check", "--isolated", "--line-length", "120", ".").returncode
+        == 0
+    )
+    install(tmp_path, "acme-rules")
+    # It states no effect: there is nothing to run.
+    done = devlint(tmp_path, "rule", "ACME001", "--run")
+    assert (done.returncode, done.stderr) == (0, "")
+    said = "bad example flagged, good one and fixed one not; no effect (`effect`) is stated, so nothing was run [ok]\n"
+    assert done.stdout == said
+
+
 def test_a_rule_of_our_own_goes_where_the_page_says():
     files = new_rule("DEV998", "some-name", ROOT, "devlint_rules.moves")
     assert list(files) == [ROOT / "rules/devlint_rules/moves/dev998.py", ROOT / "tests/cases/dev998.md"]
+    assert "    default = False\n" in files[ROOT / "rules/devlint_rules/moves/dev998.py"]
     with pytest.raises(ScaffoldError, match="--into"):
         new_rule("DEV998", "some-name", ROOT, "devlint")

@@ -118,6 +118,22 @@ def test_a_finding_that_fails_on_no_path_is_refuted() -> None:
     assert measured(text, frozenset(), [finding]).refuted == (finding,)
 
 
+_CUT_SHORT = """import torch
+
+x = torch.ones(4)
+for part in (torch.ones(4), torch.ones(4{})):
+    x = x + part
+    y = torch.ones(4) + torch.ones(4, device='cuda')
+"""
+
+
+@pytest.mark.parametrize(("more", "is_right"), [(", device='cuda'", True), ("", False)])
+def test_a_pass_that_an_error_on_another_line_cut_short_is_looked_at(more: str, is_right: bool) -> None:
+    finding = Finding("DEV201", "cross-device-op", "", FILE, Span(5, 5, 5, 6), "certain")
+    verdict = measured(_CUT_SHORT.format(more), frozenset(), [finding])
+    assert (verdict.confirmed, verdict.refuted) == (((finding,), ()) if is_right else ((), (finding,)))
+
+
 def test_a_crash_is_named_by_its_line_by_a_note_or_by_a_fix_that_mends_it() -> None:
     text = _MIXED.format("")
     here = Finding("DEV201", "", "", FILE, Span(7, 5, 7, 6), "likely")

@@ -21,6 +21,7 @@ def test_a_page_has_every_section_in_order(rule):
     headings = re.findall(r"^## (.+)$", rule.page(), re.MULTILINE)
     expected = [s for s in SECTIONS if s != "Fix safety" or rule.fix != "-"]
     assert headings == expected
+    assert "TODO" not in rule.page()
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)

@@ -176,3 +176,12 @@ def test_processes_find_the_same(project):
     assert (
         found(".", "-j", "1") == found(".", "-j", "3") == [(f"m{i}.py", "DEV101") for i in sorted(range(12), key=str)]
     )
+
+
+def test_a_part_that_is_missing_is_told():
+    write(Path(), {"a.py": BAD})
+    devlint("--output-format", "json=1.json")
+    done = devlint("merge", "--of", "2", "1.json")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "error: --of 2: there are 1 reports; a part is missing, or one is too many\n"
+    assert devlint("merge", "--of", "1", "1.json").returncode == 1

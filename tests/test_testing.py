@@ -128,3 +128,15 @@ def test_an_effect_that_isnt_shown_is_told(tmp_path):
     rule = type("Copy", (DISCARDED,), {"__doc__": PAGE, "effect": Effect(raises="KeyError")})
     with pytest.raises(AssertionError, match="its examples don't show its effect"):
         check_page(rule, tmp_path)
+
+
+def test_a_case_raises_what_a_rule_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rule = load_registry().find("DEV101")
+    assert rule is not None
+
+    def judge(*_: object) -> None:
+        raise AttributeError("no on_acc")
+
+    monkeypatch.setattr(rule, "judge", judge)
+    with pytest.raises(AttributeError, match="no on_acc"):
+        check_case(case(tmp_path, MOVE.format("  # want: DEV101")), tmp_path)

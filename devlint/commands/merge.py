@@ -29,17 +29,21 @@ from devlint.output import CLEAN, FAILED, FOUND, Failure, Output
     show_default=True,
     help="The least severity that exits with 1.",
 )
+@click.option("--of", "parts", type=click.IntRange(min=1), metavar="N", help="Fail unless so many reports are there.")
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 even if something was found.")
 @click.option("--statistics", is_flag=True, help="Show how often each rule was broken, not where.")
 @click.option("-q", "--quiet", is_flag=True, help="Print findings and errors only.")
 @click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True)
-def merge(reports: tuple[Path, ...], fail_on: Severity, exit_zero: bool, **options: Any) -> None:
+def merge(reports: tuple[Path, ...], fail_on: Severity, exit_zero: bool, parts: int | None, **options: Any) -> None:
     """Make one report of the JSON reports of several runs, such as `devlint --shard 1/4 --output-format json`.
 
-    Run it where the files are as they were linted: reports other than JSON show them. Exits as one run over all files would have.
+    Run it where the files are as they were linted: reports other than JSON show them. Exits as one run over all files would have,
+    if all parts are there: --of says how many they are.
     """
     from devlint.reports.merging import ReportError, merged, read_report
 
+    if parts is not None and len(set(reports)) != parts:
+        raise Failure(f"--of {parts}: there are {len(set(reports))} reports; a part is missing, or one is too many")
     try:
         findings = merged([read_report(path) for path in reports])
         failed = any(finding["code"] == "DEV000" for finding in findings)

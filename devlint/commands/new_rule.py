@@ -45,5 +45,8 @@ def new_rule(code: str, name: str, folder: Path, into: str | None) -> None:
         emit(f"written: {printable(os.path.relpath(path))}\n")
     shown = printable(str(folder))
     install = f"`pip install -e '{shown}[dev]'`, then " if folder / "pyproject.toml" in files else ""
-    tests = printable(os.path.relpath(folder / "tests"))
+    # Of devlint's own tests these are about rules one by one; to collect all takes a while.
+    about_rules = [folder / "tests" / f"test_{name}.py" for name in ("cases", "rules", "pages")]
+    wanted = about_rules if all(path.exists() for path in about_rules) else [folder / "tests"]
+    tests = " ".join(printable(os.path.relpath(path)) for path in wanted)
     emit(f"Next: {install}`pytest {tests} -k {code}`; replace what says TODO.\n")

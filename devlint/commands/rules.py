@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 @click.option("--run", "live", is_flag=True, help="Run its examples too, on virtual CUDA or a GPU.")
 def rule(rule: str, live: bool) -> None:
     """Print a rule's page; of the beginning of codes, such as DEV1, list the rules."""
-    from devlint.settings import nearest
+    from devlint.settings import nearest_rule
 
     registry = load_rules()
     found = registry.find(rule) or registry.find(rule.upper()) or registry.find(rule.lower())
@@ -35,8 +36,7 @@ def rule(rule: str, live: bool) -> None:
         if family and not live:
             _list(family)
             return
-        known = [word for each in registry.rules() for word in (each.code, each.name)]
-        raise Failure(f"no rule is called '{rule}'{nearest(rule, known) or '; see `devlint rules`'}")
+        raise Failure(f"no rule is called '{rule}'{nearest_rule(rule, registry)}")
     if live:
         click.get_current_context().exit(_run_page(found))
     if not wants_color(sys.stdout):
@@ -49,9 +49,9 @@ def rule(rule: str, live: bool) -> None:
 
 def _run_page(found: type[Rule]) -> int:
     """Runs a rule's examples and tells what each showed."""
-    need_torch("rule --run")
     if found.effect is None:
-        raise Failure(f"{found.code}: its page states no effect (`effect`) that running its example could show")
+        return _lint_page(found)
+    need_torch("rule --run")
     from devlint.runtime.pages import run_page
 
     try:
@@ -64,6 +64,23 @@ def _run_page(found: type[Rule]) -> int:
         mark = click.style("ok", fg="green") if outcome.as_stated else click.style("not as stated", fg="red", bold=True)
         click.echo(f"{outcome.title}: {outcome.told} [{mark}]")
     return CLEAN if all(o.as_stated for o in outcomes) else FOUND
+
+
+def _lint_page(found: type[Rule]) -> int:
+    """Lints the examples of a rule that states no effect, and tells whether that shows what its page says."""
+    from tempfile import TemporaryDirectory
+
+    from devlint.testing import check_page
+
+    said = "no effect (`effect`) is stated, so nothing was run"
+    with TemporaryDirectory(prefix="devlint-") as folder:
+        try:
+            check_page(found, Path(folder))
+        except (AssertionError, ValueError) as error:
+            click.echo(f"{error}; {said} [{click.style('not as stated', fg='red', bold=True)}]")
+            return FOUND
+    click.echo(f"bad example flagged, good one and fixed one not; {said} [{click.style('ok', fg='green')}]")
+    return CLEAN
 
 
 @click.command(context_settings=HELP)

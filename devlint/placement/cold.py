@@ -18,6 +18,8 @@ _OCCASIONAL = re.compile(
     re.IGNORECASE,
 )
 _FOR_LOOKING = re.compile(rf"(^|_|\b)({_LOOKING}|sanity)(_|\b|$)", re.IGNORECASE)
+# Functions that show something, or record what runs later.
+_MAKING_READY = re.compile(r"_{0,3}(?:capture|demo)(?:_\w{1,60})?")
 _WARM_UP = re.compile(r"warm", re.IGNORECASE)
 _RECORD = re.compile(r"(^|_|\b)best(_|\b|$)", re.IGNORECASE)
 _ABNORMAL_CALLS = frozenset({"isnan", "isinf", "isfinite", "is_nonzero"})
@@ -105,7 +107,7 @@ class ColdCode:
             case ast.If(test=ast.Name(id=name) | ast.Attribute(attr=name), body=body):
                 return child in body and bool(_FOR_LOOKING.search(name))
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                return bool(_FOR_LOOKING.search(name)) or any(
+                return bool(_FOR_LOOKING.search(name) or _MAKING_READY.fullmatch(name)) or any(
                     _last_name(d) in self._meant for d in parent.decorator_list
                 )
         return False
@@ -294,13 +296,19 @@ def _runs_once(test: ast.expr, body: Iterable[ast.stmt]) -> bool:
             after: tuple[object, ...] = (True,)
         case ast.Compare(left=subject, ops=[ast.Is()], comparators=[ast.Constant(value=None)]):
             after = ()
+        case ast.Compare(
+            left=ast.Call(func=ast.Name(id="len"), args=[subject]), ops=[ast.Eq()], comparators=[ast.Constant(value=0)]
+        ):
+            after = ()
         case ast.Name() | ast.Attribute():
             subject, after = test, (False, None)
         case _:
             return False
+    # A property gives what is kept under a name of its own: `step_index` gives `_step_index`.
     name = ast.unparse(subject)
+    names = {name, re.sub(r"\.(?=\w+$)", "._", name)}
     for statement in body:
-        if isinstance(statement, ast.Assign) and any(ast.unparse(t) == name for t in statement.targets):
+        if isinstance(statement, ast.Assign) and any(ast.unparse(t) in names for t in statement.targets):
             return not after or (isinstance(statement.value, ast.Constant) and statement.value.value in after)
     return False
 

@@ -13,6 +13,7 @@ from typing import Literal, Protocol
 from devlint.knowledge import ecosystem
 from devlint.placement.cold import ColdCode, File, is_warm_up
 from devlint.placement.conditions import is_for_the_host
+from devlint.placement.evaluations import evaluates, is_evaluation
 from devlint.placement.values import OVER_LOADER, Step, Value
 from devlint.source.kinds import Kind
 from devlint.source.modules import FunctionModel, FunctionNode, SourceModule, last_name
@@ -72,6 +73,8 @@ class HotLoop:
     kind: Pass = "call"
     # The file that it stands in.
     file: str = ""
+    # Whether it evaluates or predicts, nothing being trained.
+    evaluates: bool = False
 
 
 class Program(File, Protocol):
@@ -119,10 +122,18 @@ class Loops:
             if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 return hot or self._through_callers(parent, depth)
             loop = self._entered(parent, child)
-            if hot is None and loop is not None:
-                hot = self.judge(loop)
+            if loop is not None:
+                hot = self._within(loop, hot)
             child = parent
         return hot
+
+    def _within(self, loop: Loop, inner: HotLoop | None) -> HotLoop | None:
+        """The hot loop of what stands in a loop, where `inner` is the hot one in that, if there is any."""
+        if inner is None:
+            return self.judge(loop)
+        # What runs in each step of a training belongs to it.
+        outer = self.judge(loop) if inner.evaluates else None
+        return replace(inner, evaluates=False) if outer is not None and not outer.evaluates else inner
 
     def depth(self, node: ast.AST, calls: int = 0) -> int:
         """How many loops run a node from the outermost hot loop on, by way of callers too; 0 where it isn't hot.
@@ -251,6 +262,7 @@ class Loops:
             node=loop,
             kind=kind,
             file=self._model.source.path,
+            evaluates=evaluates(loop, self._model.ancestors(loop)),
         )
 
     def _over_loader(self, iterated: ast.expr) -> bool | None:
@@ -334,13 +346,15 @@ class Loops:
         """Hot because a hot loop calls the function, here or in a file that imports this one, or a framework does."""
         if self._is_step_function(function):
             reason, file = f"`{function.name}` is called each step", self._model.source.path
-            return HotLoop(function.lineno, function.col_offset, reason, likely=True, kind="step", file=file)
+            line, column, quiet = function.lineno, function.col_offset, is_evaluation(function.name)
+            return HotLoop(line, column, reason, likely=True, kind="step", file=file, evaluates=quiet)
         if depth >= MAX_CALLERS:
             return None
         for model, step, node in self._model.callers(function):
             hot = model.hot_loop(node, depth + 1)
             if hot is not None:
-                return replace(hot, likely=True, path=(*hot.path, step), node=None)
+                quiet = hot.evaluates or is_evaluation(function.name)
+                return replace(hot, likely=True, path=(*hot.path, step), node=None, evaluates=quiet)
         return None
 
 

@@ -27,6 +27,8 @@ class Operand:
     value: Value
     # It stands in another file.
     foreign: bool = False
+    # The value is a part of what the expression gives: of a list of tensors, which can't be moved as a whole.
+    inside: bool = False
 
 
 @dataclass(frozen=True)

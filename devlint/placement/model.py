@@ -42,7 +42,7 @@ from devlint.source.kinds import Kind
 from devlint.source.modules import FunctionModel, FunctionNode, SourceModule, assigned_in, dotted
 from devlint.source.names import is_unbound
 from devlint.source.project import Project
-from devlint.source.trees import first_stores, walk, without_runs
+from devlint.source.trees import first_stores, touches, walk, without_runs
 from devlint.source.units import Unit, all_functions, units_at
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ class PlacementModel:
         """Runs every scope of the file."""
         self.ensure(None)
         for function in all_functions(self.source):
-            if self._within is None or function.node.lineno in self._within:
+            if self._within is None or touches(function.node, self._within):
                 self.ensure(function)
 
     def supposing(self, function: FunctionModel, given: dict[str, Value]) -> dict[ast.expr, Value]:
@@ -382,6 +382,10 @@ class PlacementModel:
         if not elsewhere and re.search(pattern, self.source.text):
             return True
         return self._analysis.project.texts_match(pattern, Path(self.source.path))
+
+    def project_gives(self, name: str) -> bool:
+        """Whether something in the project gives a parameter or an attribute of that name, one that is off by default."""
+        return self._analysis.project.is_given(Path(self.source.path), name)
 
     def project_uses(self, pattern: str) -> bool:
         """Whether the text of a file of the project that is no test matches; False where the project is too large to tell."""

@@ -8,12 +8,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from devlint.placement.cold import ColdCode, flat
+from devlint.placement.guards import Guards
 from devlint.placement.loops import HotLoop, Program
 from devlint.placement.values import Step
 from devlint.signatures.answers.callees import Callee
 from devlint.signatures.answers.hosted import says_host
-from devlint.signatures.answers.hot import Hot, HotCode, is_in_loop
+from devlint.signatures.answers.hot import Hot, HotCode
+from devlint.signatures.answers.roles import is_compiled, is_in_loop, is_of_tool
 from devlint.signatures.answers.waits import Stall, in_words, stalls
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.waits import COPY, DECIDE, MADE, RACE, READ
@@ -52,6 +53,7 @@ class Waiting(Program, Protocol):
     def project_reader(self) -> Reader: ...
     def files_naming(self, name: str) -> Sequence[Waiting]: ...
     def file_of(self, source: SourceModule) -> Waiting | None: ...
+    def project_gives(self, name: str) -> bool: ...
     def hot_code(self, between: int = ...) -> HotCode: ...
 
 
@@ -84,23 +86,31 @@ def stalls_of(model: Waiting) -> list[HotStall]:
     """The stalls of a file's hot code, in reading order; a copy that races is told wherever it stands."""
     reader = model.reader
     guards = Guards(model)
+    waiting = sorted(stalls(reader, model.source), key=lambda s: (s.node.lineno, s.node.col_offset))
+    if not waiting:
+        return []
     hot = model.hot_code()
     found = []
-    for stall in sorted(stalls(reader, model.source), key=lambda s: (s.node.lineno, s.node.col_offset)):
+    for stall in waiting:
         if stall.sense == RACE:
             found.append(_told(stall, "", (), 0))
         elif (role := hot.of(stall.function)) is not None:
             if stall.supposed and not _speaks_of_devices(model, role.root):
                 continue
+            if stall.sense == MADE and is_compiled(stall.function):
+                # What is traced makes a constant of it.
+                continue
             if guards.is_cold(stall.node) or _is_ruled_out(model, stall):
                 continue
             if role.once and not is_in_loop(model.source, stall.node):
                 continue
-            if _is_given_on_host(stall, role):
+            if _is_given_on_host(stall, role) or _brings_request(stall):
                 continue
             if not _is_handed_out(model, stall, role):
                 found.append(_told(stall, _often(model, stall, role), tuple(_way(role)), 1 + _loops(model, stall)))
         elif (loop := model.hot_loop(stall.node)) is not None:
+            if is_of_tool(model.source.path) or hot.is_unused(stall.function) or guards.is_off(stall.node):
+                continue
             found.append(_told(stall, "at each step", (_loop(loop), *loop.path), model.loops_to(stall.node)))
     return found
 
@@ -138,6 +148,15 @@ def _is_given_on_host(stall: Stall, hot: Hot) -> bool:
     bound = stall.function.cls is not None and not stall.function.is_static
     given = Callee(stall.function, bound).given(node).get(str(place.name[0]))
     return given is not None and says_host(given)
+
+
+# Functions that make a tensor of what a request brings: it has to be uploaded.
+_BRINGING = re.compile(r"_?(?:pre_?process|load)(?:_\w{1,60})?")
+
+
+def _brings_request(stall: Stall) -> bool:
+    """Whether a stall is the upload of what a request brings, by the name of its function."""
+    return stall.sense == MADE and _BRINGING.fullmatch(stall.function.name) is not None
 
 
 def _takes_numbers(model: Waiting, stall: Stall) -> bool:
@@ -276,192 +295,3 @@ def _way(hot: Hot) -> Iterator[Step]:
     for source, node in hot.calls:
         more = f", as from {hot.ways - 1} other places" if hot.ways > 1 and node is hot.calls[-1][1] else ""
         yield Step(f"called from here{more}", source.path, node.lineno, node.col_offset)
-
-
-# Tests that keep code from running while somebody waits for it: kernels are compiled, graphs captured, caches filled.
-_APART = re.compile(
-    r"is_(?:current_stream_)?capturing|is_(?:torchdynamo_)?compiling|_cache\b|cached|\bcache\b|is_profil\w*|is_dummy|first_(?:run|call|time)|hasattr\(self"
-)
-
-
-class Guards:
-    """What keeps a node from running on each call of its function."""
-
-    def __init__(self, model: Waiting) -> None:
-        self._model = model
-        self._cold = ColdCode(model)
-
-    def is_cold(self, node: ast.AST) -> bool:
-        """Whether a node runs on some calls only: under a step guard, for a cache, on an error path, in evaluation."""
-        child = node
-        checks: list[str] = []
-        for parent in self._model.ancestors(node):
-            if self._cold.is_cold(parent, child) or _is_apart(parent, child) or self._grows(parent, child):
-                return True
-            checks += _checks(parent, child)
-            if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)) and _are_off(parent, checks):
-                return True
-            if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                return False
-            child = parent
-        return False
-
-    def _grows(self, parent: ast.AST, child: ast.AST) -> bool:
-        """`if length > self.longest: ...; self.longest = length`: for what is kept, and made anew when it doesn't suffice."""
-        if not isinstance(parent, ast.If) or child not in parent.body:
-            return False
-        kept = {
-            side.attr
-            for test in ast.walk(parent.test)
-            if isinstance(test, ast.Compare) and isinstance(test.ops[0], (ast.Gt, ast.GtE, ast.Lt, ast.LtE, ast.NotEq))
-            for part in (test.left, *test.comparators)
-            for side in ast.walk(part)
-            if isinstance(side, ast.Attribute) and isinstance(side.value, ast.Name) and side.value.id == "self"
-        }
-        return bool(kept) and any(
-            isinstance(target, ast.Attribute) and target.attr in kept and isinstance(target.ctx, ast.Store)
-            for statement in (*flat(parent.body), *self._cold.run_by(parent.body))
-            if isinstance(statement, ast.Assign)
-            for whole in statement.targets
-            for target in ast.walk(whole)
-        )
-
-
-# Names of flags that ask for a check, or to keep on the host what there is no room for.
-_CHECKING = re.compile(r"_?(?:check|validate|verify|sanity|assert)\w{0,60}|\w{0,60}offload\w{0,60}")
-
-
-def _checks(parent: ast.AST, child: ast.AST) -> Iterator[str]:
-    """The flags under which a node runs: those that ask for a check, as in `if check_nan: ...`, and `flag and x.any()`."""
-    match parent:
-        case ast.If(test=test, body=body) if child in body:
-            tests = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
-            yield from (t.id for t in tests if isinstance(t, ast.Name) and _CHECKING.fullmatch(t.id))
-        case ast.IfExp(test=ast.Name(id=name), body=body) if child is body:
-            yield name
-        case ast.BoolOp(op=ast.And(), values=values):
-            before = values[: next(at for at, value in enumerate(values) if value is child)]
-            yield from (t.id for t in before if isinstance(t, ast.Name))
-
-
-def _are_off(function: ast.FunctionDef | ast.AsyncFunctionDef, flags: list[str]) -> bool:
-    """Whether one of some flags is a parameter that is off unless somebody asks for it."""
-    arguments = function.args
-    named = [*arguments.posonlyargs, *arguments.args]
-    pairs: list[tuple[ast.arg, ast.expr | None]] = [
-        *zip(named[len(named) - len(arguments.defaults) :], arguments.defaults, strict=True),
-        *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
-    ]
-    off = {a.arg for a, value in pairs if isinstance(value, ast.Constant) and value.value is False}
-    return any(flag in off for flag in flags)
-
-
-def _is_apart(parent: ast.AST, child: ast.AST) -> bool:
-    match parent:
-        case ast.Raise():
-            return True
-        case ast.If(test=test, body=body, orelse=orelse):
-            if child in body:
-                return (
-                    _is_miss(test)
-                    or _is_training(test) is False
-                    or _is_empty(test)
-                    or all(_says(statement) for statement in body)
-                    or _fills_missing(test, body)
-                )
-            return child in orelse and _is_training(test) is True
-        case ast.FunctionDef(body=body) | ast.AsyncFunctionDef(body=body):
-            before = body[: next((at for at, statement in enumerate(body) if statement is child), 0)]
-            return any(_returns_if_done(s) or _returns_if_kept(s, body) for s in before)
-        case ast.IfExp(test=test):
-            return child is parent.body and _is_miss(test)
-        case ast.Assert(msg=msg):
-            return child is msg
-    return False
-
-
-def _is_miss(test: ast.expr) -> bool:
-    """`key not in self._cache`, `self._table is None`, `not hasattr(self, "x")`, `x.shape != self._shape`."""
-    match test:
-        case ast.BoolOp(values=values):
-            return any(_is_miss(v) for v in values)
-        case ast.Compare(left=ast.Constant(), ops=[ast.NotIn()]):
-            return "cache" in ast.unparse(test)
-        case ast.Compare(ops=[ast.NotIn()]):
-            return "cache" in ast.unparse(test) or "self." in ast.unparse(test.comparators[0])
-        case ast.Compare(left=ast.Attribute(value=ast.Name(id="self"), attr=attr), ops=[ast.Is()]):
-            return attr.startswith("_") or "cache" in attr
-        case ast.Compare(left=ast.Call(func=ast.Name(id="getattr"), args=[ast.Name(id="self"), *_]), ops=[ast.Is()]):
-            return True
-        case ast.UnaryOp(op=ast.Not(), operand=ast.Attribute(attr=attr)) if _DONE.search(attr):
-            return True
-        case ast.UnaryOp(op=ast.Not()) | ast.Call() | ast.Compare(ops=[ast.Is() | ast.NotEq()]):
-            return _APART.search(ast.unparse(test)) is not None
-    return False
-
-
-def _says(statement: ast.stmt) -> bool:
-    """`print(...)`, `warnings.warn(...)`, `logger.info(...)`: a message for what hardly happens."""
-    match statement:
-        case ast.Expr(value=ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name))):
-            return name in ("print", "warn", "warning", "info", "error", "debug", "warning_once")
-    return False
-
-
-def _fills_missing(test: ast.expr, body: list[ast.stmt]) -> bool:
-    """`if key not in table: ...; table[key] = ...`"""
-    match test:
-        case ast.Compare(ops=[ast.NotIn()], comparators=[table]):
-            name = ast.unparse(table).removesuffix(".keys()")
-            return any(
-                isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store) and ast.unparse(n.value) == name
-                for statement in body
-                for n in ast.walk(statement)
-            )
-    return False
-
-
-def _is_empty(test: ast.expr) -> bool:
-    """`x.numel() == 0`, `len(xs) == 0`, `x.shape[0] == 0`: hardly ever."""
-    match test:
-        case ast.Compare(left=left, ops=[ast.Eq()], comparators=[ast.Constant(value=0)]):
-            return re.search(r"numel\(|len\(|shape\[|size\(", ast.unparse(left)) is not None
-    return False
-
-
-def _returns_if_done(statement: ast.stmt) -> bool:
-    """`if self.inited: return`: what follows runs once."""
-    match statement:
-        case ast.If(test=ast.Name(id=name) | ast.Attribute(attr=name), body=[ast.Return(), *_], orelse=[]):
-            return _DONE.search(name) is not None
-    return False
-
-
-def _returns_if_kept(statement: ast.stmt, body: list[ast.stmt]) -> bool:
-    """`if self.table is not None and self.table.size(0) >= n: return`, where what follows makes the table that is kept."""
-    if not isinstance(statement, ast.If) or not any(isinstance(n, ast.Return) for n in ast.walk(statement)):
-        return False
-    tested = {
-        side.attr
-        for test in (n.test for n in ast.walk(statement) if isinstance(n, ast.If))
-        for side in ast.walk(test)
-        if isinstance(side, ast.Attribute) and isinstance(side.value, ast.Name) and side.value.id == "self"
-    }
-    later = [n for s in body[body.index(statement) + 1 :] for n in ast.walk(s)]
-    return any(isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store) and n.attr in tested for n in later)
-
-
-_DONE = re.compile(r"(?i)init|done|ready|built|loaded|computed|cached|set_up")
-
-
-def _is_training(test: ast.expr) -> bool | None:
-    """Whether a test says that the model trains (True), or that it doesn't (False)."""
-    match test:
-        case ast.Attribute(attr="training"):
-            return True
-        case ast.UnaryOp(op=ast.Not(), operand=ast.Attribute(attr="training")):
-            return False
-        case ast.BoolOp(op=ast.And(), values=values):
-            told = {_is_training(v) for v in values}
-            return False if False in told else None
-    return None

@@ -40,9 +40,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--devlint-virtual-cuda",
         type=int,
+        nargs="?",
+        const=1,
         metavar="N",
         default=0,
-        help="run with N virtual CUDA devices, there before any conftest or test module is imported; implies --devlint",
+        help="run with N virtual CUDA devices [1], there before any conftest or test module is imported; implies --devlint",
     )
     group.addoption(
         "--devlint-virtual-device",

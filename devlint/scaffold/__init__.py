@@ -17,6 +17,8 @@ from devlint.rule import CODE, ENTRY_POINTS, NAME
 
 # The pack that comes with devlint, and the beginning of codes that is its own.
 _OURS = ("devlint_rules", "DEV")
+# A new rule of devlint's own is opt-in.
+_OPT_IN = "    # Until it was judged on enough code of others.\n    default = False\n"
 
 
 class ScaffoldError(Exception):
@@ -83,6 +85,7 @@ def new_rule(code: str, name: str, folder: Path, into: str | None = None) -> dic
         "class_name": "".join(word.capitalize() for word in name.split("-")),
         "package": pack.package,
         "distribution": pack.folder.resolve().name,
+        "default": _OPT_IN if code.startswith(prefix) else "",
     }
     written = {
         pack.source / f"{code.lower()}.py": _filled("rule.py", words),

@@ -17,6 +17,7 @@ from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
 
 from devlint import __version__, disk
+from devlint.findings import Finding
 from devlint.rule import Registry
 from devlint.server import hover as hovers
 from devlint.server.actions import KINDS, Asked, WithheldError, actions, edits_of
@@ -25,9 +26,10 @@ from devlint.server.diagnostics import SOURCE, diagnostics
 from devlint.server.documents import Documents, NotebookSnapshot, Snapshot
 from devlint.server.kept import StaleError
 from devlint.server.lenses import lenses
-from devlint.server.options import Options, read_options
+from devlint.server.options import Options, read_options, told_of_devlint
 from devlint.server.positions import path_of, same_uri
 from devlint.server.thread import ASKED, BESIDE, TYPING, WorkThread
+from devlint.signatures.state.waits import RACE
 
 Result = TypeVar("Result")
 
@@ -55,6 +57,10 @@ class Server(LanguageServer):
         self.documents = Documents()
         # The options of each folder of the workspace; under "" those of everything else.
         self.options: dict[str, Options] = {"": Options()}
+        # What the editor told when it started, what it told unasked since then, and by folder what it answers.
+        self._initial: object = None
+        self._pushed: object = None
+        self._pulled: dict[str, object] = {}
         self.desk = Desk(registry, self.options_of, self.tell)
         self.worker = WorkThread()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -79,8 +85,8 @@ class Server(LanguageServer):
         folder = next((path for uri in roots if (path := path_of(uri)) is not None), None)
         if folder is not None and folder.is_dir():
             self.desk.folder = folder
-        self.options[""], wrong = read_options(params.initialization_options)
-        self._tell_wrong(wrong)
+        self._initial = params.initialization_options
+        self._take_options()
 
     def can(self, *names: str) -> bool:
         """Whether the editor has a capability, spelt as a path of names."""
@@ -119,18 +125,29 @@ class Server(LanguageServer):
             told = await self.workspace_configuration_async(types.ConfigurationParams(items))
         except (JsonRpcException, asyncio.CancelledError):
             return
-        self.take_options(dict(zip(("", *folders), told, strict=False)))
+        self._pulled = dict(zip(("", *folders), told, strict=False))
+        self.options_changed()
 
-    def take_options(self, told: dict[str, object]) -> None:
-        """Takes the options of folders; what is wrong with them is told, what isn't told at all stays."""
-        told = {folder: value for folder, value in told.items() if value}
-        read = {folder: read_options(value) for folder, value in told.items()}
-        if read:
-            self._tell_wrong(line for _, wrong in read.values() for line in wrong)
-        before = dict(self.options)
-        self.options |= {folder: options for folder, (options, _) in read.items()}
+    def push(self, told: object) -> None:
+        """Takes the options that the editor tells unasked; nothing at all is no news."""
+        if told is not None:
+            self._pushed = told
+            self.options_changed()
+
+    def options_changed(self) -> None:
+        """Takes in what the editor tells of options, and lints all that is open where they are others now."""
+        before = self.options
+        self._take_options()
         if self.options != before:
             self.lint_all()
+
+    def _take_options(self) -> None:
+        """Puts the options together: what is answered for a folder, what was told unasked, or at the start, comes first."""
+        base = told_of_devlint(self._pushed) or self._initial
+        told = {"": base} | {folder: value for folder, value in self._pulled.items() if told_of_devlint(value)}
+        read = {folder: read_options(value, self.registry) for folder, value in told.items()}
+        self.options = {folder: options for folder, (options, _) in read.items()}
+        self._tell_wrong(line for _, wrong in read.values() for line in wrong)
 
     # -- linting -------------------------------------------------------------------------------------------------------
 
@@ -321,6 +338,11 @@ class Server(LanguageServer):
 
         return await self.worker.do(_without_errors(work, None), ASKED)
 
+    def _is_wait(self, finding: Finding) -> bool:
+        """Whether a finding is of a rule that tells of waits."""
+        rule = self.registry.find(finding.code)
+        return rule is not None and bool(rule.senses - {RACE})
+
     async def code_lens(self, params: types.CodeLensParams) -> list[types.CodeLens]:
         """How often the host waits in the functions of a text that are hot."""
         uri = params.text_document.uri
@@ -335,7 +357,11 @@ class Server(LanguageServer):
             if self.documents.version(key) != version:
                 return None
             model = self.desk.model(snapshot)
-            return lenses(model, snapshot) if model is not None else None
+            if model is None:
+                return None
+            outcome = self.desk.outcomes.get(key)
+            shown = (f for f in (outcome.findings if outcome is not None else ()) if self._is_wait(f))
+            return lenses(model, snapshot, [finding.span.line for finding in shown])
 
         found = await self.worker.do(_without_errors(work, None), BESIDE)
         if found is not None:
@@ -375,9 +401,7 @@ def made(registry: Registry) -> Server:
 
     @server.feature(types.WORKSPACE_DID_CHANGE_CONFIGURATION)
     async def configured(params: types.DidChangeConfigurationParams) -> None:
-        told = params.settings
-        if told:
-            server.take_options({"": told})
+        server.push(params.settings)
         await server.configure()
 
     @server.feature(types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS)

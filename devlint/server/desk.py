@@ -65,32 +65,37 @@ class Desk:
     _sound: dict[str, Sound] = field(default_factory=dict)
     _trees: Trees = field(default_factory=dict)
     _linters: dict[Settings, KeptLinter] = field(default_factory=dict)
-    _settings: dict[tuple[Path, Options], tuple[Settings | None, object]] = field(default_factory=dict)
+    _settings: dict[tuple[Path, Options], tuple[Settings, object]] = field(default_factory=dict)
     _told: set[str] = field(default_factory=set)
 
     # -- settings and linters ----------------------------------------------------------------------------------------
 
-    def settings_for(self, path: Path | None) -> Settings | None:
-        """The settings for a file; None where they can't be used, which is told."""
+    def settings_for(self, path: Path | None) -> Settings:
+        """The settings for a file. Where they can't be used, which is told, those that held before do, or else devlint's own."""
         folder, options = path.parent if path is not None else self.folder, self.options_of(path)
         known, stamps = self._settings.get((folder, options), (None, None))
         now = self._stamps(folder, options)
-        if stamps == now:
+        if known is not None and stamps == now:
             return known
         forget_files()
         try:
             config = Path(folder, options.configuration) if options.configuration else None
             if config is not None and not config.exists():
                 config = Path(self.folder, options.configuration or "")
-            found = load_settings(folder, config=config, isolated=False, registry=self.registry)
-            made: Settings | None = options.laid_over(found, self.registry)
+            made = options.laid_over(load_settings(folder, config=config, isolated=False, registry=self.registry))
         except SettingsError as error:
-            made = None
-            self.say(str(error))
+            made = known or self._without(folder, options)
+            self.say(f"{error}; until that is mended, the settings before it hold")
         else:
             self._told.clear()
         self._settings[folder, options] = made, now
         return made
+
+    def _without(self, folder: Path, options: Options) -> Settings:
+        """The settings that hold for a folder where what was told of them can't be used."""
+        others = [made for (known, _), (made, _) in self._settings.items() if known == folder]
+        bare = load_settings(folder, config=None, isolated=True, registry=self.registry)
+        return options.laid_over(others[-1] if others else bare)
 
     def _stamps(self, folder: Path, options: Options) -> object:
         """What tells whether a settings file around a folder was changed, made or taken away."""
@@ -168,8 +173,7 @@ class Desk:
             traceback.print_exc(file=sys.stderr)
             said = f"{type(error).__name__}: {error}".splitlines()[0]
             findings = [self._failed(snapshot, f"internal error, please report it: {said}")]
-        linter = self.linter_of(snapshot)
-        read = linter.read if linter is not None else frozenset()
+        read = self.linter_of(snapshot).read
         outcome = self.outcomes[key] = Outcome(snapshot, tuple(findings), is_whole, read)
         return outcome
 
@@ -178,7 +182,7 @@ class Desk:
     ) -> tuple[list[Finding], bool]:
         """What is found in a document, and whether all of it was looked at."""
         settings = self.settings_for(snapshot.path)
-        if settings is None or not self.options_of(snapshot.path).enable or self.is_left_out(snapshot, settings):
+        if not self.options_of(snapshot.path).enable or self.is_left_out(snapshot, settings):
             self._sound.pop(key, None)
             return [], True
         source, linter = snapshot.source, self.linter(settings)
@@ -197,7 +201,9 @@ class Desk:
         is_sound = not (len(found) == 1 and found[0].code == "DEV000" and not found[0].message.startswith("internal"))
         if sound is not None and change is not None and (within is not None or not is_sound):
             # What was found elsewhere stands, until all is looked at again.
-            found = sorted([*change.moved(sound.findings, source.display), *found], key=lambda f: f.sort_key)
+            known = {(f.code, f.span.line) for f in found}
+            moved = (f for f in change.moved(sound.findings, source.display) if (f.code, f.span.line) not in known)
+            found = sorted([*moved, *found], key=lambda f: f.sort_key)
         if is_sound:
             self._sound[key] = Sound(source, found, linter.project())
         return self._new(snapshot, source, settings, found), within is None or not is_sound
@@ -230,14 +236,13 @@ class Desk:
     def model(self, snapshot: Snapshot) -> PlacementModel | None:
         """The model of a document; None where it isn't linted, or isn't Python."""
         settings = self.settings_for(snapshot.path)
-        if settings is None or self.is_left_out(snapshot, settings):
+        if self.is_left_out(snapshot, settings):
             return None
         try:
             return self.linter(settings).model_of(snapshot.source)
         except (FileError, SyntaxError, ValueError, RecursionError, MemoryError):
             return None
 
-    def linter_of(self, snapshot: Snapshot) -> KeptLinter | None:
-        """The linter of a document; None where its settings can't be used."""
-        settings = self.settings_for(snapshot.path)
-        return self.linter(settings) if settings is not None else None
+    def linter_of(self, snapshot: Snapshot) -> KeptLinter:
+        """The linter of a document."""
+        return self.linter(self.settings_for(snapshot.path))

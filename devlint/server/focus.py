@@ -10,8 +10,14 @@ from devlint.findings import Edit, Finding, Fix, Note, Span
 
 # A change that touches more lines than these is no key, and no first look is worth its while.
 MOST_LINES = 200
+# Of a longer definition, a first look is at the statements around the change.
+LONG = 60
 
 _DEFINITION = re.compile(r"(?:async\s+)?def\b|class\b")
+_DECORATED = re.compile(rf"{_DEFINITION.pattern}|@")
+# What a line that begins no statement begins with.
+_INSIDE = frozenset(["", *" \t\r\n#)]}'\""])
+_GOES_ON = re.compile(r"(?:else|elif|except|finally)\b")
 
 
 @dataclass(frozen=True)
@@ -24,12 +30,15 @@ class Change:
     new_end: int
     # What is to be looked at again, in the text after.
     within: range
+    # Whether those lines are a part of their definition alone: what it is to the rest is left for later.
+    is_part: bool = False
 
     def moved(self, findings: Iterable[Finding], path: str) -> Iterator[Finding]:
         """Findings of the text before where they stand in the one after, but for those that are to be looked for again."""
+        again = range(self.first, self.new_end) if self.is_part else self.within
         for finding in findings:
             span = self._span(finding.span)
-            if span is not None and span.line not in self.within:
+            if span is not None and span.line not in again:
                 notes = tuple(self._note(note, path) for note in finding.notes)
                 yield replace(finding, span=span, notes=notes, fix=self._fix(finding))
 
@@ -69,50 +78,81 @@ def change_between(before: Sequence[str], after: Sequence[str]) -> Change | None
         return None
     # What goes at the end leaves the line before it.
     last = min(max(new_end - 1, first), len(after))
-    return Change(first, old_end, new_end, _around(after, min(first, last), last) if after else range(1, 2))
+    whole = _around(after, min(first, last), last) if after else range(1, 2)
+    near = _narrowed(after, whole, min(first, last), last)
+    return Change(first, old_end, new_end, near, is_part=near != whole)
 
 
 def _around(lines: Sequence[str], first: int, last: int) -> range:
     """The lines of the definitions at the top level, or of the methods of one class, that some lines stand in."""
-    starts = _starts(lines, range(1, len(lines) + 1), "")
-    outer = _between(starts, first, last, len(lines))
+    outer = _statement(lines, range(1, len(lines) + 1), "", first, last)
     header = next((number for number in outer if not lines[number - 1].startswith("@")), outer.start)
     if not lines[header - 1].startswith("class"):
         return outer
-    body = next((line for line in lines[header : outer.stop - 1] if line.strip()), "")
-    indent = body[: len(body) - len(body.lstrip())]
-    members = _starts(lines, range(header + 1, outer.stop), indent) if indent else []
-    if not members or first < members[0]:
+    indent = _indent(next((line for line in lines[header : outer.stop - 1] if line.strip()), ""))
+    members = range(header + 1, outer.stop)
+    if not indent or _start_above(lines, members, indent, first) is None:
         return outer
-    inner = _between(members, first, last, outer.stop - 1)
+    inner = _statement(lines, members, indent, first, last)
     # What a class holds beside its methods is there for all of them.
-    is_method = all(_DEFINITION.match(lines[n - 1].lstrip()) or "@" in lines[n - 1] for n in members if n in inner)
-    return inner if is_method else outer
+    starts = (lines[n - 1].lstrip() for n in inner if _begins(lines[n - 1], indent))
+    return inner if all(_DEFINITION.match(start) or "@" in start for start in starts) else outer
 
 
-def _starts(lines: Sequence[str], among: range, indent: str) -> list[int]:
-    """The lines on which statements begin that are as deep as `indent`, definitions with their decorators."""
-    found: list[int] = []
-    decorated = False
-    for number in among:
-        line = lines[number - 1]
-        if _begins(line, indent):
-            if not decorated:
-                found.append(number)
-            decorated = line.lstrip().startswith("@")
-    return found
+def _narrowed(lines: Sequence[str], around: range, first: int, last: int) -> range:
+    """The statements of a long definition that some lines stand in: as little of it as has its own beginning."""
+    while len(around) > LONG:
+        inside = range(around.start + 1, around.stop)
+        indents = [_indent(line) for line in lines[around.start : around.stop - 1] if line.strip()]
+        deeper = [i for i in indents if len(i) > len(_indent(lines[around.start - 1]))]
+        if not deeper:
+            break
+        indent = min(deeper, key=len)
+        if _start_above(lines, inside, indent, first) is None:
+            # The header of it.
+            below = next((n for n in range(last + 1, inside.stop) if _begins(lines[n - 1], indent)), inside.stop)
+            return range(around.start, below)
+        inner = _statement(lines, inside, indent, first, last)
+        if inner == around:
+            break
+        around = inner
+    return around
+
+
+def _indent(line: str) -> str:
+    return line[: len(line) - len(line.lstrip())]
+
+
+def _statement(lines: Sequence[str], among: range, indent: str, first: int, last: int) -> range:
+    """The statements as deep as `indent` that some lines stand in, definitions with their decorators."""
+    start = _start_above(lines, among, indent, first)
+    while start is not None and _DECORATED.match(lines[start - 1].lstrip()):
+        above = _start_above(lines, among, indent, start - 1)
+        if above is None or not _is_decorator(lines[above - 1]):
+            break
+        start = above
+    latest = _start_above(lines, among, indent, last)
+    is_decorated = latest is not None and _is_decorator(lines[latest - 1])
+    stop = last + 1
+    while stop < among.stop and (is_decorated or not _begins(lines[stop - 1], indent)):
+        if _begins(lines[stop - 1], indent):
+            is_decorated = _is_decorator(lines[stop - 1])
+        stop += 1
+    return range(start if start is not None else among.start, stop)
+
+
+def _start_above(lines: Sequence[str], among: range, indent: str, line: int) -> int | None:
+    """The line at or above another on which a statement begins that is as deep as `indent`."""
+    return next((n for n in range(line, among.start - 1, -1) if _begins(lines[n - 1], indent)), None)
+
+
+def _is_decorator(line: str) -> bool:
+    return line.lstrip().startswith("@")
 
 
 def _begins(line: str, indent: str) -> bool:
     """Whether a statement begins on a line, as deep as `indent`; what closes brackets or comes after `if` goes with it."""
-    rest = line[len(indent) :]
-    if not line.startswith(indent) or not rest.strip() or rest[0] in " \t#)]}'\"":
+    if not line.startswith(indent):
         return False
-    return not re.match(r"(?:else|elif|except|finally)\b", rest)
-
-
-def _between(starts: Sequence[int], first: int, last: int, end: int) -> range:
-    """From the last start at or before `first` to the first one behind `last`."""
-    begin = max((start for start in starts if start <= first), default=1)
-    stop = min((start for start in starts if start > last), default=end + 1)
-    return range(begin, max(stop, last + 1))
+    rest = line[len(indent) :]
+    return rest[:1] not in _INSIDE and not _GOES_ON.match(rest)

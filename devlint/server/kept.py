@@ -137,7 +137,8 @@ class KeptLinter(Linter):
     def renew(self, asking: Path | None, *, itself: bool = True) -> None:
         """Starts anew where something around the file that is asked about has changed.
 
-        `itself` counts what others saw of that file as well; without it, they have seen it as it was.
+        `itself` counts what others saw of that file as well; without it, they have seen it as it was, and the disk is
+        left alone.
         """
         project = self._project
         if not isinstance(project, KeptProject):
@@ -145,7 +146,7 @@ class KeptLinter(Linter):
         others = {path for path in self._saved if path != asking}
         changed = {path for path in self._saved | self._edited if itself or path != asking}
         seen = not project.loaded.isdisjoint({*changed, *(Path(os.path.realpath(path)) for path in changed)})
-        if others or seen or project.changed_on_disk():
+        if others or seen or (itself and project.changed_on_disk()):
             self.forget()
         elif asking is not None and itself:
             self._edited.discard(asking)

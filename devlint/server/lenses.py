@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from lsprotocol import types
@@ -10,6 +11,7 @@ from lsprotocol import types
 from devlint.findings import Span
 from devlint.server.documents import Snapshot
 from devlint.signatures.state.waits import RACE
+from devlint.source.units import all_functions
 
 if TYPE_CHECKING:
     from devlint.placement.model import PlacementModel
@@ -17,13 +19,19 @@ if TYPE_CHECKING:
     from devlint.source.modules import FunctionModel
 
 
-def lenses(model: PlacementModel, snapshot: Snapshot) -> list[tuple[str, types.CodeLens]]:
-    """The lenses of a document, each with the text that it stands in."""
+def lenses(model: PlacementModel, snapshot: Snapshot, shown: Iterable[int]) -> list[tuple[str, types.CodeLens]]:
+    """The lenses of a document, each with the text that it stands in; `shown` are the lines of waits that findings tell of."""
     waits: dict[FunctionModel, Counter[str]] = {}
+    known: set[int] = set()
     for stall in model.stalls:
         # A copy that races is no wait, but the lack of one.
         if stall.sense != RACE:
             waits.setdefault(stall.function, Counter())[_each(stall)] += 1
+            known.add(stall.node.lineno)
+    for line in shown:
+        around = [f for f in all_functions(model.source) if f.node.lineno <= line <= (f.node.end_lineno or 0)]
+        if line not in known and around:
+            waits.setdefault(around[-1], Counter())["per step"] += 1
     found = []
     for function, counts in waits.items():
         line, column = function.node.lineno, function.node.col_offset + 1

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from devlint.findings import Confidence
 from devlint.rule import Registry
-from devlint.settings import Selection, Settings, check_selectors, nearest
+from devlint.settings import Selection, Settings, SettingsError, check_selectors, nearest
 
 
 @dataclass(frozen=True)
@@ -33,15 +33,11 @@ class Options:
     code_lens: bool = True
     hover: bool = True
 
-    def laid_over(self, settings: Settings, registry: Registry) -> Settings:
-        """The settings of a project with these over them; raises SettingsError."""
-        select, ignore, extend_select = (
-            check_selectors(getattr(self, field), registry, f"devlint.{key}")
-            for key, field in (("select", "select"), ("ignore", "ignore"), ("extendSelect", "extend_select"))
-        )
+    def laid_over(self, settings: Settings) -> Settings:
+        """The settings of a project with these over them."""
         return replace(
             settings,
-            overrides=Selection(select or None, ignore, extend_select),
+            overrides=Selection(self.select or None, self.ignore, self.extend_select),
             confidence=self.confidence or settings.confidence,
             preview=settings.preview if self.preview is None else self.preview,
         )
@@ -68,13 +64,21 @@ KEYS: dict[str, tuple[str, str | tuple[str, ...]]] = {
 _OTHERS = frozenset({"path", "interpreter", "args", "trace", "trace.server"})
 
 
-def read_options(told: object) -> tuple[Options, list[str]]:
-    """(the options, what is wrong with what was told, a line each); what is wrong counts as not told."""
+_SELECTORS = frozenset({"select", "ignore", "extendSelect"})
+
+
+def told_of_devlint(told: object) -> object:
+    """What an editor tells of devlint, taken out of what it may stand in; None where that is nothing."""
     told = plain(told)
-    if isinstance(told, Mapping) and isinstance(told.get("settings"), Mapping):
-        told = told["settings"]
-    if isinstance(told, Mapping) and isinstance(told.get("devlint"), Mapping):
-        told = told["devlint"]
+    for around in ("settings", "devlint"):
+        if isinstance(told, Mapping) and isinstance(told.get(around), Mapping):
+            told = told[around]
+    return told or None
+
+
+def read_options(told: object, registry: Registry) -> tuple[Options, list[str]]:
+    """(the options, what is wrong with what was told, a line each); what is wrong counts as not told."""
+    told = told_of_devlint(told)
     if told is None:
         return Options(), []
     if not isinstance(told, Mapping):
@@ -94,12 +98,23 @@ def read_options(told: object) -> tuple[Options, list[str]]:
         if read is None:
             wanted = shape if isinstance(shape, str) else " or ".join(f'"{word}"' for word in shape)
             wrong.append(f"devlint.{key}: is {value!r}; write {wanted}")
+        elif key in _SELECTORS:
+            found[field] = tuple(_known(read, registry, f"devlint.{key}", wrong))
         else:
             found[field] = read
     return Options(**found), wrong
 
 
-def _read(value: object, shape: str | tuple[str, ...]) -> object:
+def _known(selectors: Iterable[str], registry: Registry, where: str, wrong: list[str]) -> Iterator[str]:
+    """The selectors that name rules; of the others a line goes to what is wrong."""
+    for selector in selectors:
+        try:
+            yield from check_selectors((selector,), registry, where)
+        except SettingsError as error:
+            wrong.append(str(error))
+
+
+def _read(value: object, shape: str | tuple[str, ...]) -> Any:
     """A value of a shape; None where it has another one."""
     if isinstance(shape, tuple):
         return value if value in shape else None

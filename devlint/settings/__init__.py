@@ -6,7 +6,7 @@
 
 from devlint.settings.loading import FILE_NAMES, forget_files, layers_for, load_settings, settings_of, split_config
 from devlint.settings.model import Settings
-from devlint.settings.selection import ALWAYS_REPORTED, Selection, SettingsError, check_selectors, nearest
+from devlint.settings.selection import ALWAYS_REPORTED, Selection, SettingsError, check_selectors, nearest, nearest_rule
 
 __all__ = [
     "ALWAYS_REPORTED",
@@ -19,6 +19,7 @@ __all__ = [
     "layers_for",
     "load_settings",
     "nearest",
+    "nearest_rule",
     "settings_of",
     "split_config",
 ]

@@ -112,8 +112,17 @@ class Settings:
     @property
     def previews(self) -> bool:
         """Whether findings in preview are told: they are asked for, or all rules are."""
+        return self.preview or "ALL" in self._named
+
+    def names(self, rule: type[Rule]) -> bool:
+        """Whether `rule` isn't only on by default: something is selected that speaks of it."""
+        return self.preview or specificity(self._named, rule) >= 0
+
+    @property
+    def _named(self) -> tuple[str, ...]:
+        """What is selected, in any layer."""
         layers = (*self.inherited, Selection(self.select, self.ignore, self.extend_select), self.overrides)
-        return self.preview or any("ALL" in (*(layer.select or ()), *layer.extend_select) for layer in layers)
+        return tuple(name for layer in layers for name in (*(layer.select or ()), *layer.extend_select))
 
     @property
     def hints(self) -> Hints:

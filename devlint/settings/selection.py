@@ -83,12 +83,21 @@ def check_selectors(selectors: Iterable[str], registry: Registry, where: str) ->
             (s for s in spellings if s == "ALL" or (s and any(specificity((s,), r) >= 0 for r in rules))), None
         )
         if found is None:
-            known = [word for rule in rules for word in (rule.code, rule.name)]
-            raise SettingsError(
-                f"{where}: no rule is called '{selector}'{nearest(selector, known) or '; see `devlint rules`'}"
-            )
+            raise SettingsError(f"{where}: no rule is called '{selector}'{nearest_rule(selector, registry)}")
         checked.append(found)
     return tuple(checked)
+
+
+def nearest_rule(word: str, registry: Registry) -> str:
+    """What is said to somebody who names a rule that there isn't: the nearest one, or where they are listed.
+
+    Of codes that begin as some do, the nearest has the same first digit: another one is of another matter.
+    """
+    known = [name for rule in registry.rules() for name in (rule.code, rule.name)]
+    family = re.match(r"[A-Z]+\d?", word.upper())
+    if family is not None and any(rule.code.startswith(family[0].rstrip("0123456789")) for rule in registry.rules()):
+        known = [name for name in known if name.startswith(family[0]) or not _CODE.fullmatch(name)]
+    return nearest(word, known) or "; see `devlint rules`"
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from devlint.knowledge.ecosystem import KEEPING_DECORATORS
+from devlint.source.devices import is_device_name
 from devlint.source.evidence import evidence_in
 from devlint.source.kinds import Kind
 from devlint.source.outline import Outline, outline_of
-from devlint.source.trees import own_nodes, parents_in
+from devlint.source.trees import own_nodes, parents_in, walk
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -215,7 +216,12 @@ class SourceModule:
     @cached_property
     def sets_default_device(self) -> bool:
         """Whether factories may create elsewhere than on the host without being told."""
-        return _DEFAULT_DEVICE.search(self.text) is not None
+        if _DEFAULT_DEVICE.search(self.text) is not None:
+            return True
+        if _WITH_DEVICE.search(self.text) is None:
+            return False
+        blocks = (n for n in walk(self.tree) if isinstance(n, (ast.With, ast.AsyncWith)))
+        return any(_chooses_device(item.context_expr) for block in blocks for item in block.items)
 
     @cached_property
     def star_imports(self) -> list[ast.ImportFrom]:
@@ -257,9 +263,15 @@ class SourceModule:
 
 _GLOBAL = re.compile(r"^[ \t]+global[ \t]+(\w+(?:[ \t]*,[ \t]*\w+)*)", re.MULTILINE)
 _INDENTED_MOVE = re.compile(r"^[ \t]+(?:\w+[ \t]*=[ \t]*)?(\w+)\.(?:to|cuda|xpu|cpu|to_empty)\(", re.MULTILINE)
-_DEFAULT_DEVICE = re.compile(
-    r"set_default_device|set_default_tensor_type|with\s+[^\n:]{0,300}\bdevice\b[^\n]{0,300}:|DeviceContext"
-)
+_DEFAULT_DEVICE = re.compile(r"set_default_device|set_default_tensor_type|DeviceContext")
+_WITH_DEVICE = re.compile(r"\bwith\b[^\n]{0,300}device", re.IGNORECASE)
+
+
+def _chooses_device(context: ast.expr) -> bool:
+    """`with torch.device("cuda"):`, `with device:`, `with on_device():`. `torch.cuda.device(1)` says which `cuda` is meant."""
+    if isinstance(context, ast.Call) and (dotted(context.func) or "").endswith("cuda.device"):
+        return False
+    return is_device_name(context)
 
 
 def _first_line(statement: ast.stmt) -> int:

@@ -16,8 +16,9 @@ from devlint.disk import digest_of
 from devlint.source.filesystem import NO_TEXT, FileSystem
 from devlint.source.importers import Importers
 from devlint.source.looks import Answer, Looks, Question
+from devlint.source.mentions import Mentions
 from devlint.source.roots import ImportRoots
-from devlint.source.texts import Texts, TooManyError, is_test_file
+from devlint.source.texts import Texts, TooManyError, is_test_file, may_bind
 
 if TYPE_CHECKING:
     from devlint.source.modules import SourceModule
@@ -65,6 +66,7 @@ class Project:
         self._texts = Texts(self._roots)
         self._importers = Importers(self._roots, self._texts)
         self._callers = Importers(self._roots, self._texts, MAX_CALLING_FILES, MAX_FILES_WITH_CALLERS)
+        self._mentions = Mentions(self._roots)
         self._matching: dict[tuple[str, str], bool] = {}
         self._modules: dict[Path, SourceModule | None] = {}
         self._kept_bytes = 0
@@ -126,9 +128,27 @@ class Project:
                     break
         return found
 
+    def is_unused(self, path: Path, cls: str, name: str) -> bool:
+        """Whether nothing in the project leads to a function of a file (`cls` being empty), or to a method of a class.
+
+        False where that can't be told: in loose files, in a project that is too large, where nobody uses its neighbours.
+        """
+        self._note(path, ("unused", str(path), cls, name))
+        return self._mentions.is_unused(path, cls, name)
+
+    def is_given(self, path: Path, name: str) -> bool:
+        """Whether something in the project of a file gives a parameter or an attribute of that name, one that is off by default."""
+        self._note(path, ("given", str(path), name))
+        return self._mentions.is_given(path, name)
+
     def texts_match(self, pattern: str, asking: Path) -> bool:
         """Whether another file of the project than `asking` matches, or the project is too large to tell."""
         return self._matching_elsewhere(pattern, asking, lambda path: True) is not False
+
+    def never_says(self, pattern: str, asking: Path, least: int) -> bool:
+        """Whether a project of that many files and more has none but `asking` that matches."""
+        self._note(asking, ("listing", str(asking)))
+        return not self.texts_match(pattern, asking) and len(self._texts.searched(asking)) >= least
 
     def uses(self, pattern: str, asking: Path) -> bool:
         """Whether another file of the project that is no test matches; False where the project is too large to tell."""
@@ -141,14 +161,15 @@ class Project:
         except TooManyError:
             self._note(asking, ("listing", str(asking)))
             return None
-        if found is None:
-            self._note(asking, ("listing", str(asking)))
-        # One that matches is enough; that none does hangs on all.
-        for path in filter(counts, self._texts.searched(asking)) if found is None else [found]:
-            if path != asking:
-                answer = Answer(str(found is not None), self._files.digest(path))
-                self.looks.note(str(asking), ("matches", str(path), pattern), answer)
-        return found is not None
+        if found is not None:
+            # One that matches is enough.
+            self.looks.note(str(asking), ("matches", str(found), pattern), Answer(str(True), self._files.digest(found)))
+            return True
+        # That none does hangs on all: one question of a folder, whoever asks.
+        self._note(asking, ("package", str(asking.parent)))
+        for folder in self._texts.folders_around(asking):
+            self._note(asking, ("matching", pattern, str(folder)))
+        return False
 
     def names_from(
         self, path: Path, text: str, pattern: re.Pattern[bytes], *, through_packages: bool = False
@@ -210,6 +231,16 @@ class Project:
         """The parsed module of that dotted name as `asking` would import it, or None outside the project."""
         location = self.locate(name, asking)
         return self.load(location, asking) if location else None
+
+    def may_bring(self, name: str, word: str, asking: Path) -> bool:
+        """Whether the module of a dotted name may bind a word, or bring it by a star: told from its text, without parsing it."""
+        location = self.locate(name, asking)
+        if location is None or location in self._modules:
+            return location is not None
+        self.looks.note_read(str(asking), str(location))
+        self.note_text(location, location)
+        raw = self._texts.kept(location)
+        return may_bind(raw, word.encode()) or re.search(rb"\bimport\s*\*", raw) is not None
 
     @property
     def loaded(self) -> frozenset[Path]:
@@ -281,11 +312,17 @@ _ANSWERS: dict[str, Callable[..., str]] = {
     "matches": lambda project, path, pattern: str(project._matches(path, pattern)),
     "importers": lambda project, path: "\0".join(map(str, project._importers.of(Path(path)))),
     "calling": lambda project, path: "\0".join(map(str, project._callers.of(Path(path)))),
+    "unused": lambda project, path, cls, name: str(project._mentions.is_unused(Path(path), cls, name)),
+    "given": lambda project, path, name: str(project._mentions.is_given(Path(path), name)),
     "listing": lambda project, path: project._texts.listing(Path(path)),
+    "matching": lambda project, pattern, folder: project._texts.spelt_matches(Path(folder), pattern),
 }
 # What is quickly told, and while it is the same, the answer is.
 _BASES: dict[str, Callable[..., str]] = {
     "matches": lambda project, path, pattern: project._files.digest(Path(path)),
     "importers": lambda project, path: project._importers.basis(Path(path)),
     "calling": lambda project, path: project._callers.basis(Path(path)),
+    "matching": lambda project, pattern, folder: project._texts.basis(Path(folder)),
+    "unused": lambda project, path, cls, name: project._mentions.basis(Path(path)),
+    "given": lambda project, path, name: project._mentions.basis(Path(path)),
 }

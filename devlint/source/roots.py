@@ -76,7 +76,7 @@ class ImportRoots:
         """The modules that a file's text imports, each with the names that are bound by it; told without parsing."""
         for match in import_pattern().finditer(text):
             module = match["module"] or match["plain"]
-            names = _imported(match["names"]) if match["names"] else {match["alias"] or module.split(".")[0]}
+            names = imported_names(match["names"]) if match["names"] else {match["alias"] or module.split(".")[0]}
             yield self._absolute(module, path), names
 
     def imports_of(self, path: Path) -> set[Path]:
@@ -85,7 +85,9 @@ class ImportRoots:
         for match in import_pattern().finditer(self.files.import_statements(path)):
             module = self._absolute(match["module"] or match["plain"], path)
             # `from package import module` names a module as well.
-            names = [f"{module}.{name}" for name in _imported(match["names"], original=True)] if match["names"] else []
+            names = (
+                [f"{module}.{name}" for name in imported_names(match["names"], original=True)] if match["names"] else []
+            )
             located = (self.place(name, path.parent) for name in [module, *names] if name)
             found.update(location.resolve() for location in located if location is not None)
         return found
@@ -101,7 +103,7 @@ class ImportRoots:
         return ".".join([*base, *([stripped] if stripped else [])])
 
 
-def _imported(names: str, *, original: bool = False) -> set[str]:
+def imported_names(names: str, *, original: bool = False) -> set[str]:
     """The names that the part of a statement after `import` binds, or those that it asks for."""
     without_comments = re.sub(r"#[^\n]*", "", names)
     parts = (part.split() for part in without_comments.strip("() \n").replace("\\", "").split(","))

@@ -17,6 +17,9 @@ from devlint.source.roots import ImportRoots
 
 # A project with more than these files, or folders, is too large to look through for one finding.
 MAX_FILES = 8_000
+TOO_MANY = "too many"
+# So many bytes are kept at hand: a tree of the same text takes fifty times as much.
+MAX_KEPT_TEXT = 40_000_000
 
 
 class TooManyError(Exception):
@@ -31,10 +34,14 @@ class Texts:
         self._files: dict[tuple[Path, int], list[Path] | None] = {}
         self._matching: dict[tuple[Path, str], list[Path] | None] = {}
         self._listings: dict[tuple[Path, ...], str] = {}
+        self._bases: dict[Path, str] = {}
+        # Texts that are looked into again and again for a word.
+        self._kept: dict[Path, bytes] = {}
+        self._kept_bytes = 0
 
     def first_match(self, asking: Path, pattern: str, counts: Callable[[Path], bool]) -> Path | None:
         """A file, other than `asking`, that counts and matches; None where none does. Raises TooManyError."""
-        for folder in self._folders_around(asking):
+        for folder in self.folders_around(asking):
             found = self._found(folder, pattern)
             if found is None:
                 raise TooManyError
@@ -45,29 +52,54 @@ class Texts:
 
     def searched(self, asking: Path) -> list[Path]:
         """The files that are looked through for a match."""
-        return [path for folder in self._folders_around(asking) for path in self._files_of(folder, MAX_FILES) or ()]
+        return [path for folder in self.folders_around(asking) for path in self._files_of(folder, MAX_FILES) or ()]
+
+    def kept(self, path: Path) -> bytes:
+        """What a file holds, b"" where it can't be read; kept for whoever asks next."""
+        if path not in self._kept:
+            raw = self._roots.files.read_quietly(path)
+            if self._kept_bytes + len(raw) > MAX_KEPT_TEXT:
+                self._kept.clear()
+                self._kept_bytes = 0
+            self._kept[path] = raw
+            self._kept_bytes += len(raw)
+        return self._kept[path]
+
+    def spelt_matches(self, folder: Path, pattern: str) -> str:
+        """The files of a folder that match, as text."""
+        found = self._found(folder, pattern)
+        return TOO_MANY if found is None else "\0".join(map(str, found))
+
+    def basis(self, folder: Path) -> str:
+        """What stands for what the files of a folder hold: while that is the same, so are those that match."""
+        if folder not in self._bases:
+            files = self._files_of(folder, MAX_FILES)
+            spelt = TOO_MANY if files is None else "\0".join(f"{f}\0{self._roots.files.digest(f)}" for f in files)
+            self._bases[folder] = digest_of(spelt.encode("utf-8", "surrogateescape"))
+        return self._bases[folder]
 
     def listing(self, asking: Path) -> str:
         """What stands for which files are looked through for a match."""
-        folders = self._folders_around(asking)
+        folders = self.folders_around(asking)
         key = tuple(folders)
         if key not in self._listings:
             files = [self._files_of(folder, MAX_FILES) for folder in folders]
-            spelt = "\0".join("too many" if found is None else "\0".join(map(str, found)) for found in files)
+            spelt = "\0".join(TOO_MANY if found is None else "\0".join(map(str, found)) for found in files)
             self._listings[key] = digest_of(spelt.encode("utf-8", "surrogateescape"))
         return self._listings[key]
 
     def files_around(self, asking: Path, limit: int) -> list[Path]:
         """The project's files; none where there are more than `limit`."""
         files: list[Path] = []
-        for folder in self._folders_around(asking):
+        for folder in self.folders_around(asking):
             found = self._files_of(folder, limit)
             if found is None:
                 return []
             files += found
         return files
 
-    def _folders_around(self, asking: Path) -> list[Path]:
+    def folders_around(self, asking: Path) -> list[Path]:
+        """The folders whose files are looked through for a match."""
         root, _ = self._roots.name_of(asking)
         return _outermost([root, *self._roots.folders])
 
@@ -108,6 +140,31 @@ def _python_files(folder: Path) -> Iterator[list[Path]]:
     for where, folders, names in os.walk(folder):
         folders[:] = [f for f in folders if f not in USUAL_EXCLUDES]
         yield [Path(where, name) for name in names if name.endswith((".py", ".ipynb"))]
+
+
+# Before what is bound stands none of these, and behind it none of those, but for `class Net(Base):` and `def run(x):`.
+_NEVER_BEFORE, _NEVER_BEHIND = b".`\"'", b".([`\"'"
+
+
+def may_bind(raw: bytes, word: bytes) -> bool:
+    """Whether a source text may bind a name, going by how it is written: no attribute, call, string or example of a docstring."""
+    at = raw.find(word)
+    while at >= 0:
+        end = at + len(word)
+        before, behind = raw[at - 1 : at], raw[end : end + 1]
+        line = raw[raw.rfind(b"\n", 0, at) + 1 : at].lstrip()
+        whole = not (before.isalnum() or before == b"_" or behind.isalnum() or behind == b"_")
+        if whole and (
+            line.endswith((b"class ", b"def "))
+            or not (
+                (before and before in _NEVER_BEFORE)
+                or (behind and behind in _NEVER_BEHIND)
+                or line.startswith((b">>>", b"..."))
+            )
+        ):
+            return True
+        at = raw.find(word, end)
+    return False
 
 
 def is_test(path: Path) -> bool:

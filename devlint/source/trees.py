@@ -142,6 +142,11 @@ def names_in(statement: ast.stmt) -> tuple[set[str], set[str]]:
     return {n.id for n in names if not isinstance(n.ctx, ast.Load)}, read
 
 
+def touches(node: ast.stmt, lines: range) -> bool:
+    """Whether a statement stands on one of some lines."""
+    return node.lineno < lines.stop and lines.start <= (node.end_lineno or node.lineno)
+
+
 def without_runs(tree: ast.Module, within: range) -> ast.Module:
     """A module without the calls at its top level that run the program: `main()`, also under a test of `__name__`."""
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from unittest import mock
 
 from devlint.engine import Linter
 from devlint.files import Source, read_source
@@ -22,17 +24,20 @@ _MARKS = {"certain": "!", "likely": "?"}
 def check_case(case: Case, folder: Path) -> None:
     """Writes a case's files into an empty folder, and checks their findings and fixes with the rules that are installed.
 
-    Raises AssertionError, which tells what was found and not wanted, wanted and not found, or fixed otherwise.
+    Raises AssertionError, which tells what was found and not wanted, wanted and not found, or fixed otherwise, and what a
+    rule raises.
     """
+    __tracebackhide__ = True
     for file in case.files:
         path = folder / file.name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(file.text, encoding="utf-8")
     linter = _linter(case, folder)
-    for file in case.files:
-        source = read_source(folder / file.name, file.name)
-        _same_findings(case, file, linter.every_finding(source))
-        _same_fixes(case, file, source, linter)
+    with mock.patch.dict(os.environ, {"DEVLINT_DEBUG": "1"}):
+        for file in case.files:
+            source = read_source(folder / file.name, file.name)
+            _same_findings(case, file, linter.every_finding(source))
+            _same_fixes(case, file, source, linter)
 
 
 def _linter(case: Case, root: Path) -> Linter:
@@ -55,6 +60,7 @@ def _is_known(word: str, registry: Registry) -> bool:
 
 def _same_findings(case: Case, file: File, found: Sequence[Finding]) -> None:
     """What each rule says by itself is what the case wants; which of it is told together is devlint's affair."""
+    __tracebackhide__ = True
     missing = Counter((line, code) for line, code, _ in file.wanted)
     missing.subtract((finding.span.line, finding.code) for finding in found)
     told = [f"line {line}: {code} is wanted, and wasn't found" for (line, code), count in missing.items() if count > 0]
@@ -80,6 +86,7 @@ def _place(finding: Finding) -> tuple[int, str, str]:
 
 
 def _same_fixes(case: Case, file: File, source: Source, linter: Linter) -> None:
+    __tracebackhide__ = True
     for wanted, unsafe in ((file.safe, False), (file.fixed, True)):
         if wanted is None:
             continue

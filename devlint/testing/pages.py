@@ -18,6 +18,7 @@ def check_page(rule: type[Rule], folder: Path) -> None:
     A rule that states an effect has its examples run as well, where PyTorch is installed. Files are written into the folder,
     which is empty. Raises AssertionError where a page isn't true, and ValueError where it lacks an example.
     """
+    __tracebackhide__ = True
     path = folder / "example.py"
     linter = Linter(Settings(root=folder, select=(rule.code,)), Registry([*META_RULES, rule]))
 

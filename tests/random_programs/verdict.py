@@ -5,7 +5,8 @@ under every setting of the flags that can't be known. A flag's setting is a path
 path where `--fast` is given is right if that run fails there. What the program itself decides (arguments at its own calls,
 constants, attributes) isn't free: a finding about a call that is never made is refuted. All code that starts on the line has
 to have run, so that a lambda which is never called proves nothing; so have the calls that its notes name ("called from here"),
-and a line on which the program ended hasn't. An error that is caught counts as an error.
+and a line on which the program ended hasn't. An error that is caught counts as an error. Where the program ended within a loop
+around the line, its next passes aren't known: it is run again without the statement that ended it (`later_passes`).
 
 DEV103 and DEV203 stand where a tensor is made: for them the lines of their notes, where it meets another, count as well.
 
@@ -18,6 +19,7 @@ the line of the operation, or its fix mends it (the program with that fix alone 
 
 from __future__ import annotations
 
+import ast
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,6 +38,8 @@ from tests.random_programs.truth import NAME, Run, all_code, assignments, run
 PROVABLE = frozenset({"DEV201", "DEV202", "DEV203", "DEV204", "DEV205", "DEV206"})
 _NOTED = frozenset({"DEV103", "DEV203"})
 FILE = "program.py"
+# A program that is to run on is mended so often.
+_MENDS = 4
 
 
 @dataclass(frozen=True)
@@ -110,7 +114,50 @@ def measured(text: str, flags: frozenset[str], findings: Sequence[Finding]) -> V
         raised = set().union(*(run(text, other).raised for other in assignments() if other != flags))
         confirmed += [f for f in doubtful if lines_of(f) & raised]
         doubtful = [f for f in doubtful if not lines_of(f) & raised]
-    return Verdict(text, flags, first, tuple(findings), tuple(doubtful), tuple(confirmed))
+    later = [(f, passes) for f in doubtful if (passes := later_passes(text, flags, first, f.span.line)) is not None]
+    confirmed += [f for f, passes in later if lines_of(f) & passes.raised]
+    refuted = [f for f, passes in later if not lines_of(f) & passes.raised]
+    return Verdict(text, flags, first, tuple(findings), tuple(refuted), tuple(confirmed))
+
+
+def later_passes(text: str, flags: frozenset[str], first: Run, line: int) -> Run | None:
+    """The run in which the loop around a line isn't cut short by an error on another of its lines; None where that can't be had.
+
+    It is the first run where that ended outside of such a loop.
+    """
+    last = first
+    for _ in range(_MENDS):
+        ended = _ended_in_loop(text, last, line)
+        if ended is None or line in last.raised:
+            return last
+        text = _without(text, ended) or ""
+        last = run(text, flags) if text else last
+        if not text or last.broken is not None:
+            return None
+    return None
+
+
+def _ended_in_loop(text: str, last: Run, line: int) -> int | None:
+    """The line by which a loop around another line was left with an error."""
+    loops = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.For | ast.While) and _holds(n, line)]
+    return next((n for n in reversed(last.crash) if any(_holds(loop, n) for loop in loops)), None)
+
+
+def _holds(node: ast.stmt, line: int) -> bool:
+    return node.lineno <= line <= (node.end_lineno or 0)
+
+
+def _without(text: str, line: int) -> str | None:
+    """A program without the simple statement on a line, all others on theirs; None where a compound one stands there."""
+    found = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.stmt) and _holds(n, line)]
+    innermost = max(found, key=lambda n: n.lineno)
+    if hasattr(innermost, "body"):
+        return None
+    lines = text.splitlines(keepends=True)
+    lines[innermost.lineno - 1] = f"{' ' * innermost.col_offset}pass\n"
+    for number in range(innermost.lineno, innermost.end_lineno or 0):
+        lines[number] = "\n"
+    return "".join(lines)
 
 
 def lines_of(finding: Finding) -> set[int]:

@@ -12,6 +12,12 @@ import pytest
 from lsprotocol import types
 from server.editor import PLAIN, Editor, after, codes
 
+from devlint.rule import load_registry
+from devlint.server.documents import Snapshot
+from devlint.server.kept import KeptLinter
+from devlint.server.lenses import lenses
+from devlint.settings import load_settings
+
 DROPPED = """\
 import torch
 
@@ -316,6 +322,23 @@ def test_lenses_count_the_waits_of_hot_functions(editor: Editor, folder: Path) -
     assert (line, title) == (8, "2 waits per call")
 
 
+def test_lenses_count_the_findings_of_waits_as_well(tmp_path: Path) -> None:
+    file = project(tmp_path, net=NET, train=TRAIN) / "train.py"
+    registry = load_registry()
+    linter = KeptLinter(load_settings(tmp_path, config=None, isolated=False, registry=registry), registry, {})
+    snapshot = Snapshot(file.as_uri(), file, 1, file.read_text(), "utf-16")
+    [waits] = [f.span.line for f in linter.check(snapshot.source) if f.code == "DEV501"]
+    model = linter.model_of(snapshot.source)
+    for shown, title in (
+        ((), "1 wait per step"),
+        ((waits,), "1 wait per step"),
+        ((waits, waits - 1), "2 waits per step"),
+    ):
+        [(_, lens)] = lenses(model, snapshot, shown)
+        assert lens.command is not None
+        assert lens.command.title == title
+
+
 def test_settings_files_take_effect_when_they_are_written(editor: Editor, folder: Path) -> None:
     uri = editor.open(folder / "a.py", DROPPED)
     assert codes(editor.settle(uri)) == ["DEV101"]
@@ -333,12 +356,26 @@ def test_settings_files_take_effect_when_they_are_written(editor: Editor, folder
 def test_settings_that_cant_be_used_are_told_once(editor: Editor, folder: Path) -> None:
     (folder / "pyproject.toml").write_text('[tool.devlint]\nselct = ["DEV1"]\n')
     uri = editor.open(folder / "a.py", DROPPED)
-    assert editor.settle(uri) == []
+    # There were none before: devlint's own hold.
+    assert codes(editor.settle(uri)) == ["DEV101"]
     editor.insert(uri, 0, 0, "\n")
     editor.settle(uri)
     told = [message for message in editor.messages if "unknown key 'selct'" in message]
     assert len(told) == 1
     assert "did you mean 'select'?" in told[0]
+
+
+def test_settings_hold_until_others_can_be_used(editor: Editor, folder: Path) -> None:
+    (folder / "pyproject.toml").write_text('[tool.devlint]\nignore = ["DEV101"]\n')
+    uri = editor.open(folder / "a.py", DROPPED + "y = torch.zeros(2, device='gpu')\n")
+    assert codes(editor.settle(uri)) == ["DEV610"]
+    (folder / "pyproject.toml").write_text('[tool.devlint]\nignore = ["DEV10\n')
+    editor.insert(uri, 0, 0, "\n")
+    assert codes(editor.settle(uri)) == ["DEV610"]
+    editor.until(lambda: any("until that is mended" in message for message in editor.messages))
+    (folder / "pyproject.toml").write_text('[tool.devlint]\nignore = ["DEV610"]\n')
+    editor.insert(uri, 0, 0, "\n")
+    assert codes(editor.settle(uri)) == ["DEV101"]
 
 
 def test_what_is_excluded_or_installed_isnt_linted(editor: Editor, folder: Path) -> None:

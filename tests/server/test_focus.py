@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from devlint.findings import Edit, Finding, Fix, Note, Span
-from devlint.server.focus import Change, change_between
+from devlint.server.focus import LONG, Change, change_between
 
 TEXT = """\
 import torch
@@ -115,3 +115,37 @@ def test_a_fix_that_reaches_into_the_change_is_left_out() -> None:
     reaching = finding(3, edits=(Edit(Span(3, 1, 3, 2), ""), Edit(Span(8, 1, 8, 2), "")))
     [moved] = changed(8, "    y = 2\n").moved([reaching], "a.py")
     assert moved.fix is None
+
+
+def test_of_a_long_function_the_statement_around_a_change_is_looked_at() -> None:
+    body = [f"    y_{number} = x\n" for number in range(LONG)]
+    lines = [
+        "def f(\n",
+        "    x,\n",
+        "):\n",
+        *body,
+        "    for z in x:\n",
+        "        w = z\n",
+        "    return x\n",
+        "\n",
+        "g = 1\n",
+    ]
+    loop = len(lines) - 4
+
+    def near(number: int) -> Change:
+        change = change_between(
+            lines, [*lines[: number - 1], lines[number - 1].replace("\n", "  # more\n"), *lines[number:]]
+        )
+        assert change is not None
+        return change
+
+    assert near(10).within == range(10, 11)
+    assert near(loop + 1).within == range(loop, loop + 2)
+    assert near(1).within == range(1, 2)
+    assert near(10).is_part
+    assert not near(len(lines)).is_part
+    # What stood on other lines of it goes on standing there.
+    assert [f.span.line for f in near(loop + 1).moved([finding(loop), finding(loop + 1), finding(3)], "a.py")] == [
+        loop,
+        3,
+    ]

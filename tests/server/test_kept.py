@@ -51,3 +51,18 @@ def test_a_first_look_hears_of_a_trigger_that_is_typed(tmp_path: Path) -> None:
     typed = text.replace("    return x", "    x.cuda()\n    return x")
     [found] = linter.check(source_from_bytes(typed.encode(), file, "a.py"), range(4, 8))
     assert (found.code, found.span.line) == ("DEV101", 6)
+
+
+def test_a_first_look_at_a_long_function_finds_what_is_typed(tmp_path: Path) -> None:
+    file = tmp_path / "a.py"
+    filling = "".join(f"    note_{number} = {number}\n" for number in range(100))
+    head = "import torch\n\n\ndef train(loader):\n    model = torch.nn.Linear(4, 2).cuda()\n"
+    loop = "    for batch in loader:\n        loss = model(batch.cuda()).sum()\n        loss.backward()\n"
+    text = head + filling + loop
+    linter = KeptLinter(Settings(root=tmp_path), load_registry(), {})
+    assert linter.check(source_from_bytes(text.encode(), file, "a.py")) == []
+    typed = source_from_bytes(f"{text}        print(loss.item())\n".encode(), file, "a.py")
+    last = len(typed.lines)
+    first = linter.check(typed, range(last, last + 1))
+    assert [(f.code, f.span.line) for f in first] == [("DEV501", last)]
+    assert first == linter.check(typed)

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from server.test_editing import DROPPED, project
@@ -44,20 +45,49 @@ vim.cmd("quitall!")
 """
 
 
-def test_neovim_shows_findings_and_applies_a_fix(tmp_path: Path) -> None:
-    folder = project(tmp_path / "work")
+SAVING = """
+dofile("init.lua")
+dofile("saving.lua")
+vim.cmd("edit a.py")
+local function wait(condition) assert(vim.wait(60000, condition, 50)) end
+wait(function() return #vim.diagnostic.get(0) > 0 end)
+vim.cmd("write")
+local saved = { modified = vim.bo.modified, text = vim.fn.readfile("a.py") }
+vim.cmd("edit b.py")
+wait(function() return #vim.diagnostic.get(0) > 0 end)
+saved.servers = #vim.lsp.get_active_clients()
+vim.fn.writefile({ vim.fn.json_encode(saved) }, "seen.json")
+for _, client in ipairs(vim.lsp.get_active_clients()) do client.stop() end
+vim.cmd("quitall!")
+"""
+
+
+def run_neovim(folder: Path, script: str) -> Any:
+    """What a script in Neovim saw, started in a folder with the page's snippets: `init.lua`, and `saving.lua`."""
     (folder / "a.py").write_text(DROPPED)
+    (folder / "b.py").write_text(DROPPED)
     command = "{" + ", ".join(json.dumps(word) for word in (sys.executable, "-P", "-m", "devlint", "server")) + "}"
-    [snippet] = [
-        code for code in re.findall(r"```lua[^\n]*\n(.*?)```", PAGE.read_text(), re.DOTALL) if "FileType" in code
-    ]
-    assert '{ "devlint", "server" }' in snippet
-    (folder / "init.lua").write_text(snippet.replace('{ "devlint", "server" }', command))
-    (folder / "try.lua").write_text(SCRIPT)
+    snippets = re.findall(r"```lua[^\n]*\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    [starting] = [code for code in snippets if "FileType" in code]
+    [saving] = [code for code in snippets if "BufWritePre" in code]
+    assert '{ "devlint", "server" }' in starting
+    (folder / "init.lua").write_text(starting.replace('{ "devlint", "server" }', command))
+    (folder / "saving.lua").write_text(saving)
+    (folder / "try.lua").write_text(script)
     run = ["nvim", "--clean", "--headless", "-c", "luafile try.lua"]
     done = subprocess.run(run, cwd=folder, capture_output=True, text=True, timeout=180, check=False)
     assert (folder / "seen.json").exists(), done.stderr
-    seen = json.loads((folder / "seen.json").read_text())
+    return json.loads((folder / "seen.json").read_text())
+
+
+def test_neovim_shows_findings_and_applies_a_fix(tmp_path: Path) -> None:
+    folder = project(tmp_path / "work")
+    seen = run_neovim(folder, SCRIPT)
     assert [(d["code"], d["line"]) for d in seen["found"]] == [("DEV101", 4)]
     assert "assign the result" in seen["action"]
     assert (folder / "a.py").read_text() == DROPPED.replace("x.to", "x = x.to")
+
+
+def test_neovim_fixes_before_it_saves_and_starts_one_server(tmp_path: Path) -> None:
+    seen = run_neovim(project(tmp_path / "work"), SAVING)
+    assert seen == {"modified": False, "text": DROPPED.replace("x.to", "x = x.to").splitlines(), "servers": 1}

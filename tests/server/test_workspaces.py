@@ -57,9 +57,30 @@ def test_a_setting_that_is_none_is_told_and_the_others_hold(tmp_path: Path, edit
     editor.say(editor.client.workspace_did_change_configuration, types.DidChangeConfigurationParams(settings=None))
     editor.until(lambda: "devlint: devlint.debounce: is 'later'; write a number of milliseconds" in editor.messages)
     assert sum("ignroe" in message for message in editor.messages) == 1
-    told: Any = {"devlint": {"select": ["DEV999"]}}
-    editor.say(editor.client.workspace_did_change_configuration, types.DidChangeConfigurationParams(settings=told))
+    # A rule that there isn't is told as everything else is, and the others hold.
+    editor.settings = {None: {"ignroe": [], "debounce": "later", "select": ["DEV999", "DEV101"]}}
+    editor.say(editor.client.workspace_did_change_configuration, types.DidChangeConfigurationParams(settings=None))
     editor.until(lambda: any("devlint.select: no rule is called 'DEV999'" in message for message in editor.messages))
+    editor.until(lambda: codes(list(editor.published[uri].diagnostics)) == ["DEV101"])
+    assert len(editor.messages) == len(set(editor.messages))
+
+
+def test_a_setting_that_is_taken_back_holds_no_more(tmp_path: Path, editors: list[Editor]) -> None:
+    folder = project(tmp_path)
+    editor = Editor(folder, options={"ignore": ["DEV1"]})
+    editors.append(editor)
+    uri = editor.open(folder / "a.py", TWICE)
+
+    def told(answered: Any, pushed: Any, wanted: list[str]) -> None:
+        editor.settings = {None: answered, folder.as_uri(): answered}
+        editor.say(editor.client.workspace_did_change_configuration, types.DidChangeConfigurationParams(pushed))
+        editor.until(lambda: codes(list(editor.published[uri].diagnostics)) == wanted)
+
+    assert codes(editor.settle(uri)) == ["DEV610"]
+    told({"enable": False}, None, [])
+    told({}, None, ["DEV610"])
+    told(None, {"devlint": {"select": ["DEV101"]}}, ["DEV101"])
+    told(None, {"devlint": {}}, ["DEV610"])
 
 
 def test_another_settings_file_can_be_named(tmp_path: Path, editors: list[Editor]) -> None:

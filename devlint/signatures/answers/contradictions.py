@@ -15,10 +15,14 @@ from devlint.signatures.answers.silence import (
     is_host_data,
     is_host_file,
     is_host_program,
+    is_moved_after_calls,
+    is_never_named,
+    is_of_host_project,
     is_of_shapes,
     is_stand_in,
     speaks_of_devices,
 )
+from devlint.signatures.reading.callers import Brought, is_within
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.frame import PLACE, Frame
 from devlint.signatures.state.objects import KEPT
@@ -52,6 +56,8 @@ class Operand:
 
     node: ast.expr
     value: Value
+    # It is a part of what the expression gives: of a list of tensors.
+    inside: bool = False
 
     @property
     def trail(self) -> tuple[Step, ...]:
@@ -314,8 +320,8 @@ def _apart(
         need.sense,
         need.node,
         need.name,
-        Operand(host_node, a),
-        Operand(other_node, b),
+        _operand(need, host_node, a),
+        _operand(need, other_node, b),
         not sure,
         not likely,
         need.function,
@@ -323,6 +329,12 @@ def _apart(
         frame.function,
         need.via,
     )
+
+
+def _operand(need: Need, node: ast.expr, value: Value) -> Operand:
+    """An operand of a need that is the value of an expression, or a part of it."""
+    whole = (option for other, given in need.operands if other is node for _, option in given.options())
+    return Operand(node, value, inside=any(o.kind in (TUPLE, LIST) and o is not value for o in whole))
 
 
 def _is_made_in(frame: Frame, value: Value) -> bool:
@@ -376,6 +388,10 @@ def _is_denied(reader: Reader, frame: Frame, need: Need, when: Condition, other:
             match reader.atoms.atom(literal).key:
                 case ("none", tuple() as path) if literal > 0:
                     absent = absent or path in paths
+                case ("isinstance", asked, tuple() as types):
+                    # What is asked for what tensors have isn't a list, nor anything else that is no tensor.
+                    told = literal > 0 if _are_containers(types) else literal < 0 and _are_tensors(types)
+                    absent = absent or (told and _is_tensors_own(frame, asked))
                 case ("==", counted, Value() as none) if literal > 0 and none.data == 0 and _counts_parts(counted):
                     # Nothing was in it: hardly ever.
                     absent = True
@@ -385,6 +401,21 @@ def _is_denied(reader: Reader, frame: Frame, need: Need, when: Condition, other:
         if not denied and not absent:
             return False
     return True
+
+
+def _is_tensors_own(frame: Frame, asked: object) -> bool:
+    """Whether what `isinstance` is asked about is used as tensors are, or comes out of a loader."""
+    if isinstance(asked, tuple):
+        return asked in frame.tensors or asked in frame.shaped or str(asked[0]).startswith("#")
+    return isinstance(asked, Value) and asked.kind is BATCH
+
+
+def _are_containers(types: tuple[object, ...]) -> bool:
+    return all(isinstance(t, Value) and t.data in ("builtins.list", "builtins.tuple") for t in types)
+
+
+def _are_tensors(types: tuple[object, ...]) -> bool:
+    return all(isinstance(t, Value) and t.data == "torch.Tensor" for t in types)
 
 
 def _is_of_pass_before(reader: Reader, when: Condition) -> bool:
@@ -411,6 +442,8 @@ def _is_nobodys(reader: Reader, frame: Frame, need: Need, node: ast.expr, host: 
         return False
     name = other.place.name
     cls = frame.reader.class_around(frame)
+    if is_of_host_project(reader.project, frame.source):
+        return True
     # Modules are made on the host and moved as wholes; an object that is made of tensors is where they are.
     of_tensors = cls is not None and not cls.is_module and not cls.outside_bases and other.kind is TENSOR
     if is_host_code(frame.function, may_construct=of_tensors) or is_stand_in(node):
@@ -424,7 +457,8 @@ def _is_nobodys(reader: Reader, frame: Frame, need: Need, node: ast.expr, host: 
         # It draws with a generator of the host, which gives nothing for elsewhere.
         return True
     if any(
-        need_.sense == "host" and any(o.place == other.place for _, v in need_.operands for _, o in v.options())
+        need_.sense == "host"
+        and any(o.place == other.place for _, v in need_.operands for _, o in leaves(v, reader.atoms))
         for need_ in frame.needs
     ):
         # What it meets is handed to NumPy as it is.
@@ -435,7 +469,11 @@ def _is_nobodys(reader: Reader, frame: Frame, need: Need, node: ast.expr, host: 
         if me is not None and me.path == name[:1] and "computed" not in other.tags and not known:
             # A part of an object of which nothing is known.
             return True
-    return is_given_copies(frame.function, other.place) or _is_called_with_host_alone(reader, frame.function, need)
+    if is_given_copies(frame.function, other.place) or is_moved_after_calls(frame.function):
+        return True
+    if is_never_named(frame.function):
+        return True
+    return _is_called_with_host_alone(reader, frame.function, need)
 
 
 def _is_called_with_host_alone(reader: Reader, function: FunctionModel, need: Need) -> bool:
@@ -446,13 +484,21 @@ def _is_called_with_host_alone(reader: Reader, function: FunctionModel, need: Ne
     that nothing else that they bring is somewhere unknown.
     """
     brought = reader.callers.brought_to(function, need)
+    if function.parent is not None and reader.given_to(function):
+        # All that calls it is in sight.
+        return not any(_may_be_elsewhere(call, function) for call in brought)
     if not brought:
         return False
     if all(call.caller is not None and is_host_code(call.caller) for call in brought):
         return True
-    if function.name.startswith("_") or function.parent is not None:
+    if function.name.startswith("_"):
         return all(_are_host(call.places) for call in brought)
     return all(_are_host(call.places) and all(p.sort != "unknown" for p in call.given) for call in brought)
+
+
+def _may_be_elsewhere(call: Brought, function: FunctionModel) -> bool:
+    """Whether a call from outside brings what is on an accelerator, or what its own caller has."""
+    return not is_within(call.caller, function) and any(p.off_host or p.is_open for p in call.places)
 
 
 def _are_host(places: frozenset[Place]) -> bool:
@@ -494,11 +540,11 @@ def _on_the_host(reader: Reader, frame: Frame, need: Need) -> Iterator[Contradic
                 continue
             if option.place.is_open and frame.function is not None and _is_given_host(reader, frame.function, need):
                 continue
-            if option.place.is_open and is_host_program(reader.project, frame.source):
+            if option.place.is_open and (is_host_data(option.place) or is_host_program(reader.project, frame.source)):
                 continue
             if option.place.is_open and _came_from_numpy(reader, need.path):
                 continue
-            operand = Operand(node, option)
+            operand = _operand(need, node, option)
             certain = sure and not option.likely and not option.place.is_open and not need.guarded
             yield Contradiction(
                 "host", need.node, need.name, operand, operand, not sure, certain, need.function, option.place.is_open, frame.function, need.via

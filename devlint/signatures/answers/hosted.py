@@ -7,8 +7,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from devlint.knowledge import torch_knowledge
-from devlint.signatures.state.classes import ClassInfo
+from devlint.signatures.answers.attributes import is_made_on_host
 from devlint.signatures.state.frame import Frame, Reading
 from devlint.signatures.state.outcome import Need
 from devlint.signatures.values.conditions import Condition
@@ -90,8 +89,13 @@ def is_kept_on_host(frame: Frame, option: Value) -> bool:
     return (
         _comes_from_host(frame, root)
         or is_made_on_host(frame, *map(str, place.name[:2]))
+        or (root in _TIMES and is_made_on_host(frame, "self", ".timesteps"))
         or (frame.function is not None and _is_left_behind(frame.reader, frame.function, root))
     )
+
+
+# What schedulers are given is one of the times that they keep: `for t in scheduler.timesteps: scheduler.step(noise, t, x)`.
+_TIMES = ("timestep", "timesteps", "t")
 
 
 # Calls are followed this far back to the `forward` that says which of its inputs it takes along.
@@ -176,10 +180,13 @@ def must_be_on_host(frame: Frame, place: Place, path: Condition) -> bool:
 
 
 def _root(place: Place) -> str | None:
-    """The parameter that a place is that of, or of a part of it."""
-    if place.sort != "input" or not place.name or str(place.name[0]).startswith("self"):
+    """The parameter that a place is that of, or of a part of it; of an object itself, the attribute."""
+    if place.sort != "input" or not place.name:
         return None
-    return str(place.name[0])
+    root = str(place.name[0])
+    if not root.startswith("self"):
+        return root
+    return "".join(map(str, place.name[:2])) if len(place.name) > 1 else None
 
 
 @lru_cache(maxsize=8)
@@ -204,66 +211,3 @@ def _parts(frame: Frame, value: Value) -> list[Value]:
     if value.kind is TUPLE:
         return [p for part in value.parts if isinstance(part, Value) for p in _parts(frame, part)]
     return [value]
-
-
-# -- what a class makes on the host ------------------------------------------------------------------------------------
-
-
-def is_made_on_host(frame: Frame, owner: str, attribute: str = "") -> bool:
-    """Whether all that a class assigns to an attribute (`.sigmas` of `self`) is made on the host, and left there."""
-    cls = frame.reader.class_around(frame) if owner.startswith("self") and attribute.startswith(".") else None
-    made = assigned_in(cls, attribute[1:]) if cls is not None else []
-    return bool(made) and all(_is_host_made(node, cls) for node in made)
-
-
-def may_be_host_device(cls: ClassInfo | None, node: ast.expr) -> bool:
-    """Whether a device is an attribute that the class itself sets to the host on one of its ways."""
-    match node:
-        case ast.Attribute(value=ast.Name(id="self"), attr=name) if cls is not None:
-            return any(_is_cpu(value) for value in assigned_in(cls, name))
-    return False
-
-
-def assigned_in(cls: ClassInfo, attribute: str) -> list[ast.expr]:
-    """All that a class, and those of the project that it is derived from, assigns to an attribute of its objects."""
-    return [value for level in cls.lineage() for name, value in _assigned(level.node) if name == attribute]
-
-
-@lru_cache(maxsize=64)
-def _assigned(cls: ast.ClassDef) -> tuple[tuple[str, ast.expr], ...]:
-    return tuple(_assignments(cls))
-
-
-def _assignments(cls: ast.ClassDef) -> Iterator[tuple[str, ast.expr]]:
-    for node in ast.walk(cls):
-        match node:
-            case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)], value=value):
-                yield name, value
-            case ast.AnnAssign(target=ast.Attribute(value=ast.Name(id="self"), attr=name), value=ast.expr() as value):
-                yield name, value
-            case ast.Assign(targets=targets, value=value):
-                for part in (n for t in targets for n in ast.walk(t)):
-                    if isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Store):
-                        # One of several: what it gets isn't told.
-                        yield part.attr, ast.Constant(value=...)
-
-
-def _is_host_made(node: ast.expr, cls: ClassInfo | None) -> bool:
-    """`torch.tensor(values)`, `torch.zeros(4, device="cpu").long()`: made by torch, and not where somebody wants it."""
-    match node:
-        case ast.Call(func=func, keywords=keywords) if dotted(func) in torch_knowledge().factories:
-            devices = [k.value for k in keywords if k.arg == "device"]
-            unpacked = any(k.arg is None for k in keywords)
-            return not unpacked and all(_is_cpu(d) or may_be_host_device(cls, d) for d in devices)
-        case ast.Call(func=ast.Attribute(value=inner, attr=name)):
-            return name not in ("to", "cuda", "npu", "xpu", "type_as") and _is_host_made(inner, cls)
-    return False
-
-
-def _is_cpu(node: ast.expr) -> bool:
-    match node:
-        case ast.Constant(value="cpu"):
-            return True
-        case ast.Call(func=func, args=[ast.Constant(value="cpu")]):
-            return dotted(func) == "torch.device"
-    return False

@@ -11,11 +11,12 @@ from devlint.signatures.values.values import Place
 from devlint.source.devices import is_device_name
 from devlint.source.modules import FunctionModel, SourceModule, dotted, last_name
 from devlint.source.project import Project
-from devlint.source.trees import walk
+from devlint.source.trees import own_nodes, walk
+from devlint.source.units import Unit, units_at
 
 # Functions that run before anything is moved, or that are about files and other forms of a model.
 _HOST_FUNCTIONS = re.compile(
-    r"__init__|__new__|__setstate__|__getitem__|__iter__|__len__|__repr__|__post_init__|_?(?:re)?init(?:_.*|ialize.*)?|reset_parameters|post_init|setup|prepare_data"
+    r"__init__|__new__|__setstate__|__getitem__|__iter__|__len__|__repr__|__post_init__|_?(?:re)?init(?:_.*|ialize.*)?|reset_parameters|post_init|setup|prepare_data|set_input"
     r"|_?(?:load|save|convert|export|dump|read|write|parse|plot|show|visuali[sz]e|collate|preprocess|onnx)(?:_.*)?"
     r"|_?onnx_.*|.*_(?:cpu|np|numpy|host|to_pil|pil|ref|reference|onnx|init|collate|fn_init|export|checkpoint)|.*collate.*|.*(?:numpy|_from_list).*"
     r"|test_.*|.*bench(?:mark)?.*|upgrade_.*|.*caffe2.*|from_.*|get_parser|.*dataset.*|tokenize.*"
@@ -139,6 +140,55 @@ def _is_called(func: ast.expr, name: str) -> bool:
     return isinstance(func, (ast.Name, ast.Attribute)) and last_name(func) == name
 
 
+def is_never_named(function: FunctionModel) -> bool:
+    """Whether a function within another one is never called, nor handed to anything."""
+    if function.parent is None or function.node.decorator_list:
+        return False
+    return sum(1 for n in walk(function.parent.node) if isinstance(n, ast.Name) and n.id == function.name) == 0
+
+
+def is_moved_after_calls(function: FunctionModel) -> bool:
+    """Whether whoever calls a function in its file moves what it gives afterwards: it computes on the host."""
+    source = function.source
+    lines = [line for line in source.called_on(function.name) if line != function.node.lineno]
+    if not 0 < len(lines) <= _MAX_CALLS:
+        return False
+    found = [(n, u) for u in units_at(source, lines) for n in walk(u.node) if _calls(n, function.name)]
+    return bool(found) and all(_is_moved_behind(unit, call) for call, unit in found)
+
+
+def _calls(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Call) and last_name(node.func) == name
+
+
+def _is_moved_behind(unit: Unit, call: ast.AST) -> bool:
+    """Whether a statement gives names what a call gives, and each of them is moved behind it."""
+    match unit.statement:
+        case ast.Assign(targets=[target], value=value) if value is call:
+            names = {n.id for n in walk(target) if isinstance(n, ast.Name)}
+        case _:
+            return False
+    scope = unit.scope.node if unit.scope is not None else None
+    moves = [
+        n
+        for n in (own_nodes(scope) if scope is not None else ())
+        if isinstance(n, ast.Call) and n.lineno >= call.lineno and _is_move_of(n, names)
+    ]
+    return bool(names) and names <= {ast.unparse(n.func.value) for n in moves if isinstance(n.func, ast.Attribute)}
+
+
+def _is_move_of(call: ast.Call, names: set[str]) -> bool:
+    match call.func:
+        case ast.Attribute(value=ast.Name(id=name), attr=attr):
+            return name in names and attr in _TO_ACCELERATOR
+    return False
+
+
+# Functions that are called from more places have no one story.
+_MAX_CALLS = 8
+_TO_ACCELERATOR = frozenset({"to", "cuda"})
+
+
 def is_host_program(project: Project, source: SourceModule) -> bool:
     """Whether a notebook, a script, or a part of a project with scripts, says nothing of devices, and nor does the project."""
     if _PLACES.search(_COMMENT.sub("", source.text)) is not None:
@@ -175,13 +225,28 @@ _PROGRAM = r"(?m)^if __name__ == "
 _COMMENT = re.compile(r"#.*")
 
 
+def is_of_host_project(project: Project, source: SourceModule) -> bool:
+    """Whether a whole project names no accelerator and moves nothing: nobody has run it on one. A few files alone don't tell."""
+    return _MOVING.search(source.text) is None and project.never_says(_MOVING.pattern, Path(source.path), _A_PROJECT)
+
+
+_MOVING = re.compile(
+    r"(?i)cuda|gpu\b|\.to\([^)\n]{0,40}device|\.device\)|accelerator|lightning|type_as\("
+    r"|\bdevice=(?![\"']cpu|None\b|torch\.device\([\"']cpu)"
+)
+_A_PROJECT = 6
+
+
 def is_host_data(place: Place) -> bool:
-    """Whether a place is that of something which a dataset, a loader or a replay memory holds: they hold it on the host."""
+    """Whether a place is that of something which a dataset, a loader or a replay memory holds, which hold it on the host, or
+    that of a part of a checkpoint, which is where somebody has loaded it.
+    """
     return place.sort == "input" and len(place.name) > 1 and _DATA.fullmatch(str(place.name[0])) is not None
 
 
 _DATA = re.compile(
     r"(?i)(?:.*_)?(?:dataset|data_?loader|data_?module|loader|sample|transition|rollout|trajectory|experience|replay)s?"
+    r"|(?:\w{1,40}_)?(?:checkpoint|ckpt|state_?dict)s?(?:_\w{1,40})?"
 )
 
 

@@ -6,7 +6,8 @@ import ast
 import re
 from dataclasses import dataclass
 
-from devlint.signatures.answers.hosted import is_kept_on_host, may_be_host_device, must_be_on_host, says_host
+from devlint.signatures.answers.attributes import may_be_host_device
+from devlint.signatures.answers.hosted import is_kept_on_host, must_be_on_host, says_host
 from devlint.signatures.answers.silence import speaks_of_devices
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.frame import Frame
@@ -412,6 +413,11 @@ def _is_made_here(frame: Frame, value: Value) -> bool:
 def _is_pinned(frame: Frame, node: ast.expr, back: int = 2) -> bool:
     text = ast.unparse(node)
     if "pin" in text:
+        return True
+    if isinstance(node, ast.Call) and any(
+        k.arg is None and "kwargs" in ast.unparse(k.value).lower() for k in node.keywords
+    ):
+        # `torch.tensor(lengths, **ON_HOST_KWARGS)`: whether that pins isn't told.
         return True
     if isinstance(node, (ast.Subscript, ast.Attribute)):
         return _is_pinned(frame, node.value, back)

@@ -41,6 +41,7 @@ from devlint.signatures.values.values import (
     TUPLE,
     UNKNOWN,
     UNKNOWN_PLACE,
+    ZERO_DIM,
     Made,
     Place,
     Value,
@@ -483,6 +484,10 @@ def _unknown_method(call: Call, owner: Value, name: str) -> Value:
     if name == "get_device":
         # An index, whoever has it.
         return A_NUMBER
+    if name == "tolist":
+        return containers.made(frame, LIST, Value(containers.EACH, parts=(A_NUMBER,)), call.node)
+    if name == "type" and not call.node.args:
+        return Value(TYPE_NAME, owner.place, step=owner.step)
     if name in _TELLING:
         frame.is_tensor(owner)
         as_tensor = owner.but(kind=TENSOR, likely=True)
@@ -492,7 +497,8 @@ def _unknown_method(call: Call, owner: Value, name: str) -> Value:
             return call.fresh(owner.place).but(tags=owner.tags)
         facts = operator(f"torch.Tensor.{name}")
         keeps = (facts is not None and facts.rank == "keeps") or name in _KEEPING
-        return _as_input(owner, ranked_like(owner) if keeps else "")
+        to_one = facts is not None and facts.rank == "zero" and not (call.node.args or call.keywords or call.open_ended)
+        return _as_input(owner, ranked_like(owner) if keeps else ZERO_DIM if to_one else "")
     if name in ("items", "values", "keys"):
         each = (
             Value(TUPLE, parts=(A_NUMBER, containers.element(frame, owner)))

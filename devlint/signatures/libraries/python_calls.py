@@ -87,10 +87,14 @@ def _image(call: Call) -> Value:
 
 
 def _on_the_host(call: Call, name: str) -> None:
+    # What `scipy.optimize` and its like hand on to the function that they are given.
+    handed_on = call.keywords.get("args") if name.startswith("scipy.") else None
     for node, value in call.everything():
+        if (node, value) == handed_on:
+            continue
         if value.kind in (LIST, TUPLE):
             contents = containers.contents_of(call.frame, value)
-            value = containers.all_parts(contents, call.frame) if contents is not None else value
+            value = Value(TUPLE, parts=(containers.all_parts(contents, call.frame),)) if contents is not None else value
         for _, option in leaves(value, call.frame.atoms):
             if option.kind in ("tensor", UNKNOWN, "batch"):
                 call.frame.need("host", call.node, name, (node, value))
@@ -307,6 +311,12 @@ def _extreme(call: Call) -> Value:
     return A_NUMBER if kinds <= {NUMBER, CONSTANT, "count"} else NOTHING
 
 
+def _sorted(call: Call) -> Value:
+    """A list, which is on no device, of what somebody gives."""
+    parts = containers.element(call.frame, call.given[0][1]) if call.given else NOTHING
+    return containers.made(call.frame, LIST, Value(containers.EACH, parts=(parts,)), call.node)
+
+
 def _copied(call: Call) -> Value:
     """`copy.deepcopy(x)`: another thing at the same place."""
     return call.frame.reader.copied(call.frame, call.given[0][1], call.node) if call.given else NOTHING
@@ -324,6 +334,7 @@ def _len(call: Call) -> Value:
 SPECIAL: dict[str, Meaning] = {
     **dict.fromkeys(("int", "float", "round", "ord", "hash", "id", "divmod", "pow"), _number),
     "len": _len,
+    "sorted": _sorted,
     "range": _range,
     "list": partial(_listed, kind=LIST),
     "tuple": partial(_listed, kind=TUPLE),

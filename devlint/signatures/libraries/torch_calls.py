@@ -515,6 +515,15 @@ def _sparse(call: Call) -> Value:
     return mapped(result, lambda v: _result(v, RANKED), frame.atoms)
 
 
+def _compressed(call: Call) -> Value:
+    """A compressed sparse tensor is where its values are, its indices are taken there, unless it is told a device."""
+    device = named_device(call)
+    if device is not None:
+        return mapped(device, lambda d: _made_at(call, d, RANKED), call.frame.atoms)
+    values = call.argument(2, "values") or NOTHING
+    return mapped(values, lambda v: _result(v, RANKED) if v.kind in (TENSOR, UNKNOWN) else NOTHING, call.frame.atoms)
+
+
 SPECIAL: dict[str, Meaning] = {
     "torch.device": _device,
     "torch.cuda.is_available": _available,
@@ -551,6 +560,7 @@ SPECIAL: dict[str, Meaning] = {
     "torch.onnx._export": lambda call: _exported(call),
     "torch.onnx.utils._export": lambda call: _exported(call),
     "torch.sparse_coo_tensor": _sparse,
+    **{f"torch.sparse_{layout}_tensor": _compressed for layout in ("csr", "csc", "bsr", "bsc", "compressed")},
     "torch.nn.utils.rnn.pad_sequence": lambda call: _padded(call),
     **dict.fromkeys(
         ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_norm", "torch.nn.utils.clip_grad.clip_grad_norm_"),

@@ -18,7 +18,9 @@ from devlint.signatures.state.objects import COMPUTED, attribute, class_of, move
 from devlint.signatures.state.outcome import Effect, Need
 from devlint.signatures.values.conditions import TRUE
 from devlint.signatures.values.values import (
+    ARRAY,
     BATCH,
+    CONSTANT,
     DICT,
     EITHER,
     HOST,
@@ -29,6 +31,7 @@ from devlint.signatures.values.values import (
     NEVER,
     NONE,
     NOTHING,
+    NUMBER,
     OBJECT,
     TENSOR,
     TUPLE,
@@ -210,6 +213,8 @@ def _unknown(call: Call, callee: Value) -> Value:
     if any(v.kind in (TENSOR, BATCH) and v.place == HOST for _, v in call.given):
         # What it computes from is on the host: so is it, or it fails here.
         return result
+    if result.tags == _OF_ARRAYS:
+        return result
     if callee.path is not None and _OF_TEXT.fullmatch(str(callee.path[-1]).strip(".[]'")):
         # It makes tensors of text, wherever the module is that has it.
         return result
@@ -232,6 +237,14 @@ def _unknown(call: Call, callee: Value) -> Value:
     return result
 
 
+def _is_of_arrays(call: Call) -> bool:
+    """Whether a call is given arrays alone, or what another library than torch made of them, and plain numbers beside."""
+    given = [option for _, value in call.everything() for _, option in value.options()]
+    arrays = [o.kind is ARRAY or o.tags == _OF_ARRAYS for o in given]
+    return any(arrays) and all(a or o.kind in (CONSTANT, NUMBER) for a, o in zip(arrays, given, strict=True))
+
+
+_OF_ARRAYS = frozenset({"of arrays"})
 _OF_TEXT = re.compile(r"(?:.*_)?tokeni[sz](?:e|er)(?:_.*)?")
 # Names that people give to what computes: what comes of calling it is where its parameters are.
 _MODEL = re.compile(
@@ -280,6 +293,9 @@ def unknown_call(call: Call, name: str = "", *, displaces: bool = True) -> Value
         for _, value in call.given[:2]:
             frame.is_tensor(value)
         frame.need("operation", call.node, name, *call.given[:2])
+    if _is_of_arrays(call):
+        # Modules compute with tensors: it is another library's.
+        return call.fresh().but(tags=_OF_ARRAYS)
     places = set()
     likely_computes = True
     for _, value in call.everything():

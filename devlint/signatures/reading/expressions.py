@@ -240,9 +240,10 @@ def _together_plain(operands: tuple[Value, ...]) -> Value:
         first = max(open_ones, key=lambda o: o.place.sort != "unknown")
         if len(open_ones) > 1 and len({o.place for o in open_ones if o.place.sort != "unknown"}) > 1:
             first = open_ones[0]
+        rank = ZERO_DIM if all(o.rank == ZERO_DIM for o in open_ones) else ""
         return Value(
-            UNKNOWN, first.place, data=first.path or first.data, likely=first.likely, step=first.step, tags=first.tags
-        )
+            UNKNOWN, first.place, data=first.path or first.data, rank=rank, likely=first.likely, step=first.step, tags=first.tags
+        )  # fmt: skip
     # A tensor without dimensions is taken from the host by one that is elsewhere.
     first = next((o for o in placed if o.place != HOST and o.rank != ZERO_DIM), None) or next(
         (o for o in placed if o.place != HOST), max(placed, key=lambda o: o.rank == RANKED)

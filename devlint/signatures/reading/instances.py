@@ -32,6 +32,7 @@ from devlint.signatures.values.values import (
     TUPLE,
     UNKNOWN,
     UNKNOWN_PLACE,
+    ZERO_DIM,
     Cell,
     Made,
     Path,
@@ -190,7 +191,7 @@ class Instance:
 
         def like(option: Value) -> Value:
             if option.kind in (TENSOR, BATCH):
-                return value.but(kind=TENSOR, data=None, rank="")
+                return value.but(kind=TENSOR, data=None, rank=ZERO_DIM if value.rank == ZERO_DIM else "")
             if option.kind is UNKNOWN:
                 return value.but(data=option.path or option.data)
             if option.kind in MODULES:
@@ -264,6 +265,9 @@ class Instance:
             return Value(TENSOR, UNKNOWN_PLACE)
         if value.kind in MODULES:
             return place_of(self.frame, value)
+        if value.kind is TENSOR and value.place == HOST and rank_of(value) == ZERO_DIM:
+            # What is computed with it is where the others are.
+            return Value(TENSOR, UNKNOWN_PLACE)
         if value.kind in (TENSOR, BATCH, UNKNOWN, DEVICE, "array"):
             return Value(TENSOR, value.place, step=value.step, likely=value.likely)
         if value.kind == "object" and value.place.is_open:

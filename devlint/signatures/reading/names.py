@@ -146,7 +146,10 @@ class Names:
         if name.startswith("_") or not depth:
             return
         for star in reversed(source.star_imports):
-            module = self._reader.project.find(source.absolute(star), Path(source.path))
+            behind, path = source.absolute(star), Path(source.path)
+            if not self._reader.project.may_bring(behind, name, path):
+                continue
+            module = self._reader.project.find(behind, path)
             if module is not None and module is not source:
                 if name in module.bindings:
                     yield module

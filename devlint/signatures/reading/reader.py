@@ -54,6 +54,7 @@ from devlint.signatures.values.values import (
 )
 from devlint.source.modules import FunctionModel, SourceModule, dotted
 from devlint.source.project import Project
+from devlint.source.trees import touches
 from devlint.source.units import all_functions
 
 _BUILTINS = frozenset(dir(__import__("builtins")))
@@ -134,7 +135,7 @@ class Reader:
         """Reads all that a file holds, or the functions that begin within some lines and what those ask for."""
         self.module(source)
         for function in all_functions(source):
-            if function.parent is None and (within is None or function.node.lineno in within):
+            if function.parent is None and (within is None or touches(function.node, within)):
                 self.signature(function, None)
 
     # -- what other parts of the reading ask for -------------------------------------------------------------------

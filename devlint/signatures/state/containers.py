@@ -27,10 +27,12 @@ from devlint.signatures.values.values import (
     TUPLE,
     UNKNOWN,
     UNKNOWN_PLACE,
+    ZERO_DIM,
     Cell,
     Value,
     either,
     mapped,
+    rank_of,
 )
 
 EACH = "each"
@@ -123,6 +125,9 @@ def item(frame: Frame, value: Value, index: Value, node: ast.expr) -> Value:
     match value.kind:
         case "tensor" if OR_ARRAY in value.tags:
             return Value(TENSOR, UNKNOWN_PLACE, likely=True)
+        case "tensor" if rank_of(value) == ZERO_DIM and isinstance(node, ast.Constant) and isinstance(node.value, int):
+            # A number in releases before 0.4, and an IndexError since.
+            return A_NUMBER
         case "tensor":
             return value.but(path=None, tags=frozenset(), rank=_rank_left(value, node), data=None)
         case "array":

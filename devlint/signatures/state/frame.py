@@ -161,6 +161,8 @@ class Frame:
         self.either_array: set[Path] = set()
         # Whether the statements at hand are read once more, with another part of what a loop goes through.
         self.in_turn = False
+        # Inputs that are asked for their shape, as tensors and arrays are, and lists aren't.
+        self.shaped: set[Path] = set()
         # What is read now is so for one of several alternatives of a value, or in a handler: it may never come to that.
         self.supposing = 0
         # How many blocks around make new tensors somewhere else than on the host: `with torch.device("cuda"):`.
@@ -234,7 +236,7 @@ class Frame:
         if self.record is None:
             return
         env, path, again, drops, nested = self.env, self.path, self.again, dict(self.drops), dict(self.nested)
-        sets = (self.tensors, self.supposed, self.moved, self.either_array)
+        sets = (self.tensors, self.supposed, self.moved, self.either_array, self.shaped)
         copies: list[set[Any]] = [set(known) for known in sets]
         noted = (self.needs, self.waits, self.uses, self.later, self.returns, self.exits, self.yields)
         lists: list[list[Any]] = [*noted, *self.breaks[-1:], *self.continues[-1:]]
@@ -242,7 +244,7 @@ class Frame:
         self.env, self.again = env.copy(), True
         read()
         self.env, self.path, self.again, self.drops, self.nested = env, path, again, drops, nested
-        self.tensors, self.supposed, self.moved, self.either_array = copies
+        self.tensors, self.supposed, self.moved, self.either_array, self.shaped = copies
         for known, length in zip(lists, lengths, strict=True):
             del known[length:]
 

@@ -153,6 +153,8 @@ def _of_unknown(frame: Frame, value: Value, name: str) -> Value:
         frame.is_tensor(value)
         return frame.reader.is_cuda(frame, value)
     if name in ("shape", "ndim", "dtype"):
+        if value.path is not None:
+            frame.shaped.add(value.path)
         return Value(NUMBER, path=(*value.path, f".{name}") if value.path else None)
     owner = str(value.path[-1]).strip(".[]'\"") if value.path else ""
     if is_device_name(ast.Name(name)):

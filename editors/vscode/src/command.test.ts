@@ -8,6 +8,11 @@ test("what the settings name is all that is tried", () => {
   ]);
 });
 
+test("a program may be named by itself", () => {
+  assert.deepStrictEqual(commands("/opt/devlint", "/usr/bin/python3"), [{ command: "/opt/devlint", args: ["server"] }]);
+  assert.deepStrictEqual(commands("", undefined), [{ command: "devlint", args: ["server"] }]);
+});
+
 test("the selected environment goes before the PATH", () => {
   const tried = commands([], "/venv/bin/python");
   assert.deepStrictEqual(

@@ -56,7 +56,7 @@ async function stop(): Promise<void> {
 
 async function start(): Promise<void> {
   const folder = vscode.workspace.workspaceFolders?.[0]?.uri;
-  const path = vscode.workspace.getConfiguration(ID, folder).get<string[]>("path", []);
+  const path = vscode.workspace.getConfiguration(ID, folder).get<string[] | string>("path", []);
   const tried = commands(path, await interpreter(folder));
   const faults: string[] = [];
   for (const candidate of tried) {

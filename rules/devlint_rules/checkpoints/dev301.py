@@ -94,7 +94,7 @@ class LoadWithoutMapLocation(Rule):
         if not isinstance(found, ast.Call) or is_own(found, first, facts) or _is_provided_for(found, facts):
             return
         uses = _uses(found, facts)
-        if uses and all(_is_host_data(use, facts) for use in uses):
+        if any(_is_read_by_numpy(use, facts) for use in uses) or (uses and all(_is_host_data(u, facts) for u in uses)):
             return
         straight = not first and _goes_into_load_state_dict(found, facts)
         if not straight and is_of_data(found, facts):
@@ -302,6 +302,10 @@ def _is_object_that_stays(use: ast.expr, facts: Facts) -> bool:
     match parent:
         case ast.Assign(targets=[ast.Name(id=name)], value=value) if value is part:
             pass
+        case ast.Assign(targets=[ast.Attribute(attr=name)], value=value) if value is part:
+            # Kept by an object: what else is done to it may stand in any of its methods.
+            moved = re.search(rf"\.{name}\.(?:to|cuda|cpu)\(", facts.text.text)
+            return moved is None and re.search(rf"{_MODEL.pattern}|optim", name) is not None
         case _:
             return False
     code = ast.unparse(facts.model.enclosing_scope(use))
@@ -366,8 +370,8 @@ def _is_host_data(use: ast.expr, facts: Facts) -> bool:
             case ast.keyword():
                 child = parent
             case ast.Call(func=ast.Attribute(value=owner, attr="load_state_dict")):
-                # The state of a scheduler or a gradient scaler is numbers.
-                return _counts_steps(owner, facts)
+                # The state of a scheduler or a gradient scaler is numbers, that of an engine is bytes.
+                return _counts_steps(owner, facts) or _is_engine(owner, facts)
             case ast.Call(func=func):
                 if child is func:
                     return False
@@ -380,12 +384,36 @@ def _is_host_data(use: ast.expr, facts: Facts) -> bool:
     return False
 
 
+def _is_read_by_numpy(use: ast.expr, facts: Facts) -> bool:
+    """Whether what was loaded, or a part of it, is asked for its array as it is: `torch.load(path)["x"].numpy()`."""
+    child: ast.AST = use
+    for parent in facts.model.ancestors(use):
+        match parent:
+            case ast.Subscript(value=value) if value is child:
+                child = parent
+            case ast.Attribute(attr=attr):
+                return attr == "numpy"
+            case _:
+                return False
+    return False
+
+
 def _counts_steps(owner: ast.expr, facts: Facts) -> bool:
     if any(
         v.kind is Kind.SCHEDULER or v.name.endswith("GradScaler") for _, v in facts.model.value(owner).alternatives()
     ):
         return True
     return any(word in last_name(owner).lower() for word in ("scheduler", "scaler"))
+
+
+# Modules whose state holds no tensors.
+_ENGINES = frozenset({"torch2trt.TRTModule"})
+
+
+def _is_engine(owner: ast.expr, facts: Facts) -> bool:
+    """Whether a module is an engine that somebody has compiled, whose state is its bytes."""
+    made = facts.model.assigned_values(owner) if isinstance(owner, ast.Name) else []
+    return any(isinstance(v, ast.Call) and facts.model.qualified(v.func) in _ENGINES for v in made)
 
 
 def _is_loaded(node: ast.expr, facts: Facts) -> bool:

@@ -28,7 +28,9 @@ def is_own(call: ast.Call, first: int, facts: Facts) -> bool:
         return True
     if _is_cache(call, file, facts) or _ships_with_the_code(file, facts) or _is_published(call, file, facts):
         return True
-    return _is_saved_from_host(facts) or _is_written_before(call, file, facts) or _is_on_the_host(file, facts)
+    if _is_saved_from_host(facts) or _is_saved_from_host_elsewhere(facts):
+        return True
+    return _is_written_before(call, file, facts) or _is_on_the_host(file, facts)
 
 
 # -- what this program wrote -------------------------------------------------------------------------------------------
@@ -71,9 +73,7 @@ def _is_temporary(file: ast.expr, facts: Facts) -> bool:
     """A file that is gone with the program holds what the program put there."""
     if not isinstance(file, ast.Name) or "tempfile" not in facts.text.text:
         return False
-    items = [i for n in own_nodes(facts.model.enclosing_scope(file)) if isinstance(n, ast.With) for i in n.items]
-    entered = [i.context_expr for i in items if i.optional_vars and ast.unparse(i.optional_vars) == file.id]
-    made = [*entered, *facts.model.assigned_values(file)]
+    made = [*_entered(file, facts), *facts.model.assigned_values(file)]
     return any(isinstance(v, ast.Call) and last_name(v.func) in _TEMPORARY for v in made)
 
 
@@ -163,6 +163,17 @@ def _is_saved_from_host(facts: Facts) -> bool:
     return copied
 
 
+# `state_dict[key] = param.cpu()`, and some lines on, `torch.save(`.
+_SAVED_FROM_HOST = (
+    r"\w{1,60}\[\w{1,60}\] = \w{1,60}(?:\.detach\(\))?\.cpu\(\)\n(?:[^\n]{0,200}\n){0,12}[^\n]{0,200}\btorch\.save\("
+)
+
+
+def _is_saved_from_host_elsewhere(facts: Facts) -> bool:
+    """Where a file of code saves nothing, another of the project copies what it saves to the host, part by part."""
+    return "torch.save(" not in facts.text.text and facts.model.texts_match(_SAVED_FROM_HOST, elsewhere=True)
+
+
 def _is_copied_to_host(saved: ast.expr, facts: Facts) -> bool:
     values = list(facts.model.assigned_values(saved)) if isinstance(saved, ast.Name) else [saved]
     return bool(values) and all(_TO_HOST in ast.unparse(v) for v in values)
@@ -172,13 +183,28 @@ def _is_copied_to_host(saved: ast.expr, facts: Facts) -> bool:
 
 
 def is_of_data(call: ast.Call, facts: Facts) -> bool:
-    """Whether a dataset reads what it gives: that was written on the host, where datasets are made."""
-    if _DATA_FILE.search(facts.path) is not None:
+    """Whether it is a dataset that reads what it gives, or numbers that are plotted: those were written on the host."""
+    if _DATA_FILE.search(facts.path) is not None or _is_called_after_data(call, facts):
+        return True
+    scope = facts.model.enclosing_scope(call)
+    if _PLOTTING.search("" if isinstance(scope, ast.Module) else scope.name) is not None:
         return True
     classes = (n for n in facts.model.ancestors(call) if isinstance(n, ast.ClassDef))
     return any(_DATA_CLASS.fullmatch(last_name(name)) for c in classes for name in (ast.Name(c.name), *c.bases))
 
 
+def _is_called_after_data(call: ast.Call, facts: Facts) -> bool:
+    """Whether the file is called after data or figures, and not after a model: `metrics.pth`."""
+    values = [call.args[0], *_values_of(call.args[0], facts)] if call.args else []
+    texts = [n.value for v in values for n in ast.walk(v) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+    return any(_OF_DATA.search(text) is not None for text in texts)
+
+
+_OF_DATA = re.compile(
+    r"(?i)(?:^|[/_.-])(?:features?|labels?|targets?|data|dataset|metrics?|results?|stats|statistics|history|losses|logs?|vocab"
+    r"|dict|args|opts?|options|config|hparams|splits?|indices|ids|trajectories|returns)\.(?:pt|pth|pkl|bin|t7|tar)$"
+)
+_PLOTTING = re.compile(r"(?i)^_?plot|_plots?$")
 _DATA_FILE = re.compile(r"(?:^|/)(?:datasets?/|(?:\w{1,60}_)?datasets?\.py$)")
 _DATA_CLASS = re.compile(r"\w{0,60}(?:Dataset|DataModule)")
 
@@ -200,12 +226,22 @@ def _is_published(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
 
 def _is_release(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
     """Whether a model asks for `pretrained` weights by a name that never changes: their makers wrote them for everybody."""
+    if isinstance(file, ast.Subscript):
+        # `model_urls["resnet18"]`
+        file = file.value
     named = isinstance(file, ast.Constant) or (
         isinstance(file, ast.Name)
         and any(True for _ in (*_top_level_values(file, facts), *_imported_values(file, facts)))
     )
+    scope = facts.model.enclosing_scope(call)
+    if not isinstance(scope, ast.Module) and isinstance(file, ast.Name) and _OF_BACKBONES.search(scope.name):
+        return any(a.arg == file.id for a in facts.model.source.function(scope).parameters)
     tests = (p.test for p in facts.model.ancestors(call) if isinstance(p, ast.If))
     return named and any(last_name(n) == "pretrained" for test in tests for n in ast.walk(test))
+
+
+# Functions that are handed the weights on which a training starts.
+_OF_BACKBONES = re.compile(r"(?i)backbone|imagenet")
 
 
 def _names_in(file: ast.expr, facts: Facts) -> Iterator[str]:
@@ -229,11 +265,17 @@ def _ships_with_the_code(file: ast.expr, facts: Facts) -> bool:
 def _values_of(file: ast.expr, facts: Facts) -> Iterator[ast.expr]:
     """What the names in an expression are assigned, and what the names in there are at the top level."""
     for name in (n for n in ast.walk(file) if isinstance(n, ast.Name)):
-        for value in (*facts.model.assigned_values(name), *_top_level_values(name, facts)):
+        for value in (*facts.model.assigned_values(name), *_entered(name, facts), *_top_level_values(name, facts)):
             yield value
             for inner in ast.walk(value):
                 if isinstance(inner, ast.Name) and inner.id != name.id:
                     yield from _top_level_values(inner, facts)
+
+
+def _entered(name: ast.Name, facts: Facts) -> list[ast.expr]:
+    """What a `with` enters under a name: `with open(path) as name:`."""
+    items = [i for n in own_nodes(facts.model.enclosing_scope(name)) if isinstance(n, ast.With) for i in n.items]
+    return [i.context_expr for i in items if i.optional_vars and ast.unparse(i.optional_vars) == name.id]
 
 
 def _imported_values(file: ast.expr, facts: Facts) -> list[ast.expr]:

@@ -207,4 +207,8 @@ def _place(call: ast.Call, facts: Facts) -> str | None:
         # Asked for in each of many calls, it would fill the lines.
         device = at_hand(call, facts)
         return device.device if device is not None else None
+    scope = facts.model.enclosing_scope(call)
+    if not isinstance(scope, ast.Module) and scope.name == "forward":
+        # Its inputs tell the device, and which of them does, the reader has to say.
+        return None
     return "torch.accelerator.current_accelerator()" if facts.surroundings.prefers_accelerator else '"cuda"'

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import Kind, own_nodes
+from devlint.facts import Kind, Sort, own_nodes
 from devlint.findings import Edit
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
@@ -30,6 +30,9 @@ class ItemInHotLoop(Rule):
     iterates a loader, or calls a module, `.backward()` or `optimizer.step()`. Reads under a step guard
     (`if step % 100 == 0:`), on the last pass, in an exception handler or after the loop are left alone, and so is what
     decides whether a loop that isn't over a loader goes on.
+
+    In loops that evaluate (under `torch.no_grad()`, after `model.eval()`, in functions that are named for it) it tells by
+    default of what it has a fix for; of the rest where it is selected by its code, as in `--select DEV501`.
 
     ## Why is this bad
     The host runs ahead of the accelerator and queues its work. To read a value it must wait until all of that is
@@ -88,6 +91,7 @@ class ItemInHotLoop(Rule):
     severity = "warning"
     trigger = r"\.\s*(?:item|tolist)\s*\(|\b(?:float|int)\s*\("
     only_hot = True
+    only_training = True
     effect = Effect(syncs=4, words="item")
     seen_as = ("sync",)
     fix = "U"
@@ -179,13 +183,29 @@ def _collected(node: cst.Call, tensor: cst.BaseExpression, hot: HotLoop, facts: 
     if found is None or loop is None or not isinstance(node.func, (cst.Attribute, cst.Name)):
         return None
     reading = _read_after(found, facts.statement, loop, facts)
-    if reading is None or _waits_anyway(found, loop, facts):
+    if reading is None or _waits_anyway(found, loop, facts) or not _is_wanted(facts.statement, loop, facts):
         return None
     return Change(
         stalls.ACCUMULATE_DETACHED,
         "unsafe",
         ((node, _collectable(tensor, found, loop, facts)),),
         (reading,),
+    )
+
+
+def _is_wanted(statement: ast.AST, loop: ast.stmt, facts: Facts) -> bool:
+    """Whether anything reads what a statement collects once the loop is over: else the statement is better left out."""
+    match statement:
+        case ast.AugAssign(target=ast.Name(id=name)):
+            pass
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name)))):
+            pass
+        case _:
+            return False
+    inside = {id(n) for n in ast.walk(loop)}
+    return any(
+        isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load) and id(n) not in inside
+        for n in ast.walk(facts.model.enclosing_scope(loop))
     )
 
 
@@ -234,10 +254,12 @@ def _may_wait(node: ast.Call | ast.Subscript, loop: ast.stmt, facts: Facts) -> b
         case _:
             return False
     options = [v for _, v in facts.model.value(tensor).alternatives()]
-    if any(v.is_tensor and v.place.off_host for v in options):
+    if any((v.is_tensor or v.kind is Kind.BATCH) and v.place.off_host for v in options):
         return _read_after(node, _statement_of(node, facts), loop, facts) is None
     # What nobody knows and is asked for its number, or a copy, is a tensor, most likely on the accelerator like the rest.
-    return name in ("item", "cpu") and all(v.kind is Kind.UNKNOWN for v in options)
+    return name in ("item", "cpu") and all(
+        v.kind is Kind.UNKNOWN or (v.is_tensor and v.place.sort is Sort.UNKNOWN) for v in options
+    )
 
 
 _READS = re.compile(r"\.(?:item|tolist|numpy)\(|\.cpu\(\)|\bfloat\(")

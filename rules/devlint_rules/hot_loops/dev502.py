@@ -30,6 +30,9 @@ class HostCopyInHotLoop(Rule):
     encoded image or a response. Where an evaluation hands
     each batch to something on the host, only a measurement can tell whether it matters: such findings are `likely`.
 
+    In loops that evaluate (under `torch.no_grad()`, after `model.eval()`, in functions that are named for it) it tells by
+    default of what it has a fix for; of the rest where it is selected by its code, as in `--select DEV502`.
+
     ## Why is this bad
     A copy to the host waits until the accelerator has done all that was queued before it, and the accelerator then
     waits for the host: one stall, and one small transfer, at each step.
@@ -79,6 +82,7 @@ class HostCopyInHotLoop(Rule):
     severity = "warning"
     trigger = r"\.\s*(?:cpu|numpy|to)\s*\("
     only_hot = True
+    only_training = True
     effect = Effect(syncs=4, words="cpu")
     seen_as = ("sync", "transfer")
     fix = "U"

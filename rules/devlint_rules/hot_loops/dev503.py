@@ -35,6 +35,9 @@ class PrintInHotLoop(Rule):
     tensor, or a dictionary or list with one, at each pass of a hot loop. Left alone: text under a step guard or in an
     exception handler, `logger.debug`, shapes, types and names, and the names of files.
 
+    In loops that evaluate (under `torch.no_grad()`, after `model.eval()`, in functions that are named for it) it tells
+    where it is selected by its code, as in `--select DEV503`.
+
     ## Why is this bad
     The text needs the value, so the host waits until the accelerator has done all that was queued before it: one stall
     at each step. A progress bar redraws a few times a second, but its text is made at each step all the same.
@@ -82,6 +85,7 @@ class PrintInHotLoop(Rule):
     alias = r"\bimport\s+(?:wandb|mlflow)\s+as\s+(\w+)"
     needs = stalls.NEEDS
     only_hot = True
+    only_training = True
     effect = Effect(syncs=4, words="print")
     seen_as = ("sync",)
 

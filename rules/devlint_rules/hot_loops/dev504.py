@@ -37,6 +37,9 @@ class BranchOnTensorInHotLoop(Rule):
     `bincount`, and `one_hot` and `repeat_interleave` that aren't told the size. Left alone: tests of shapes, types and
     `None`, `x[mask] = 0`, which fills on the device, and what stands under a step guard.
 
+    In loops that evaluate (under `torch.no_grad()`, after `model.eval()`, in functions that are named for it) it tells
+    where it is selected by its code, as in `--select DEV504`.
+
     ## Why is this bad
     The host has to know the value before it can go on, or before it can make room for the result. It waits until all
     work that was queued so far is done, and the accelerator then waits for the host: one stall at each step, for one
@@ -91,6 +94,7 @@ class BranchOnTensorInHotLoop(Rule):
     alias = r"(?m)^[ \t]*(\w+)[ \t]*=[ \t]*(?:~|[^=\s\"'][^\n\"']{0,300}?(?: [<>] | [!=<>]= |\bis\w+\())"
     needs = stalls.NEEDS
     only_hot = True
+    only_training = True
     effect = Effect(syncs=4, words="bool")
     seen_as = ("sync",)
 

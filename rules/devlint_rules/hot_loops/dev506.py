@@ -43,6 +43,9 @@ class CacheFlushInHotLoop(Rule):
     reads a clock, records events, uses streams or copies without blocking, and `gc.collect()` where the file manages
     the collector by hand.
 
+    In loops that evaluate (under `torch.no_grad()`, after `model.eval()`, in functions that are named for it) it tells
+    where it is selected by its code, as in `--select DEV506`.
+
     ## Why is this bad
     PyTorch keeps freed memory for the next step, which needs the same amounts again. `empty_cache()` gives it back to
     the driver and waits for the accelerator, and the next step has to allocate anew. It frees nothing that a tensor
@@ -84,6 +87,7 @@ class CacheFlushInHotLoop(Rule):
     trigger = r"\b(?:empty_cache|synchronize|ipc_collect|collect)\s*\("
     alias = r"\b(?:empty_cache|synchronize|collect)\s+as\s+(\w+)"
     only_hot = True
+    only_training = True
     statement = ast.Expr
     effect = Effect(counts="flush", syncs=4, words="empty_cache")
     seen_as = ("flush",)

@@ -301,6 +301,9 @@ def _writes_into(node: ast.AST, name: str) -> bool:
 
 def without_graph(tensor: cst.BaseExpression) -> cst.BaseExpression:
     """The same tensor, detached."""
+    if isinstance(tensor, cst.Attribute) and tensor.attr.value == "data":
+        # The way of old to say the same.
+        tensor = tensor.value
     if isinstance(tensor, (cst.UnaryOperation, cst.BinaryOperation)) and not tensor.lpar:
         tensor = tensor.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
     return cst.Call(cst.Attribute(tensor, cst.Name("detach")))

@@ -75,14 +75,33 @@ def device_of(operand: Operand, facts: Facts) -> str | None:
     # What another function calls its device is no name here.
     if place.sort is Sort.SAME and is_told(place) and facts.model.is_bound_before(root_of(place.name), operand.node):
         return place.name
-    if _is_plain(operand.node) and operand.value.is_tensor and not operand.foreign:
+    if _is_plain(operand.node) and operand.value.is_tensor and not operand.foreign and not operand.inside:
         return f"{facts.code_of(operand.node)}.device"
+    return None
+
+
+def device_moved_to(operand: Operand, node: ast.expr, facts: Facts) -> str | None:
+    """The device as the last move in an operand's trail spells it, where a name or a string does that is known at a node."""
+    for step in reversed(operand.value.trail):
+        for call in ast.walk(facts.model.source.tree) if step.path == facts.model.source.path else ():
+            if (
+                isinstance(call, ast.Call)
+                and isinstance(call.func, ast.Attribute)
+                and call.func.attr in MOVES
+                and (call.lineno, call.col_offset) == (step.line, step.column)
+            ):
+                if call.func.attr != "to":
+                    return repr(MOVES[call.func.attr]).replace("'", '"') if not call.args else None
+                device = call.args[0] if call.args else call.keywords[0].value if call.keywords else None
+                if isinstance(device, ast.Name) and not facts.model.is_bound_before(device.id, node):
+                    return None
+                return ast.unparse(device).replace("'", '"') if isinstance(device, (ast.Name, ast.Constant)) else None
     return None
 
 
 def moved(operand: Operand, device: str, facts: Facts) -> Edit | None:
     """An edit that moves an operand; None where the operand can't simply take a method."""
-    if operand.foreign or (not _is_plain(operand.node) and not isinstance(operand.node, ast.Call)):
+    if operand.foreign or operand.inside or (not _is_plain(operand.node) and not isinstance(operand.node, ast.Call)):
         return None
     return facts.replaced(operand.node, f"{facts.code_of(operand.node)}.to({device})")
 

@@ -11,6 +11,7 @@ from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.mixing.apart import (
     MAKES_TENSORS,
+    device_moved_to,
     device_of,
     dropped_move,
     is_likely,
@@ -126,6 +127,9 @@ def _moved_to_other(mixing: Mixing, facts: Facts) -> Change | None:
         # It is the module that should have been moved.
         return None
     device = device_of(mixing.other, facts)
+    if device is None and isinstance(mixing.other.node, ast.Call) and not mixing.other.foreign:
+        # What a module gives has no name here; the device that the module was moved to has one.
+        device = device_moved_to(mixing.other, mixing.host.node, facts)
     if device is None or (isinstance(mixing.node, ast.AugAssign) and mixing.host.node.lineno == mixing.node.lineno
                           and mixing.host.node.col_offset == mixing.node.col_offset):  # fmt: skip
         return None

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import MOVES, Mixing, Sense
+from devlint.facts import Mixing, Sense
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.mixing.apart import (
     MAKES_TENSORS,
+    device_moved_to,
     dropped_move,
     is_likely,
     moved,
@@ -101,29 +101,10 @@ class CrossDeviceCall(Rule):
 
 
 def _moved_to_module(mixing: Mixing, facts: Facts) -> Change | None:
-    device = _device_moved_to(mixing, facts)
+    device = device_moved_to(mixing.other, mixing.host.node, facts)
     edit = moved(mixing.host, device, facts) if device else None
     return (
         Change(f"move `{text_of(mixing.host, facts)}`: `.to({device})`", "unsafe", edits=(edit,))
         if edit is not None
         else None
     )
-
-
-def _device_moved_to(mixing: Mixing, facts: Facts) -> str | None:
-    """The device as the module's move spells it, where a name or a string does."""
-    for step in reversed(mixing.other.value.trail):
-        for call in ast.walk(facts.model.source.tree) if step.path == facts.model.source.path else ():
-            if (
-                isinstance(call, ast.Call)
-                and isinstance(call.func, ast.Attribute)
-                and call.func.attr in MOVES
-                and (call.lineno, call.col_offset) == (step.line, step.column)
-            ):
-                if call.func.attr != "to":
-                    return repr(MOVES[call.func.attr]).replace("'", '"') if not call.args else None
-                device = call.args[0] if call.args else call.keywords[0].value if call.keywords else None
-                if isinstance(device, ast.Name) and not facts.model.is_bound_before(device.id, mixing.host.node):
-                    return None
-                return ast.unparse(device).replace("'", '"') if isinstance(device, (ast.Name, ast.Constant)) else None
-    return None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from devlint.facts import Mixing, own_nodes
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
-from devlint_rules.mixing.apart import place_text, text_of
+from devlint_rules.mixing.apart import dropped_move, place_text, text_of
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
@@ -86,7 +86,7 @@ class FactoryWithoutDevice(Rule):
     def judge(self, node: cst.Call, facts: Facts) -> Iterator[Report]:
         mixing = facts.unplaced(node)
         call = facts.node(node)
-        if mixing is None or not isinstance(call, ast.Call):
+        if mixing is None or not isinstance(call, ast.Call) or dropped_move(mixing.host, facts):
             return
         function = facts.model.enclosing_scope(call)
         if isinstance(function, ast.Module) or (function.name in _BEFORE_MOVES and _is_of_a_module(function, facts)):

@@ -98,7 +98,8 @@ class NumpyFromAccelerator(Rule):
                 *(Note(s.message, s.path, s.line, s.column + 1) for s in mixing.calls),
                 *facts.notes(operand.value.trail[-3:]),
             ),
-            change=_copied(tensor, operand.value) if tensor is not None else None,
+            hint=f"copy each tensor in `{text}` to cpu first" if operand.inside else None,
+            change=_copied(tensor, operand.value) if tensor is not None and not operand.inside else None,
         )
 
 

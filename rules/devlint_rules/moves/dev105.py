@@ -147,7 +147,11 @@ def _made_there(
     assert isinstance(making, ast.Call)
     if factories.may_be_none(moving, facts):
         return None
-    device = factories.sized_by(making, moving, facts) or factories.code_of(move.device)
+    sized_by = factories.sized_by(making, moving, facts)
+    if sized_by is None:
+        # Where the tensor is that it goes by, the reader knows better.
+        return None
+    device = sized_by or factories.code_of(move.device)
     arguments = [f"device={device}"]
     if move.rest and not between and factories.takes_type(name, made, move, facts):
         arguments.insert(0, f"dtype={factories.code_of(move.rest[0].value)}")

@@ -126,7 +126,7 @@ def move(node: cst.Call, facts: Facts) -> Move | None:
         like = [cst.Attribute(given.value, cst.Name(name)) for name in ("device", "dtype")]
         tight = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
         return Move(like[0], (cst.Arg(like[1], keyword=cst.Name("dtype"), equal=tight),))
-    return Move(given.value, rest) if _is_device(given.value, facts) else None
+    return Move(_as_device(given.value), rest) if _is_device(given.value, facts) else None
 
 
 def _as_device(node: cst.BaseExpression) -> cst.BaseExpression:
@@ -153,34 +153,49 @@ def may_be_none(moving: ast.Call, facts: Facts) -> bool:
     return re.search(f"{tested}|{left_out}", facts.text.text) is not None
 
 
-def sized_by(making: ast.Call, moving: ast.Call, facts: Facts) -> str:
-    """`x.device` where `x.cuda()`'s tensor is made as large as `x`, which is there as well; "" where nothing tells that.
+def sized_by(making: ast.Call, moving: ast.Call, facts: Facts) -> str | None:
+    """`x.device` where `x.cuda()`'s tensor is made as large as `x`, which is there as well; "" where no tensor, or one on the host, sizes it.
 
-    A tensor is there that is known to be, or that a function is given and doesn't move.
+    A tensor is there that is known to be, or that a function is given and doesn't move. None where nobody knows where it is.
     """
     if ast.unparse(moving.func).rpartition(".")[2] != "cuda" or moving.args or any(
         k.arg != "non_blocking" for k in moving.keywords
     ):  # fmt: skip
         return ""
-    given = [*making.args, *(k.value for k in making.keywords)]
     sizes = [
-        n.value
-        for argument in given
-        for n in ast.walk(argument)
-        if isinstance(n, ast.Attribute) and n.attr in ("size", "shape") and isinstance(n.value, ast.Name)
+        size for argument in (*making.args, *(k.value for k in making.keywords)) for size in _sizes(argument, facts)
     ]
     names = {n.id for n in sizes}
     scope = facts.model.enclosing_scope(making)
-    if len(names) != 1 or isinstance(scope, ast.Module):
+    if not names or isinstance(scope, ast.Module):
         return ""
+    if len(names) > 1:
+        return None
     (name,) = names
-    options = [v for _, v in facts.model.value(sizes[0]).alternatives()]
+    options = [v for size in sizes for _, v in facts.model.value(size).alternatives()]
     if all((v.is_tensor or v.kind is Kind.BATCH) and v.place.off_host for v in options):
         return f"{name}.device"
     is_given = any(a.arg == name for a in facts.model.source.function(scope).parameters)
     moves = re.search(rf"\b{name}(?:\.\w{{1,30}}\([^()\n]{{0,60}}\)){{0,3}}\.(?:cuda|to|cpu)\(", facts.code_of(scope))
-    is_host = any(v.place == HOST for v in options)
-    return f"{name}.device" if is_given and not moves and not is_host else ""
+    if any(v.place == HOST for v in options):
+        return ""
+    return f"{name}.device" if is_given and not moves else None
+
+
+def _sizes(argument: ast.expr, facts: Facts) -> Iterator[ast.Name]:
+    """The tensors of whose sizes an argument is made: `x` of `x.size(0)`, also under a name that the scope gave it."""
+    for node in ast.walk(argument):
+        match node:
+            case ast.Attribute(value=ast.Name() as sized, attr="size" | "shape"):
+                yield sized
+            case ast.Name(ctx=ast.Load()):
+                for value in facts.model.assigned_values(node):
+                    match value:
+                        case (
+                            ast.Call(func=ast.Attribute(value=ast.Name() as sized, attr="size"))
+                            | ast.Subscript(value=ast.Attribute(value=ast.Name() as sized, attr="shape"))
+                        ):
+                            yield sized
 
 
 def names_device(node: cst.Call, facts: Facts) -> bool:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from devlint.facts import Kind
+from devlint.facts import Kind, own_nodes
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.guards import expects_missing, is_unwrapped_beside
-from devlint_rules.wrappers.unwrapping import class_of, unwrapped
+from devlint_rules.wrappers.unwrapping import class_of, unwrapped, wrap_notes
 
 if TYPE_CHECKING:
     from devlint.facts import Facts, Missing
@@ -121,9 +122,15 @@ class MissingModuleAttribute(Rule):
             f"{when} has no attribute `{node.attr.value}`: AttributeError when it is reached",
             "likely" if missing.wrapper.likely or missing.sometimes else "certain",
             notes=facts.notes(missing.wrapper.trail),
-            hint=None if change else "it is called `module`",
+            hint=None if change else _hint(missing, subject),
             change=change,
         )
+
+
+def _hint(missing: Missing, subject: str) -> str:
+    if not missing.sometimes:
+        return "it is called `module`"
+    return f'keep the bare model under a name of its own where it is wrapped, or ask `getattr({subject}, "module", {subject})`'
 
 
 # DistributedDataParallel had them up to torch 1.10, for several devices a process: what asks for them is for those releases.
@@ -142,6 +149,15 @@ def _unwrapped(node: cst.Attribute, found: ast.expr, missing: Missing, facts: Fa
     if get_close_matches(node.attr.value, ["module"]):
         # `model.moduel`: it is unwrapped there, and misspelt.
         return None
+    if missing.sometimes and (
+        any(note.path != facts.model.source.path for note in wrap_notes(missing.wrapper, facts))
+        or _asks_often(found, facts)
+    ):
+        # What another file decides may never come here wrapped; what is asked for often should have a name of its own.
+        return None
+    if class_of(missing.wrapper) == "DistributedDataParallel" and _trains(found, facts):
+        # Past the wrapper, gradients aren't averaged.
+        return None
     title = (
         "unwrap it first: the wrapped model is its `.module`"
         if missing.sometimes
@@ -149,3 +165,24 @@ def _unwrapped(node: cst.Attribute, found: ast.expr, missing: Missing, facts: Fa
     )
     model = unwrapped(node.value, found, facts, sometimes=missing.sometimes)
     return Change(title, "safe", ((node, node.with_changes(value=model)),))
+
+
+def _asks_often(found: ast.expr, facts: Facts) -> bool:
+    """Whether the same scope asks a wrapped model for what it lacks more than once."""
+    return sum(node in facts.model.missing for node in own_nodes(facts.model.enclosing_scope(found))) > 1
+
+
+_TRAINING = re.compile(r"backward\(|train|loss")
+
+
+def _trains(found: ast.expr, facts: Facts) -> bool:
+    """Whether an attribute is a method that is given what may be tensors, in code that trains, going by its words."""
+    call = next(facts.model.ancestors(found), None)
+    if not isinstance(call, ast.Call) or call.func is not found:
+        return False
+    scope = facts.model.enclosing_scope(found)
+    code = ast.unparse(call) if isinstance(scope, ast.Module) else facts.code_of(scope)
+    given = [facts.model.value(argument) for argument in (*call.args, *(k.value for k in call.keywords))]
+    return _TRAINING.search(code) is not None and any(
+        v.is_tensor or v.kind in (Kind.BATCH, Kind.UNKNOWN) for value in given for _, v in value.alternatives()
+    )

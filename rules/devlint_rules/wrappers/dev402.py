@@ -98,7 +98,7 @@ class _Story(NamedTuple):
 
 def _story(called: str, ids: Value, given: cst.Arg, found: ast.Call, facts: Facts) -> _Story | None:
     models = [v for _, v in facts.value(given.value).alternatives()]
-    stays = all(_is_on_host(v) for v in models)
+    stays = all(_is_on_host(v, facts) for v in models)
     if stays and not _is_handed_out(given, found, facts) and not _is_made_of_moved(given, facts):
         if called == DISTRIBUTED and _names_devices(ids):
             return _Story("still on cpu, and DistributedDataParallel with `device_ids` doesn't move it: ValueError")
@@ -147,13 +147,18 @@ def _places_by_default(facts: Facts) -> bool:
     )
 
 
-def _is_on_host(model: Value) -> bool:
-    """A module that was made on the host and that nothing was seen to move."""
+def _is_on_host(model: Value, facts: Facts) -> bool:
+    """A module that was made on the host and that nothing was seen to move.
+
+    One whose class holds nothing but what it was given is where that is.
+    """
     if model.kind is not Kind.MODULE or model.place != HOST or model.site in ("", "self"):
         return False
     if model.cls is None:
         # Any of its parts may be elsewhere.
-        return all(_is_on_host(part) for part in model.elements or () if part.is_module)
+        return all(_is_on_host(part, facts) for part in model.elements or () if part.is_module)
+    if not facts.model.holds_state(model):
+        return False
     constructors = [c.methods["__init__"] for c in model.cls.project_lineage() if "__init__" in c.methods]
     return not any(re.search(r"cuda|device|\.to\(", ast.unparse(c.node)) for c in constructors)
 

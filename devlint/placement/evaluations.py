@@ -1,0 +1,86 @@
+"""Hot loops that evaluate or predict: what waits there costs less than in training, and most of it has to come to the host."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+
+from devlint.source.modules import last_name
+from devlint.source.trees import own_nodes, walk
+
+# What is called where something learns.
+_LEARNS = re.compile(r"backward|train|optimi[sz]|(^|_)(update|learn|fit|attack)(_|$)", re.IGNORECASE)
+_STEPPING = re.compile(r"optim|scaler|engine|opt(_|$)", re.IGNORECASE)
+# Functions that are named for it.
+_EVALUATES = re.compile(
+    r"eval|valid|(^|_)(val|test|testing|infer|inference|predict\w*|demo|visuali[sz]\w*|extract\w*|score|detect|track)(_|$)",
+    re.IGNORECASE,
+)
+_GRAPHLESS = frozenset({"no_grad", "inference_mode"})
+
+
+def is_evaluation(function_name: str) -> bool:
+    """Whether a function evaluates or predicts, going by its name."""
+    return _EVALUATES.search(function_name) is not None
+
+
+def trains(loop: ast.AST) -> bool:
+    """Whether something learns in a loop: it goes backward, steps an optimizer, or calls what is named for it."""
+    for node in walk(loop):
+        if isinstance(node, ast.Call):
+            name = last_name(node.func)
+            owner = last_name(node.func.value) if isinstance(node.func, ast.Attribute) else ""
+            # `model.train()` after an evaluation trains nothing.
+            if (_LEARNS.search(name) and not (name == "train" and owner)) or (
+                name == "step" and _STEPPING.search(owner)
+            ):
+                return True
+    return False
+
+
+def evaluates(loop: ast.AST, around: Iterable[ast.AST]) -> bool:
+    """Whether a hot loop evaluates or predicts; `around` are the nodes that it stands in, innermost first.
+
+    So it is where nothing learns in it, and it builds no graph, or its function is named so, or the model was told `eval()`.
+    """
+    if trains(loop):
+        return False
+    if any(map(_builds_no_graph, walk(loop))):
+        return True
+    for parent in around:
+        if _builds_no_graph(parent):
+            return True
+        if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Module)):
+            name = "" if isinstance(parent, ast.Module) else parent.name
+            return is_evaluation(name) or _was_told(parent, getattr(loop, "lineno", 0))
+    return False
+
+
+def _builds_no_graph(node: ast.AST) -> bool:
+    """Whether a node is a `with torch.no_grad():`, or a function that is decorated so."""
+    contexts: list[ast.expr] = []
+    if isinstance(node, (ast.With, ast.AsyncWith)):
+        contexts = [item.context_expr for item in node.items]
+    elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        contexts = node.decorator_list
+    return any(_name_of(context) in _GRAPHLESS for context in contexts)
+
+
+def _name_of(node: ast.expr) -> str:
+    return last_name(node.func if isinstance(node, ast.Call) else node)
+
+
+def _was_told(scope: ast.AST, line: int) -> bool:
+    """Whether the last of `x.eval()` and `x.train()` in a scope before a line is the former."""
+    told = max(_told(scope, line), default=(0, ""))
+    return told[1] == "eval"
+
+
+def _told(scope: ast.AST, line: int) -> Iterator[tuple[int, str]]:
+    for node in own_nodes(scope):
+        match node:
+            case ast.Call(func=ast.Attribute(attr="eval" | "train" as mode)) if node.lineno < line:
+                # `model.train(False)` is `model.eval()`.
+                off = any(isinstance(a, ast.Constant) and a.value is False for a in node.args)
+                yield node.lineno, "eval" if off else mode

@@ -1,0 +1,55 @@
+"""Which names something in a project is given by, told from texts: a flag that is off, and that nobody gives, stays off."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+
+# `name=value` in a call or an assignment; the value, where it is a name that may be off itself.
+_GIVING = re.compile(
+    rb"(?<![\w\"'])(self\.|cls\.)?(\w+)[ \t]*=(?!=)[ \t]*(?!(?:None|False)\b)"
+    rb"(?:(?:(?:self|cls|cfg|config|args|opt|hparams)\.)?([A-Za-z_]\w*)[ \t]*(?=[,)\n\r#]))?"
+)
+# `name=None`, `name: bool = False`.
+_OFF = re.compile(rb"(?<![\w\"'])(\w+)[ \t]*(?::[^=,()\n]{0,80})?=[ \t]*(?:None|False)\b")
+# Names in texts that may be options: `"name"`, `--name`.
+_QUOTED = re.compile(rb"['\"]-{0,2}(\w[\w-]*)['\"]|(?<=--)(\w[\w-]*)")
+# A name that is given by another one is followed so far.
+MAX_FOLLOWED = 40
+
+
+class Givens:
+    """What the texts of a project give names."""
+
+    def __init__(self) -> None:
+        # By name: the names that it is given by, and whether it is given anything else.
+        self._by: dict[bytes, set[bytes]] = {}
+        self._given: set[bytes] = set()
+        # Names that are off somewhere: those of parameters and attributes.
+        self._off: set[bytes] = set()
+
+    def take(self, raw: bytes, *, is_code: bool) -> None:
+        """Takes the text of a file; what is no code gives all names in it."""
+        if not is_code:
+            self._given.update(re.findall(rb"\w+", raw))
+            return
+        self._off.update(_OFF.findall(raw))
+        for _, name, other in _GIVING.findall(raw):
+            if not other or other == b"True":
+                self._given.add(name)
+            elif other != name:
+                self._by.setdefault(name, set()).add(other)
+        self._given.update((one or other).replace(b"-", b"_") for one, other in _QUOTED.findall(raw))
+
+    def is_given(self, name: str) -> bool:
+        """Whether something may be given by that name, by way of others too."""
+        seen = {name.encode()}
+        waiting = deque(seen)
+        while waiting:
+            here = waiting.popleft()
+            if here in self._given or here not in self._off or len(seen) > MAX_FOLLOWED:
+                return True
+            new = self._by.get(here, set()) - seen
+            seen |= new
+            waiting += new
+        return False

@@ -1,0 +1,490 @@
+"""Which functions and classes of a project nothing leads to, told from its text alone.
+
+What is exported, registered by a decorator, or named by code that runs, by a document or by a configuration may be used;
+a name that stands nowhere else is dead code. Names are followed back through the functions in which they stand.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import deque
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+from devlint.disk import digest_of
+from devlint.patterns import USUAL_EXCLUDES
+from devlint.source.filesystem import import_pattern
+from devlint.source.givens import Givens
+from devlint.source.roots import ImportRoots, imported_names
+from devlint.source.texts import is_test_file
+
+# A project with more files than these is too large to tell.
+MAX_FILES = 8_000
+# The name of a method that stands in more files than these tells nobody who calls it; that of a class or a function is
+# taken to be used by one of them.
+MAX_MENTIONING = 12
+# So many files are kept of each name: of several functions of one name, those who import one use it.
+MAX_KEPT = 64
+# What a package that stands no deeper than this has is its interface.
+MAX_DEPTH = 2
+# So many functions are followed back; behind more of them, one is taken to be used.
+MAX_FOLLOWED = 80
+# A project's folder is looked for so far above the folder that its packages stand in.
+MAX_ABOVE = 8
+
+_MARKS = ("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt")
+# Folders that packages stand in.
+_SOURCES = (("src",), ("python",), ("lib",))
+_TEXTS = (".py", ".ipynb", ".md", ".rst", ".toml", ".cfg", ".ini", ".yaml", ".yml", ".json", ".sh")
+# Larger texts than these that are no code hold data.
+MAX_DATA_BYTES = 200_000
+
+_WORDS = bytes(c if (chr(c).isalnum() and c < 128) or c == ord("_") else ord(" ") for c in range(256))
+_DEFINED = re.compile(rb"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)", re.MULTILINE)
+_DEFINITION = re.compile(
+    r"(?P<indent>[ \t]*)(?:(?:async[ \t]+)?def|(?P<cls>class))[ \t]+(?P<name>\w+)[ \t]*(?P<bases>.*)"
+)
+_CODE = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
+_USED = re.compile(r"\w+(?=\s?[(.])|(?<=[.`])\w+|(?<=import )[\w, ]+")
+_ON_SELF = re.compile(r"\b(?:self|cls)\.(\w+)")
+_QUOTED = re.compile(r"['\"](\w+)['\"]")
+_COMMENT = re.compile(r"(?:^|\s)#[^'\"]*$")
+# Decorators that hand on what they are given, and tell nobody of it.
+_PLAIN = re.compile(
+    r"(?:abc\.|functools\.|typing\.|contextlib\.|dataclasses\.|torch\.|triton\.|tl\.)?(?:\w+\.)?(?:staticmethod|classmethod|property|cached_property|abstractmethod|override|overload|final|"
+    r"dataclass|wraps|lru_cache|cache|contextmanager|no_grad|inference_mode|enable_grad|set_grad_enabled|compile|script|disable|jit|autocast|custom_fwd|custom_bwd)"
+)
+# Bases that call none of the methods that their classes define, but those of `_CALLED`.
+_PLAIN_BASES = frozenset(
+    {"object", "ABC", "nn", "torch", "Module", "Generic", "Protocol", "Enum", "typing", "abc", "ABCMeta", "metaclass", "T"}
+)  # fmt: skip
+_CALLED = re.compile(r"__\w+__|forward|extra_repr|train|eval|to|_apply|_load_from_state_dict|_save_to_state_dict")
+
+
+class Unit(NamedTuple):
+    """A function, a class without its methods, a method, or the code of a module outside of all these (no name)."""
+
+    path: Path
+    cls: str
+    name: str
+
+    @property
+    def owner(self) -> Unit:
+        """The class of a method, or the unit itself."""
+        return Unit(self.path, self.cls, "") if self.cls and self.name else self
+
+    @property
+    def called(self) -> str:
+        """The name that a use of it has."""
+        return self.name or self.cls
+
+
+class Part(NamedTuple):
+    """What the text of a unit says."""
+
+    words: frozenset[str]
+    # Those that stand nowhere but behind `self.`, and those that are quoted.
+    on_self: frozenset[str] = frozenset()
+    quoted: frozenset[str] = frozenset()
+    decorators: tuple[str, ...] = ()
+    bases: frozenset[str] = frozenset()
+
+
+Standing = dict[bytes, list[Path]]
+
+
+class Mentions:
+    """Where the names of a project stand."""
+
+    def __init__(self, roots: ImportRoots) -> None:
+        self._roots = roots
+        # By project folder: its files, and the files in which each name stands that the project defines.
+        self._files: dict[Path, dict[Path, None]] = {}
+        self._index: dict[Path, tuple[Standing, Standing]] = {}
+        self._bases: dict[Path, str] = {}
+        self._imports: dict[Path, set[tuple[str, ...]]] = {}
+        self._known: dict[Unit, bool] = {}
+        self._givens: dict[Path, Givens] = {}
+        self._around: dict[Path, bool] = {}
+        self.parts = lru_cache(maxsize=2_000)(self._parts_of)
+
+    def is_unused(self, path: Path, cls: str, name: str) -> bool:
+        """Whether nothing leads to a function of a file, or to a method of a class; False where that can't be told."""
+        path = path.resolve()
+        project = self._project_of(path)
+        if project is None or path not in self._listed(project):
+            return False
+        unit = Unit(path, cls, name)
+        if unit not in self.parts(path) or not self._shows_users(path, project) or self._is_on_top(path, project):
+            return False
+        if not self._is_reached(unit.owner, project) or self._is_overridden(unit, project):
+            return True
+        return unit != unit.owner and self._is_rare(unit, project) and not self._is_reached(unit, project)
+
+    def is_given(self, path: Path, name: str) -> bool:
+        """Whether something in the project of a file, other than a test, gives a flag; True where that can't be told."""
+        project = self._project_of(path.resolve())
+        if project is None or path.resolve() not in self._listed(project):
+            return True
+        if project not in self._givens:
+            self._givens[project] = Givens()
+            for file in self._listed(project):
+                if not is_test_file(file):
+                    self._give(file, self._givens[project])
+        return self._givens[project].is_given(name)
+
+    def _give(self, file: Path, givens: Givens) -> None:
+        raw = self._roots.files.read_quietly(file)
+        if file.suffix == ".md":
+            givens.take("\n".join(_CODE.findall(raw.decode("utf-8", "replace"))).encode(), is_code=True)
+        elif file.suffix == ".py" or len(raw) <= MAX_DATA_BYTES:
+            givens.take(raw, is_code=file.suffix == ".py")
+
+    def basis(self, path: Path) -> str:
+        """What stands for all texts that an answer hangs on."""
+        project = self._project_of(path.resolve())
+        if project is None:
+            return "none"
+        if project not in self._bases:
+            spelt = (f"{file}\0{self._roots.files.digest(file)}" for file in self._listed(project))
+            self._bases[project] = digest_of("\0".join(spelt).encode("utf-8", "surrogateescape"))
+        return self._bases[project]
+
+    # -- the project's files -------------------------------------------------------------------------------------------
+
+    def _project_of(self, path: Path) -> Path | None:
+        """The folder of the project that a file is a part of; None for loose files."""
+        root, package = self._roots.name_of(path)
+        above = [root, *root.parents][: MAX_ABOVE + 1]
+        marked = next((f for f in above if self._is_marked(f)), None)
+        return marked or (root if "." in package else None)
+
+    def _listed(self, project: Path) -> dict[Path, None]:
+        """The texts of a project; none where there are too many of them."""
+        if project not in self._files:
+            found: list[Path] = []
+            for where, folders, names in os.walk(project):
+                folders[:] = sorted(f for f in folders if f not in USUAL_EXCLUDES)
+                found += [Path(where, name) for name in sorted(names) if name.endswith(_TEXTS)]
+                if len(found) > MAX_FILES:
+                    found = []
+                    break
+            self._files[project] = dict.fromkeys(found)
+        return self._files[project]
+
+    def _indexed(self, project: Path) -> tuple[Standing, Standing]:
+        """The files in which each name stands that the project defines, and those that define it."""
+        if project not in self._index:
+            standing: Standing = {}
+            defining: Standing = {}
+            for path in self._listed(project):
+                raw = self._roots.files.read_quietly(path)
+                if path.suffix != ".py" and len(raw) > MAX_DATA_BYTES:
+                    continue
+                for word in set(raw.translate(_WORDS).split()):
+                    _add(standing, word, path)
+                if path.suffix == ".py":
+                    for word in set(_DEFINED.findall(raw)):
+                        _add(defining, word, path)
+            self._index[project] = {word: standing[word] for word in defining}, defining
+        return self._index[project]
+
+    def _mentioning(self, name: str, project: Path, most: int = MAX_MENTIONING) -> list[Path] | None:
+        """The files in which a name stands; None where these are many."""
+        found = self._indexed(project)[0].get(name.encode(), [])
+        return None if len(found) > most else found
+
+    def _defining(self, name: str, project: Path) -> list[Path]:
+        return self._indexed(project)[1].get(name.encode(), [])
+
+    # -- what leads where ----------------------------------------------------------------------------------------------
+
+    def _shows_users(self, path: Path, project: Path) -> bool:
+        """Whether those who use a file are in sight: another file uses something that its neighbours define, or registers it.
+
+        In a folder that is marked as a project's, neighbours are all that aren't on top.
+        """
+        folder = project if self._is_marked(project) else path.parent
+        if folder not in self._around:
+            deep = folder is project
+            neighbours = (
+                f
+                for f in self._listed(project)
+                if f.suffix == ".py" and not is_test_file(f) and (deep or f.parent == folder)
+            )
+            self._around[folder] = any(
+                self._is_used_elsewhere(unit, project) or self._is_registered(unit)
+                for file in neighbours
+                for unit in self.parts(file)
+                if unit.called and unit.owner == unit
+            )
+        return self._around[folder]
+
+    def _is_marked(self, folder: Path) -> bool:
+        return any(self._roots.files.is_file(folder / mark) for mark in _MARKS)
+
+    def _is_on_top(self, path: Path, project: Path) -> bool:
+        """Whether a file is a part of no package, and none beside it imports it: what it has is for those who come with it."""
+        if "." in self._roots.name_of(path)[1] or (path.parent != project and self._is_marked(project)):
+            return False
+        beside = (f for f in self._listed(project) if f.parent == path.parent and f != path)
+        return not any(self._imports_it(f, path) for f in beside if f.suffix == ".py")
+
+    def _is_used_elsewhere(self, unit: Unit, project: Path) -> bool:
+        found = self._mentioning(unit.called, project, MAX_KEPT) or ()
+        return any(f != unit.path and self._imports_it(f, unit.path) for f in found)
+
+    def _is_registered(self, unit: Unit) -> bool:
+        part = self.parts(unit.path).get(unit)
+        return part is not None and any(not _PLAIN.fullmatch(d) for d in part.decorators)
+
+    def _is_reached(self, unit: Unit, project: Path) -> bool:
+        """Whether something leads to a unit, by way of others too."""
+        if unit not in self._known:
+            seen = {unit}
+            waiting = deque(seen)
+            reached = False
+            while waiting and not reached:
+                here = waiting.popleft()
+                before = set(self._users(here, project)) if not self._is_entry(here, project) else None
+                reached = before is None or len(seen) > MAX_FOLLOWED
+                new = (before or set()) - seen
+                seen |= new
+                waiting += new
+            self._known[unit] = reached
+        return self._known[unit]
+
+    def _is_entry(self, unit: Unit, project: Path) -> bool:
+        """Whether something that isn't in sight may use a unit, or the project runs it by itself."""
+        if unit.path.suffix == ".md":
+            # What came with a part of another project tells of that.
+            return unit.path.parent == project or "docs" in unit.path.parts
+        if unit.path.suffix != ".py" or is_test_file(unit.path):
+            return True
+        if not unit.called:
+            return unit.path.stem != "__init__" or self._is_outer(unit.path)
+        if unit not in self.parts(unit.path) or self._is_registered(unit):
+            return True
+        if unit != unit.owner and not self._is_rare(unit, project):
+            # Who calls a method of such a name isn't told: whoever makes an object of the class.
+            return self._is_entry(unit.owner, project)
+        return self._users_files(unit, project) is None or self._is_exported(unit)
+
+    def _is_outer(self, package: Path) -> bool:
+        """Whether what a package has is the project's interface: that of an inner one is for those who import it."""
+        project = self._project_of(package)
+        parts = package.parent.relative_to(project).parts if project is not None else ()
+        return len(parts[1:] if parts[:1] in _SOURCES else parts) <= MAX_DEPTH
+
+    def _users_files(self, unit: Unit, project: Path) -> list[Path] | None:
+        """The files in which a name may be that of a unit; None where these are many."""
+        if unit != unit.owner or len(self._defining(unit.called, project)) == 1:
+            return self._mentioning(unit.called, project)
+        # Of several that are called so, it is the one that is imported.
+        found = self._mentioning(unit.called, project, MAX_KEPT)
+        return None if found is None else [f for f in found if f == unit.path or self._may_mean(f, unit)]
+
+    def _may_mean(self, path: Path, unit: Unit) -> bool:
+        """Whether a name in a file may be that of a unit of another one: it is imported, or quoted."""
+        if path.suffix != ".py" or self._imports_it(path, unit.path) or self._is_star_importer(path):
+            return True
+        return any(unit.called in part.quoted for part in self.parts(path).values())
+
+    def _is_rare(self, unit: Unit, project: Path) -> bool:
+        """Whether the name of a method tells who calls it."""
+        if _CALLED.fullmatch(unit.name) or self._mentioning(unit.name, project) is None:
+            return False
+        return not self._has_unknown_base(unit.owner, project, 6)
+
+    def _has_unknown_base(self, cls: Unit, project: Path, left: int) -> bool:
+        """Whether a class is derived from one that isn't the project's and may call its methods."""
+        part = self.parts(cls.path).get(cls)
+        for base in part.bases - _PLAIN_BASES if part is not None else ():
+            places = self._defining(base, project)
+            known = [Unit(p, base, "") for p in places if Unit(p, base, "") in self.parts(p)]
+            if not known or not left or any(self._has_unknown_base(k, project, left - 1) for k in known):
+                return True
+        return False
+
+    def _is_overridden(self, unit: Unit, project: Path) -> bool:
+        """Whether a class is only there to be derived from, and all that are have another method in the place of one."""
+        if unit == unit.owner or _CALLED.fullmatch(unit.name):
+            return False
+        users = list(self._users(unit.owner, project))
+        derived = [u for u in users if u.cls and not u.name and unit.cls in self.parts(u.path)[u].bases]
+        own = [self.parts(u.path).get(u._replace(name=unit.name)) for u in derived]
+        return len(derived) == len(users) > 0 and all(part is not None and "super" not in part.words for part in own)
+
+    def _is_exported(self, unit: Unit) -> bool:
+        """Whether a package has all of a module: `from .layers import *`."""
+        if unit.called.startswith("_"):
+            return False
+        stars = re.compile(rf"^\s*from\s+[\w.]*\b{unit.path.stem}\s+import\s+\*", re.MULTILINE)
+        inits = (folder / "__init__.py" for folder in (unit.path.parent, unit.path.parent.parent))
+        return any(
+            stars.search(self._roots.files.import_statements(f))
+            for f in inits
+            if self._roots.files.is_file(f) and self._is_outer(f)
+        )
+
+    def _users(self, unit: Unit, project: Path) -> Iterator[Unit]:
+        """The units in which the name of one stands."""
+        rare = unit == unit.owner or self._is_rare(unit, project)
+        wanted = unit if rare else unit.owner
+        lineage = self._lineage(wanted.owner, project, 6) if wanted.cls else set()
+        for path in self._users_files(wanted, project) or ():
+            parts = self.parts(path)
+            for other, part in parts.items():
+                if wanted.called not in part.words or other == wanted or other.owner == wanted:
+                    continue
+                own = Unit(path, other.cls, wanted.name)
+                if wanted.name in part.on_self and own in parts and other.cls not in lineage:
+                    # Its own method of that name.
+                    continue
+                yield other
+
+    def _lineage(self, cls: Unit, project: Path, left: int) -> set[str]:
+        """The names of a class and of those of the project that it is derived from."""
+        part = self.parts(cls.path).get(cls)
+        found = {cls.cls}
+        for base in part.bases - _PLAIN_BASES if part is not None and left else ():
+            for place in self._defining(base, project):
+                found |= self._lineage(Unit(place, base, ""), project, left - 1)
+        return found
+
+    def _imports_it(self, path: Path, other: Path) -> bool:
+        """Whether a file imports another one, by way of the packages around it too, going by how its names end."""
+        if self._names_module(path, other):
+            return True
+        around = [folder / "__init__.py" for folder in (other.parent, other.parent.parent)]
+        return any(self._names_module(path, package) and self._names_module(package, other) for package in around)
+
+    def _names_module(self, path: Path, other: Path) -> bool:
+        """Whether an import of a file ends like the name of another one."""
+        parts = other.parent.parts if other.stem == "__init__" else other.with_suffix("").parts
+        return any(parts[-len(name) :] == name for name in self._imported(path))
+
+    def _imported(self, path: Path) -> set[tuple[str, ...]]:
+        """The modules that a file may import, the dots before their names left out."""
+        if path not in self._imports:
+            found: set[tuple[str, ...]] = set()
+            for match in import_pattern().finditer(self._roots.files.import_statements(path)):
+                module = (match["module"] or match["plain"]).strip(".")
+                names = imported_names(match["names"], original=True) if match["names"] else set()
+                found |= {tuple(f"{module}.{name}".strip(".").split(".")) for name in names}
+                found |= {tuple(module.split("."))} if module else set()
+            self._imports[path] = found
+        return self._imports[path]
+
+    def _is_star_importer(self, path: Path) -> bool:
+        return "import *" in self._roots.files.import_statements(path)
+
+    # -- one file ------------------------------------------------------------------------------------------------------
+
+    def _parts_of(self, path: Path) -> dict[Unit, Part]:
+        """The units of a file, with what their texts say."""
+        text = self._roots.files.read_quietly(path).decode("utf-8", "replace")
+        if path.suffix == ".md":
+            # What a document speaks of needn't be a name.
+            text = "\n".join(name for code in _CODE.findall(text) for name in _USED.findall(code))
+        if path.suffix != ".py":
+            return {Unit(path, "", ""): Part(_words(text))}
+        is_package = path.stem == "__init__"
+        return dict(_split(path, text if is_package else import_pattern().sub(_renaming, text)))
+
+
+def _renaming(statement: re.Match[str]) -> str:
+    """What an import alone doesn't use is left out, unless it is used by another name."""
+    return statement[0] if " as " in statement[0] else ""
+
+
+def _add(table: Standing, word: bytes, path: Path) -> None:
+    found = table.setdefault(word, [])
+    if len(found) <= MAX_KEPT:
+        found.append(path)
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(re.findall(r"\w+", text))
+
+
+class _Splitter:
+    """Tells units apart by how far their lines are indented."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._outside = Unit(path, "", "")
+        # The class or function at the top level that lines belong to, and the method, where it is in one.
+        self._top = self._here = self._outside
+        # How far the methods of a class are indented.
+        self._inner = ""
+        self._decorators: list[str] = []
+        self._heads: dict[Unit, list[str]] = {}
+        self._lines: dict[Unit, list[str]] = {}
+        self._named: dict[Unit, list[str]] = {}
+        # Whether a class statement goes on.
+        self._is_open = False
+
+    def take(self, line: str) -> None:
+        """Takes the next line, its comment left out."""
+        text = line.strip()
+        indent = line[: len(line) - len(line.lstrip())]
+        closes = text[0] in ")]}\"'"
+        if self._is_open:
+            self._heads[self._here].append(line)
+            self._is_open = not text.endswith(":")
+        elif not closes and not indent:
+            self._top = self._here = self._outside
+            self._inner = ""
+        elif not closes and self._here != self._top and indent <= self._inner:
+            self._here = self._top
+        is_outer = not indent or (bool(self._top.cls) and indent <= (self._inner or indent))
+        if text.startswith("@") and is_outer and self._here in (self._outside, self._top):
+            self._decorators.append(text)
+            return
+        match = _DEFINITION.match(line) if is_outer else None
+        unit = self._defined(match, indent) if match is not None else None
+        if match is not None and unit is not None:
+            self._here = unit
+            self._heads.setdefault(unit, []).append(match["bases"])
+            self._named.setdefault(unit, []).extend(self._decorators)
+            self._is_open = match["cls"] is not None and not text.endswith((":", "..."))
+            line, self._decorators = match["bases"], []
+        elif self._decorators:
+            # The rest of a decorator of several lines.
+            self._decorators[-1] += text
+            return
+        self._lines.setdefault(self._here, []).append(line)
+
+    def _defined(self, match: re.Match[str], indent: str) -> Unit | None:
+        if not indent:
+            self._top = Unit(self._path, match["name"], "") if match["cls"] else Unit(self._path, "", match["name"])
+            return self._top
+        if not self._top.cls or match["cls"]:
+            return None
+        self._inner = indent
+        return Unit(self._path, self._top.cls, match["name"])
+
+    def parts(self) -> Iterator[tuple[Unit, Part]]:
+        """Each unit, with what its lines say."""
+        for unit, own in self._lines.items():
+            decorators = self._named.get(unit, [])
+            named = tuple(m[1] for d in decorators if (m := re.match(r"@\s*([\w.]+)", d)) is not None)
+            text = "\n".join((*own, *decorators))
+            on_self = frozenset(_ON_SELF.findall(text)) - _words(_ON_SELF.sub("", text))
+            is_class = unit.owner == unit and unit.cls
+            bases = _words("\n".join(self._heads.get(unit, ()))) if is_class else frozenset()
+            yield unit, Part(_words(text), on_self, frozenset(_QUOTED.findall(text)), named, bases)
+
+
+def _split(path: Path, text: str) -> Iterator[tuple[Unit, Part]]:
+    """The units of a module's text."""
+    splitter = _Splitter(path)
+    for line in text.split("\n"):
+        line = _COMMENT.sub("", line) if "#" in line else line
+        if line.strip():
+            splitter.take(line)
+    return splitter.parts()

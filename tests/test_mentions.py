@@ -1,0 +1,188 @@
+"""What nothing in a project leads to, told from its texts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from devlint.source.project import Project
+
+HEADS = """\
+from torch import nn
+
+
+class Head(nn.Module):
+    def forward(self, x):
+        return scale(x)
+
+    def fused_forward(self, x):
+        return x
+
+    def old_forward(self, x):
+        return x
+
+    def _by_hand(self, x):
+        return self._by_hand(x)
+
+
+class OldModel(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = OldHead()
+
+
+class OldHead(nn.Module):
+    def forward(self, x):
+        return x
+
+
+class Kept(Base):
+    def handle_batch(self, x):
+        return x
+
+
+def scale(x):
+    return x
+
+
+def again(x):
+    return again(x)
+
+
+def helper(x):
+    return x
+
+
+@register("rare")
+def rare_head(x):
+    return x
+"""
+SERVE = """\
+from engine.heads import Head, Kept
+from engine.heads import helper as help_out
+
+def main(x):
+    kept = Kept()
+    return Head().fused_forward(help_out(x))
+
+if __name__ == "__main__":
+    main(1)
+"""
+
+
+def write(root: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Path:
+    write(tmp_path, {"engine/__init__.py": "", "engine/heads.py": HEADS, "engine/serve.py": SERVE})
+    return tmp_path
+
+
+def unused(root: Path, *names: str, file: str = "engine/heads.py") -> list[str]:
+    """Those of some functions (`f`, `Class.method`) to which nothing leads, as a new run sees them."""
+    project = Project()
+    parted = [name.rpartition(".") for name in names]
+    return [n for n, (cls, _, f) in zip(names, parted, strict=True) if project.is_unused(root / file, cls, f)]
+
+
+def test_a_name_that_stands_nowhere_else_is_unused(engine):
+    assert unused(engine, "scale", "again", "helper", "rare_head") == ["again"]
+
+
+def test_what_only_unused_code_names_is_unused(engine):
+    assert unused(engine, "Head.forward", "OldHead.forward", "OldModel.__init__") == [
+        "OldHead.forward",
+        "OldModel.__init__",
+    ]
+
+
+def test_a_method_is_used_by_its_name_or_by_a_base_that_nobody_knows(engine):
+    names = ("Head.fused_forward", "Head.old_forward", "Head._by_hand", "Kept.handle_batch")
+    assert unused(engine, *names) == ["Head.old_forward", "Head._by_hand"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("engine/__init__.py", "from engine.heads import OldHead\n"),
+        ("engine/__init__.py", "from .heads import *\n"),
+        ("config/model.yaml", "head: engine.heads.OldHead\n"),
+        ("README.md", "Use `OldHead` on small machines.\n"),
+        ("README.md", "```python\nmodel = OldHead()\n```\n"),
+        ("tests/test_heads.py", "from engine.heads import OldHead\n\ndef test_it():\n    OldHead()\n"),
+        ("engine/zoo.py", 'HEADS = {"old": "OldHead"}\n'),
+        ("engine/zoo.py", "from engine import heads\n\nHEADS = [heads.OldHead]\n"),
+    ],
+)
+def test_exports_documents_configurations_tests_and_tables_are_uses(engine, name, text):
+    assert unused(engine, "OldHead.forward")
+    write(engine, {name: text})
+    assert not unused(engine, "OldHead.forward")
+
+
+def test_an_import_alone_and_what_is_said_of_something_are_no_uses(engine):
+    write(engine, {"engine/zoo.py": "from engine.heads import OldHead\n\n# OldHead is slow.\nX = 1\n"})
+    write(engine, {"README.md": "OldHead was an idea of ours.\n"})
+    assert unused(engine, "OldHead.forward") == ["OldHead.forward"]
+
+
+def test_a_method_that_all_derived_classes_have_themselves(engine):
+    bases = "class Mixin:\n    def prepare(self, x):\n        return x\n\n    def finish(self, x):\n        return x\n"
+    net = "from engine.bases import Mixin\n\n\nclass Net(Mixin):\n    def prepare(self, x):\n        return 2 * x\n\n    def finish(self, x):\n        return super().finish(x)\n\n\nNet().prepare(1)\nNet().finish(1)\n"
+    write(engine, {"engine/bases.py": bases, "engine/net.py": net})
+    assert unused(engine, "Mixin.prepare", "Mixin.finish", file="engine/bases.py") == ["Mixin.prepare"]
+    write(engine, {"engine/other.py": "from engine.bases import Mixin\n\nMixin().prepare(1)\n"})
+    assert not unused(engine, "Mixin.prepare", file="engine/bases.py")
+
+
+def test_what_an_inner_package_has_isnt_the_interface_of_the_project(engine):
+    inner = {"engine/old/parts/__init__.py": "from .net import Net\n", "engine/old/__init__.py": ""}
+    net = "class Net:\n    def run_all(self):\n        pass\n\n\ndef used():\n    pass\n"
+    user = {"engine/run.py": "from engine.old.parts.net import used\n\nused()\n"}
+    write(engine, {**inner, **user, "engine/old/parts/net.py": net})
+    assert unused(engine, "Net.run_all", file="engine/old/parts/net.py")
+    write(engine, {"engine/run.py": "from engine.old.parts import Net\n\nNet().run_all()\n"})
+    assert not unused(engine, "Net.run_all", file="engine/old/parts/net.py")
+
+
+def test_of_two_of_one_name_it_is_the_one_that_is_imported(engine):
+    write(engine, {"engine/other.py": "class Head:\n    def forward(self, x):\n        return x\n"})
+    write(engine, {"engine/more.py": "from engine.other import thing\n\nthing()\n"})
+    write(engine, {"engine/others.py": "def thing():\n    pass\n"})
+    assert not unused(engine, "Head.forward")
+    write(
+        engine,
+        {"engine/other.py": "class Head:\n    def forward(self, x):\n        return x\n\n\ndef thing():\n    pass\n"},
+    )
+    assert unused(engine, "Head.forward", file="engine/other.py")
+
+
+def test_nothing_is_dead_in_loose_files_on_top_nor_where_nobody_uses_the_neighbours(tmp_path):
+    write(tmp_path, {"heads.py": HEADS, "serve.py": SERVE.replace("engine.", "")})
+    assert not unused(tmp_path, "OldHead.forward", file="heads.py")
+    alone = HEADS.replace('@register("rare")', "@no_grad()")
+    write(tmp_path, {"apart/zoo/__init__.py": "", "apart/zoo/rare.py": alone})
+    assert not unused(tmp_path, "OldHead.forward", file="apart/zoo/rare.py")
+    # Those are the files of a project, of which nothing imports the last one.
+    write(tmp_path, {"pyproject.toml": "", "net.py": "class Net:\n    def forward(self, x):\n        return x\n"})
+    assert unused(tmp_path, "OldHead.forward", file="heads.py")
+    assert not unused(tmp_path, "Net.forward", file="net.py")
+
+
+def test_an_answer_holds_for_as_long_as_no_text_changes(engine):
+    heads = engine / "engine/heads.py"
+    first = Project()
+    assert first.is_unused(heads, "OldHead", "forward")
+    (question,) = first.looks.asked[str(heads)]
+    answer = first.looks.answers[question]
+    assert Project().holds(question, answer)
+    write(engine, {"engine/zoo.py": "X = 1\n"})
+    assert Project().holds(question, answer)
+    write(engine, {"engine/zoo.py": "from engine.heads import OldHead\n\nX = OldHead()\n"})
+    assert not Project().holds(question, answer)
