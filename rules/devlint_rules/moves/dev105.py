@@ -58,7 +58,8 @@ class CreatedThenMoved(Rule):
     ## Fix safety
     Safe for factories whose result is the same on every device. Unsafe for random ones, which draw from the device's
     own generator then; for those that compute in floating point (`linspace`, `logspace`, windows, `arange` with
-    fractions), whose last bit may differ; and with `requires_grad`, where the tensor becomes a leaf.
+    fractions), whose last bit may differ; and with `requires_grad`, where the tensor becomes a leaf. Not offered where the
+    tensor is as large as another one of which nobody knows where it is.
 
     ## References
     - [Performance Tuning Guide: create tensors directly on the target device](https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html)
@@ -159,7 +160,11 @@ def _made_there(
     if factories.may_be_none(moving, facts):
         return None
     sized_by = factories.sized_by(making, moving, facts)
-    if sized_by is None:
+    if (
+        sized_by is None
+        or _hangs_on_another(moving, facts)
+        or ((name in factories.RANDOM or between & factories.FILLING) and _is_first_use(moving, facts))
+    ):
         # Where the tensor is that it goes by, the reader knows better.
         return None
     device = sized_by or factories.code_of(move.device)
@@ -183,6 +188,34 @@ def _made_there(
     same = factories.is_exact(name, made) and not between & (factories.FILLING | {"requires_grad_"})
     safety: Safety = "safe" if same else "unsafe"
     return Change("make it on the device", safety, edits=(facts.with_argument(making, *arguments), *edits))
+
+
+def _is_first_use(moving: ast.Call, facts: Facts) -> bool:
+    """Whether a tensor is made where nothing was kept so far: once, which is worth no other random numbers."""
+    tests = (p.test for p in facts.model.ancestors(moving) if isinstance(p, ast.If))
+    return any(
+        isinstance(op, (ast.NotIn, ast.Is))
+        for test in tests
+        for n in ast.walk(test)
+        if isinstance(n, ast.Compare)
+        for op in n.ops
+    )
+
+
+def _hangs_on_another(moving: ast.Call, facts: Facts) -> bool:
+    """Whether a test of where another tensor is decides: `torch.ones(3).cuda() if x.is_cuda else ...` wants `x.device`."""
+    child: ast.AST = moving
+    for parent in facts.model.ancestors(moving):
+        if (
+            isinstance(parent, (ast.If, ast.IfExp))
+            and child is not parent.test
+            and "is_cuda" in ast.unparse(parent.test)
+        ):
+            return True
+        if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            return False
+        child = parent
+    return False
 
 
 def _without_device(moving: ast.Call, move: factories.Move, facts: Facts) -> tuple[Edit, ...] | None:
