@@ -183,6 +183,13 @@ def test_nothing_is_dead_in_loose_files_on_top_nor_where_nobody_uses_the_neighbo
     assert not unused(tmp_path, "Net.forward", file="net.py")
 
 
+def test_data_are_no_texts(engine):
+    write(engine, {"data/heads.json": '["OldHead"]' + " " * 300_000})
+    assert unused(engine, "OldHead.forward")
+    write(engine, {"data/heads.json": '["OldHead"]'})
+    assert not unused(engine, "OldHead.forward")
+
+
 def test_an_answer_holds_for_as_long_as_no_text_changes(engine):
     heads = engine / "engine/heads.py"
     first = Project()

@@ -83,7 +83,7 @@ class PlacementModel:
     def close(self) -> None:
         """Ends the model's life; what it knows is forgotten."""
         if "reader" in vars(self):
-            self.reader.finished(self.source)
+            self.reader.forget(self.source)
         self._frames.clear()
         self._hot_code.clear()
         self._record.clear()

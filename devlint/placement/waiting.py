@@ -152,7 +152,9 @@ def _is_given_on_host(stall: Stall, hot: Hot) -> bool:
 
 
 # Functions that make a tensor of what a request brings: it has to be uploaded.
-_BRINGING = re.compile(r"_?(?:pre_?process|load)(?:_\w{1,60})?")
+_BRINGING = re.compile(
+    r"_?(?:pre_?process|load)_(?:\w{1,60}_)?(?:images?|videos?|audios?|frames?|wavs?|waveforms?|pixels?|prompts?|texts?)(?:_\w{1,60})?"
+)
 
 
 def _brings_request(stall: Stall) -> bool:
