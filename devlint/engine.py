@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from devlint.causes import merged
 from devlint.files import Source
 from devlint.findings import Cost, Finding, Fix, Note, Span
+from devlint.knowledge.releases import BEFORE_0_4, SINCE_0_4
 from devlint.rule import Registry, Rule, UnreadableFile
 from devlint.screen import Screen, lets_through, lines_of_names, pattern_of, trigger_lines
 from devlint.settings import Settings
@@ -136,6 +137,7 @@ class Linter:
     def leave(self, inspection: Inspection) -> None:
         """Does what is to be done once a source was inspected: lets go of it."""
         inspection.close()
+        self.project().passed(inspection.source.text)
 
     def _hears(self, rule: type[Rule], screen: Screen) -> bool:
         """Whether a file may hold waits in code that is hot by its role that a rule tells of."""
@@ -276,6 +278,13 @@ class Inspection:
         from devlint.placement.model import PlacementModel
 
         return PlacementModel(self._module, self._project, self._hints, within=self.within)
+
+    @cached_property
+    def _is_for_old_releases(self) -> bool:
+        """Whether a project is written for releases of PyTorch before 0.4, unless the settings name the oldest one."""
+        if self._surroundings.oldest_torch is not None:
+            return False
+        return re.search(BEFORE_0_4, self._text.text) is not None or self._project.uses(BEFORE_0_4, self._path)
 
     def findings(self) -> Iterator[Finding]:
         """What each rule finds; an error in one of them costs what that one would have found, and is told."""
@@ -442,6 +451,9 @@ class Inspection:
             start, end, code = minimal_edit(piece.code, piece.rendered(change.replacements))
             base = self._text.offset(piece.span.line, piece.span.column)
             edits.append(Edit(Span(*self._text.position(base + start), *self._text.position(base + end)), code))
+        if any(re.search(SINCE_0_4, edit.text) for edit in edits) and self._is_for_old_releases:
+            # It would run on none of the releases that the project is for.
+            return None
         return Fix(change.title, change.safety, tuple(sorted(edits)), change.imports)
 
 

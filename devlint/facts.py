@@ -164,7 +164,7 @@ class Facts:
     def hot_loop(self, node: cst.CSTNode) -> HotLoop | None:
         """The hot loop that runs an expression each pass."""
         found = self._piece.ast_of(node)
-        return self.model.hot_loop(found) if found is not None else None
+        return self.model.hot_loop(found) if found is not None and not self.model.is_dead(found) else None
 
     def on_accelerator(self, node: cst.CSTNode) -> tuple[Value, bool] | None:
         """(the value, likely) where an expression may be a tensor on an accelerator; None where it isn't known to be.

@@ -81,7 +81,7 @@ def check_together(options: Options) -> None:
         (options.output_file is not None, bool(options.output_format) and all(asked.file for asked in options.output_format), "--output-file has no report left to write: each of --output-format names its own file"),
         (options.statistics, any(asked.form not in (*FOR_TERMINALS, "json") for asked in options.output_format), "--statistics is told as text or JSON"),
         (options.diff, any(asked.file for asked in options.output_format), "--diff shows a diff, and writes no report"),
-        (options.add_noqa is not None, options.fix or options.diff or "-" in options.paths, "--add-noqa writes comments into files; leave out --fix, --diff and `-`"),
+        (options.add_noqa is not None, options.fix or "-" in options.paths, "--add-noqa writes comments into files; leave out --fix and `-`"),
         (options.watch, "-" in options.paths or options.staged or options.add_noqa is not None or options.update_baseline or options.show_settings or options.show_files, "--watch lints files as they change; leave out `-`, --staged, --add-noqa, --update-baseline, --show-settings and --show-files"),
     ):  # fmt: skip
         if one and other:

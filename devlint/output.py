@@ -62,8 +62,11 @@ class Output:
             return self.options.color == "always"
         return wants_color(stream)
 
-    def show_diff(self, results: Sequence[FileResult], failed: bool) -> bool:
-        """Writes the diffs, and what went wrong on the standard error; returns whether there are any."""
+    def show_diff(self, results: Sequence[FileResult], failed: bool, told: Sequence[str] = ()) -> bool:
+        """Writes the diffs, and what went wrong on the standard error; returns whether there are any.
+
+        `told` is what they are, where they aren't fixes.
+        """
         from devlint.reports import by_severity
 
         diff = "".join(result.diff for result in results)
@@ -76,7 +79,7 @@ class Output:
         fixes = [finding for result in results for finding in result.fixed]
         if not self.options.quiet:
             said = f"Would fix {by_severity(fixes)}\n" if fixes else "" if failed else "No fixes to show\n"
-            emit(said, err=True)
+            emit("".join(f"{line}\n" for line in told) or said, err=True)
         return any(result.diff for result in results)
 
     def report(

@@ -137,7 +137,9 @@ class Session:
 
         options = self.options
         named = tuple(os.path.realpath(path) for path in options.paths or (".",) if path != "-")
-        return Plan(options.fix, options.unsafe_fixes, options.diff, named, options.follow_links)
+        # With --add-noqa, --diff is of the comments.
+        shows_fixes = options.diff and options.add_noqa is None
+        return Plan(options.fix, options.unsafe_fixes, shows_fixes, named, options.follow_links)
 
     def settings_for(self, folder: Path) -> Settings:
         """The settings of a folder with the command line laid over them; raises SettingsError."""
@@ -285,7 +287,7 @@ class Session:
     def _admitted(self, results: Sequence[FileResult], targets: Sequence[Target], reason: str) -> list[FileResult]:
         """The results without the findings that got a `# noqa` comment."""
         from devlint.adoption.noqa import with_noqa
-        from devlint.batch import Worker
+        from devlint.batch import Worker, unified_diff
         from devlint.disk import FileError
         from devlint.reports import counted
 
@@ -299,9 +301,11 @@ class Session:
                 continue
             linter = worker.linter(target.settings)
             changed, admitted = with_noqa(result.source, result.findings, reason, linter.every_finding)
+            diff = unified_diff(result.source, changed) if admitted and self.options.diff else ""
             if admitted:
                 try:
-                    worker.put(target, result.source, changed)
+                    if not diff:
+                        worker.put(target, result.source, changed)
                 except FileError as error:
                     left.append(worker.failed(result.display, str(error)))
                     continue
@@ -309,8 +313,9 @@ class Session:
                 files += 1
             ids = {id(finding) for finding in admitted}
             rest = tuple(f for f in result.findings if id(f) not in ids)
-            left.append(replace(result, findings=rest, source=changed))
-        self.told.append(f"Added: {counted(comments, 'code')} in `# noqa` comments, in {counted(files, 'file')}")
+            left.append(replace(result, findings=rest, source=changed, diff=diff))
+        done = "Would add" if self.options.diff else "Added"
+        self.told.append(f"{done}: {counted(comments, 'code')} in `# noqa` comments, in {counted(files, 'file')}")
         return left
 
     def _old(self, results: Sequence[FileResult], files: dict[str, tuple[Path, Settings]]) -> list[Finding]:
@@ -461,7 +466,7 @@ class Session:
         if self.evidence is not None:
             results, unexplained = self._beside_evidence(results, self.evidence)
         if options.diff:
-            changed = self.output.show_diff(results, failed)
+            changed = self.output.show_diff(results, failed, self.told if options.add_noqa is not None else ())
             return FAILED if failed else FOUND if changed and not options.exit_zero else CLEAN
         self._report(results, unexplained, failed=failed, to_stderr=to_stderr)
         fatal = [finding for finding in findings if self.fail_on == "warning" or finding.severity == "error"]

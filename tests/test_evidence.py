@@ -142,3 +142,18 @@ def test_what_hot_code_copies_in_silence_is_joined_too(tmp_path):
         ("DEV511", 7): 5,
         ("DEV512", 8): 5,
     }
+
+
+def test_an_error_that_was_seen_is_joined_to_its_finding(tmp_path):
+    text = (
+        'import torch\n\nx = torch.ones(3)\nx.to("cuda")\ny = torch.ones(3, device="cuda")\nprint(y + torch.ones(3))\n'
+    )
+    (tmp_path / "a.py").write_text(text)
+    devlint(tmp_path, "run", "--virtual-cuda", "1", "--report", "report.json", "a.py")
+    options = ("--isolated", "--evidence", "report.json")
+    told = devlint(tmp_path, "a.py", *options, "--output-format", "json")
+    assert [(f["code"], f["line"], f["seen"]["count"]) for f in json.loads(told.stdout)] == [
+        ("DEV201", 6, 1),
+        ("DEV101", 4, 1),
+    ]
+    assert "without a finding" not in devlint(tmp_path, "a.py", *options).stdout

@@ -34,6 +34,14 @@ def test_what_gives_a_flag(code, options, given):
     assert givens.is_given("fused") is given
 
 
+def test_an_attribute_of_another_name():
+    givens = Givens()
+    givens.take(NET.replace(b"self.fused", b"self._fused"), is_code=True)
+    assert not givens.is_given("_fused")
+    givens.take(b"net._fused = width > 4\n", is_code=True)
+    assert givens.is_given("_fused")
+
+
 def test_a_name_that_is_off_nowhere_is_given():
     givens = Givens()
     givens.take(NET, is_code=True)

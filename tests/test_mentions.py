@@ -107,6 +107,14 @@ def test_a_method_is_used_by_its_name_or_by_a_base_that_nobody_knows(engine):
     assert unused(engine, *names) == ["Head.old_forward", "Head._by_hand"]
 
 
+def test_a_base_that_another_file_of_the_project_has_by_chance_is_unknown(engine):
+    net = "from elsewhere import Worker\n\n\nclass Net(Worker):\n    def init_all(self):\n        pass\n\n\nNet()\n"
+    write(engine, {"engine/net.py": net, "engine/work.py": "class Worker:\n    pass\n"})
+    assert not unused(engine, "Net.init_all", file="engine/net.py")
+    write(engine, {"engine/net.py": net.replace("elsewhere", "engine.work")})
+    assert unused(engine, "Net.init_all", file="engine/net.py")
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [
@@ -173,6 +181,13 @@ def test_nothing_is_dead_in_loose_files_on_top_nor_where_nobody_uses_the_neighbo
     write(tmp_path, {"pyproject.toml": "", "net.py": "class Net:\n    def forward(self, x):\n        return x\n"})
     assert unused(tmp_path, "OldHead.forward", file="heads.py")
     assert not unused(tmp_path, "Net.forward", file="net.py")
+
+
+def test_data_are_no_texts(engine):
+    write(engine, {"data/heads.json": '["OldHead"]' + " " * 300_000})
+    assert unused(engine, "OldHead.forward")
+    write(engine, {"data/heads.json": '["OldHead"]'})
+    assert not unused(engine, "OldHead.forward")
 
 
 def test_an_answer_holds_for_as_long_as_no_text_changes(engine):

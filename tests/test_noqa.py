@@ -88,5 +88,14 @@ def test_a_notebook(tmp_path):
 
 def test_what_does_not_go_together(tmp_path):
     write(tmp_path, {"a.py": HEAD})
-    for arguments in (["--fix"], ["--diff"], ["--staged"], ["-"]):
+    for arguments in (["--fix"], ["--staged"], ["-"]):
         assert devlint(tmp_path, "--add-noqa", *arguments).returncode == 2
+
+
+def test_comments_can_be_looked_at_first(tmp_path):
+    write(tmp_path, {"a.py": HEAD + "x.cuda()\n"})
+    done = devlint(tmp_path, "--add-noqa=old", "--diff")
+    assert done.returncode == 1
+    assert "-x.cuda()\n+x.cuda()  # noqa: DEV101 - old\n" in done.stdout
+    assert done.stderr == "Would add: 1 code in `# noqa` comments, in 1 file\n"
+    assert (tmp_path / "a.py").read_text() == HEAD + "x.cuda()\n"

@@ -64,21 +64,19 @@ class Guards:
         return False
 
     def _is_left_off(self, attribute: str, cls: ast.ClassDef) -> bool:
-        """Whether a class gives an attribute nothing but such a parameter of its constructor."""
-        made = next((s for s in cls.body if isinstance(s, ast.FunctionDef) and s.name == "__init__"), None)
+        """Whether a class gives an attribute nothing but such a parameter of the method that does."""
         given = [
-            n.value
-            for n in ast.walk(cls)
+            (method, n.value)
+            for method in cls.body
+            if isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef))
+            for n in ast.walk(method)
             if isinstance(n, ast.Assign)
             and any(_is_own(t, attribute) for target in n.targets for t in ast.walk(target))
         ]
-        names = _optional(made) if made is not None else frozenset()
-        return (
-            len(given) == 1
-            and isinstance(given[0], ast.Name)
-            and given[0].id in names
-            and not (self._model.project_gives(given[0].id) or self._model.project_gives(attribute))
-        )
+        match given:
+            case [(method, ast.Name(id=name))]:
+                return name in _optional(method) and not any(map(self._model.project_gives, (name, attribute)))
+        return False
 
     def _grows(self, parent: ast.AST, child: ast.AST) -> bool:
         """`if length > self.longest: ...; self.longest = length`: for what is kept, and made anew when it doesn't suffice."""

@@ -17,6 +17,7 @@ from devlint.placement.analysis import Analysis, Missing, OutOfBudgetError
 from devlint.placement.classes import ClassModel
 from devlint.placement.conditions import is_for_the_host
 from devlint.placement.frameworks import step_methods
+from devlint.placement.guards import Guards
 from devlint.placement.interpreter import Frame
 from devlint.placement.loops import HotLoop, Loops
 from devlint.placement.meetings import mixings, unplaced
@@ -30,7 +31,7 @@ from devlint.placement.waiting import MAX_FILES_BETWEEN, HotStall, hot_code, sta
 from devlint.signatures.answers.callees import Callee, callee
 from devlint.signatures.answers.collectives import Apart, collectives_apart
 from devlint.signatures.answers.drops import Drop, drops
-from devlint.signatures.answers.hot import HotCode
+from devlint.signatures.answers.hot import HotCode, is_unused
 from devlint.signatures.answers.loads import left_open
 from devlint.signatures.answers.mixed import Mixed, mixed_results
 from devlint.signatures.answers.options import keys_of
@@ -90,7 +91,7 @@ class PlacementModel:
     def close(self) -> None:
         """Ends the model's life; what it knows is forgotten."""
         if "reader" in vars(self):
-            self.reader.finished(self.source)
+            self.reader.forget(self.source)
         self._read.clear()
         if "readings" in vars(self):
             vars(self).pop("readings").close()
@@ -413,6 +414,17 @@ class PlacementModel:
     def hot_loop(self, node: ast.AST, depth: int = 0) -> HotLoop | None:
         """The hot loop that runs a node each pass; `depth` calls lie between it and what is asked about already."""
         return self._loops.around(node, depth)
+
+    def is_dead(self, node: ast.AST) -> bool:
+        """Whether nothing in the project leads to what a loop runs: to its function, or to where a flag is on that is off."""
+        if self.hot_loop(node) is None:
+            return False
+        function = next(
+            (p for p in self.ancestors(node) if isinstance(p, (ast.FunctionDef, ast.AsyncFunctionDef))), None
+        )
+        if function is None:
+            return False
+        return is_unused(self._analysis.project, self.source.function(function)) or Guards(self).is_off(node)
 
     def loops_to(self, node: ast.AST, depth: int = 0) -> int:
         """How many loops run a node from the outermost hot loop on; 0 where the node isn't hot."""

@@ -54,6 +54,7 @@ class Waiting(Program, Protocol):
     def files_naming(self, name: str) -> Sequence[Waiting]: ...
     def file_of(self, source: SourceModule) -> Waiting | None: ...
     def project_gives(self, name: str) -> bool: ...
+    def is_dead(self, node: ast.AST) -> bool: ...
     def hot_code(self, between: int = ...) -> HotCode: ...
 
 
@@ -109,7 +110,7 @@ def stalls_of(model: Waiting) -> list[HotStall]:
             if not _is_handed_out(model, stall, role):
                 found.append(_told(stall, _often(model, stall, role), tuple(_way(role)), 1 + _loops(model, stall)))
         elif (loop := model.hot_loop(stall.node)) is not None:
-            if is_of_tool(model.source.path) or hot.is_unused(stall.function) or guards.is_off(stall.node):
+            if is_of_tool(model.source.path) or model.is_dead(stall.node):
                 continue
             found.append(_told(stall, "at each step", (_loop(loop), *loop.path), model.loops_to(stall.node)))
     return found
@@ -151,7 +152,9 @@ def _is_given_on_host(stall: Stall, hot: Hot) -> bool:
 
 
 # Functions that make a tensor of what a request brings: it has to be uploaded.
-_BRINGING = re.compile(r"_?(?:pre_?process|load)(?:_\w{1,60})?")
+_BRINGING = re.compile(
+    r"_?(?:pre_?process|load)_(?:\w{1,60}_)?(?:images?|videos?|audios?|frames?|wavs?|waveforms?|pixels?|prompts?|texts?)(?:_\w{1,60})?"
+)
 
 
 def _brings_request(stall: Stall) -> bool:

@@ -14,6 +14,8 @@ _GIVING = re.compile(
 _OFF = re.compile(rb"(?<![\w\"'])(\w+)[ \t]*(?::[^=,()\n]{0,80})?=[ \t]*(?:None|False)\b")
 # Names in texts that may be options: `"name"`, `--name`.
 _QUOTED = re.compile(rb"['\"]-{0,2}(\w[\w-]*)['\"]|(?<=--)(\w[\w-]*)")
+# `name: value`, `"name": value`, `name = value`.
+_KEY = re.compile(rb"([\w-]+)['\"]?[ \t]*[:=]")
 # A name that is given by another one is followed so far.
 MAX_FOLLOWED = 40
 
@@ -29,9 +31,9 @@ class Givens:
         self._off: set[bytes] = set()
 
     def take(self, raw: bytes, *, is_code: bool) -> None:
-        """Takes the text of a file; what is no code gives all names in it."""
+        """Takes the text of a file; what is no code gives its keys."""
         if not is_code:
-            self._given.update(re.findall(rb"\w+", raw))
+            self._given.update(key.replace(b"-", b"_") for key in _KEY.findall(raw))
             return
         self._off.update(_OFF.findall(raw))
         for _, name, other in _GIVING.findall(raw):
@@ -47,7 +49,9 @@ class Givens:
         waiting = deque(seen)
         while waiting:
             here = waiting.popleft()
-            if here in self._given or here not in self._off or len(seen) > MAX_FOLLOWED:
+            # Parameters that are never off are given by their places; attributes of an object's own aren't.
+            may_be_off = here in self._off or (here.startswith(b"_") and here in self._by)
+            if here in self._given or not may_be_off or len(seen) > MAX_FOLLOWED:
                 return True
             new = self._by.get(here, set()) - seen
             seen |= new

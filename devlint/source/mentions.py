@@ -140,8 +140,9 @@ class Mentions:
         raw = self._roots.files.read_quietly(file)
         if file.suffix == ".md":
             givens.take("\n".join(_CODE.findall(raw.decode("utf-8", "replace"))).encode(), is_code=True)
-        elif file.suffix == ".py" or len(raw) <= MAX_DATA_BYTES:
-            givens.take(raw, is_code=file.suffix == ".py")
+        else:
+            # A shell's words aren't names, but its options are.
+            givens.take(raw, is_code=file.suffix in (".py", ".sh"))
 
     def basis(self, path: Path) -> str:
         """What stands for all texts that an answer hangs on."""
@@ -166,10 +167,11 @@ class Mentions:
         """The texts of a project; none where there are too many of them."""
         if project not in self._files:
             found: list[Path] = []
-            for where, folders, names in os.walk(project):
+            for seen, (where, folders, names) in enumerate(os.walk(project)):
                 folders[:] = sorted(f for f in folders if f not in USUAL_EXCLUDES)
-                found += [Path(where, name) for name in sorted(names) if name.endswith(_TEXTS)]
-                if len(found) > MAX_FILES:
+                texts = (Path(where, name) for name in sorted(names) if name.endswith(_TEXTS))
+                found += [path for path in texts if path.suffix == ".py" or _is_small(path)]
+                if len(found) > MAX_FILES or seen > MAX_FILES:
                     found = []
                     break
             self._files[project] = dict.fromkeys(found)
@@ -182,8 +184,6 @@ class Mentions:
             defining: Standing = {}
             for path in self._listed(project):
                 raw = self._roots.files.read_quietly(path)
-                if path.suffix != ".py" and len(raw) > MAX_DATA_BYTES:
-                    continue
                 for word in set(raw.translate(_WORDS).split()):
                     _add(standing, word, path)
                 if path.suffix == ".py":
@@ -304,7 +304,12 @@ class Mentions:
         part = self.parts(cls.path).get(cls)
         for base in part.bases - _PLAIN_BASES if part is not None else ():
             places = self._defining(base, project)
-            known = [Unit(p, base, "") for p in places if Unit(p, base, "") in self.parts(p)]
+            known = [
+                Unit(p, base, "")
+                for p in places
+                if Unit(p, base, "") in self.parts(p)
+                and (p == cls.path or self._imports_it(cls.path, p) or self._is_star_importer(cls.path))
+            ]
             if not known or not left or any(self._has_unknown_base(k, project, left - 1) for k in known):
                 return True
         return False
@@ -399,6 +404,14 @@ class Mentions:
 def _renaming(statement: re.Match[str]) -> str:
     """What an import alone doesn't use is left out, unless it is used by another name."""
     return statement[0] if " as " in statement[0] else ""
+
+
+def _is_small(path: Path) -> bool:
+    """Whether a text is small enough to be no data."""
+    try:
+        return path.stat().st_size <= MAX_DATA_BYTES
+    except OSError:
+        return False
 
 
 def _add(table: Standing, word: bytes, path: Path) -> None:

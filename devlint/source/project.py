@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from devlint.source.modules import SourceModule
 
 # Source text of which trees are kept per process; a tree takes some fifty times the memory of its text.
-MAX_KEPT_BYTES = 8_000_000
+MAX_KEPT_BYTES = 6_000_000
 # As much is kept for one file that imports all of it.
 MAX_BYTES_OF_ONE_FILE = 20_000_000
 # Larger modules are generated tables; what they define is left unknown.
@@ -267,6 +267,10 @@ class Project:
         if self._made_room or self._kept_bytes > MAX_KEPT_BYTES:
             self.forget()
             self._made_room = False
+
+    def passed(self, text: str) -> None:
+        """A file was linted: what was worked out of others for it stays, in proportion to its text."""
+        self._kept_bytes += len(text)
 
     def forget(self) -> None:
         """Drops all modules at once, for what was worked out of one refers to others."""

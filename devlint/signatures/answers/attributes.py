@@ -35,7 +35,7 @@ def may_be_host_device(cls: ClassInfo | None, node: ast.expr) -> bool:
     """Whether a device is an attribute that the class itself sets to the host on one of its ways."""
     match node:
         case ast.Attribute(value=ast.Name(id="self"), attr=name) if cls is not None:
-            return any(_is_cpu(written.value) for written in _written(cls, name))
+            return any(is_cpu(written.value) for written in _written(cls, name))
     return False
 
 
@@ -116,14 +116,14 @@ def _is_on_host(node: ast.expr, method: ast.AST | None, cls: ClassInfo, asked: f
         case ast.Call(func=func, keywords=keywords) if dotted(func) in torch_knowledge().factories:
             devices = [k.value for k in keywords if k.arg == "device"]
             unpacked = any(k.arg is None for k in keywords)
-            return not unpacked and all(_is_cpu(d) or may_be_host_device(cls, d) for d in devices)
+            return not unpacked and all(is_cpu(d) or may_be_host_device(cls, d) for d in devices)
         case ast.Call(func=func) if _LEGACY.fullmatch(dotted(func) or ""):
             return True
         case ast.Call(func=ast.Attribute(attr="cpu"), args=[]):
             return True
         case ast.Call(func=ast.Attribute(value=inner, attr="to"), args=args, keywords=keywords):
             targets = [*args, *(k.value for k in keywords if k.arg in (None, "device", "other"))]
-            if any(_is_cpu(target) for target in targets):
+            if any(is_cpu(target) for target in targets):
                 return True
             return all(_is_dtype(target) for target in targets) and told(inner)
         case ast.Call(func=func, args=args) if (dotted(func) or "").startswith("torch.") and "nn" not in ast.unparse(
@@ -163,7 +163,8 @@ def _is_dtype(node: ast.expr) -> bool:
     return False
 
 
-def _is_cpu(node: ast.expr) -> bool:
+def is_cpu(node: ast.expr) -> bool:
+    """Whether an expression is the host, spelled out."""
     match node:
         case ast.Constant(value="cpu"):
             return True

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from devlint.signatures.answers.detached import is_of_a_graph, unplaced_results
 from devlint.signatures.answers.silence import (
+    is_called_shape,
     is_given_copies,
     is_handed_over_with_a_device,
     is_host_code,
@@ -243,6 +244,14 @@ def _placed(reader: Reader, frame: Frame, value: Value, need: Need) -> Iterator[
 def _is_tensor(frame: Frame, value: Value, need: Need) -> bool:
     """Whether an input of unknown kind is a tensor, going by what is done to it."""
     path = value.path or (value.data if isinstance(value.data, tuple) else None)
+    if (
+        path is not None
+        and path[1:2] == ("[]",)
+        and frame.function is not None
+        and _takes_more(frame.function, path[0])
+    ):
+        # What is done to one of them says nothing of the others.
+        return False
     if need.sense == "call" and value.place.off_host and value.path is None and path is not None:
         # What was moved to an accelerator, and is given to a module.
         return True
@@ -251,6 +260,12 @@ def _is_tensor(frame: Frame, value: Value, need: Need) -> bool:
     if "computed" in value.tags or (path is not None and path in frame.tensors):
         return True
     return path is not None and path in frame.supposed and need.sense != "index"
+
+
+def _takes_more(function: FunctionModel, name: str) -> bool:
+    """Whether a name stands for all that a function is given beside its parameters: `**kwargs`."""
+    more = function.node.args.kwarg if isinstance(function.node, (ast.FunctionDef, ast.AsyncFunctionDef)) else None
+    return more is not None and more.arg == name
 
 
 def _counts(value: Value, need: Need) -> bool:
@@ -276,6 +291,9 @@ def _apart(
     elif not (b.place.off_host or b.place.is_open) or not _counts(a, need):
         return None
     if need.sense != "index" and OR_ARRAY in a.tags:
+        return None
+    if a.kind is BATCH and is_called_shape(host_node):
+        # A loader's own collation keeps shapes as numbers.
         return None
     if need.sense == "index" and not _is_index(b):
         # A number that indexes: torch takes it from anywhere.
@@ -540,7 +558,11 @@ def _on_the_host(reader: Reader, frame: Frame, need: Need) -> Iterator[Contradic
                 continue
             if option.place.is_open and frame.function is not None and _is_given_host(reader, frame.function, need):
                 continue
-            if option.place.is_open and (is_host_data(option.place) or is_host_program(reader.project, frame.source)):
+            if option.place.is_open and (
+                is_host_data(option.place)
+                or is_host_program(reader.project, frame.source)
+                or not _OTHER_TENSORS.isdisjoint(frame.source.imported_packages)
+            ):
                 continue
             if option.place.is_open and _came_from_numpy(reader, need.path):
                 continue
@@ -550,6 +572,10 @@ def _on_the_host(reader: Reader, frame: Frame, need: Need) -> Iterator[Contradic
                 "host", need.node, need.name, operand, operand, not sure, certain, need.function, option.place.is_open, frame.function, need.via
             )  # fmt: skip
             return
+
+
+# Packages with tensors of their own, whose `.numpy()` works wherever they are.
+_OTHER_TENSORS = frozenset({"tensorflow", "jax", "mxnet", "paddle", "cupy"})
 
 
 def _came_from_numpy(reader: Reader, path: Condition) -> bool:

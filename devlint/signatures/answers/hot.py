@@ -26,6 +26,7 @@ from devlint.signatures.answers.roles import (
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.classes import ClassInfo
 from devlint.source.modules import FunctionModel, SourceModule, dotted
+from devlint.source.project import Project
 from devlint.source.units import all_functions
 
 # Calls are followed this far from a function that is hot by itself.
@@ -42,7 +43,7 @@ _COMMON = frozenset(
 # Names that methods of several classes of a project have: which of them another file calls isn't told.
 _OF_MANY = frozenset(
     {"infer", "encode", "decode", "process", "prepare", "predict", "generate", "sample", "init", "setup", "start", "stop", "end",
-     "execute", "compute", "get_output", "finish", "train", "eval", "fit", "score", "transform", "convert", "select", "send"}
+     "execute", "compute", "get_output", "finish", "train", "eval", "fit", "score", "transform", "convert", "select", "send", "quantize", "dequantize", "initialize"}
 )  # fmt: skip
 
 
@@ -150,7 +151,7 @@ class HotCode:
             for called, node in called_by_it:
                 self._callers.setdefault(called, []).append((caller, node))
         unmet = self._met_only_cold()
-        roots = [f for f in self._functions if f not in unmet and self.is_root(f) and not self.is_unused(f)]
+        roots = [f for f in self._functions if f not in unmet and self.is_root(f) and not self._is_unused(f)]
         found: dict[FunctionModel, Hot] = {f: Hot(f) for f in roots if not self._answers_request(f)}
         callers: dict[FunctionModel, set[FunctionModel]] = {f: set() for f in roots}
         waiting = deque(found)
@@ -209,14 +210,8 @@ class HotCode:
             return False
         return is_compiled(function) or has_role(function.name, self._class_of(function))
 
-    def is_unused(self, function: FunctionModel) -> bool:
-        """Whether nothing in the project leads to a function."""
-        if self._is_named_hot(function):
-            return False
-        while function.parent is not None:
-            function = function.parent
-        cls = function.cls.name if function.cls is not None else ""
-        return self._reader.project.is_unused(Path(self._source.path), cls, function.name)
+    def _is_unused(self, function: FunctionModel) -> bool:
+        return not self._is_named_hot(function) and is_unused(self._reader.project, function)
 
     def _is_named_hot(self, function: FunctionModel) -> bool:
         """Whether the settings name a function: `encode`, `Engine.schedule`."""
@@ -289,6 +284,14 @@ class HotCode:
             if isinstance(statement, ast.ClassDef):
                 return None
         return None
+
+
+def is_unused(project: Project, function: FunctionModel) -> bool:
+    """Whether nothing in the project leads to a function, or to the one that it stands in."""
+    while function.parent is not None:
+        function = function.parent
+    cls = function.cls.name if function.cls is not None else ""
+    return project.is_unused(Path(function.source.path), cls, function.name)
 
 
 def _most_often(told: Iterable[Hot]) -> Hot | None:

@@ -52,7 +52,7 @@ _ROLES = [(re.compile(role.cls) if role.cls else None, re.compile(role.name), ro
 # Classes whose objects answer a request by a model and what belongs to it, and the methods that do.
 _PIPELINE = re.compile(r"\w{0,60}(?:Pipeline\w{0,60}|Stage|TextEncoder)|\w{0,60}(?:VAE|Vae)(?!\w*Loss)\w{0,60}")
 _ONCE_A_REQUEST = re.compile(
-    r"\w{0,60}(?:Text|Prompt)(?:Encoder|Conditioner|Embedder)|\w{0,60}Pipeline|\w{0,60}(?:VAE|Vae|Vocoder|Vocos|Synthesizer|SynthesizerTrn|Codec|Tokenizer|Conditioner)(?:V\d)?"
+    r"\w{0,60}(?:Text|Prompt|Voice|Speaker|Timbre|Style|Reference)(?:Encoder|Conditioner|Embedder)|\w{0,60}Pipeline|\w{0,60}(?:VAE|Vae|Vocoder|Vocos|Synthesizer|SynthesizerTrn|Codec|Tokenizer|Conditioner)(?:V\d)?"
 )
 _REQUEST = re.compile(
     r"__call__|_?forward|_?(?:async_)?(?:generate|run|infer|inference|predict|sample|encode|decode|prepare|get|build|update|make|check)(?:_(?!step)\w{1,60})?"
@@ -63,14 +63,14 @@ _OF_REQUEST = re.compile(
 )
 # What generates an answer, of models as well: each token is made in a loop, or by `prepare_inputs_for_generation`.
 _GENERATING = re.compile(
-    r"_?(?:async_|prefill_and_)?generate(?:_(?!\w*(?:token|step|next|one|batch))\w{1,60})?|_?prepare_(?!inputs_for)\w{1,60}_for_generation"
+    r"_?(?:async_|prefill_and_)?generat(?:e|ion)(?:_(?!\w*(?:token|step|next|one|batch))\w{1,60})?|_?prepare_(?!inputs_for)\w{1,60}_for_generation"
 )
 # Functions that run once, or now and then, whoever calls them.
 _COLD = re.compile(
     r"__init__|__new__|__post_init__|__setstate__|__getstate__|__repr__|__str__|__del__|__reduce__|extra_repr"
     r"|_{0,3}(?:load|save|export|dump|read|write|parse|plot|show|visuali[sz]e|print|log|debug|profile|benchmark|demo|calib\w{0,60}|monkey_?patch|(?:auto)?tun(?:e|ing)|register|download|to_onnx|onnx|warm_?up|capture|dummy|test|refit|broadcast_params?|add_argument\w{0,60}|get_args|main|cleanup|close|destroy|shutdown|restore|resume)(?:_\w{1,60})?"
     r"|\w{0,60}(?:state_dict|checkpoint|ckpt|warmup|warm_up|dummy_run|profile_run|capture_model|capture_graph|post_init|pretrained|load_weights?|weight_loader|_debug|_repr|onnx)\w{0,60}"
-    r"|_?init_?weights?|\w{0,60}rebalanc\w{0,60}|\w{0,60}autotun\w{0,60}|_?(?:apply|switch|remove|merge|unmerge)_loras?|end_run|to_cpu|_*reset_parameters|process_weights\w{0,60}|post_load\w{0,60}|create_weights|worker_init\w{0,60}|_?get_dummy\w{0,60}|naive_\w{1,60}|ref_\w{1,60}|\w{1,60}_(?:naive|ref|reference)|\w{0,60}_for_export"
+    r"|_?init_?weights?|_?init(?:ialize)?_\w{0,60}(?:models?|device|engine|modules?|tokenizer)|\w{0,60}rebalanc\w{0,60}|\w{0,60}autotun\w{0,60}|_?(?:apply|switch|remove|merge|unmerge)_loras?|end_run|to_cpu|_*reset_parameters|process_weights\w{0,60}|post_load\w{0,60}|create_weights|worker_init\w{0,60}|_?get_dummy\w{0,60}|naive_\w{1,60}|ref_\w{1,60}|\w{1,60}_(?:naive|ref|reference)|\w{0,60}_for_export"
 )  # fmt: skip
 # Functions that are hot only where something hot calls them.
 _NOT_BY_ITSELF = re.compile(
@@ -84,7 +84,7 @@ _COLD_CLASSES = re.compile(
     r"(?i).{0,60}(?:Dataset|Collat\w{0,60}|Tokenizer|TestCase|Tests?|Reader|Loader|Recorder|Config|DataModule|Checkpoint\w{0,60}|Exporter|Calibrator|Converter|Profiler|Processor|ImageProcessor|FeatureExtractor)"
 )
 _COLD_FILES = re.compile(
-    r"(?:^|/)(?:tests?|testing|debug\w{0,60}|visuali[sz]\w{0,60}|profil\w{0,60}|datasets?|preprocess\w{0,60}|(?:\w{1,60}_)?benchmarks?|calib\w{0,60}|export|docs?|tools|scripts|configs?|checkpoint\w{0,60}|conversion|convert\w{0,60})/|(?:^|/)(?:test_|conftest|setup\.|benchmark|(?:(?:image_|video_)?processing|feature_extraction|tokenization)_|convert_|export_|onnx_|preprocess|naive|reference)[^/]*$|(?:_test|_tests|_benchmark|_bench|_legacy|_onnx|_export)\.py$|(?:^|/)tpu_[^/]*$"
+    r"(?:^|/)(?:tests?|testing|debug\w{0,60}|visuali[sz]\w{0,60}|profil\w{0,60}|datasets?|preprocess\w{0,60}|(?:\w{1,60}_)?benchmarks?|calib\w{0,60}|export|docs?|tools|scripts|configs?|checkpoint\w{0,60}|conversion|convert\w{0,60})/|(?:^|/)(?:test_|conftest|setup\.|benchmark|(?:(?:image_|video_)?processing|feature_extraction|tokenization)_|convert_|export_|onnx_|preprocess|naive|reference)[^/]*$|(?:_test|_tests|_benchmark|_bench|_legacy|_onnx|_export|_demo|_gradio)\.py$|(?:^|/)(?:gradio|web_?ui|web_?demo|demo)[^/]*$|(?:^|/)tpu_[^/]*$"
 )
 # Functions that nobody outside of their file is likely to call by themselves, or that are asked for something to keep.
 _HELPER = re.compile(r"_(?!_)\w{1,60}|(?:get|build|make|create|generate)_\w{1,60}")
@@ -121,9 +121,11 @@ def answers_request(function: FunctionModel, info: ClassInfo | None) -> bool:
     """Whether a function does all that a request asks for: the call of a pipeline, or a stage of one."""
     if _GENERATING.fullmatch(function.name) or _OF_REQUEST.fullmatch(function.name) or _goes_through_steps(function):
         return True
+    if function.cls is not None and "prefill" in function.name:
+        return True
     names = _class_names(info) if info is not None else []
     if info is not None and (info.is_module or _has_module_base(info)):
-        # A request has one text, its picture or sound is decoded once, and one pipeline answers it.
+        # A request has one text and one voice, its picture or sound is decoded once, and one pipeline answers it.
         return _REQUEST.fullmatch(function.name) is not None and _ONCE_A_REQUEST.fullmatch(names[0]) is not None
     return _REQUEST.fullmatch(function.name) is not None and any(_PIPELINE.fullmatch(name) for name in names)
 

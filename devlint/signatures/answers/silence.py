@@ -257,6 +257,13 @@ def is_of_shapes(place: Place) -> bool:
     return _SHAPES.fullmatch(str(place.name[0])) is not None or any(_ON_HOST.fullmatch(str(n)) for n in place.name)
 
 
+def is_called_shape(node: ast.expr) -> bool:
+    """Whether an expression is called a shape, or is a part of what is: `img_shape[1]`."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return _SHAPES.fullmatch(last_name(node)) is not None
+
+
 _SHAPES = re.compile(r"(?:\w{1,60}_)?(?:shape|size)s?(?:_?\d{1,3})?")
 _ON_HOST = re.compile(r"\.?\w{1,60}_(?:cpu|host|np|numpy)")
 

@@ -6,7 +6,7 @@ import ast
 import re
 from dataclasses import dataclass
 
-from devlint.signatures.answers.attributes import may_be_host_device
+from devlint.signatures.answers.attributes import is_cpu, may_be_host_device
 from devlint.signatures.answers.hosted import is_kept_on_host, must_be_on_host, says_host
 from devlint.signatures.answers.silence import speaks_of_devices
 from devlint.signatures.reading.reader import Reader
@@ -407,7 +407,19 @@ def _is_made_here(frame: Frame, value: Value) -> bool:
     if first is None or not first.message.startswith("created on cpu"):
         return False
     node = frame.function.node
-    return first.path == frame.source.path and node.lineno <= first.line <= (node.end_lineno or node.lineno)
+    if first.path != frame.source.path or not node.lineno <= first.line <= (node.end_lineno or node.lineno):
+        return False
+    return not _names_another_device(frame.function, first.line)
+
+
+def _names_another_device(function: FunctionModel, line: int) -> bool:
+    """Whether what is made on a line is given a device that is the host on one of its ways only: `device=device_of(net)`."""
+    return any(
+        k.arg == "device" and not is_cpu(k.value) and not isinstance(k.value, ast.Constant)
+        for n in function.nodes
+        if isinstance(n, ast.Call) and n.lineno == line
+        for k in n.keywords
+    )
 
 
 def _is_pinned(frame: Frame, node: ast.expr, back: int = 2) -> bool:

@@ -486,6 +486,9 @@ def _unknown_method(call: Call, owner: Value, name: str) -> Value:
         return A_NUMBER
     if name == "tolist":
         return containers.made(frame, LIST, Value(containers.EACH, parts=(A_NUMBER,)), call.node)
+    if name == "numpy" and call.node.args:
+        # Something else makes arrays of what it is given.
+        return NOTHING
     if name == "type" and not call.node.args:
         return Value(TYPE_NAME, owner.place, step=owner.step)
     if name in _TELLING:

@@ -89,7 +89,9 @@ def _image(call: Call) -> Value:
 def _on_the_host(call: Call, name: str) -> None:
     # What `scipy.optimize` and its like hand on to the function that they are given.
     handed_on = call.keywords.get("args") if name.startswith("scipy.") else None
-    for node, value in call.everything():
+    # What is written comes first or second; a rate behind it is a number.
+    given = [*call.given[:2]] if name in _HOST_WRITERS else call.everything()
+    for node, value in given:
         if (node, value) == handed_on:
             continue
         if value.kind in (LIST, TUPLE):

@@ -57,7 +57,8 @@ class LoadWithoutMapLocation(Rule):
 
     ## Fix safety
     Safe where the result goes straight into `load_state_dict`, which copies it to wherever the parameters are.
-    Unsafe otherwise: what was loaded to a GPU before is then on the host.
+    Unsafe otherwise: what was loaded to a GPU before is then on the host. Not offered where neither `load_state_dict` nor a
+    move is seen to take what was loaded.
 
     ## References
     - [torch.load](https://docs.pytorch.org/docs/stable/generated/torch.load.html)
@@ -100,10 +101,13 @@ class LoadWithoutMapLocation(Rule):
         if not straight and is_of_data(found, facts):
             return
         bound = facts.model.is_bound_before("device", found)
-        fixed = first or not (_stays_where_it_is(found, facts) or _is_tried_again(found, facts))
+        fixed = first or (
+            (straight or _reaches_load_state_dict(found, facts))
+            and not (_stays_where_it_is(found, facts) or _is_tried_again(found, facts))
+        )
         hints = [f"`{location}=device` loads straight to it"] if bound else []
         if bound and fixed:
-            hints = [f'`{location}=device` does without the copy on the host that `{location}="cpu"` makes']
+            hints = [f'`{location}="cpu"` works on every machine; `{location}=device` also saves a copy on the host']
         if "torch.distributed" in facts.text.text:
             hints.append("in a distributed program, each rank wants its own device")
         yield Report(
@@ -218,6 +222,80 @@ def _leaves_before(parent: ast.AST, child: ast.AST, facts: Facts) -> bool:
 def _goes_into_load_state_dict(call: ast.expr, facts: Facts) -> bool:
     uses = _uses(call, facts)
     return bool(uses) and all(_is_loaded(use, facts) for use in uses)
+
+
+def _reaches_load_state_dict(call: ast.Call, facts: Facts) -> bool:
+    """Whether what is loaded, a part of it or what is made of it goes into `load_state_dict`, which copies it to where its owner is."""
+    parent = next(facts.model.ancestors(call), None)
+    while isinstance(parent, (ast.Subscript, ast.Call, ast.Attribute)):
+        parent = next(facts.model.ancestors(parent), None)
+    scope = facts.model.enclosing_scope(call)
+    nodes = list(ast.walk(scope))
+    known = {ast.unparse(target) for target in _targets_of(parent)} if isinstance(parent, ast.AST) else set()
+    if any("." in name for name in known):
+        # Kept by an object: another method may load it.
+        nodes = list(ast.walk(facts.model.source.tree))
+    grown = bool(known)
+    while grown:
+        more = {ast.unparse(t) for n in nodes for t in _targets_of(n) if _mentions(_given_to(n), known)} - known
+        known |= more
+        grown = bool(more)
+    if isinstance(parent, ast.Return) or not known:
+        return isinstance(scope, ast.Module) or _OF_STATES.search(scope.name) is not None
+    calls = [n for n in nodes if isinstance(n, ast.Call)]
+    if any(
+        last_name(n.func) in _COPYING and any(_mentions(a, known) for a in (*n.args, *(k.value for k in n.keywords)))
+        for n in calls
+    ):
+        return True
+    moved = (n.func.value for n in calls if isinstance(n.func, ast.Attribute) and n.func.attr in ("to", "cuda"))
+    used = (n for n in nodes if isinstance(n, (ast.Name, ast.Attribute)) and isinstance(n.ctx, ast.Load))
+    # Or nothing tells what becomes of it.
+    return any(_mentions(m, known) for m in moved) or not any(ast.unparse(n) in known for n in used)
+
+
+# What copies the values of tensors to where their owner is.
+_COPYING = frozenset({"load_state_dict", "copy_", "_load_from_state_dict", "load_weights", "load_model_weights"})
+
+
+def _targets_of(node: ast.AST | None) -> list[ast.expr]:
+    """What a statement, or a comprehension, gives a value: names and attributes, of which parts stand for the whole."""
+    match node:
+        case ast.Assign(targets=targets):
+            found = targets
+        case ast.AnnAssign(target=target) | ast.For(target=target) | ast.comprehension(target=target):
+            found = [target]
+        case ast.Call(func=ast.Attribute(value=owner, attr="update" | "append")):
+            found = [owner]
+        case _:
+            return []
+    flat = [part for t in found for part in (t.elts if isinstance(t, (ast.Tuple, ast.List)) else [t])]
+    return [_whole(t) for t in flat if isinstance(_whole(t), (ast.Name, ast.Attribute))]
+
+
+def _whole(node: ast.expr) -> ast.expr:
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return node
+
+
+def _given_to(node: ast.AST) -> ast.AST | None:
+    match node:
+        case ast.Assign(value=value):
+            return value
+        case ast.AnnAssign(value=value):
+            return value
+        case ast.For(iter=iterated) | ast.comprehension(iter=iterated):
+            return iterated
+        case ast.Call(args=args):
+            return ast.Tuple(elts=args, ctx=ast.Load())
+    return None
+
+
+def _mentions(node: ast.AST | None, known: set[str]) -> bool:
+    return node is not None and any(
+        ast.unparse(n) in known for n in ast.walk(node) if isinstance(n, (ast.Name, ast.Attribute))
+    )
 
 
 # What a module is asked for, and nothing that is kept beside one.

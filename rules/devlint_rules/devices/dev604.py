@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from devlint.facts import HOST, Kind
@@ -185,7 +186,19 @@ def _made(call: ast.Call, kind: str, facts: Facts) -> Change | None:
         code = f"torch.empty({given}, {rest}"
     else:
         return None
+    zeroed = _zeroed(call, facts) if code.startswith("torch.empty(") else None
+    if zeroed is not None:
+        call, code = zeroed, code.replace("torch.empty(", "torch.zeros(", 1)
     return Change("use a factory with dtype and device", "safe", edits=(facts.replaced(call, code),))
+
+
+def _zeroed(call: ast.Call, facts: Facts) -> ast.Call | None:
+    """The call `made.zero_()` around what makes a tensor."""
+    method, zeroed = islice(chain(facts.model.ancestors(call), (None, None)), 2)
+    match zeroed:
+        case ast.Call(func=ast.Attribute(attr="zero_") as func, args=[], keywords=[]) if func is method:
+            return zeroed
+    return None
 
 
 def _moved(call: ast.Call, kind: str, facts: Facts) -> Change | None:

@@ -79,7 +79,8 @@ class ItemInHotLoop(Rule):
 
     ## Fix safety
     Unsafe: the running total, or the list, holds tensors until the loop is over, and the sum is made in the tensor's
-    precision. Offered where the value is added to a number, or appended to a list, that starts right before the loop.
+    precision. Offered where the value is added to a number, or appended to a list, that starts right before the loop and
+    is read after it, and where nothing else makes each step wait.
 
     ## References
     - [Performance Tuning Guide: avoid unnecessary CPU-GPU synchronization](https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html)
@@ -255,7 +256,10 @@ def _may_wait(node: ast.Call | ast.Subscript, loop: ast.stmt, facts: Facts) -> b
             return False
     options = [v for _, v in facts.model.value(tensor).alternatives()]
     if any((v.is_tensor or v.kind is Kind.BATCH) and v.place.off_host for v in options):
-        return _read_after(node, _statement_of(node, facts), loop, facts) is None
+        return (
+            name not in ("item", "tolist", "float", "int")
+            or _read_after(node, _statement_of(node, facts), loop, facts) is None
+        )
     # What nobody knows and is asked for its number, or a copy, is a tensor, most likely on the accelerator like the rest.
     return name in ("item", "cpu") and all(
         v.kind is Kind.UNKNOWN or (v.is_tensor and v.place.sort is Sort.UNKNOWN) for v in options

@@ -118,7 +118,7 @@ class GraphKeptAlive(Rule):
         if not carriers or not _keeps(kept, [g for _, g in carriers], hot, facts):
             return
         tensor, graph = next((c for c in carriers if c[1].spent), carriers[0])
-        change = _detached([c for c, _ in carriers], expression, facts)
+        change = None if _is_backward(expression) else _detached([c for c, _ in carriers], expression, facts)
         yield Report(
             node,
             f"`{facts.code_of(kept.target)}` keeps the graph of every step, and the memory that it holds: "
@@ -153,6 +153,11 @@ def _kept(statement: ast.stmt, model: PlacementModel) -> Kept | None:
 
 # Methods by which a list takes more.
 _COLLECTING = frozenset({"append", "extend"})
+
+
+def _is_backward(expression: cst.BaseExpression) -> bool:
+    """What a `backward()` of somebody's own gives: it is there that the graph should end."""
+    return m.matches(expression, m.Call(func=m.Attribute(attr=m.Name("backward"))))
 
 
 def _changes_each_pass(key: ast.expr, statement: ast.stmt, model: PlacementModel) -> bool:

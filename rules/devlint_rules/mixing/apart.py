@@ -54,17 +54,20 @@ def is_likely(mixing: Mixing) -> bool:
 
 
 def dropped_move(operand: Operand, facts: Facts) -> bool:
-    """Whether a move of the operand was made and dropped before: that is the finding then (DEV101)."""
+    """Whether a move of the operand, or of what it was computed from, was made and dropped before: that is the finding then (DEV101)."""
     if operand.foreign:
         return False
-    path = facts.code_of(operand.node)
+    paths = {facts.code_of(operand.node)}
+    if isinstance(operand.node, ast.Name):
+        computed = [v for v in facts.model.assigned_values(operand.node) if isinstance(v, ast.Call)]
+        paths |= {ast.unparse(a) for call in computed for a in call.args}
     statements = (n for n in own_nodes(facts.model.enclosing_scope(operand.node)) if isinstance(n, ast.Expr))
     return any(
         isinstance(s.value, ast.Call)
         and isinstance(s.value.func, ast.Attribute)
         and s.value.func.attr in MOVES
         and s.lineno <= operand.node.lineno
-        and ast.unparse(s.value.func.value) == path
+        and ast.unparse(s.value.func.value) in paths
         for s in statements
     )
 

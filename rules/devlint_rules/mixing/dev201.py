@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import Kind, Mixing, Operand, Sense, Value
+from devlint.facts import Kind, Mixing, Operand, Sense, Value, is_told
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.mixing.apart import (
@@ -66,7 +66,8 @@ class CrossDeviceOp(Rule):
 
     ## Fix safety
     Unsafe: the tensor that is on the host is moved where it meets the other, which is right, but may be late: a tensor
-    that is used at each step is better moved once.
+    that is used at each step is better moved once. Not offered where only a caller knows where the other one is, and
+    where the tensor is made on the host on one path of several.
 
     ## References
     - [CUDA semantics](https://docs.pytorch.org/docs/stable/notes/cuda.html)
@@ -77,6 +78,7 @@ class CrossDeviceOp(Rule):
     name = "cross-device-op"
     trigger = MAKES_TENSORS
     event = "mixing"
+    seen_as = ("mismatch",)
     effect = Effect(raises="RuntimeError", words="Expected all tensors to be on the same device")
     fix = "U"
 
@@ -125,6 +127,14 @@ def _is_model(called: Value) -> bool:
 def _moved_to_other(mixing: Mixing, facts: Facts) -> Change | None:
     if any(step.of_module for step in mixing.host.value.trail) or _is_unexplained(mixing.host, facts):
         # It is the module that should have been moved.
+        return None
+    if is_likely(mixing) and mixing.by_itself and not is_told(mixing.other.value.place):
+        # Where the other one is, only a caller knows: it may be on the host as well.
+        return None
+    if isinstance(mixing.host.node, ast.Name) and len(facts.model.assigned_values(mixing.host.node)) > 1 and any(
+        step.message.startswith("created on cpu") for step in mixing.host.value.trail[:1]
+    ):  # fmt: skip
+        # On one path of several it is made on the host: there it wants the device, not wherever it is used.
         return None
     device = device_of(mixing.other, facts)
     if device is None and isinstance(mixing.other.node, ast.Call) and not mixing.other.foreign:

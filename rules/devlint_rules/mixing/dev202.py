@@ -73,6 +73,7 @@ class CrossDeviceCall(Rule):
     name = "cross-device-call"
     trigger = MAKES_TENSORS
     event = "mixing"
+    seen_as = ("mismatch",)
     effect = Effect(raises="RuntimeError", words="Expected all tensors to be on the same device")
     fix = "U"
 

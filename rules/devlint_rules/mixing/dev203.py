@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -62,7 +63,8 @@ class FactoryWithoutDevice(Rule):
     ```
 
     ## Fix safety
-    Safe: the tensor is created where the one is that it meets, which had to be on the host until now.
+    Safe: the tensor is created where the one is that it meets, which had to be on the host until now. Not offered where it
+    is as large as another input, and where the function makes more on the host that takes no `device`.
 
     ## References
     - [CUDA semantics: device-agnostic code](https://docs.pytorch.org/docs/stable/notes/cuda.html#device-agnostic-code)
@@ -102,7 +104,9 @@ class FactoryWithoutDevice(Rule):
             "give it a `device`",
             "likely",
             notes=(facts.note(f"`{other}` meets it here", mixing.node),),
-            change=_created_there(call, device, facts) if device and takes_device(node, facts) else None,
+            change=_created_there(call, device, facts)
+            if device and takes_device(node, facts) and not _stays_half_done(function, facts)
+            else None,
         )
 
 
@@ -121,6 +125,15 @@ def takes_device(node: cst.Call, facts: Facts) -> bool:
         return False
     name = str(node.func.attr.value if isinstance(node.func, cst.Attribute) else getattr(node.func, "value", ""))
     return name not in ("from_numpy", "frombuffer", "normal", "shape_as_tensor") and not name[:1].isupper()
+
+
+# `torch.FloatTensor(n)` without a move behind it.
+_LEGACY = re.compile(r"\b\w+\.(?:Float|Double|Half|Long|Int|Byte)Tensor\([^()\n]*\)(?!\.(?:to|cuda|type|type_as)\()")
+
+
+def _stays_half_done(function: ast.FunctionDef | ast.AsyncFunctionDef, facts: Facts) -> bool:
+    """Whether the function makes more on the host that takes no device: it would fail all the same."""
+    return _LEGACY.search(facts.code_of(function)) is not None
 
 
 def _created_there(call: ast.Call, device: str, facts: Facts) -> Change:
@@ -142,6 +155,14 @@ def _device(
     # What is called is a module, most likely, and has no device.
     arguments -= {n.func.id for n in own_nodes(function) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
     met = _root(mixing.other.node)
+    sized = {
+        n.value.id
+        for n in ast.walk(call)
+        if isinstance(n, ast.Attribute) and n.attr in ("size", "shape") and isinstance(n.value, ast.Name)
+    }
+    if met in arguments - {"self"} and sized & arguments - {met}:
+        # As large as one input, it meets another: which of them it goes with, the reader has to say.
+        return None
     if met in arguments - {"self"}:
         return f"{met}.device"
     name = mixing.other.value.place.name

@@ -63,7 +63,7 @@ class NumpyFromAccelerator(Rule):
 
     ## Fix safety
     Safe: the copy to the host is what the error asks for. Where the tensor comes out of a module, and so may need
-    gradients, `.detach()` is added too.
+    gradients, `.detach()` is added too. Not offered for lists of tensors, and where only a caller knows where the tensor is.
 
     ## References
     - [torch.Tensor.numpy](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.numpy.html)
@@ -99,7 +99,9 @@ class NumpyFromAccelerator(Rule):
                 *facts.notes(operand.value.trail[-3:]),
             ),
             hint=f"copy each tensor in `{text}` to cpu first" if operand.inside else None,
-            change=_copied(tensor, operand.value) if tensor is not None and not operand.inside else None,
+            change=_copied(tensor, operand.value)
+            if tensor is not None and not operand.inside and not mixing.by_itself
+            else None,
         )
 
 

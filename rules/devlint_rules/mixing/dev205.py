@@ -64,6 +64,7 @@ class CrossDeviceIndex(Rule):
     name = "cross-device-index"
     trigger = MAKES_TENSORS
     event = "mixing"
+    seen_as = ("mismatch",)
     effect = Effect(raises="RuntimeError", words="indices should be either on cpu or on the same device")
     fix = "U"
 

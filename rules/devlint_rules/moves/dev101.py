@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from devlint.facts import BUFFER, Facts, Kind, Value, plain_name
+from devlint.facts import BUFFER, Facts, Kind, Value, place_of_device, plain_name
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 
@@ -43,7 +43,7 @@ class DiscardedMove(Rule):
     ```
 
     ## Fix safety
-    Safe: the result is assigned to what was moved, when that is a name, an attribute or a subscript.
+    Safe: the result is assigned to what was moved, when that is a name, an attribute or a subscript, and isn't there already.
 
     ## References
     - [torch.Tensor.to](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.to.html)
@@ -55,7 +55,7 @@ class DiscardedMove(Rule):
     trigger = r"\.\s*(?:to|cuda|cpu|xpu|mps|hpu|npu)\s*\("
     statement = ast.Expr
     effect = Effect(holds='x.device.type == "cpu"')
-    seen_as = ("transfer",)
+    seen_as = ("sync", "transfer")
     fix = "S"
 
     def shape(self) -> m.BaseMatcherNode:
@@ -70,7 +70,7 @@ class DiscardedMove(Rule):
         if drop is None:
             return
         subject = facts.name_of(_root(moved))
-        change = _assignment(node, call, moved, facts)
+        change = None if _is_there_already(call, moved, facts) else _assignment(node, call, moved, facts)
         made, kept = _made(call, facts)
         yield Report(
             call,
@@ -80,6 +80,19 @@ class DiscardedMove(Rule):
             hint=None if change else "use the result, or build what holds it anew from moved tensors",
             change=change,
         )
+
+
+def _is_there_already(call: cst.Call, moved: cst.BaseExpression, facts: Facts) -> bool:
+    """Whether a tensor is moved to the device that it is on: nothing is lost with the result."""
+    given = next((a.value for a in call.args if a.keyword is None or a.keyword.value == "device"), None)
+    device = facts.node(given) if given is not None else None
+    if given is None or device is None:
+        return False
+    targets = {place_of_device(v, device) for _, v in facts.value(given).alternatives()}
+    places = {v.place for _, v in facts.value(moved).alternatives()}
+    return (
+        len(places) == 1 and None not in targets and places == {target[0] for target in targets if target is not None}
+    )
 
 
 def _made(call: cst.Call, facts: Facts) -> tuple[str, str]:

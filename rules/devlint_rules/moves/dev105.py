@@ -28,7 +28,8 @@ class CreatedThenMoved(Rule):
     shape or type. So is the move of what a function of the project has just made with such a factory and returned: the
     function can take the device. Left alone are factories that may share the host's data (`torch.as_tensor`, `torch.from_numpy`), pinned
     memory, a generator, and arguments that may be something else than a device. What is made once, or in a test
-    (`test_*.py`, `*_test.py`), is told by DEV107.
+    (`test_*.py`, `*_test.py`), is told by DEV107, and so is `torch.tensor(data).to(device)`: with `device=` it is filled on
+    the host and copied just the same.
 
     ## Why is this bad
     The tensor is allocated and filled on the host, allocated again on the device, and copied over. The host waits for
@@ -57,7 +58,8 @@ class CreatedThenMoved(Rule):
     ## Fix safety
     Safe for factories whose result is the same on every device. Unsafe for random ones, which draw from the device's
     own generator then; for those that compute in floating point (`linspace`, `logspace`, windows, `arange` with
-    fractions), whose last bit may differ; and with `requires_grad`, where the tensor becomes a leaf.
+    fractions), whose last bit may differ; and with `requires_grad`, where the tensor becomes a leaf. Not offered where the
+    tensor is as large as another one of which nobody knows where it is.
 
     ## References
     - [Performance Tuning Guide: create tensors directly on the target device](https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html)
@@ -69,7 +71,7 @@ class CreatedThenMoved(Rule):
     severity = "warning"
     trigger = r"\.\s*(?:to|cuda|xpu|hpu|npu)\s*\("
     effect = Effect(syncs=3, counts="transfer")
-    seen_as = ("transfer",)
+    seen_as = ("sync", "transfer")
     fix = "S/U"
 
     # What runs at each step is told by this rule, the rest by DEV107.
@@ -107,18 +109,28 @@ class CreatedThenMoved(Rule):
         made, between = chain
         name = factories.factory(made, facts)
         move = factories.move(node, facts) if name is not None else None
-        if name is None or move is None or _runs_each_step(node, facts) is not self.of_each_step:
+        if name is None or move is None:
+            return
+        # What is read from Python's data is filled on the host in either spelling: to say so is left to the opt-in rule.
+        costs_each_step = _runs_each_step(node, facts) and name not in factories.OF_DATA
+        if costs_each_step is not self.of_each_step:
             return
         at_random = name in factories.RANDOM or bool(between & factories.FILLING)
-        why = "where `device=` makes it there" if name in factories.OF_DATA else "where `device=` needs one allocation"
         # Random numbers may be drawn on the host on purpose: the same ones on every machine.
         likely = at_random or not factories.names_device(node, facts)
         yield Report(
             node,
-            f"`{facts.name_of(made)}` is made on cpu and moved at once: two allocations and a copy, {why}",
+            f"`{facts.name_of(made)}` is made on cpu and moved at once: {_told(name)}",
             "likely" if likely else "certain",
             change=_made_there(node, made, name, between, move, facts),
         )
+
+
+def _told(name: str) -> str:
+    """What a factory's move costs."""
+    if name in factories.OF_DATA:
+        return "`device=` says so in one call"
+    return "two allocations and a copy, where `device=` needs one allocation"
 
 
 def _runs_each_step(node: cst.Call, facts: Facts) -> bool:
@@ -148,7 +160,11 @@ def _made_there(
     if factories.may_be_none(moving, facts):
         return None
     sized_by = factories.sized_by(making, moving, facts)
-    if sized_by is None:
+    if (
+        sized_by is None
+        or _hangs_on_another(moving, facts)
+        or ((name in factories.RANDOM or between & factories.FILLING) and _is_first_use(moving, facts))
+    ):
         # Where the tensor is that it goes by, the reader knows better.
         return None
     device = sized_by or factories.code_of(move.device)
@@ -172,6 +188,34 @@ def _made_there(
     same = factories.is_exact(name, made) and not between & (factories.FILLING | {"requires_grad_"})
     safety: Safety = "safe" if same else "unsafe"
     return Change("make it on the device", safety, edits=(facts.with_argument(making, *arguments), *edits))
+
+
+def _is_first_use(moving: ast.Call, facts: Facts) -> bool:
+    """Whether a tensor is made where nothing was kept so far: once, which is worth no other random numbers."""
+    tests = (p.test for p in facts.model.ancestors(moving) if isinstance(p, ast.If))
+    return any(
+        isinstance(op, (ast.NotIn, ast.Is))
+        for test in tests
+        for n in ast.walk(test)
+        if isinstance(n, ast.Compare)
+        for op in n.ops
+    )
+
+
+def _hangs_on_another(moving: ast.Call, facts: Facts) -> bool:
+    """Whether a test of where another tensor is decides: `torch.ones(3).cuda() if x.is_cuda else ...` wants `x.device`."""
+    child: ast.AST = moving
+    for parent in facts.model.ancestors(moving):
+        if (
+            isinstance(parent, (ast.If, ast.IfExp))
+            and child is not parent.test
+            and "is_cuda" in ast.unparse(parent.test)
+        ):
+            return True
+        if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            return False
+        child = parent
+    return False
 
 
 def _without_device(moving: ast.Call, move: factories.Move, facts: Facts) -> tuple[Edit, ...] | None:

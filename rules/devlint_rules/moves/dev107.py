@@ -10,7 +10,8 @@ class CreatedThenMovedOnce(CreatedThenMoved):
     """A tensor that is made on the host and moved at once, outside of what runs at each step.
 
     ## What it does
-    Flags what DEV105 does, in set-up code, tests, export and wherever else it isn't known to run at each step.
+    Flags what DEV105 does, in set-up code, tests, export and wherever else it isn't known to run at each step; and
+    `torch.tensor(data).to(device)` anywhere, which costs what `torch.tensor(data, device=device)` does, and is one call more.
 
     The rule is opt-in: once is cheap. A comment that switches DEV105 off switches it off too.
 

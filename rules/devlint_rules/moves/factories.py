@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from devlint.facts import HOST, MOVES, Kind, place_of_device, walk
+from devlint.facts import HOST, MOVES, Kind, own_nodes, place_of_device, walk
 from devlint.lazy import cst, m
 
 if TYPE_CHECKING:
@@ -176,10 +176,22 @@ def sized_by(making: ast.Call, moving: ast.Call, facts: Facts) -> str | None:
     if all((v.is_tensor or v.kind is Kind.BATCH) and v.place.off_host for v in options):
         return f"{name}.device"
     is_given = any(a.arg == name for a in facts.model.source.function(scope).parameters)
-    moves = re.search(rf"\b{name}(?:\.\w{{1,30}}\([^()\n]{{0,60}}\)){{0,3}}\.(?:cuda|to|cpu)\(", facts.code_of(scope))
+    moves = any(
+        isinstance(n, ast.Call)
+        and isinstance(n.func, ast.Attribute)
+        and n.func.attr in ("cuda", "to", "cpu")
+        and _holds(n.func.value, name)
+        for n in own_nodes(scope)
+    )
     if any(v.place == HOST for v in options):
         return ""
     return f"{name}.device" if is_given and not moves else None
+
+
+def _holds(node: ast.expr, name: str) -> bool:
+    """Whether an expression is made of what a name holds, and not of its size alone."""
+    sized = {id(n.value) for n in ast.walk(node) if isinstance(n, ast.Attribute) and n.attr in ("size", "shape")}
+    return any(isinstance(n, ast.Name) and n.id == name and id(n) not in sized for n in ast.walk(node))
 
 
 def _sizes(argument: ast.expr, facts: Facts) -> Iterator[ast.Name]:

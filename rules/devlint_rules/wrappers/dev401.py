@@ -77,7 +77,9 @@ class MissingModuleAttribute(Rule):
 
     ## Fix safety
     Safe. Where the model is always wrapped, `.module` is inserted; where it is wrapped on some paths only, the model
-    is unwrapped by `getattr(model, "module", model)`, which leaves a bare model as it is.
+    is unwrapped by `getattr(model, "module", model)`, which leaves a bare model as it is. Not offered where another file
+    decides whether it is wrapped, where a scope would ask more than once, and where a model wrapped by
+    DistributedDataParallel is trained by what is called: past the wrapper, gradients aren't averaged.
 
     ## References
     - [torch.nn.DataParallel](https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html)

@@ -73,7 +73,7 @@ class VectorLoss(Rule):
     ```
 
     ## Fix safety
-    Safe: `.mean()` changes nothing about a single number.
+    Safe: `.mean()` changes nothing about a single number. Not offered where the function takes the mean on another path.
 
     ## References
     - [torch.nn.DataParallel](https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html)
@@ -99,13 +99,15 @@ class VectorLoss(Rule):
             return
         sometimes = not all(_is_gathered(v) for v in options)
         when = "where the model is wrapped, " if sometimes else ""
+        averaged = _is_averaged_before(loss, facts)
         yield Report(
             node,
             f"{when}`{facts.name_of(loss)}` is what DataParallel returned, one loss for each GPU: with more than one, "
             "`backward()` raises RuntimeError",
             "likely" if vector.kind is Kind.BATCH else "certain",
             notes=facts.notes(s for s in vector.trail if s.message.startswith("wrapped by")),
-            change=Change("take the mean of the losses", "safe", ((loss, _mean(loss)),)),
+            hint=f"take the mean where `{facts.name_of(loss)}` is computed" if averaged else None,
+            change=None if averaged else Change("take the mean of the losses", "safe", ((loss, _mean(loss)),)),
         )
 
 
@@ -138,6 +140,19 @@ def _asks_for_dimensions(loss: cst.BaseExpression, facts: Facts) -> bool:
     asks = re.compile(rf"\b{text}\.(?:dim|ndim|numel|shape|size)\b|\b(?:len|ndim|is_scalar)\({text}")
     scope = facts.model.enclosing_scope(found)
     return any(isinstance(n, (ast.If, ast.IfExp)) and asks.search(ast.unparse(n.test)) for n in ast.walk(scope))
+
+
+def _is_averaged_before(loss: cst.BaseExpression, facts: Facts) -> bool:
+    """Whether `loss = loss.mean()` stands in the function, on another path: which of them has several losses, the reader knows."""
+    found = facts.node(loss)
+    if not isinstance(found, ast.Name):
+        return False
+    reductions = (
+        f.attr
+        for value in facts.model.assigned_values(found)
+        if isinstance(value, ast.Call) and isinstance(f := value.func, ast.Attribute)
+    )
+    return any(name in ("mean", "sum") for name in reductions)
 
 
 def _mean(loss: cst.BaseExpression) -> cst.Call:
