@@ -232,7 +232,7 @@ def is_cold_function(function: FunctionModel) -> bool:
 
 # Files of programs that measure, test or convert.
 _TOOLS = re.compile(
-    r"(?:^|/)(?:tests?|(?:\w{1,60}_)?benchmarks?|profil\w{0,60}|conversion|convert\w{0,60}|export)/|(?:^|/)(?:test_|conftest|benchmark(?:s|_[^/]*)?\.py|bench_|convert_|export_|onnx_)[^/]*$|_(?:onnx|export)\.py$"
+    r"(?:^|/)(?:tests?|(?:\w{1,60}_)?benchmarks?|profil\w{0,60}|conversion|convert\w{0,60}|export)/|(?:^|/)(?:test_|conftest|benchmarks?\.py|benchmark_|bench_|convert_|export_|onnx_)[^/]{0,100}$|_(?:onnx|export)\.py$"
 )
 
 
