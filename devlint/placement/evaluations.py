@@ -14,7 +14,7 @@ _LEARNS = re.compile(r"backward|train|optimi[sz]|(^|_)(update|learn|fit|attack)(
 _STEPPING = re.compile(r"optim|scaler|engine|opt(_|$)", re.IGNORECASE)
 # Functions that are named for it.
 _EVALUATES = re.compile(
-    r"eval|valid|(^|_)(val|test|testing|infer|inference|predict\w*|demo|visuali[sz]\w*|extract\w*|score|detect|track)(_|$)",
+    r"eval|valid|(^|_)(val|test|testing|infer|inference|predict\w{0,40}|demo|visuali[sz]\w{0,40}|extract\w{0,40}|score|detect|track)(_|$)",
     re.IGNORECASE,
 )
 _GRAPHLESS = frozenset({"no_grad", "inference_mode"})

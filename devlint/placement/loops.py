@@ -284,8 +284,7 @@ class Loops:
         match iterated:
             case ast.Call(func=ast.Name(id="enumerate" | "zip" | "tqdm" | "reversed"), args=args):
                 return any(self._over_tensor(a) for a in args)
-        value = self._model.value(iterated)
-        return value.is_tensor and value.place.off_host
+        return any(v.is_tensor and v.place.off_host for _, v in self._model.value(iterated).alternatives())
 
     def _named_like_loader(self, node: ast.expr) -> bool:
         match node:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 from devlint.hints import Hints
 from devlint.knowledge import canonical, ecosystem
 from devlint.placement.analysis import Analysis, Missing, OutOfBudgetError
+from devlint.placement.classes import ClassModel
 from devlint.placement.conditions import is_for_the_host
 from devlint.placement.frameworks import step_methods
 from devlint.placement.guards import Guards
@@ -21,7 +23,8 @@ from devlint.placement.loops import HotLoop, Loops
 from devlint.placement.meetings import mixings, unplaced
 from devlint.placement.metrics import metrics_in
 from devlint.placement.mixing import Mixing
-from devlint.placement.replicas import Pinned, pinned_calls
+from devlint.placement.readings import Readings
+from devlint.placement.replicas import Pinned, pinned_by_signatures, pinned_calls
 from devlint.placement.request import site_at
 from devlint.placement.values import UNKNOWN, Happening, Step, Value
 from devlint.placement.waiting import MAX_FILES_BETWEEN, HotStall, hot_code, stalls_of
@@ -44,9 +47,11 @@ from devlint.source.trees import first_stores, touches, walk, without_runs
 from devlint.source.units import Unit, all_functions, units_at
 
 if TYPE_CHECKING:
-    from devlint.placement.classes import ClassModel
     from devlint.signatures.state.classes import ClassInfo
+    from devlint.signatures.state.frame import Frame as SignatureFrame
 
+# For the time of the move to one engine: whether the signatures answer for the values of expressions.
+BY_SIGNATURES = os.environ.get("DEVLINT_ENGINE") == "signatures"
 # Callers are looked at this many deep before a function itself.
 MAX_CALLER_CHAIN = 4
 # A function called from more places than this has no one story.
@@ -75,15 +80,21 @@ class PlacementModel:
         self.loader_names = (*ecosystem.LOADER_NAMES, *hints.loader_names)
         self._analysis = Analysis(source, project, hints)
         self._record: dict[ast.expr, Value] = {}
+        self._read: dict[FunctionModel | None, SignatureFrame | None] = {}
         self._frames: dict[FunctionModel | None, Frame | None] = {}
         self._assigned: dict[ast.AST, dict[str, list[ast.expr]]] = {}
         self._loops = Loops(self, hints.hot_functions)
         self._hot_code: dict[int, HotCode] = {}
+        if BY_SIGNATURES and looks_around:
+            assert self.readings
 
     def close(self) -> None:
         """Ends the model's life; what it knows is forgotten."""
         if "reader" in vars(self):
             self.reader.forget(self.source)
+        self._read.clear()
+        if "readings" in vars(self):
+            vars(self).pop("readings").close()
         self._frames.clear()
         self._hot_code.clear()
         self._record.clear()
@@ -94,6 +105,9 @@ class PlacementModel:
 
     def ensure(self, scope: FunctionModel | None, chain: int = 0) -> Frame | None:
         """Runs a scope (None: the module's top level) once, its callers before it."""
+        if BY_SIGNATURES:
+            self._read_once_more(scope, chain)
+            return None
         if scope in self._frames:
             return self._frames[scope]
         self._frames[scope] = None
@@ -109,6 +123,29 @@ class PlacementModel:
         self._hear_callers(scope)
         self._frames[scope] = self._run(scope, closure)
         return self._frames[scope]
+
+    def _read_once_more(self, scope: FunctionModel | None, chain: int = 0) -> SignatureFrame | None:
+        """Reads a scope for the values of its expressions, its callers before it."""
+        if scope in self._read:
+            return self._read[scope]
+        self._read[scope] = None
+        if scope is None:
+            self._read[None] = self.readings.module()
+            return self._read[None]
+        self._read_once_more(None)
+        outer = self._read_once_more(scope.parent, chain) if scope.parent is not None else None
+        if chain < MAX_CALLER_CHAIN:
+            for caller in dict.fromkeys(u.scope for u in self.calling_units(scope)):
+                self._read_once_more(caller, chain + 1)
+        models = (self, *self._calling_models(scope))
+        calls = [call for model in models for call in model.readings.calls_of(scope)]
+        self._read[scope] = self.readings.function(scope, outer, calls)
+        return self._read[scope]
+
+    @cached_property
+    def readings(self) -> Readings:
+        """The scopes of the file that were read once more."""
+        return Readings(self.project_reader, self.source, self.loader_names, hears=self._looks_around)
 
     def _run(self, scope: FunctionModel, closure: Frame | None) -> Frame | None:
         cls = self._analysis.objects.class_model(self.source, scope.cls) if scope.cls is not None else None
@@ -155,6 +192,8 @@ class PlacementModel:
 
     def value(self, node: ast.AST) -> Value:
         """What is known of an expression in a scope that was run."""
+        if BY_SIGNATURES:
+            return self.readings.value(node) if isinstance(node, ast.expr) else UNKNOWN
         return self._record.get(node, UNKNOWN) if isinstance(node, ast.expr) else UNKNOWN
 
     def resolved(self, node: ast.AST) -> Value:
@@ -163,6 +202,8 @@ class PlacementModel:
 
     def followed(self, value: Value) -> Value:
         """What a value is, with a reference followed into the project."""
+        if BY_SIGNATURES:
+            return value
         return self._analysis.resolve(value, self.source)
 
     def qualified(self, node: ast.expr) -> str | None:
@@ -172,10 +213,14 @@ class PlacementModel:
 
     def held(self, cls: ClassModel, attribute: str) -> Value:
         """What the methods of a class put into an attribute of its objects."""
+        if BY_SIGNATURES:
+            return self.readings.held(cls, attribute)
         return self._analysis.objects.written(cls, attribute) or UNKNOWN
 
     def holds_state(self, module: Value) -> bool:
         """Whether a module surely has parameters or buffers."""
+        if BY_SIGNATURES:
+            return self.readings.holds_state(module)
         return self._analysis.objects.holds_state(module)
 
     def is_module_base(self, name: str) -> bool:
@@ -184,6 +229,8 @@ class PlacementModel:
 
     def global_value(self, name: str) -> Value:
         """What a top-level name of the file stands for."""
+        if BY_SIGNATURES:
+            return self.readings.global_value(name)
         return self._analysis.global_value(self.source, name)
 
     def imported_values(self, name: str) -> list[ast.expr]:
@@ -201,11 +248,18 @@ class PlacementModel:
         """The class of the method that a node runs in."""
         for parent in self.ancestors(node):
             if isinstance(parent, ast.ClassDef):
-                return self._analysis.objects.class_model(self.source, parent)
+                return self._class_model(parent)
         return None
+
+    def _class_model(self, node: ast.ClassDef) -> ClassModel:
+        if BY_SIGNATURES:
+            return self.readings.class_model(self.class_info(node))
+        return self._analysis.objects.class_model(self.source, node)
 
     def gives_batches(self, value: Value) -> bool:
         """Whether iterating an object of the project gives a loader's batches: a prefetcher, a loader of its own."""
+        if BY_SIGNATURES:
+            return self.readings.gives_batches(value)
         each = self._analysis.iterate(value)
         parts = [leaf for _, option in each.alternatives() for leaf in (option, *(option.elements or ()))]
         return any(p.kind is Kind.BATCH for p in parts)
@@ -213,7 +267,7 @@ class PlacementModel:
     @property
     def missing(self) -> dict[ast.Attribute, Missing]:
         """Attributes read from wrappers that haven't got them, in the scopes that were run."""
-        return self._analysis.missing
+        return self.readings.missing if BY_SIGNATURES else self._analysis.missing  # type: ignore[return-value]
 
     @cached_property
     def reader(self) -> Reader:
@@ -300,6 +354,8 @@ class PlacementModel:
     def happenings(self, what: str, node: ast.Call) -> list[Happening]:
         """What was done to the object that a call of this file makes, in any scope of the file or called from there."""
         self.ensure_all()
+        if BY_SIGNATURES:
+            return self.readings.happened(what, node)
         site = site_at(self.source.path, node)
         found = (h for frame in self._frames.values() if frame is not None for h in frame.happenings)
         return [h for h in found if h.what == what and h.site == site]
@@ -340,6 +396,8 @@ class PlacementModel:
     @cached_property
     def pinned(self) -> dict[ast.Call, Pinned]:
         """Calls that name one device in what every replica of a DataParallel runs, in the scopes that were run."""
+        if BY_SIGNATURES:
+            return pinned_by_signatures(self.readings, self._analysis.project)
         return pinned_calls(self._analysis, self._record)
 
     def events(self, name: str) -> Iterable[ast.expr | ast.stmt]:
@@ -422,7 +480,7 @@ class PlacementModel:
         scope = self.source.function(function)
         if scope.cls is None:
             return False
-        return step_methods(scope, self._analysis.objects.class_model(self.source, scope.cls)) is not None
+        return step_methods(scope, self._class_model(scope.cls)) is not None
 
     def callers(self, function: FunctionNode) -> list[tuple[PlacementModel, Step, ast.Call]]:
         """The calls of a function that were seen in this file and in those that import it, with each one's model."""
@@ -437,7 +495,8 @@ class PlacementModel:
 
     def function_called(self, call: ast.Call) -> FunctionNode | None:
         """The function or method of this file that a call in a scope that was run calls."""
-        function = self._analysis.functions.called.get(call)
+        called = self.readings.callees if BY_SIGNATURES else self._analysis.functions.called
+        function = called.get(call)
         return function.node if function is not None and function.source is self.source else None
 
     def callee(self, call: ast.Call) -> Callee | None:
@@ -466,7 +525,7 @@ class PlacementModel:
 
     def known_classes(self) -> list[ClassModel]:
         """The classes of this file that were asked about by now."""
-        return self._analysis.objects.known(self.source)
+        return self.readings.known_classes() if BY_SIGNATURES else self._analysis.objects.known(self.source)
 
     def metrics_in(self, node: ast.expr) -> list[Value]:
         """The metrics of a library that an expression may be or hold, with the options that they were made with."""
@@ -490,6 +549,9 @@ class PlacementModel:
 
     def _calls_of(self, scope: FunctionModel) -> Iterator[tuple[FunctionModel, ast.Call]]:
         """The calls of a function that were seen in the scopes that were run, by the name that it has here."""
+        if BY_SIGNATURES:
+            yield from ((scope, call.node) for call in self.readings.calls_of(scope))
+            return
         place = (scope.source.path, scope.node.lineno)
         for called, nodes in self._analysis.functions.call_nodes.get(place, {}).items():
             yield from ((called, node) for node in nodes)

@@ -15,11 +15,15 @@ from devlint.placement.analysis import OutOfBudgetError
 from devlint.placement.devices import place_of_device
 from devlint.placement.interpreter import Frame
 from devlint.placement.values import UNKNOWN, Value
+from devlint.signatures.state.objects import class_of
 from devlint.source.kinds import Kind
 
 if TYPE_CHECKING:
     from devlint.placement.analysis import Analysis
+    from devlint.placement.readings import Readings, Wrapping
+    from devlint.signatures.state.classes import ClassInfo
     from devlint.source.modules import FunctionModel
+    from devlint.source.project import Project
 
 DATA_PARALLEL = "torch.nn.DataParallel"
 
@@ -52,6 +56,58 @@ def pinned_calls(analysis: Analysis, record: Mapping[ast.expr, Value]) -> dict[a
                 elif pinned.function.source.path not in callers:
                     found.setdefault(node, pinned)
     return found
+
+
+def pinned_by_signatures(readings: Readings, project: Project) -> dict[ast.Call, Pinned]:
+    """The same, as the signatures tell."""
+    found: dict[ast.Call, Pinned] = {}
+    callers = {str(path) for path in project.importers_of(Path(readings.source.path))}
+    seen: set[tuple[object, str]] = set()
+    for wrapping in readings.wrappings:
+        option = wrapping.wrapper
+        key = (option.inner.cls if option.inner is not None else None, option.site)
+        if not _has_replicas(option) or key in seen:
+            continue
+        seen.add(key)
+        for function, call, argument, device in _named_in_replicas(readings, wrapping):
+            pinned = Pinned(call, argument, device, function, option)
+            if function.source is readings.source:
+                found.setdefault(call, pinned)
+            elif function.source.path not in callers:
+                found.setdefault(wrapping.node, pinned)
+    return found
+
+
+def _named_in_replicas(
+    readings: Readings, wrapping: Wrapping
+) -> Iterator[tuple[FunctionModel, ast.Call, ast.expr, str]]:
+    """(function, call, device argument, device) of what the replicas of a wrapper run."""
+    for module in readings.modules_in(wrapping):
+        cls = class_of(module)
+        for function in _methods_run(cls) if cls is not None else ():
+            calls = [n for n in function.nodes if isinstance(n, ast.Call) and _device_argument(n) is not None]
+            values = readings.supposing(function, module, wrapping.things) if calls else None
+            for call in calls:
+                argument = _device_argument(call)
+                told = values.value(argument) if values is not None and argument is not None else None
+                device = numbered_device(told or UNKNOWN, argument) if argument is not None else None
+                if argument is not None and device is not None:
+                    yield function, call, argument, device
+
+
+def _methods_run(cls: ClassInfo) -> list[FunctionModel]:
+    """`forward` and the methods of the same object that it calls."""
+    found: dict[FunctionModel, None] = {}
+    waiting = [cls.method("forward")]
+    while waiting:
+        function = waiting.pop()
+        if function is not None and function not in found:
+            found[function] = None
+            for node in function.nodes:
+                match node:
+                    case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=name)):
+                        waiting.append(cls.method(name))
+    return list(found)
 
 
 def _has_replicas(value: Value) -> bool:

@@ -15,7 +15,7 @@ _OFF = re.compile(rb"(?<![\w\"'])(\w+)[ \t]*(?::[^=,()\n]{0,80})?=[ \t]*(?:None|
 # Names in texts that may be options: `"name"`, `--name`.
 _QUOTED = re.compile(rb"['\"]-{0,2}(\w[\w-]*)['\"]|(?<=--)(\w[\w-]*)")
 # `name: value`, `"name": value`, `name = value`.
-_KEY = re.compile(rb"([\w-]+)['\"]?[ \t]*[:=]")
+_KEY = re.compile(rb"(?<![\w-])([\w-]{1,80})['\"]?[ \t]{0,8}[:=]")
 # A name that is given by another one is followed so far.
 MAX_FOLLOWED = 40
 

@@ -47,11 +47,11 @@ _DEFINED = re.compile(rb"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)", re.MU
 _DEFINITION = re.compile(
     r"(?P<indent>[ \t]*)(?:(?:async[ \t]+)?def|(?P<cls>class))[ \t]+(?P<name>\w+)[ \t]*(?P<bases>.*)"
 )
-_CODE = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
+_CODE = re.compile(r"```.{0,20000}?```|`[^`\n]{1,300}`", re.DOTALL)
 _USED = re.compile(r"\w+(?=\s?[(.])|(?<=[.`])\w+|(?<=import )[\w, ]+")
 _ON_SELF = re.compile(r"\b(?:self|cls)\.(\w+)")
 _QUOTED = re.compile(r"['\"](\w+)['\"]")
-_COMMENT = re.compile(r"(?:^|\s)#[^'\"]*$")
+_COMMENT = re.compile(r"(?:^|\s)#[^'\"\n]{0,400}$")
 # Decorators that hand on what they are given, and tell nobody of it.
 _PLAIN = re.compile(
     r"(?:abc\.|functools\.|typing\.|contextlib\.|dataclasses\.|torch\.|triton\.|tl\.)?(?:\w+\.)?(?:staticmethod|classmethod|property|cached_property|abstractmethod|override|overload|final|"

@@ -52,7 +52,7 @@ _ROLES = [(re.compile(role.cls) if role.cls else None, re.compile(role.name), ro
 # Classes whose objects answer a request by a model and what belongs to it, and the methods that do.
 _PIPELINE = re.compile(r"\w{0,60}(?:Pipeline\w{0,60}|Stage|TextEncoder)|\w{0,60}(?:VAE|Vae)(?!\w*Loss)\w{0,60}")
 _ONCE_A_REQUEST = re.compile(
-    r"\w{0,60}(?:Text|Prompt)(?:Encoder|Conditioner|Embedder)|\w{0,60}Pipeline|\w{0,60}(?:VAE|Vae|Vocoder|Vocos|Synthesizer|SynthesizerTrn|Codec|Tokenizer|Conditioner)(?:V\d)?"
+    r"\w{0,60}(?:Text|Prompt|Voice|Speaker|Timbre|Style|Reference)(?:Encoder|Conditioner|Embedder)|\w{0,60}Pipeline|\w{0,60}(?:VAE|Vae|Vocoder|Vocos|Synthesizer|SynthesizerTrn|Codec|Tokenizer|Conditioner)(?:V\d)?"
 )
 _REQUEST = re.compile(
     r"__call__|_?forward|_?(?:async_)?(?:generate|run|infer|inference|predict|sample|encode|decode|prepare|get|build|update|make|check)(?:_(?!step)\w{1,60})?"
@@ -125,7 +125,7 @@ def answers_request(function: FunctionModel, info: ClassInfo | None) -> bool:
         return True
     names = _class_names(info) if info is not None else []
     if info is not None and (info.is_module or _has_module_base(info)):
-        # A request has one text, its picture or sound is decoded once, and one pipeline answers it.
+        # A request has one text and one voice, its picture or sound is decoded once, and one pipeline answers it.
         return _REQUEST.fullmatch(function.name) is not None and _ONCE_A_REQUEST.fullmatch(names[0]) is not None
     return _REQUEST.fullmatch(function.name) is not None and any(_PIPELINE.fullmatch(name) for name in names)
 
@@ -232,7 +232,7 @@ def is_cold_function(function: FunctionModel) -> bool:
 
 # Files of programs that measure, test or convert.
 _TOOLS = re.compile(
-    r"(?:^|/)(?:tests?|(?:\w{1,60}_)?benchmarks?|profil\w{0,60}|conversion|convert\w{0,60}|export)/|(?:^|/)(?:test_|conftest|benchmark(?:s|_[^/]*)?\.py|bench_|convert_|export_|onnx_)[^/]*$|_(?:onnx|export)\.py$"
+    r"(?:^|/)(?:tests?|(?:\w{1,60}_)?benchmarks?|profil\w{0,60}|conversion|convert\w{0,60}|export)/|(?:^|/)(?:test_|conftest|benchmarks?\.py|benchmark_|bench_|convert_|export_|onnx_)[^/]{0,100}$|_(?:onnx|export)\.py$"
 )
 
 

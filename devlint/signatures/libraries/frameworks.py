@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from devlint.knowledge.ecosystem import ACCELERATE_PASSING, ACCELERATE_PREPARING
+from devlint.knowledge.ecosystem import ACCELERATE_PASSING, ACCELERATE_PREPARING, STEP_METHODS
 from devlint.signatures.libraries.devices import CUDA, named_device
-from devlint.signatures.state.frame import Call
+from devlint.signatures.state.frame import Call, Frame
 from devlint.signatures.state.objects import FRAMEWORK, move, place_of
 from devlint.signatures.values.values import (
     BATCH,
@@ -29,9 +29,12 @@ from devlint.signatures.values.values import (
     TUPLE,
     UNKNOWN,
     UNKNOWN_PLACE,
+    WRAPPER,
+    Parts,
     Value,
     mapped,
 )
+from devlint.source.modules import FunctionModel
 
 Meaning = Callable[[Call], Value]
 
@@ -95,6 +98,8 @@ def method(call: Call, owner: Value, name: str) -> Value:
             return call.fresh()
         placed = [_placed(call, node, value) for node, value in call.given]
         return placed[0] if len(placed) == 1 else Value(TUPLE, parts=tuple(placed))
+    if name == "unwrap_model" and given:
+        return mapped(given[0], lambda v: v.parts[0] if v.kind is WRAPPER and v.parts else v, call.frame.atoms)
     if name in known.passing and given:
         return given[0]
     # Nothing else moves what it is given.
@@ -108,6 +113,8 @@ def _placed(call: Call, node: ast.expr, value: Value) -> Value:
 
     def placed(option: Value) -> Value:
         if option.kind in MODULES:
+            # Settings of the launcher may have wrapped it.
+            call.frame.env[option.identity, PREPARED] = there
             return option
         if option.kind is LOADER or (option.kind is UNKNOWN and _is_named(node, _LOADER)):
             return Value(LOADER, CUDA, likely=True, step=step)
@@ -121,6 +128,8 @@ def _placed(call: Call, node: ast.expr, value: Value) -> Value:
     return mapped(value, placed, call.frame.atoms)
 
 
+# A module was handed to a framework: what comes back may be another one.
+PREPARED = "prepared"
 _LOADER = re.compile(r"(?i).{0,60}(?:loader|_dl)\d{0,3}")
 
 
@@ -137,6 +146,37 @@ def _deepspeed(call: Call) -> Value:
     return Value(
         TUPLE, parts=(_placed(call, *pair), call.fresh(), Value(LOADER, UNKNOWN_PLACE, likely=True), call.fresh())
     )
+
+
+def is_called_by_trainer(function: FunctionModel) -> bool:
+    """Whether a method goes by the name of one that a framework calls with each batch."""
+    return any(function.name in known.methods for known in STEP_METHODS)
+
+
+def placed_by_trainer(frame: Frame, function: FunctionModel, bases: Iterable[str]) -> None:
+    """The modules and batches of a step that a framework calls, where it puts them."""
+    known = next((k for k in STEP_METHODS if function.name in k.methods and not k.bases.isdisjoint(bases)), None)
+    if known is None:
+        return
+    message = f"the trainer has put the model and the batch on the accelerator when it calls `{function.name}`"
+    step = frame.step(message, function.node)
+    there = Value(TENSOR, CUDA, likely=True, step=step)
+    for position, argument in enumerate(function.parameters):
+        given = frame.env[argument.arg]
+        if position in known.modules:
+            if given.kind is UNKNOWN:
+                frame.env[argument.arg] = Value(MODULE, CUDA, likely=True, step=step, path=given.path)
+            elif place_of(frame, given).place.sort not in ("host", "accelerator"):
+                move(frame, given, there, step)
+        elif position in known.batches and given.place.sort not in ("host", "accelerator"):
+            is_plain = given.kind is UNKNOWN and not isinstance(given.data, Parts)
+            frame.env[argument.arg] = given.but(
+                kind=BATCH if is_plain else given.kind,
+                place=CUDA,
+                likely=True,
+                step=step,
+                data="item" if is_plain else given.data,
+            )
 
 
 def _supervised(position: int) -> Meaning:

@@ -19,10 +19,12 @@ from devlint.signatures.values.values import (
     A_NUMBER,
     ARRAY,
     BATCH,
+    BUFFER,
     CONSTANT,
     DEVICE,
     DICT,
     EITHER,
+    GATHERED,
     HOST,
     LIST,
     LOADER,
@@ -34,11 +36,13 @@ from devlint.signatures.values.values import (
     OBJECT,
     RANKED,
     REFERENCE,
+    STATE_DICT,
     TENSOR,
     TUPLE,
     UNKNOWN,
     UNKNOWN_PLACE,
     ZERO_DIM,
+    Made,
     Place,
     Value,
     constant,
@@ -298,7 +302,7 @@ def _module_method(call: Call, owner: Value, name: str) -> Value:
     if name in ("parameters", "buffers", "named_parameters", "named_buffers"):
         each = mapped(
             place_of(frame, owner),
-            lambda p: Value(TENSOR, p.place, step=p.step, likely=True, data=owner),
+            lambda p: Value(TENSOR, p.place, step=p.step, likely=owner.likely or p.likely, data=owner),
             frame.atoms,
         )
         if name.startswith("named_"):
@@ -326,7 +330,8 @@ def _module_method(call: Call, owner: Value, name: str) -> Value:
     if name == "forward":
         return frame.reader.call_value(call, owner)
     if name == "state_dict":
-        return Value(UNKNOWN)
+        site = (frame.source.path, call.node.lineno, call.node.col_offset)
+        return Value(UNKNOWN, data=Made(STATE_DICT, site, owner))
     if isinstance(owner.data, str) and is_metric(owner.data):
         if name == "clone":
             return frame.reader.copied(frame, owner, call.node)
@@ -345,11 +350,14 @@ def _register(call: Call, owner: Value) -> Value:
     if named is None or given is None or named.kind is not CONSTANT:
         return NONE
 
+    is_buffer = isinstance(call.node.func, ast.Attribute) and call.node.func.attr == "register_buffer"
+    tags = frozenset({REGISTERED, PARAMETER, *([BUFFER] if is_buffer else [])})
+
     def registered(option: Value) -> Value:
         if option.kind is TENSOR:
-            return option.but(tags=frozenset({REGISTERED, PARAMETER}), path=None)
+            return option.but(tags=tags, path=None)
         if option.kind is UNKNOWN:
-            return Value(TENSOR, option.place, likely=True, tags=frozenset({REGISTERED, PARAMETER}))
+            return Value(TENSOR, option.place, likely=True, tags=tags)
         return option
 
     call.frame.put(owner, f".{named.data}", mapped(given, registered, call.frame.atoms))
@@ -509,7 +517,7 @@ def _unknown_method(call: Call, owner: Value, name: str) -> Value:
     if name == "forward":
         return frame.reader.call_value(call, owner)
     if name in ("parameters", "buffers", "named_parameters"):
-        return _module_method(call, owner.but(kind=MODULE), name)
+        return _module_method(call, owner.but(kind=MODULE, likely=True), name)
     return frame.reader.unknown_call(call)
 
 
@@ -522,7 +530,7 @@ def _as_input(owner: Value, rank: object) -> Value:
         rank=rank,
         likely=owner.likely,
         step=owner.step,
-        tags=owner.tags,
+        tags=owner.tags - {GATHERED},
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from devlint.knowledge.metrics import is_metric, needs_one_device
+from devlint.knowledge.metrics import WaitTable, is_metric, needs_one_device, wait_table
 from devlint.signatures.state import containers
 from devlint.signatures.state.frame import CONTENTS, PLACE, Call, Frame
 from devlint.signatures.state.objects import place_of
@@ -13,6 +13,7 @@ from devlint.signatures.values.values import (
     HOST,
     LIST,
     MODULE,
+    NOTHING,
     TENSOR,
     TUPLE,
     UNKNOWN,
@@ -21,6 +22,9 @@ from devlint.signatures.values.values import (
     Value,
     mapped,
 )
+
+# The options that a metric was made with.
+OPTIONS = "options"
 
 
 def new_metric(call: Call, name: str) -> Value:
@@ -31,12 +35,30 @@ def new_metric(call: Call, name: str) -> Value:
     torchs = name.startswith("torchmetrics.")
     step = call.step(f"created on cpu by `{call.text}`")
     frame.env[cell, PLACE] = Value(TENSOR, HOST if torchs else UNKNOWN_PLACE, step=step)
+    table = wait_table(name)
+    if table is not None:
+        frame.env[cell, OPTIONS] = _options(call, table)
+        return value
     given = call.argument(0, "metrics")
     if given is not None and given.kind in (LIST, TUPLE, DICT):
         contents = containers.contents_of(frame, given)
         if contents is not None:
             frame.env[cell, CONTENTS] = contents
+    elif call.given:
+        frame.env[cell, CONTENTS] = containers.sequence(call.positional_values, frame)
     return value
+
+
+def _options(call: Call, table: WaitTable) -> Value:
+    """The options that a metric is given, or may be given, by name."""
+    found = {}
+    for option in table.options:
+        given = call.argument(option.position if option.position is not None else -1, option.name)
+        if given is None and call.open_ended and option.position is not None:
+            given = NOTHING
+        if given is not None and option.position is not None:
+            found[option.name] = given
+    return Value(containers.ITEMS, data=tuple(found), parts=tuple(found.values()))
 
 
 def is_metric_value(frame: Frame, value: Value) -> bool:

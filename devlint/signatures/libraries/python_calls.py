@@ -8,7 +8,7 @@ from functools import partial
 from devlint.knowledge import ecosystem
 from devlint.signatures.state import containers
 from devlint.signatures.state.frame import EVERY, Call
-from devlint.signatures.state.objects import attribute, store_attribute
+from devlint.signatures.state.objects import COMPUTED, attribute, store_attribute
 from devlint.signatures.values.conditions import TRUE
 from devlint.signatures.values.values import (
     A_NUMBER,
@@ -16,6 +16,7 @@ from devlint.signatures.values.values import (
     CONSTANT,
     DICT,
     FUNCTION,
+    GATHERED,
     HOST,
     LIST,
     NEVER,
@@ -282,7 +283,7 @@ def frame_truth(call: Call) -> Value:
 
 def _text(call: Call) -> Value:
     given = call.given[0][1] if call.given else NOTHING
-    return given if given.kind in ("device", "device type") else Value(NUMBER)
+    return given.but(tags=frozenset()) if given.kind in ("device", "device type") else Value(NUMBER)
 
 
 def _sum(call: Call) -> Value:
@@ -297,7 +298,11 @@ def _sum(call: Call) -> Value:
     return mapped(
         each,
         lambda v: (
-            v.but(path=None, tags=frozenset()) if v.kind == "tensor" else A_NUMBER if v.kind is NUMBER else NOTHING
+            v.but(path=None, tags=v.tags & {GATHERED, *COMPUTED})
+            if v.kind == "tensor" or GATHERED in v.tags
+            else A_NUMBER
+            if v.kind is NUMBER
+            else NOTHING
         ),
         frame.atoms,
     )

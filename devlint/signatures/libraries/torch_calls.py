@@ -23,8 +23,10 @@ from devlint.signatures.values.values import (
     A_NUMBER,
     ARRAY,
     BATCH,
+    BUFFER,
     CONSTANT,
     DEVICE,
+    DEVICE_OBJECT,
     EITHER,
     EMPTY,
     GENERATOR,
@@ -34,11 +36,13 @@ from devlint.signatures.values.values import (
     NOTHING,
     NUMBER,
     OUTCOME,
+    PINNED,
     RANKED,
     TENSOR,
     TUPLE,
     UNKNOWN,
     UNKNOWN_PLACE,
+    UNPINNED,
     ZERO_DIM,
     Place,
     Value,
@@ -85,6 +89,17 @@ def meaning(name: str) -> Meaning | None:
     if name.startswith(("torch.cuda.", "torch.distributed.", "torch.backends.")):
         return lambda call: A_NUMBER
     return None
+
+
+# What else has a kind, and no place.
+_OTHERS = frozenset({"io.BytesIO", "tempfile.TemporaryFile", "wandb.init"})
+
+
+@lru_cache(maxsize=20_000)
+def has_kind(name: str) -> bool:
+    """Whether something outside the project has a kind of which rules may ask, though it has no place."""
+    knowledge, name = torch_knowledge(), canonical(name)
+    return name in _OTHERS or name in knowledge.optimizers or name in knowledge.schedulers or name in knowledge.loaders
 
 
 def is_pretrained(name: str) -> bool:
@@ -245,7 +260,7 @@ def _parameter(call: Call) -> Value:
 
 def _buffer(call: Call) -> Value:
     given = call.argument(0, "data") or NOTHING
-    return mapped(given, lambda v: v.but(tags=v.tags | {REGISTERED, PARAMETER}), call.frame.atoms)
+    return mapped(given, lambda v: v.but(tags=v.tags | {REGISTERED, PARAMETER, BUFFER}), call.frame.atoms)
 
 
 # -- functions ---------------------------------------------------------------------------------------------------------
@@ -332,10 +347,11 @@ def _result(value: Value, rank: Any) -> Value:
 def _device(call: Call) -> Value:
     pair = call.pair(0, "device") or call.pair(0, "type")
     if pair is None:
-        return Value(DEVICE, UNKNOWN_PLACE, likely=True)
+        return Value(DEVICE, UNKNOWN_PLACE, likely=True, tags=DEVICE_OBJECT)
     found = device_from(call.frame, pair[1], pair[0])
     if found is None:
-        return Value(DEVICE, UNKNOWN_PLACE, likely=True, path=pair[1].path)
+        return Value(DEVICE, UNKNOWN_PLACE, likely=True, path=pair[1].path, tags=DEVICE_OBJECT)
+    found = mapped(found, lambda d: d.but(tags=DEVICE_OBJECT) if d.kind is DEVICE else d, call.frame.atoms)
     index = call.argument(1, "index")
     if index is not None and index.kind is CONSTANT and isinstance(index.data, int):
         return mapped(found, lambda d: _indexed(d, index.data), call.frame.atoms)
@@ -384,9 +400,20 @@ def _loader(call: Call) -> Value:
             place = UNKNOWN_PLACE
     if not frame.reader.stays_on_host(frame, dataset):
         place, each = UNKNOWN_PLACE, None
+    tags = _pinning(call)
     if each is not None:
-        return Value(LOADER, place, data="collated", parts=(dataset, each), step=step)
-    return Value(LOADER, place, parts=(dataset,), step=step)
+        return Value(LOADER, place, data="collated", parts=(dataset, each), step=step, tags=tags)
+    return Value(LOADER, place, parts=(dataset,), step=step, tags=tags)
+
+
+def _pinning(call: Call) -> frozenset[str]:
+    """What a loader says of the memory that its batches lie in: `pin_memory=False` is the default."""
+    given = call.argument(7, "pin_memory")
+    if given is None:
+        return frozenset() if call.open_ended else UNPINNED
+    if given.kind is not CONSTANT or not isinstance(given.data, bool):
+        return frozenset()
+    return PINNED if given.data else UNPINNED
 
 
 def _dataset(call: Call) -> Value:
@@ -505,8 +532,8 @@ SPECIAL: dict[str, Meaning] = {
     "torch.cuda.device_count": lambda call: Value("count"),
     "torch.accelerator.device_count": lambda call: Value("count"),
     "torch.cuda.current_device": lambda call: Value(DEVICE, CUDA),
-    "torch.accelerator.current_accelerator": lambda call: Value(DEVICE, CUDA),
-    "torch.get_default_device": lambda call: Value(DEVICE, UNKNOWN_PLACE, likely=True),
+    "torch.accelerator.current_accelerator": lambda call: Value(DEVICE, CUDA, tags=DEVICE_OBJECT),
+    "torch.get_default_device": lambda call: Value(DEVICE, UNKNOWN_PLACE, likely=True, tags=DEVICE_OBJECT),
     "torch.Generator": _generator,
     "torch.load": _nothing,
     "torch.save": _nothing,

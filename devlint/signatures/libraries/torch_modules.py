@@ -13,15 +13,17 @@ from devlint.signatures.libraries.devices import device_from, named_device
 from devlint.signatures.libraries.operations import note, operands_of
 from devlint.signatures.state import containers
 from devlint.signatures.state.frame import CONTENTS, PLACE, Call, Frame
-from devlint.signatures.state.objects import COMPUTED, PARAMETER, REGISTERED, move, place_of
+from devlint.signatures.state.objects import COMPUTED, PARAMETER, REGISTERED, class_of, move, place_of
 from devlint.signatures.values.values import (
     BATCH,
     CONSTANT,
     DICT,
     EITHER,
+    GATHERED,
     HOST,
     LIST,
     MODULE,
+    NONE,
     NOTHING,
     RANKED,
     TENSOR,
@@ -156,13 +158,13 @@ def call_module(call: Call, module: Value) -> Value:
             frame.need("call", call.node, ast.unparse(call.node.func), pair, (call.node.func, meeting))
         step = f"computed there by `{call.text}`"
         made = mapped(
-            place,
+            _place_met(place, [v for _, v in given]),
             lambda p: Value(
                 TENSOR, p.place, rank=RANKED, step=call.step(step, p.step) if p.step else None, likely=p.likely
             ),
             frame.atoms,
         )
-        return _results(frame, name, unless_apart(frame, [v for _, v in given], place, made))
+        return _results(frame, _last_of(frame, module), unless_apart(frame, [v for _, v in given], place, made))
     facts = module_facts(name)
     if facts is not None and facts.computes_where == "inputs":
         note(call, facts, operands_of(call, facts), ast.unparse(call.node.func))
@@ -178,6 +180,29 @@ def call_module(call: Call, module: Value) -> Value:
         ),
         frame.atoms,
     )
+
+
+def _last_of(frame: Frame, module: Value) -> str:
+    """What computes the result of a module: of layers in a row, the last one."""
+    name: str = module.data
+    contents = containers.contents_of(frame, module) if name == "torch.nn.Sequential" else None
+    last = contents.parts[-1] if contents is not None and contents.kind is TUPLE and contents.parts else None
+    return (
+        _last_of(frame, last)
+        if isinstance(last, Value) and isinstance(last.data, str) and last.kind is MODULE
+        else name
+    )
+
+
+def _place_met(place: Value, given: Sequence[Value]) -> Value:
+    """Where a module is: if only those know who made it, where what it is given was moved."""
+    if place.kind is EITHER or place.place.sort != "input":
+        return place
+    met = next((v for v in given if v.kind in (TENSOR, BATCH) and (v.place.off_host or v.place.sort == "told")), None)
+    if met is None:
+        return place
+    # Whatever a batch is: what a module takes of it is a tensor.
+    return met.but(likely=met.likely and met.kind is not BATCH)
 
 
 def unless_apart(frame: Frame, given: Sequence[Value], place: Value, made: Value) -> Value:
@@ -229,29 +254,49 @@ def wrapped(call: Call, name: str) -> Value:
     def wrap(option: Value) -> Value:
         if option.kind is WRAPPER:
             return option
-        return Value(
-            WRAPPER,
-            data=name,
-            parts=(option,),
-            cell=Cell((call.frame.source.path, call.node.lineno, call.node.col_offset)),
-        )
+        cell = Cell((call.frame.source.path, call.node.lineno, call.node.col_offset))
+        call.frame.env[cell, ".device_ids"] = ids if ids is not None else NOTHING if call.open_ended else NONE
+        return Value(WRAPPER, data=name, parts=(option,), cell=cell, step=call.step(f"wrapped by `{call.text}`"))
 
+    if len(inner.options()) > 2 and not any(option.kind is WRAPPER for _, option in inner.options()):
+        # Whichever of them it is.
+        return wrap(inner)
     return mapped(inner, wrap, call.frame.atoms)
 
 
 def call_wrapper(call: Call, wrapper: Value) -> Value:
     """A call of a wrapper, which takes its inputs from anywhere and gives what its first device computed."""
+    frame = call.frame
     inner = wrapper.parts[0] if wrapper.parts else NOTHING
-    place = place_of(call.frame, inner) if inner.kind in (MODULE, WRAPPER) else Value(TENSOR, UNKNOWN_PLACE)
-    return mapped(
-        place,
-        lambda p: Value(
-            UNKNOWN,
-            UNKNOWN_PLACE if p.place == HOST else p.place,
-            path=(f"#{call.frame.reader.turn()}",),
-            likely=True,
-            step=p.step,
-            tags=COMPUTED,
-        ),
-        call.frame.atoms,
-    )
+    place = place_of(frame, inner) if inner.kind in (MODULE, WRAPPER) else Value(TENSOR, UNKNOWN_PLACE)
+    tags = COMPUTED | {GATHERED} if _has_replicas(frame, wrapper) else COMPUTED
+    gives = _given_by_forward(frame, inner)
+
+    def made(part: Value | None, at: Value) -> Value:
+        where = UNKNOWN_PLACE if at.place == HOST else at.place
+        if part is not None and part.kind is TUPLE:
+            return Value(TUPLE, parts=tuple(made(p, at) for p in part.parts))
+        if part is not None and part.kind is TENSOR:
+            return Value(TENSOR, where, likely=at.likely, step=at.step, tags=tags - COMPUTED)
+        return Value(UNKNOWN, where, path=(f"#{frame.reader.turn()}",), likely=True, step=at.step, tags=tags)
+
+    return mapped(place, lambda at: made(gives, at), frame.atoms)
+
+
+def _has_replicas(frame: Frame, wrapper: Value) -> bool:
+    """Whether what a wrapper gives is gathered from several devices."""
+    if wrapper.data != "torch.nn.DataParallel":
+        return False
+    ids = frame.slot(wrapper, ".device_ids")
+    contents = containers.contents_of(frame, ids) if ids is not None else None
+    return contents is None or contents.kind is not TUPLE or len(contents.parts) != 1
+
+
+def _given_by_forward(frame: Frame, inner: Value) -> Value | None:
+    """What the `forward` of a module gives, in its own terms."""
+    if isinstance(inner.data, str) and is_loss(inner.data):
+        return Value(TENSOR)
+    cls = class_of(inner)
+    forward = cls.method("forward") if cls is not None else None
+    signature = frame.reader.signature(forward, None) if forward is not None else None
+    return signature.gives if signature is not None else None

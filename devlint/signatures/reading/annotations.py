@@ -23,6 +23,8 @@ from devlint.signatures.values.values import (
     TUPLE,
     UNKNOWN,
     UNKNOWN_PLACE,
+    WRAPPER,
+    Made,
     Parts,
     Path,
     Place,
@@ -49,7 +51,7 @@ class Annotations:
         name = argument.arg
         if told is not None and told.kind is not UNKNOWN:
             if told.kind is DEVICE:
-                return Value(DEVICE, Place("told", path), path=path)
+                return told.but(place=Place("told", path), path=path)
             if told.kind is NUMBER and is_device_name(ast.Name(name)):
                 return Value(DEVICE, Place("told", path), path=path)
             if told.kind in (LOADER, FRAMEWORK):
@@ -61,7 +63,7 @@ class Annotations:
             return told.but(place=place, path=path)
         if told is None and _is_tensor_or_array(argument.annotation):
             frame.either_array.add(path)
-        if told is not None and isinstance(told.data, Parts):
+        if told is not None and isinstance(told.data, (Parts, Made)):
             return told.but(place=place, path=path)
         if is_device_name(ast.Name(name)):
             return Value(DEVICE, Place("told", path), path=path)
@@ -159,6 +161,10 @@ class Annotations:
             return Value(MODULE, data=name)
         if name in torch_knowledge().loaders:
             return loader_of(frame.source)
+        if name in torch_knowledge().wrappers:
+            return Value(WRAPPER, data=name)
+        if name in torch_knowledge().optimizers or name in torch_knowledge().schedulers:
+            return Value(UNKNOWN, data=Made(name, name))
         if name in FRAMEWORKS:
             return Value(FRAMEWORK, CUDA, data=name, likely=True)
         return None

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Sequence
 
+from devlint.knowledge import canonical
 from devlint.signatures.libraries import methods, python_calls, torch_calls, torch_modules, waits
 from devlint.signatures.reading import uses
 from devlint.signatures.reading.decorators import keeps_result
@@ -38,6 +39,7 @@ from devlint.signatures.values.values import (
     UNKNOWN_PLACE,
     ZERO_DIM,
     Cell,
+    Made,
     Place,
     Value,
     either,
@@ -83,7 +85,10 @@ def _callee(frame: Frame, func: ast.expr) -> Value:
             return Value(METHOD, data=func.attr, parts=(option,))
         return attribute(frame, option, func.attr)
 
-    return mapped(owner, found, frame.atoms)
+    method = mapped(owner, found, frame.atoms)
+    if frame.record is not None:
+        frame.record.note(frame, func, method)
+    return method
 
 
 def _spread(call: Call, node: ast.Starred) -> None:
@@ -169,7 +174,14 @@ def _outside(call: Call, name: str | None) -> Value:
         inner = Call(call.frame, call.node)
         inner.given, inner.keywords = call.given[1:], call.keywords
         return methods.call_method(inner, call.given[0][1], method)
-    return unknown_call(call, name=name)
+    found = unknown_call(call, name=name, displaces=not name.startswith(_LOGGING))
+    if torch_calls.has_kind(name) and not (call.node.args and name.startswith(("io.", "tempfile."))):
+        return found.but(data=Made(canonical(name), (call.frame.source.path, call.node.lineno, call.node.col_offset)))
+    return found
+
+
+# What only reads what it is given.
+_LOGGING = ("wandb.", "mlflow.", "logging.", "builtins.print")
 
 
 def _partial(call: Call, callee: Value) -> Value:
@@ -212,6 +224,9 @@ def _unknown(call: Call, callee: Value) -> Value:
     if callee.place.off_host or callee.place.sort == "told":
         # What is called after it was moved is a module.
         return result.but(place=callee.place, tags=COMPUTED, step=callee.step)
+    if result.place.off_host or result.place.sort == "told":
+        # It computes from what was moved there: it is there itself.
+        return result
     if callee.place.sort == "input" and _named_like_model(callee) and not _is_part_of_module(call.frame, callee):
         return result.but(place=callee.place, tags=COMPUTED)
     if callee.place.sort == "input" and _is_part_of_module(call.frame, callee):
@@ -287,12 +302,15 @@ def unknown_call(call: Call, name: str = "", *, displaces: bool = True) -> Value
         if displaces:
             frame.displace(value, 2)
         for _, option in value.options():
-            if option.kind in (TENSOR, BATCH) or (option.kind is UNKNOWN and option.place.is_open):
+            known = option.place.is_open or option.place.off_host
+            if option.kind in (TENSOR, BATCH) or (option.kind is UNKNOWN and known):
                 places.add(option.place)
             elif option.kind in (LIST, DICT, TUPLE):
                 likely_computes = False
     text = (name or call.text).rsplit(".", 1)[-1].lower()
     told = any(word in text for word in _PLACING_NAMES) or text[:1] != text[:1].lower()
+    # A distribution is where its parameters are.
+    told = told and not name.startswith("torch.distributions.")
     if likely_computes and not told and len(places) == 1 and not call.open_ended:
         place = next(iter(places))
         if place != HOST and place.sort != "unknown":
@@ -318,7 +336,10 @@ def call_function(
     if function in frame.nested:
         frame.nested[function] = True
     given = bind_arguments(call, function, bound)
-    reader.was_given(frame, function, given or {})
+    if frame.record is not None:
+        frame.record.called(frame, call.node, function, given or {})
+    if not frame.again:
+        reader.was_given(frame, function, given or {})
     if reader.calls_itself(function):
         signature = reader.so_far(function)
         if signature is None:
@@ -390,7 +411,7 @@ def hand_on(frame: Frame, call: Call, needs: Sequence[Need], instance: Instance,
         needs = needs[:MAX_NEEDS]
     for need in needs:
         places = {p for _, value in need.operands for p in _places(instance, value)}
-        if frame.function is not None:
+        if frame.function is not None and not frame.again:
             frame.reader.was_brought(frame, instance.signature.function, need, places, given)
         if not _may_matter(need, places) or (told and _roots(need) & told) or _is_told_by_call(need):
             continue

@@ -19,6 +19,7 @@ from devlint.signatures.values.values import (
     DICT,
     EITHER,
     FUNCTION,
+    GATHERED,
     HOST,
     LIST,
     MODULES,
@@ -41,7 +42,10 @@ from devlint.signatures.values.values import (
 def evaluate(frame: Frame, node: ast.expr) -> Value:
     """What an expression gives."""
     read = EXPRESSIONS.get(type(node))
-    return read(frame, node) if read is not None else NOTHING
+    value = read(frame, node) if read is not None else NOTHING
+    if frame.record is not None:
+        frame.record.note(frame, node, value)
+    return value
 
 
 def _constant(frame: Frame, node: ast.Constant) -> Value:
@@ -157,6 +161,8 @@ def operate(
         # `self.layers += [layer]`
         containers.added(frame, left, [right], spread=True)
         return left
+    if isinstance(op, ast.Mod) and left.kind is CONSTANT and isinstance(left.data, str):
+        return numbered_device(left.data) or Value(NUMBER)
     if left.kind in (LIST, TUPLE) or right.kind in (LIST, TUPLE):
         return _joined_sequences(frame, node, left, right, in_place=in_place)
     if left.kind is CONSTANT and right.kind is CONSTANT:
@@ -255,7 +261,14 @@ def _together_plain(operands: tuple[Value, ...]) -> Value:
     if len({o.place for o in placed}) > 1 and any(o.place.is_open for o in placed) and first.place.sort == "told":
         inputs = next((o for o in placed if o.place.sort == "input"), None)
         first = inputs or first
-    return Value(TENSOR, first.place, likely=any(o.likely for o in tensors), rank=rank, step=first.step)
+    # What is computed with what is surely there is there.
+    likely = (
+        all(o.likely for o in tensors if o.place == first.place)
+        if first.place.off_host
+        else any(o.likely for o in tensors)
+    )
+    tags = frozenset({GATHERED}) if any(GATHERED in o.tags for o in tensors) else frozenset[str]()
+    return Value(TENSOR, first.place, likely=likely, rank=rank, step=first.step, tags=tags)
 
 
 def _unary(frame: Frame, node: ast.UnaryOp) -> Value:
@@ -265,7 +278,7 @@ def _unary(frame: Frame, node: ast.UnaryOp) -> Value:
 
     def plain(option: Value) -> Value:
         if option.kind in (TENSOR, ARRAY, BATCH, NUMBER):
-            return option.but(path=None, tags=frozenset(), data=None)
+            return option.but(path=None, tags=option.tags & {GATHERED}, data=None)
         if option.kind is UNKNOWN:
             return Value(
                 UNKNOWN, option.place, data=option.path or option.data, likely=option.likely, step=option.step,
@@ -284,7 +297,14 @@ def _formatted(frame: Frame, node: ast.JoinedStr) -> Value:
     return numbered_device(text) or Value(NUMBER)
 
 
+def _lambda_body(frame: Frame, node: ast.Lambda) -> None:
+    frame.env |= {a.arg: NOTHING for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)}
+    evaluate(frame, node.body)
+
+
 def _lambda(frame: Frame, node: ast.Lambda) -> Value:
+    if frame.record is not None:
+        frame.aside(lambda: _lambda_body(frame, node))
     return Value(FUNCTION, data=(frame.reader.lambda_of(frame, node), frame, None))
 
 

@@ -11,6 +11,7 @@ from devlint.signatures.state.objects import class_of, place_of
 from devlint.signatures.values.values import (
     DEVICE,
     LIST,
+    LOADER,
     MODULE,
     MODULES,
     MUTABLE,
@@ -80,7 +81,7 @@ def entered(frame: Frame, value: Value) -> Value:
     if value.kind is LIST:
         each = containers.element(frame, value)
         return NOTHING if each is NEVER else each
-    return value if value.kind in (UNKNOWN, MODULE) else NOTHING
+    return value if value.kind in (UNKNOWN, MODULE, LOADER) else NOTHING
 
 
 def copied(frame: Frame, value: Value, node: ast.expr) -> Value:

@@ -34,6 +34,7 @@ from devlint.signatures.values.values import (
     UNKNOWN_PLACE,
     ZERO_DIM,
     Cell,
+    Made,
     Path,
     Place,
     Value,
@@ -72,6 +73,13 @@ class Instance:
         other = Instance(self.frame, self.signature, self.given, self.call)
         other._paths[path] = value
         return other
+
+    def suppose(self, condition: Condition, told: Condition) -> None:
+        """Takes one outcome of a test for another condition."""
+        for clause in condition if len(condition) == 1 else ():
+            for literal in clause if len(clause) == 1 else ():
+                self._literals[literal] = told
+                self._literals[-literal] = self.frame.atoms.negated(told)
 
     # -- inputs ----------------------------------------------------------------------------------------------------
 
@@ -154,6 +162,8 @@ class Instance:
     def _input(self, value: Value) -> Value:
         assert value.path is not None
         actual = self.at(value.path)
+        if isinstance(value.data, Made):
+            return actual.but(data=value.data)
         if value.kind is UNKNOWN:
             if str(value.path[0]).startswith("#") and value.place.is_open:
                 return mapped(
@@ -330,6 +340,8 @@ class Instance:
             case ("isinstance", token, tuple() as types):
                 named = [self._token(t) for t in types]
                 return tests.instance_of(frame, self._token(token), tuple(named))
+            case ("has", token, str() as name):
+                return tests.has(frame, self._token(token), name)
             case (str() as kind, a, b) if kind in tests.COMPARISONS:
                 # A number of which nothing is known needn't be what it is at another call.
                 left = tests.called_number(frame, self._token(a), self._number(a))

@@ -26,7 +26,7 @@ from devlint.signatures.reading.names import Names
 from devlint.signatures.reading.views import View
 from devlint.signatures.state import containers
 from devlint.signatures.state.classes import ClassInfo
-from devlint.signatures.state.frame import ANYTHING, PLACE, Call, Frame, Key
+from devlint.signatures.state.frame import ANYTHING, PLACE, Call, Frame, Key, Recording
 from devlint.signatures.state.objects import class_of
 from devlint.signatures.state.outcome import Effect, Need, Signature
 from devlint.signatures.values.conditions import FALSE, TRUE, Atoms
@@ -37,7 +37,6 @@ from devlint.signatures.values.values import (
     LIST,
     MODULE,
     NEVER,
-    NONE,
     NOTHING,
     NUMBER,
     OBJECT,
@@ -90,6 +89,7 @@ class Reader:
         self.lookup, self.resolved, self.static_value = self.names.lookup, self.names.resolved, self.names.static_value
         self.was_given, self.given_to = self.callers.was_given, self.callers.given_to
         self.was_brought = self.callers.was_brought
+        self.made_at = self.views.made_at
         # The functions from which a knot was read that was begun elsewhere.
         self._leaders: set[FunctionModel] = set()
         # Functions that call themselves, with what their first reading told; None while that is under way.
@@ -105,6 +105,8 @@ class Reader:
         self._defaults: dict[FunctionModel, dict[str, Value]] = {}
         # The frames of everything that was read, by source.
         self.frames: dict[SourceModule, list[Frame]] = {}
+        # Who wants to know what the expressions of a file are.
+        self.recordings: dict[SourceModule, Recording] = {}
 
     def turn(self) -> int:
         """A number that no other reading of anything has."""
@@ -168,6 +170,7 @@ class Reader:
         if known is None and source not in self._running:
             self._running.add(source)
             frame = self._active[source] = Frame(self, source)
+            frame.record = self.recordings.get(source)
             self.frames.setdefault(source, []).append(frame)
             with suppress(RecursionError):
                 statements.execute(frame, source.tree.body)
@@ -289,6 +292,12 @@ class Reader:
         if known is not None and (closure is None or all(closure.get(n) == v for n, v in known.free.items())):
             self.knots.used(item)
             return known
+        if closure is not None and closure.again:
+            # What a scope that is read once more has inside is read with it the first time.
+            if function not in self._signatures:
+                closure = self._first_reading(function)
+            if function in self._signatures or closure is None:
+                return self._signatures.get(function)
         # What a function finds in its module doesn't hang on who asks for it first.
         self.module(function.source)
         if self.knots.is_under_way(item) or self._depth > MAX_DEPTH:
@@ -310,6 +319,18 @@ class Reader:
             knot = self.knots.end(item)
         self._signatures[function] = made
         return self.signature(function, closure) if knot is not None and self.settle(knot) else made
+
+    def _first_reading(self, function: FunctionModel) -> Frame | None:
+        """The scope around a function, as its signature was made."""
+        if function.parent is None:
+            return self.so_far_of(function.source)
+        outer = function.parent
+        while outer.parent is not None:
+            outer = outer.parent
+        if outer not in self._signatures and not self.is_reading(outer):
+            self.signature(outer, None)
+        frames = self.frames.get(function.source, ())
+        return next((frame for frame in frames if frame.function is function.parent), None)
 
     def settle(self, knot: Knot) -> bool:
         """Sees to it that a knot was read from its first function on; whether it is read anew.
@@ -378,17 +399,11 @@ class Reader:
 
     def _read(self, function: FunctionModel, closure: Frame | None) -> Signature:
         frame = Frame(self, function.source, function, outer=closure)
+        frame.record = self.recordings.get(function.source)
         self.frames.setdefault(function.source, []).append(frame)
         inputs.enter(frame, function, self.annotations)
         entry = dict(frame.env)
-        statements.execute(frame, function.node.body)
-        if frame.path:
-            frame.returns.append((frame.path, NONE))
-            frame.exits.append((frame.path, frame.env))
-        if frame.exits:
-            frame.path = TRUE
-            frame.merge(frame.exits[-8:], TRUE)
-        frame.path = TRUE
+        statements.run(frame, function.node.body)
         for nested, was_called in frame.nested.items():
             if not was_called:
                 _forget_moves_since(frame, nested)

@@ -20,6 +20,7 @@ from devlint.signatures.values.values import (
     IMPORTED,
     MODULES,
     NEVER,
+    NONE,
     NOTHING,
     TENSOR,
     Value,
@@ -42,6 +43,18 @@ def execute(frame: Frame, body: Sequence[ast.stmt]) -> None:
             (_pass_over if is_too_deep(statement) else read)(frame, statement)
 
 
+def run(frame: Frame, body: Sequence[ast.stmt]) -> None:
+    """Reads a function's body to its end, or ends: what led out of it is one state then."""
+    execute(frame, body)
+    if frame.path:
+        frame.returns.append((frame.path, NONE))
+        frame.exits.append((frame.path, frame.env))
+    if frame.exits:
+        frame.path = TRUE
+        frame.merge(frame.exits[-8:], TRUE)
+    frame.path = TRUE
+
+
 def _pass_over(frame: Frame, statement: ast.stmt) -> None:
     """Goes on behind a statement that isn't read: what it binds is unknown, and what it speaks of may have changed."""
     bound, read = names_in(statement)
@@ -58,6 +71,8 @@ def _pass_over(frame: Frame, statement: ast.stmt) -> None:
 
 def bind(frame: Frame, target: ast.expr, value: Value) -> None:
     """Assigns a value to a target."""
+    if frame.record is not None and isinstance(target, (ast.Name, ast.Attribute, ast.Subscript)):
+        frame.record.note(frame, target, value)
     match target:
         case ast.Name(id=name):
             frame.env[name] = value
@@ -160,14 +175,33 @@ def _import_from(frame: Frame, node: ast.ImportFrom) -> None:
 
 
 def _function(frame: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-    function = frame.source.function(node, None, frame.function)
+    if frame.record is not None:
+        known = (*node.args.defaults, *(d for d in node.args.kw_defaults if d is not None), *node.decorator_list)
+        frame.aside(lambda: _each(frame, known))
+    function = frame.source.function(node, frame.cls, frame.function)
     frame.nested.setdefault(function, False)
     frame.placed_then[function] = {k: v for k, v in frame.env.items() if isinstance(k, tuple) and k[-1] == PLACE}
     # What a module's own names are isn't seen through the scope: they may change after it was read.
     frame.env[node.name] = Value(FUNCTION, data=(function, frame if frame.function is not None else None, None))
 
 
+def _each(frame: Frame, nodes: Sequence[ast.expr]) -> None:
+    for node in nodes:
+        evaluate(frame, node)
+
+
+def _class_body(frame: Frame, node: ast.ClassDef) -> None:
+    """The body of a class, which runs where it stands, with names of its own."""
+    for base in node.bases:
+        evaluate(frame, base)
+    cls, frame.cls = frame.cls, node
+    execute(frame, node.body)
+    frame.cls = cls
+
+
 def _class(frame: Frame, node: ast.ClassDef) -> None:
+    if frame.record is not None:
+        frame.aside(lambda: _class_body(frame, node))
     frame.env[node.name] = Value(CLASS, data=frame.reader.class_info(frame.source, node))
 
 
@@ -188,9 +222,12 @@ def _if(frame: Frame, node: ast.If) -> None:
     then_path = frame.atoms.both(before, condition)
     else_path = frame.atoms.both(before, frame.atoms.negated(condition))
     if not else_path:
+        _aside(frame, node.orelse)
         assume(frame, node.test, True)
         execute(frame, node.body)
         return
+    if not then_path:
+        _aside(frame, node.body)
 
     def then() -> None:
         assume(frame, node.test, True)
@@ -204,6 +241,12 @@ def _if(frame: Frame, node: ast.If) -> None:
     frame.env = env
     second = _branch(frame, otherwise, else_path)
     frame.merge([first, second], before)
+
+
+def _aside(frame: Frame, body: Sequence[ast.stmt]) -> None:
+    """What a block that is never reached here says, for those who ask for its names."""
+    if body:
+        frame.aside(lambda: execute(frame, body))
 
 
 def _for(frame: Frame, node: ast.For | ast.AsyncFor) -> None:
@@ -230,15 +273,18 @@ def _unrolled(frame: Frame, node: ast.For | ast.AsyncFor, parts: Sequence[Value]
     """A loop over a few things that are told one by one: each pass is read with its own."""
     frame.breaks.append([])
     before = frame.path
-    for part in parts:
+    around = frame.in_turn
+    for number, part in enumerate(parts):
         if not frame.path:
             break
+        frame.in_turn = around or number > 0
         bind(frame, node.target, part)
         frame.continues.append([])
         execute(frame, node.body)
         ended = frame.continues.pop()
         if ended:
             frame.merge([(frame.path, frame.env), *ended], before)
+    frame.in_turn = around
     broken = frame.breaks.pop()
     if frame.path:
         execute(frame, node.orelse)
@@ -258,6 +304,9 @@ def _while(frame: Frame, node: ast.While) -> None:
         execute(frame, node.body)
 
     _loop(frame, node, one_pass, at_least_once=always, endless=always and isinstance(node.test, ast.Constant))
+    if frame.path and _asks_for_class(node.test) and not any(isinstance(n, ast.Break) for n in ast.walk(node)):
+        left = frame.atoms.both(frame.path, frame.atoms.negated(condition_of(frame, node.test)))
+        frame.path = left or frame.path
 
 
 def _loop(
@@ -478,8 +527,15 @@ def _assert(frame: Frame, node: ast.Assert) -> None:
     if path:
         assume(frame, node.test, True)
         # Only what is asked of devices is worth to be remembered behind it.
-        if frame.atoms.about_devices(condition):
+        if frame.atoms.about_devices(condition) or _asks_for_class(node.test):
             frame.path = path
+
+
+def _asks_for_class(test: ast.expr) -> bool:
+    """`isinstance(model, Net)`, `hasattr(model, "module")`."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return _asks_for_class(test.operand)
+    return isinstance(test, ast.Call) and isinstance(test.func, ast.Name) and test.func.id in ("isinstance", "hasattr")
 
 
 def _expr(frame: Frame, node: ast.Expr) -> None:

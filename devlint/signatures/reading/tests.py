@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Hashable
 
+from devlint.knowledge import canonical, torch_knowledge
 from devlint.knowledge.ecosystem import TENSOR_TYPES
 from devlint.signatures.libraries import waits
 from devlint.signatures.libraries.devices import parse_place
@@ -24,6 +25,7 @@ from devlint.signatures.values.values import (
     LIST,
     MODULE,
     MODULES,
+    NOTHING,
     NUMBER,
     OBJECT,
     OUTCOME,
@@ -65,7 +67,7 @@ def condition_of(frame: Frame, node: ast.expr) -> Condition:
         case ast.Call(func=ast.Name(id="isinstance"), args=[thing, types]):
             return _instance(frame, evaluate(frame, thing), types)
         case ast.Call(func=ast.Name(id="hasattr"), args=[thing, ast.Constant(value=str() as name)]):
-            return _has(frame, evaluate(frame, thing), name)
+            return has(frame, evaluate(frame, thing), name)
         case ast.NamedExpr():
             return truth(frame, evaluate(frame, node))
     value = evaluate(frame, node)
@@ -271,7 +273,8 @@ def _same(frame: Frame, a: Value, b: Value) -> Condition | None:
             return TRUE if a.data is None else FALSE
         if a.path is not None and "computed" not in a.tags:
             return frame.atoms.literal(("none", _token(a)))
-        return FALSE
+        # Of what nothing at all is known may be None; what was computed isn't.
+        return frame.atoms.forgotten() if a == NOTHING else FALSE
     place = _asked(b)
     if place is not None and a.kind in (DEVICE, "device type"):
         return _at(frame, a, place)
@@ -376,6 +379,11 @@ def _is_a(frame: Frame, value: Value, named: Value) -> Condition | None:
     """Whether a value is of one type; None where that isn't known."""
     if value.kind is UNKNOWN:
         return None
+    if value.kind is WRAPPER and (
+        named.kind is CLASS or (named.kind is REFERENCE and named.data.startswith("torch.nn."))
+    ):
+        # One of the project's that is derived from it is no such value.
+        return TRUE if named.kind is REFERENCE and canonical(named.data) in (value.data, "torch.nn.Module") else FALSE
     if named.kind is CLASS:
         if value.kind in (MODULE, OBJECT) and value.data is not None and not isinstance(value.data, str):
             return TRUE if named.data in value.data.lineage() else (None if value.path is not None else FALSE)
@@ -390,12 +398,29 @@ def _is_a(frame: Frame, value: Value, named: Value) -> Condition | None:
         kinds = _TYPES[name]
         if value.kind in kinds:
             return frame.atoms.negated(is_none(frame, value)) if _may_be_left_out(frame, value) else TRUE
+        if value.kind is MODULE and name.startswith("torch.nn.") and value.path is None and _is_bare(value, name):
+            return FALSE
         if not kinds or (value.kind in MODULES and name.startswith("torch.nn.")):
             return None
         return None if value.kind in (OBJECT, NUMBER, OUTCOME, "batch", "loader") else FALSE
     if python is not None and value.kind in (TENSOR, ARRAY, MODULE, WRAPPER, LIST, TUPLE, DICT, DEVICE, FUNCTION):
         return FALSE
     return None
+
+
+def _is_bare(value: Value, name: str) -> bool:
+    """Whether a module that was made in sight is none of a wrapper's class."""
+    bases = (
+        (value.data,) if isinstance(value.data, str) else value.data.outside_bases if value.data is not None else ("",)
+    )
+    return canonical(name) in torch_knowledge().wrappers and not any(b in ("", canonical(name)) for b in bases)
+
+
+def _has_no_module(value: Value) -> bool:
+    """Whether a module that was made in sight surely has no part called `module`."""
+    if not _is_bare(value, "torch.nn.DataParallel"):
+        return False
+    return isinstance(value.data, str) or re.search(r"\bmodule\b", value.data.text) is None
 
 
 def _may_be_left_out(frame: Frame, value: Value) -> bool:
@@ -407,12 +432,14 @@ def _may_be_left_out(frame: Frame, value: Value) -> bool:
     return isinstance(default, ast.Constant) and default.value is None
 
 
-def _has(frame: Frame, value: Value, name: str) -> Condition:
+def has(frame: Frame, value: Value, name: str) -> Condition:
     """`hasattr(x, name)`."""
     result = FALSE
     for condition, option in value.options():
-        if option.kind is WRAPPER and name == "module":
-            told = TRUE
+        if option.kind is WRAPPER:
+            told = TRUE if name in torch_knowledge().wrappers.get(str(option.data), (name,)) else FALSE
+        elif option.kind is MODULE and name == "module" and option.path is None and _has_no_module(option):
+            told = FALSE
         elif option.kind is TENSOR:
             told = TRUE if name in ("device", "cuda", "to", "cpu", "shape", "dtype") else FALSE
         elif option.kind in (CONSTANT, NUMBER, ARRAY):

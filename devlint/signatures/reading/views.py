@@ -19,18 +19,19 @@ from devlint.signatures.values.values import (
     FUNCTION,
     HOST,
     LIST,
-    LOADER,
     MODULE,
     MODULES,
     NOTHING,
     NUMBER,
     OBJECT,
     OR_ARRAY,
+    OUTCOME,
     TENSOR,
     TUPLE,
     UNKNOWN,
     WRAPPER,
     Cell,
+    Made,
     Path,
     Place,
     Value,
@@ -98,7 +99,7 @@ class View:
         if slot == CONTENTS and len(path) == 2:
             return self._contents(cls, str(path[1])[1:], path)
         if slot.startswith(".") and len(path) == 2:
-            return self._switch(cls, str(path[1])[1:], slot)
+            return self._switch(cls, str(path[1])[1:], slot, me.path)
         return NOTHING
 
     def attribute(self, cls: ClassInfo, name: str, me: Path) -> Value:
@@ -220,12 +221,13 @@ class View:
                 if not cls.is_module and not at.off_host:
                     # Whoever has the object may move its parts.
                     at = own
+                if value.cell is not None:
+                    self._made[cls, _name_of(path)] = value.cell
                 if value.kind is WRAPPER:
-                    return Value(WRAPPER, at, data=value.data, path=path, parts=tuple(
+                    return Value(WRAPPER, at, data=value.data, path=path, step=value.step, parts=tuple(
                         self._seen(p, (*path, ".module"), me, cls, signature) for p in value.parts))  # fmt: skip
-                if value.cell is not None and len(path) == 2:
-                    self._made[cls, str(path[1])[1:]] = value.cell
-                return Value(MODULE, at, data=value.data, path=path)
+                step = held.step if held is not None else None
+                return Value(MODULE, at, data=value.data, path=path, step=step)
             case "device":
                 at = value.place if not value.place.is_open else Place("told", path)
                 return Value(DEVICE, at, path=path, likely=True)
@@ -243,7 +245,7 @@ class View:
                 hidden = value.kind is FUNCTION and (value.data is None or value.data[1] is not None)
                 return Value(UNKNOWN, own, path=path) if hidden else value
             case "loader":
-                return Value(LOADER, value.place, likely=True, data=value.data, parts=value.parts, step=value.step)
+                return value.but(likely=True, path=None)
             case "tuple":
                 return Value(TUPLE, parts=tuple(
                     self._seen(p, (*path, f"[{i}]"), me, cls, signature) for i, p in enumerate(value.parts)))  # fmt: skip
@@ -251,7 +253,8 @@ class View:
                 is_number = _is_number(str(path[-1]).removeprefix("."))
                 # What was copied to the host stays there, unless it may be a module that somebody moves.
                 at = HOST if value.place == HOST and not cls.is_module else own
-                return Value(NUMBER, path=path) if is_number else Value(UNKNOWN, at, path=path)
+                made = value.data if isinstance(value.data, Made) else None
+                return Value(NUMBER, path=path) if is_number else Value(UNKNOWN, at, path=path, data=made)
         return NOTHING
 
     def _settings_of(self, me: Path, signature: Signature) -> Instance:
@@ -264,7 +267,13 @@ class View:
             for effect in signature.effects
             if effect.path == me and effect.slot.startswith(".") and effect.value.path in inputs
         }
-        return Instance(Frame(self._reader, constructor.source, constructor), signature, given, constructor.node)
+        frame = Frame(self._reader, constructor.source, constructor)
+        settings = Instance(frame, signature, given, constructor.node)
+        for effect in signature.effects:
+            if effect.path == me and effect.slot.startswith(".") and effect.value.kind is OUTCOME:
+                # `self.parallel = device_count() > 1`: what it decided, the attribute tells.
+                settings.suppose(effect.value.data, self._reader.truth(frame, Value(UNKNOWN, path=(*me, effect.slot))))
+        return settings
 
     def _whole(self, signature: Signature, me: Path, cls: ClassInfo) -> Place:
         """Where the object is: where its constructor moved it, else wherever its owner puts it."""
@@ -275,8 +284,8 @@ class View:
                     return place
         return Place("input", me)
 
-    def _switch(self, cls: ClassInfo, name: str, slot: str) -> Value:
-        """What is on or off for good in an object that the constructor made and kept: `Adder(use_gpu=False)`."""
+    def _switch(self, cls: ClassInfo, name: str, slot: str, me: Path) -> Value:
+        """What is on or off for good in an object that the constructor made and kept: `Adder(use_gpu=False)`, or a module in it."""
         constructor = cls.method("__init__")
         signature = self._reader.signature(constructor, None) if constructor is not None else None
         held = _held(signature, constructor, f".{name}") if signature is not None and constructor is not None else None
@@ -287,8 +296,17 @@ class View:
         if part is None or made[0].cell is None or part.setters.get(slot[1:]):
             return NOTHING
         left = signature.cells.get(made[0].cell, {}).get(slot, NOTHING)
+        if left.kind in MODULES:
+            return self._seen(left, (*me, f".{name}", slot), me, cls, signature)
         switches = [v for _, v in left.options() if v != NOTHING]
         return switches[0] if len(switches) == 1 and isinstance(switches[0].data, bool) else NOTHING
+
+    def made_at(self, cls: ClassInfo, path: Path) -> tuple[Cell | None, dict[str, Value]]:
+        """What a module in an attribute is in the constructor that made it, and what it holds at its end."""
+        cell = self._made.get((cls, _name_of(path)))
+        constructor = cls.method("__init__")
+        signature = self._reader.signature(constructor, None) if constructor is not None else None
+        return cell, signature.cells.get(cell, {}) if signature is not None and cell is not None else {}
 
     def _contents(self, cls: ClassInfo, name: str, path: Path) -> Value:
         """What a list or a dict that the constructor made holds."""
@@ -325,6 +343,11 @@ class View:
             held = signature.cells.get(value.cell, {}).get(PLACE) if value.cell is not None else None
             return mapped(held, lambda p: seen.but(place=p.place, step=p.step), self._reader.atoms) if held else NOTHING
         return seen
+
+
+def _name_of(path: Path) -> str:
+    """An attribute of `self`, or a part of one: `net`, `nets[0]`."""
+    return "".join(map(str, path[1:]))[1:]
 
 
 def _tensor_if_array(value: Value) -> Value:

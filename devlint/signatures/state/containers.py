@@ -316,7 +316,9 @@ def _batch_of(frame: Frame, loader: Value) -> Value:
         each: Value = loader.parts[1]
         return each
     path = (f"#{frame.reader.turn()}",)
-    return Value(BATCH, loader.place, likely=True, rank=RANKED, step=loader.step, data="item", path=path)
+    return Value(
+        BATCH, loader.place, likely=True, rank=RANKED, step=loader.step, data="item", path=path, tags=loader.tags
+    )
 
 
 def is_empty(frame: Frame, value: Value) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, Protocol
 
 from devlint.signatures.state.classes import ClassInfo
@@ -25,6 +25,7 @@ from devlint.signatures.values.values import (
     UNKNOWN,
     UNKNOWN_PLACE,
     Cell,
+    Made,
     Path,
     Place,
     Step,
@@ -101,10 +102,18 @@ class Reading(Protocol):
     def iterated(self, frame: Frame, value: Value) -> Value: ...
     def called_item(self, frame: Frame, node: ast.Subscript, base: Value, index: Value) -> Value: ...
     def holds_state(self, module: Value) -> bool: ...
+    def made_at(self, cls: ClassInfo, path: Path) -> tuple[Cell | None, dict[str, Value]]: ...
     def blurred(self, contents: Value) -> Value: ...
     def copied(self, frame: Frame, value: Value, node: ast.expr) -> Value: ...
     def collated(self, frame: Frame, collate: Value) -> Value | None: ...
     def stays_on_host(self, frame: Frame, dataset: Value) -> bool: ...
+
+
+class Recording(Protocol):
+    """What hears of a scope that is read once more: what each expression is there, and what each call gives."""
+
+    def note(self, frame: Frame, node: ast.expr, value: Value, /) -> None: ...
+    def called(self, frame: Frame, node: ast.Call, function: FunctionModel, given: dict[str, Value], /) -> None: ...
 
 
 class Frame:
@@ -124,6 +133,10 @@ class Frame:
         self.function = function
         self.outer = outer
         self.cls = cls
+        # Who wants to know what each expression is.
+        self.record: Recording | None = None
+        # It is read once more, or aside: nobody else is to hear of it.
+        self.again = False
         self.env: dict[Key, Value] = {}
         # The condition under which the statement at hand is reached; FALSE behind a return.
         self.path: Condition = TRUE
@@ -146,6 +159,8 @@ class Frame:
         self.moved: set[str] = set()
         # Inputs that are tensors or arrays, as they say.
         self.either_array: set[Path] = set()
+        # Whether the statements at hand are read once more, with another part of what a loop goes through.
+        self.in_turn = False
         # Inputs that are asked for their shape, as tensors and arrays are, and lists aren't.
         self.shaped: set[Path] = set()
         # What is read now is so for one of several alternatives of a value, or in a handler: it may never come to that.
@@ -215,6 +230,23 @@ class Frame:
     def step(self, message: str, node: ast.AST, before: Step | None = None) -> Step:
         """A step of a trail, at a node."""
         return Step(message, self.source.path, node.lineno, node.col_offset, before)  # type: ignore[attr-defined]
+
+    def aside(self, read: Callable[[], None]) -> None:
+        """Reads something for those alone who ask what its expressions are: nothing comes of it."""
+        if self.record is None:
+            return
+        env, path, again, drops, nested = self.env, self.path, self.again, dict(self.drops), dict(self.nested)
+        sets = (self.tensors, self.supposed, self.moved, self.either_array, self.shaped)
+        copies: list[set[Any]] = [set(known) for known in sets]
+        noted = (self.needs, self.waits, self.uses, self.later, self.returns, self.exits, self.yields)
+        lists: list[list[Any]] = [*noted, *self.breaks[-1:], *self.continues[-1:]]
+        lengths = [len(known) for known in lists]
+        self.env, self.again = env.copy(), True
+        read()
+        self.env, self.path, self.again, self.drops, self.nested = env, path, again, drops, nested
+        self.tensors, self.supposed, self.moved, self.either_array, self.shaped = copies
+        for known, length in zip(lists, lengths, strict=True):
+            del known[length:]
 
     # -- branches --------------------------------------------------------------------------------------------------
 
@@ -292,6 +324,7 @@ class Frame:
             and len(path) == 1
             and str(path[0]).startswith("#")
             and not value.tags
+            and not isinstance(value.data, Made)
             and path not in self.tensors
             and not any((path, slot) in self.env for slot in (PLACE, IF_MODULE, ANYTHING, CONTENTS))
         )
@@ -348,7 +381,10 @@ class Frame:
         for _, option in value.options():
             identity = option.identity
             if option.kind in MODULES:
-                self.env[identity, PLACE] = Value(TENSOR, UNKNOWN_PLACE)
+                at = self.env.get((identity, PLACE))
+                if at is None or not at.place.off_host:
+                    # What somebody put on an accelerator hardly anybody takes off again.
+                    self.env[identity, PLACE] = Value(TENSOR, UNKNOWN_PLACE)
             elif option.kind in (LIST, DICT):
                 contents = self.slot(option, CONTENTS)
                 if contents is not None:

@@ -17,9 +17,11 @@ from devlint.signatures.values.values import (
     CLASS,
     CONSTANT,
     DEVICE,
+    DEVICE_OBJECT,
     DICT,
     EITHER,
     FUNCTION,
+    GATHERED,
     GENERATOR,
     HOST,
     LIST,
@@ -73,6 +75,9 @@ def class_of(value: Value) -> ClassInfo | None:
 
 def extended(value: Value, step: str) -> Value:
     """A part of something unknown: where it is an input, an input of its own."""
+    if GATHERED in value.tags and not step.startswith((".", "['")):
+        # One of several results, or an element of the only one.
+        value = value.but(tags=value.tags - {GATHERED})
     if value.path is None or len(value.path) > MAX_PATH:
         return Value(UNKNOWN, value.place, likely=value.likely, step=value.step)
     path = (*value.path, step)
@@ -108,7 +113,7 @@ def _of_reference(frame: Frame, value: Value, name: str) -> Value:
 
 def _of_tensor(frame: Frame, value: Value, name: str) -> Value:
     if name == "device":
-        return Value(DEVICE, value.place, step=value.step, likely=value.likely)
+        return Value(DEVICE, value.place, step=value.step, likely=value.likely, tags=DEVICE_OBJECT)
     if name in _SAME_PLACE and name not in ("values", "indices"):
         return value.but(path=None, tags=frozenset())
     if name == "grad":
@@ -125,6 +130,8 @@ def _of_tensor(frame: Frame, value: Value, name: str) -> Value:
 def _of_batch(frame: Frame, value: Value, name: str) -> Value:
     if name == "device":
         return Value(DEVICE, value.place, likely=True)
+    if name in ("dtype", "ndim", "requires_grad", "is_leaf"):
+        return A_NUMBER
     if name in ("to", "cuda", "cpu", "keys", "items", "values", "get", "pop", "update", "size", "shape"):
         return Value(METHOD, data=name, parts=(value,))
     methods = torch_knowledge().tensor_methods

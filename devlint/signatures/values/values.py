@@ -107,6 +107,17 @@ OR_ARRAY = "or array"
 EMPTY = "empty"
 
 
+# What says that a device is an object of torch.device: others may be strings, or numbers of GPUs.
+DEVICE_OBJECT = frozenset({"device object"})
+# What says that a tensor is a registered buffer.
+BUFFER = "buffer"
+# What says that something is the results of several replicas.
+GATHERED = "gathered"
+# Whether something surely lies in page-locked memory of the host, or surely doesn't.
+PINNED = frozenset({"pinned"})
+UNPINNED = frozenset({"unpinned"})
+
+
 class Parts:
     """What an annotation says of the parts of a container: of any of them, or of each position of a tuple."""
 
@@ -137,6 +148,26 @@ class Cell:
         self.last: dict[str, Value] = {}
 
 
+class Made:
+    """What something without a place of its own is, as the data of an unknown value: an optimizer, a state dict."""
+
+    __slots__ = ("name", "of", "site")
+
+    def __init__(self, name: str, site: Hashable, of: Value | None = None) -> None:
+        self.name = name
+        self.site = site
+        # Of a state dict, the module.
+        self.of = of
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Made) and (self.name, self.site, self.of) == (other.name, other.site, other.of)
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.site))
+
+
+# The name of a module's state dict.
+STATE_DICT = "state dict"
 # An input, or what an unknown call gave, and the way to a part of it: `("x", ".mask", "[0]")`.
 Path = tuple[Any, ...]
 
