@@ -17,7 +17,12 @@ from devlint import __version__
 
 BAD = 'import torch\n\nx = torch.ones(3)\nx.to("cuda")\n'
 FIXED = BAD.replace("x.to(", "x = x.to(")
-UNSAFE = 'import torch\n\nstate = torch.load("a.pt")\nprint(state)\n'
+UNSAFE = """import torch
+
+net = torch.nn.Linear(2, 2)
+state = torch.load("a.pt")
+net.load_state_dict(state["net"])
+"""
 # It names what the rules look for: a file that doesn't is never parsed.
 BROKEN = "import torch\nx = torch.ones(3).to(\n"
 CLEAN = "import torch\n\nx = torch.ones(3)\n"

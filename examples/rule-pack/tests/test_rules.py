@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-import acme_rules
 import pytest
-
 from devlint.rule import Rule, rules_in
 from devlint.testing import Case, cases_in, check_case, check_page
+
+import acme_rules
 
 
 @pytest.mark.parametrize("case", cases_in(Path(__file__).parent / "cases"))
