@@ -22,6 +22,7 @@ UNSAFE = """import torch
 net = torch.nn.Linear(2, 2)
 state = torch.load("a.pt")
 net.load_state_dict(state["net"])
+print(state["loss"])
 """
 # It names what the rules look for: a file that doesn't is never parsed.
 BROKEN = "import torch\nx = torch.ones(3).to(\n"
