@@ -58,7 +58,8 @@ def _found(python: Path, *options: str) -> list[dict[str, object]]:
     return json.loads(done.stdout)
 
 
-@pytest.mark.slow
+# It compiles for minutes.
+@pytest.mark.exhaustive
 @pytest.mark.skipif(shutil.which("cc") is None and os.name != "nt", reason="no compiler here")
 def test_it_finds_what_the_pure_one_finds(tmp_path):
     pytest.importorskip("mypyc")
