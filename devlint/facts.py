@@ -41,10 +41,10 @@ from devlint.source.units import Unit, units_at
 
 if TYPE_CHECKING:
     from devlint.pieces import Piece
-    from devlint.placement.analysis import Missing
     from devlint.placement.classes import ClassModel
     from devlint.placement.loops import HotLoop
     from devlint.placement.model import PlacementModel
+    from devlint.placement.parts import Missing
     from devlint.placement.replicas import Pinned
     from devlint.placement.waiting import HotStall
     from devlint.signatures.answers.drops import Drop

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Hashable
 from fnmatch import translate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from devlint.hints import Hints
 from devlint.knowledge import ecosystem, torch_knowledge
@@ -17,6 +17,7 @@ from devlint.placement.interpreter import Frame
 from devlint.placement.limits import BUDGET, MAX_STAR_IMPORTS
 from devlint.placement.memory import Result, Workings
 from devlint.placement.objects import Objects
+from devlint.placement.parts import Missing, wrapper_has
 from devlint.placement.values import (
     EMPTY,
     HOST,
@@ -44,14 +45,6 @@ if TYPE_CHECKING:
 
 class OutOfBudgetError(Exception):
     """The file asks for more work than it is worth; what isn't known by then stays unknown."""
-
-
-class Missing(NamedTuple):
-    """An attribute read from a wrapper that hasn't got it."""
-
-    wrapper: Value
-    # It is the wrapper on some paths only.
-    sometimes: bool
 
 
 class Analysis:
@@ -287,7 +280,7 @@ class Analysis:
         for option in options:
             if not self.filled.isdisjoint(option.trail):
                 continue
-            if option.kind is Kind.WRAPPER and self.objects.wrapper_has(option, node.attr) is False:
+            if option.kind is Kind.WRAPPER and wrapper_has(option, node.attr) is False:
                 self.missing[node] = Missing(option, len(options) > 1)
                 return
         self.missing.pop(node, None)

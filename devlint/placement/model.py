@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from devlint.hints import Hints
 from devlint.knowledge import canonical, ecosystem
-from devlint.placement.analysis import Analysis, Missing, OutOfBudgetError
+from devlint.placement.analysis import Analysis, OutOfBudgetError
 from devlint.placement.classes import ClassModel
 from devlint.placement.conditions import is_for_the_host
 from devlint.placement.frameworks import step_methods
@@ -23,6 +23,7 @@ from devlint.placement.loops import HotLoop, Loops
 from devlint.placement.meetings import mixings, unplaced
 from devlint.placement.metrics import metrics_in
 from devlint.placement.mixing import Mixing
+from devlint.placement.parts import Missing
 from devlint.placement.readings import Readings
 from devlint.placement.replicas import Pinned, pinned_by_signatures, pinned_calls
 from devlint.placement.request import site_at
@@ -267,7 +268,7 @@ class PlacementModel:
     @property
     def missing(self) -> dict[ast.Attribute, Missing]:
         """Attributes read from wrappers that haven't got them, in the scopes that were run."""
-        return self.readings.missing if BY_SIGNATURES else self._analysis.missing  # type: ignore[return-value]
+        return self.readings.missing if BY_SIGNATURES else self._analysis.missing
 
     @cached_property
     def reader(self) -> Reader:
@@ -329,14 +330,14 @@ class PlacementModel:
     @cached_property
     def mixed(self) -> dict[tuple[int, int], Mixed]:
         """Results on the host of functions that give theirs where an input is on other paths, by where they are made."""
-        reader = _reader(self._analysis.project, self._hints)
+        reader = self.project_reader
         return {(m.made.line, m.made.column): m for m in mixed_results(reader, self.source)}
 
     def signature_at(self, line: int) -> list[str]:
         """The signature of the function that is defined on a line, in words; empty where none is."""
         for function in all_functions(self.source):
             if function.node.lineno == line:
-                reader = _reader(self._analysis.project, self._hints)
+                reader = self.project_reader
                 reader.whole(self.source)
                 return described(reader, function)
         return []
@@ -502,11 +503,11 @@ class PlacementModel:
     def callee(self, call: ast.Call) -> Callee | None:
         """The function, method or constructor of the project that a call calls, going by names alone."""
         cls = next((p for p in self.ancestors(call) if isinstance(p, ast.ClassDef)), None)
-        return callee(_reader(self._analysis.project, self._hints), self.source, cls, call)
+        return callee(self.project_reader, self.source, cls, call)
 
     def is_given(self, called: Callee, call: ast.Call, parameter: str) -> bool:
         """Whether a call gives something for a parameter, or may do so; of `**options` the keys may be known."""
-        reader, scope = _reader(self._analysis.project, self._hints), self.enclosing_scope(call)
+        reader, scope = self.project_reader, self.enclosing_scope(call)
         spread = [keys_of(reader, self.source, scope, k.value) for k in call.keywords if k.arg is None]
         if any(keys is None or parameter in keys for keys in spread):
             return True
@@ -516,12 +517,12 @@ class PlacementModel:
     def map_location_of(self, call: ast.Call) -> str | None:
         """The parameter of a function of the project that is torch.load's `map_location`, where a call leaves it at None."""
         called = self.callee(call)
-        reader = _reader(self._analysis.project, self._hints)
+        reader = self.project_reader
         return left_open(reader, called, call) if called is not None else None
 
     def class_info(self, node: ast.ClassDef) -> ClassInfo:
         """A class of this file, as the signatures know it."""
-        return _reader(self._analysis.project, self._hints).class_info(self.source, node)
+        return self.project_reader.class_info(self.source, node)
 
     def known_classes(self) -> list[ClassModel]:
         """The classes of this file that were asked about by now."""
@@ -543,7 +544,7 @@ class PlacementModel:
 
     def tensor_inputs(self, function: FunctionModel) -> frozenset[str]:
         """The parameters of a function, of whichever file, to which something is done that only tensors take."""
-        signature = _reader(self._analysis.project, self._hints).signature(function, None)
+        signature = self.project_reader.signature(function, None)
         paths = signature.tensors if signature is not None else frozenset()
         return frozenset(str(path[0]) for path in paths if len(path) == 1)
 

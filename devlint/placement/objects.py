@@ -9,6 +9,7 @@ from devlint.knowledge.ecosystem import CONSTRUCTORS
 from devlint.placement.classes import ClassModel
 from devlint.placement.interpreter import Frame
 from devlint.placement.limits import MAX_DEPTH
+from devlint.placement.parts import has_state
 from devlint.placement.scope import Analysing
 from devlint.placement.values import (
     NONE,
@@ -92,18 +93,6 @@ class Objects:
             if base in ecosystem.TENSOR_TYPES or base == "torch.nn.Parameter":
                 return UNKNOWN
         return Value(Kind.OBJECT, cls=cls, site=site)
-
-    def wrapper_has(self, wrapper: Value, name: str) -> bool | None:
-        """Whether a wrapper has an attribute of its own; None where its class may find it by other means."""
-        if name in self._analysis.knowledge.wrappers.get(wrapper.name, frozenset({name})):
-            return True
-        cls = wrapper.cls
-        if cls is None:
-            return False
-        if cls.defines(name):
-            return True
-        others = set(cls.outside_bases) - {wrapper.name, "object", "builtins.object", "typing.Generic"}
-        return None if others or cls.defines("__getattr__") or cls.defines("__getattribute__") else False
 
     def type_name(self, value: Value) -> str:
         """The qualified name of a class or reference."""
@@ -194,21 +183,14 @@ class Objects:
             return False
         parts = [*(module.elements or ()), *(v for v in (module.each, module.inner) if v is not None)]
         if module.cls is not None:
-            if any(b in self._analysis.knowledge.modules and self._has_state(b) for b in module.cls.outside_bases):
+            if any(map(has_state, module.cls.outside_bases)):
                 return True
             names = {name for c in module.cls.project_lineage() for name in c.assigned_in}
             parts += [v for name in sorted(names) if (v := self.written(module.cls, name)) is not None]
-        elif self._has_state(module.name):
+        elif has_state(module.name):
             return True
         options = [option for part in parts for _, option in part.alternatives()]
         return any(v.kind is Kind.PARAMETER or (v.is_module and self.holds_state(v, depth + 1)) for v in options)
-
-    def _has_state(self, name: str) -> bool:
-        """A layer of torch.nn that has parameters by itself."""
-        return (
-            name.startswith("torch.nn.")
-            and name in self._analysis.knowledge.modules - self._analysis.knowledge.stateless - ecosystem.CONTAINERS
-        )
 
     def _attributes_after(self, function: FunctionModel, cls: ClassModel) -> dict[str, Value]:
         def work() -> dict[str, Value]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from devlint.knowledge import canonical, ecosystem, torch_knowledge
+from devlint.knowledge import canonical
 from devlint.placement.classes import ClassModel
+from devlint.placement.parts import Missing, has_state, wrapper_has
 from devlint.placement.request import site_at
 from devlint.placement.translated import Translator
 from devlint.placement.values import UNKNOWN, Happening, Step, Value, join, leaves
@@ -31,14 +32,6 @@ _NO_CALL = ast.Call(ast.Name("supposed"), [], [])
 MAX_MODULES = 40
 # Calls are looked into this deep for what happens to an object.
 MAX_CALLS = 3
-
-
-class Missing(NamedTuple):
-    """An attribute read from a wrapper that hasn't got it."""
-
-    wrapper: Value
-    # It is the wrapper on some paths only.
-    sometimes: bool
 
 
 class Wrapping(NamedTuple):
@@ -203,9 +196,11 @@ class Readings:
                 for _, told in self.translator.value(frame, option).alternatives()
             ]
 
-    def _happened(self, what: str, to: Value, message: str, frame: Frame, node: ast.Call) -> None:
+    def _happened(
+        self, what: Literal["saved", "called"], to: Value, message: str, frame: Frame, node: ast.Call
+    ) -> None:
         step = Step(message, frame.source.path, node.lineno, node.col_offset)
-        self.happenings[Happening(what, to.site, to.place, step)] = None  # type: ignore[arg-type]
+        self.happenings[Happening(what, to.site, to.place, step)] = None
 
     def happened(self, what: str, node: ast.Call) -> list[Happening]:
         """What was done to the object that a call makes."""
@@ -289,11 +284,11 @@ class Readings:
             return False
         parts = [*(module.elements or ()), *(v for v in (module.each, module.inner) if v is not None)]
         if module.cls is not None:
-            if any(_has_state(base) for base in module.cls.outside_bases):
+            if any(has_state(base) for base in module.cls.outside_bases):
                 return True
             names = {name for c in module.cls.project_lineage() for name in c.assigned_in}
             parts += [self.held(module.cls, name) for name in sorted(names)]
-        elif _has_state(module.name):
+        elif has_state(module.name):
             return True
         options = [option for part in parts for _, option in part.alternatives()]
         return any(v.kind is Kind.PARAMETER or (v.is_module and self.holds_state(v, depth + 1)) for v in options)
@@ -312,22 +307,3 @@ def _is_called(node: ast.Call, *names: str) -> bool:
     """Whether a call is one of something of these names, or of an alias."""
     func = node.func
     return (func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else "") in names
-
-
-def wrapper_has(wrapper: Value, name: str) -> bool | None:
-    """Whether a wrapper has an attribute of its own; None where its class may find it by other means."""
-    if name in torch_knowledge().wrappers.get(wrapper.name, frozenset({name})):
-        return True
-    cls = wrapper.cls
-    if cls is None:
-        return False
-    if cls.defines(name):
-        return True
-    others = set(cls.outside_bases) - {wrapper.name, "object", "builtins.object", "typing.Generic"}
-    return None if others or cls.defines("__getattr__") or cls.defines("__getattribute__") else False
-
-
-def _has_state(name: str) -> bool:
-    """A layer of torch.nn that has parameters by itself."""
-    knowledge = torch_knowledge()
-    return name.startswith("torch.nn.") and name in knowledge.modules - knowledge.stateless - ecosystem.CONTAINERS

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable
 
 from devlint.placement.expressions import attribute
+from devlint.placement.parts import wrapper_has
 from devlint.placement.request import Call, site_of, unknown_call
 from devlint.placement.values import (
     NONE,
@@ -88,7 +89,7 @@ def _getattr(request: Call) -> Value:
     node = ast.copy_location(ast.Attribute(request.node.args[0], name.constant, ast.Load()), request.node)
     results = []
     for guards, option in subject.alternatives():
-        if option.kind is Kind.WRAPPER and not request.frame.analysis.objects.wrapper_has(option, name.constant):
+        if option.kind is Kind.WRAPPER and not wrapper_has(option, name.constant):
             continue
         if name.constant == "module" and option.kind is Kind.MODULE:
             # `getattr(model, "module", model)` on a bare model gives the default.

@@ -487,11 +487,12 @@ def _is_nobodys(reader: Reader, frame: Frame, need: Need, node: ast.expr, host: 
         if me is not None and me.path == name[:1] and "computed" not in other.tags and not known:
             # A part of an object of which nothing is known.
             return True
-    if is_given_copies(frame.function, other.place) or is_moved_after_calls(frame.function):
-        return True
-    if is_never_named(frame.function):
-        return True
-    return _is_called_with_host_alone(reader, frame.function, need)
+    return (
+        is_given_copies(frame.function, other.place)
+        or is_moved_after_calls(frame.function)
+        or is_never_named(frame.function)
+        or _is_called_with_host_alone(reader, frame.function, need)
+    )
 
 
 def _is_called_with_host_alone(reader: Reader, function: FunctionModel, need: Need) -> bool:

@@ -144,7 +144,7 @@ def is_never_named(function: FunctionModel) -> bool:
     """Whether a function within another one is never called, nor handed to anything."""
     if function.parent is None or function.node.decorator_list:
         return False
-    return sum(1 for n in walk(function.parent.node) if isinstance(n, ast.Name) and n.id == function.name) == 0
+    return not any(isinstance(n, ast.Name) and n.id == function.name for n in walk(function.parent.node))
 
 
 def is_moved_after_calls(function: FunctionModel) -> bool:
@@ -153,12 +153,13 @@ def is_moved_after_calls(function: FunctionModel) -> bool:
     lines = [line for line in source.called_on(function.name) if line != function.node.lineno]
     if not 0 < len(lines) <= _MAX_CALLS:
         return False
-    found = [(n, u) for u in units_at(source, lines) for n in walk(u.node) if _calls(n, function.name)]
+    found = [
+        (n, u)
+        for u in units_at(source, lines)
+        for n in walk(u.node)
+        if isinstance(n, ast.Call) and _is_called(n.func, function.name)
+    ]
     return bool(found) and all(_is_moved_behind(unit, call) for call, unit in found)
-
-
-def _calls(node: ast.AST, name: str) -> bool:
-    return isinstance(node, ast.Call) and last_name(node.func) == name
 
 
 def _is_moved_behind(unit: Unit, call: ast.AST) -> bool:

@@ -464,16 +464,18 @@ def _is_host_data(use: ast.expr, facts: Facts) -> bool:
 
 def _is_read_by_numpy(use: ast.expr, facts: Facts) -> bool:
     """Whether what was loaded, or a part of it, is asked for its array as it is: `torch.load(path)["x"].numpy()`."""
-    child: ast.AST = use
-    for parent in facts.model.ancestors(use):
-        match parent:
-            case ast.Subscript(value=value) if value is child:
-                child = parent
-            case ast.Attribute(attr=attr):
-                return attr == "numpy"
-            case _:
-                return False
-    return False
+    _, parent = _out_of_parts(use, facts)
+    return isinstance(parent, ast.Attribute) and parent.attr == "numpy"
+
+
+def _out_of_parts(node: ast.expr, facts: Facts) -> tuple[ast.AST, ast.AST | None]:
+    """`x["a"][0]` around `x`, and what stands around that."""
+    child: ast.AST = node
+    for parent in facts.model.ancestors(node):
+        if not (isinstance(parent, ast.Subscript) and parent.value is child):
+            return child, parent
+        child = parent
+    return child, None
 
 
 def _counts_steps(owner: ast.expr, facts: Facts) -> bool:
@@ -496,16 +498,11 @@ def _is_engine(owner: ast.expr, facts: Facts) -> bool:
 
 def _is_loaded(node: ast.expr, facts: Facts) -> bool:
     """Whether an expression, or a part of it by subscript, is the argument of `load_state_dict`."""
-    child: ast.AST = node
-    for parent in facts.model.ancestors(node):
-        match parent:
-            case ast.Subscript(value=value) if value is child:
-                child = parent
-            case ast.keyword(arg="state_dict"):
-                child = parent
-            case ast.Call(func=ast.Attribute(attr="load_state_dict"), args=args, keywords=keywords):
-                # With assign=True the module takes the loaded tensors as they are.
-                return child in [*args[:1], *keywords] and not any(k.arg == "assign" for k in keywords)
-            case _:
-                return False
+    child, parent = _out_of_parts(node, facts)
+    if isinstance(parent, ast.keyword) and parent.arg == "state_dict":
+        child, parent = parent, next(facts.model.ancestors(parent), None)
+    match parent:
+        case ast.Call(func=ast.Attribute(attr="load_state_dict"), args=args, keywords=keywords):
+            # With assign=True the module takes the loaded tensors as they are.
+            return child in [*args[:1], *keywords] and not any(k.arg == "assign" for k in keywords)
     return False

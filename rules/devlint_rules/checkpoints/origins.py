@@ -196,8 +196,12 @@ def is_of_data(call: ast.Call, facts: Facts) -> bool:
 def _is_called_after_data(call: ast.Call, facts: Facts) -> bool:
     """Whether the file is called after data or figures, and not after a model: `metrics.pth`."""
     values = [call.args[0], *_values_of(call.args[0], facts)] if call.args else []
-    texts = [n.value for v in values for n in ast.walk(v) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
-    return any(_OF_DATA.search(text) is not None for text in texts)
+    return any(_OF_DATA.search(text) is not None for text in _texts_in(values))
+
+
+def _texts_in(values: list[ast.expr]) -> list[str]:
+    """The texts that stand in expressions."""
+    return [n.value for v in values for n in ast.walk(v) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
 
 
 _OF_DATA = re.compile(
@@ -212,7 +216,7 @@ _DATA_CLASS = re.compile(r"\w{0,60}(?:Dataset|DataModule)")
 def _is_published(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
     """Whether what is loaded is published: what a download's file of code names, else what the path is made of."""
     values = [file, *_values_of(file, facts), *_imported_values(file, facts)]
-    found = [n.value for t in values for n in ast.walk(t) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+    found = _texts_in(values)
     if _is_release(call, file, facts):
         return True
     if any(_HASHED.search(text) for text in found) or any("torchvision" in name for name in _names_in(file, facts)):
