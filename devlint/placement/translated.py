@@ -191,7 +191,7 @@ class Translator:
             Kind.LOADER,
             _place(frame, value),
             "torch.utils.data.DataLoader" if value.step is not None else "",
-            likely=value.likely,
+            likely=value.likely and not value.tags >= signed.DECLARED,
             trail=_trail(value.step),
             pinned=_pinned(value),
         )
