@@ -285,7 +285,8 @@ def _module_method(call: Call, owner: Value, name: str) -> Value:
         if target is not None:
             place = mapped(target, lambda d: Value(TENSOR, d.place, likely=d.likely), frame.atoms)
             where = target.place.name if target.place.sort in ("host", "accelerator") else "a device"
-            move(frame, owner, place, call.step(f"moved to {where} here"))
+            before = place_of(frame, owner)
+            move(frame, owner, place, call.step(f"moved to {where} here", before.step))
         return owner
     if name in (
         "train",
