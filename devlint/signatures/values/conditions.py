@@ -13,12 +13,16 @@ from typing import NamedTuple
 
 Clause = frozenset[int]
 Condition = frozenset[Clause]
+Joined = dict[tuple[Condition, Condition], Condition]
 
 TRUE: Condition = frozenset({frozenset()})
 FALSE: Condition = frozenset()
 
 # A condition with more clauses than these is forgotten: something that may be so or not, and goes with nothing else.
 MAX_CLAUSES = 6
+# So many joined conditions are remembered.
+MAX_JOINED = 2_000
+_TOO_MANY: Condition = frozenset({frozenset({0})})
 
 
 class Atom(NamedTuple):
@@ -39,6 +43,9 @@ class Atoms:
         self._numbers: dict[Hashable, int] = {}
         self._atoms: list[Atom] = []
         self._negated: dict[Condition, Condition] = {}
+        # What was joined lately: a scope joins the same conditions again and again.
+        self._conjunctions: Joined = {}
+        self._unions: Joined = {}
 
     def literal(self, key: Hashable, host_when: bool | None = None) -> Condition:
         """The condition that the test of that key came out true."""
@@ -75,13 +82,22 @@ class Atoms:
         if len(a) == 1 and len(b) == 1:
             (c,), (d,) = a, b
             return FALSE if any(-x in d for x in c) else a if d <= c else frozenset({c | d})
-        return self._limited(c | d for c, d in product(a, b) if not any(-x in d for x in c))
+        known = self._conjunctions.get((a, b))
+        if known is None:
+            clauses = (c | d for c, d in product(a, b) if not any(-x in d for x in c))
+            known = self._kept(self._conjunctions, a, b, clauses)
+        return known if known is not _TOO_MANY else self.forgotten()
 
     def either(self, a: Condition, b: Condition) -> Condition:
         """`a or b`."""
         if a == b or not b:
             return a
-        return b if not a else self._limited((*a, *b))
+        if not a:
+            return b
+        known = self._unions.get((a, b))
+        if known is None:
+            known = self._kept(self._unions, a, b, (*a, *b))
+        return known if known is not _TOO_MANY else self.forgotten()
 
     def negated(self, a: Condition) -> Condition:
         """`not a`."""
@@ -93,9 +109,13 @@ class Atoms:
             self._negated[a] = known
         return known
 
-    def _limited(self, clauses: Iterable[Clause]) -> Condition:
-        kept = _simplified(set(clauses))
-        return self.forgotten() if len(kept) > MAX_CLAUSES else kept
+    def _kept(self, joined: Joined, a: Condition, b: Condition, clauses: Iterable[Clause]) -> Condition:
+        """The clauses as a condition, remembered for a while; nothing for those that are too many."""
+        if len(joined) >= MAX_JOINED:
+            joined.clear()
+        found = _simplified(set(clauses))
+        joined[a, b] = found if len(found) <= MAX_CLAUSES else _TOO_MANY
+        return joined[a, b]
 
     def implies(self, a: Condition, b: Condition) -> bool:
         """Whether `b` holds wherever `a` does; False where that can't be told."""
@@ -119,23 +139,27 @@ def _simplified(clauses: set[Clause]) -> Condition:
     if len(clauses) == 2:
         # Most often: nothing can follow from what is left of them.
         return _of_two(*clauses)
-    changed = True
-    while changed and len(clauses) > 1:
+    # Only a clause that is as long makes another one superfluous, or shorter.
+    kept = sorted(clauses, key=len)
+    changed = len(kept) > 1
+    while changed:
         changed = False
-        for clause in sorted(clauses, key=len):
-            for other in list(clauses):
-                if clause is other or clause not in clauses:
+        at = 0
+        while at < len(kept) - 1:
+            clause, left = kept[at], kept[: at + 1]
+            at += 1
+            for other in kept[at:]:
+                apart = clause - other
+                if len(apart) > 1 or (apart and -next(iter(apart)) not in other):
+                    left.append(other)
                     continue
-                if clause <= other:
-                    clauses.discard(other)
-                    changed = True
-                elif len(apart := clause - other) == 1 and (-(x := next(iter(apart)))) in other:
-                    rest = other - {-x}
-                    if clause - {x} <= rest:
-                        clauses.discard(other)
-                        clauses.add(rest)
-                        changed = True
-    return frozenset(clauses) if clauses != {frozenset()} else TRUE
+                changed = True
+                if apart:
+                    left.append(other - {-next(iter(apart))})
+            kept = left
+        if changed:
+            kept = sorted(set(kept), key=len)
+    return frozenset(kept) if kept != [frozenset()] else TRUE
 
 
 def _of_two(a: Clause, b: Clause) -> Condition:
