@@ -82,6 +82,7 @@ class Analysis:
         self.functions.called.clear()
         self.workings.close()
         self.source.close()
+        vars(self).clear()
 
     def once(self, key: Hashable, source: SourceModule, work: Callable[[], Result], cut: Result, **how: Any) -> Result:
         return self.workings.once(key, work, cut, shared=source is not self.source, **how)

@@ -101,6 +101,8 @@ class PlacementModel:
         self._record.clear()
         self._assigned.clear()
         self._analysis.close()
+        # It and its parts refer to each other; what waits for the collector costs more than all else that is freed.
+        vars(self).clear()
 
     # -- running scopes --------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ import tokenize
 import warnings
 from collections.abc import Callable, Hashable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from devlint.disk import digest_of
 from devlint.source.filesystem import NO_TEXT, FileSystem
@@ -50,6 +50,13 @@ def parse(text: str) -> ast.Module:
     finally:
         if was_enabled:
             gc.enable()
+
+
+@runtime_checkable
+class Closing(Protocol):
+    """What refers to itself in circles, until it is closed."""
+
+    def close(self) -> None: ...
 
 
 class Project:
@@ -274,10 +281,10 @@ class Project:
 
     def forget(self) -> None:
         """Drops all modules at once, for what was worked out of one refers to others."""
-        for module in self._modules.values():
-            if module is not None:
-                # What refers to itself in circles waits for the collector, and that looks at everything there is.
-                module.close()
+        # What refers to itself in circles waits for the collector, and that looks at everything there is.
+        for known in (*self.memory.values(), *self._modules.values()):
+            if isinstance(known, Closing):
+                known.close()
         self._modules.clear()
         self.memory.clear()
         self.memory = {}

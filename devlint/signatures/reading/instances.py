@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Hashable
+from functools import lru_cache
 
 from devlint.signatures.libraries.devices import device_from
 from devlint.signatures.reading import tests
@@ -106,11 +107,8 @@ class Instance:
         if step == "[]":
             return containers.element(self.frame, owner)
         if step.startswith("["):
-            try:
-                index = constant(ast.literal_eval(step[1:-1]))
-            except (ValueError, SyntaxError):
-                return NOTHING
-            return containers.item(self.frame, owner, index, ast.Constant(index.data))
+            index = _index_of(step)
+            return NOTHING if index is None else containers.item(self.frame, owner, index, ast.Constant(index.data))
         return Value(NUMBER)
 
     # -- values ----------------------------------------------------------------------------------------------------
@@ -358,6 +356,15 @@ class Instance:
         if isinstance(token, tuple) and not isinstance(token, Place):
             return self.at(token)
         return self.value(token) if isinstance(token, Value) else NOTHING
+
+
+@lru_cache(maxsize=1024)
+def _index_of(step: str) -> Value | None:
+    """The index or key that a step of a path names: `[0]`, `["mask"]`; None where it isn't written there."""
+    try:
+        return constant(ast.literal_eval(step[1:-1]))
+    except (ValueError, SyntaxError):
+        return None
 
 
 def _placed(value: Value, place: Value) -> Value:
