@@ -300,18 +300,23 @@ class Instance:
         for clause in condition:
             joint = TRUE
             for literal in clause:
-                told = self._literals.get(literal)
-                if told is None:
-                    atom = atoms.atom(literal)
-                    told = self._told(atom.key, atom.host_when)
-                    self._literals[abs(literal)] = told
-                    self._literals[-abs(literal)] = atoms.negated(told)
-                    told = self._literals[literal]
-                joint = atoms.both(joint, told)
+                told = self._of_literal(literal)
+                joint = told if joint is TRUE else atoms.both(joint, told)
                 if not joint:
                     break
             result = atoms.either(result, joint)
         return result
+
+    def _of_literal(self, literal: int) -> Condition:
+        told = self._literals.get(literal)
+        if told is None:
+            atoms = self.frame.atoms
+            atom = atoms.atom(literal)
+            told = self._told(atom.key, atom.host_when)
+            self._literals[abs(literal)] = told
+            self._literals[-abs(literal)] = atoms.negated(told)
+            told = self._literals[literal]
+        return told
 
     def _told(self, key: Hashable, host_when: bool | None) -> Condition:
         frame = self.frame
