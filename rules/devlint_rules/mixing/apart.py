@@ -32,8 +32,6 @@ def place_text(place: Place, node: ast.expr, facts: Facts) -> str:
         if not facts.model.is_bound_before(root_of(place.name), node):
             return "on a device that the caller chooses" if is_told(place) else "wherever the caller has it"
         return f"on `{place.name}`" if is_told(place) else f"wherever `{place.name}` is"
-    if place.sort is Sort.PREFERRED:
-        return f"on {place.name or 'the accelerator'} where there is one"
     return f"on {place.name}"
 
 

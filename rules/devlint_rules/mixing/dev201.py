@@ -116,7 +116,7 @@ def _is_unexplained(host: Operand, facts: Facts) -> bool:
     if host.foreign or not isinstance(host.node, ast.Name):
         return False
     calls = [value for value in facts.model.assigned_values(host.node) if isinstance(value, ast.Call)]
-    return any(not host.value.trail or _is_model(facts.model.resolved(call.func)) for call in calls)
+    return any(not host.value.trail or _is_model(facts.model.value(call.func)) for call in calls)
 
 
 def _is_model(called: Value) -> bool:
