@@ -306,8 +306,8 @@ def test_hover_and_findings_of_one_line_agree(editor: Editor, folder: Path) -> N
     # What follows from the dropped move isn't told once more, nor does hovering say that it would.
     assert codes(editor.settle(uri)) == ["DEV101"]
     shown = editor.hover(uri, 11, 21)
-    assert shown.startswith("`logits`: tensor")
-    assert "cpu" not in shown
+    assert shown.startswith("`logits`: tensor\n")
+    assert "on cuda here" in shown
 
 
 def test_hover_on_a_def_tells_the_signature(editor: Editor, folder: Path) -> None:
