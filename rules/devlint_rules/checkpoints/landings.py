@@ -148,18 +148,17 @@ class _Landing:
             and n.lineno >= first
             and access_path(n) == path
         ]
-        moved = min((n.lineno for n in nodes if "." not in path and self._moves(n, path, since)), default=None)
+        statements = [n for n in nodes if isinstance(n, (ast.Expr, ast.Assign))]
+        moved = min((n.lineno for n in statements if "." not in path and self._moves(n, path, since)), default=None)
         if moved is not None:
             self.taken = True
         return (n for n in found if moved is None or n.lineno < moved)
 
-    def _moves(self, node: ast.AST, path: str, since: ast.AST) -> bool:
+    def _moves(self, node: ast.Expr | ast.Assign, path: str, since: ast.AST) -> bool:
         """`net = net.to(device)`, or `net.to(device)`, that surely comes after `since`."""
-        match node:
-            case (
-                ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr="to")))
-                | ast.Assign(value=ast.Call(func=ast.Attribute(value=owner, attr="to")))
-            ) if access_path(owner) == path and node.lineno > getattr(since, "lineno", 0):
+        moving = node.value if node.lineno > getattr(since, "lineno", 0) else None
+        match moving:
+            case ast.Call(func=ast.Attribute(value=owner, attr="to")) if access_path(owner) == path:
                 around = [since, *self._around(since)]
                 return any(node in block for p in around if isinstance(p, ast.stmt) for block in blocks_of(p)) or any(
                     isinstance(p, ast.Module) and node in p.body for p in around

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import Sense, Value
+from devlint.facts import HOST, Sense, Value, own_nodes
 from devlint.findings import Note
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
@@ -100,7 +101,11 @@ class NumpyFromAccelerator(Rule):
             ),
             hint=f"copy each tensor in `{text}` to cpu first" if operand.inside else None,
             change=_copied(tensor, operand.value)
-            if tensor is not None and not operand.inside and not mixing.by_itself
+            if tensor is not None
+            and not operand.inside
+            and not mixing.by_itself
+            # Where others are converted as they are, the host is meant, or it isn't mended by one.
+            and not (is_likely(mixing) and _is_one_of_several(node, facts))
             else None,
         )
 
@@ -114,6 +119,19 @@ def _converted(node: cst.Call, facts: Facts) -> list[cst.BaseExpression]:
     if not name.startswith(_ARRAY_PACKAGES) or name in _HARMLESS:
         return []
     return [a.value for a in node.args if not a.star]
+
+
+def _is_one_of_several(node: cst.Call, facts: Facts) -> bool:
+    """Whether the same function asks other tensors for their arrays as they are, of which nobody knows where they are."""
+    found = facts.node(node)
+    scope = facts.model.enclosing_scope(found) if found is not None else None
+    for other in own_nodes(scope) if scope is not None else ():
+        match other:
+            case ast.Call(func=ast.Attribute(value=owner, attr="numpy"), args=[], keywords=[]) if other is not found:
+                options = [v for _, v in facts.model.value(owner).alternatives()]
+                if other not in facts.model.mixings and not all(v.place == HOST for v in options):
+                    return True
+    return False
 
 
 def _is_forced(node: cst.Call) -> bool:
