@@ -149,9 +149,5 @@ def _holds_tensor(node: ast.expr, facts: Facts) -> bool:
 
 
 def _may_be_there(node: ast.expr, facts: Facts) -> bool:
-    """Whether what is asked for its numbers may be on an accelerator: whatever nobody knows, most likely is."""
-    return any(
-        v.kind is Kind.UNKNOWN
-        or ((v.is_tensor or v.is_module or v.kind in (Kind.BATCH, Kind.PARAMETER)) and v.place != HOST)
-        for _, v in facts.model.value(node).alternatives()
-    )
+    """Whether what is asked for its numbers may be on an accelerator: whatever isn't known to be on the host, most likely is."""
+    return any(v.place != HOST for _, v in facts.model.value(node).alternatives())

@@ -128,8 +128,9 @@ def _is_one_of_several(node: cst.Call, facts: Facts) -> bool:
     for other in own_nodes(scope) if scope is not None else ():
         match other:
             case ast.Call(func=ast.Attribute(value=owner, attr="numpy"), args=[], keywords=[]) if other is not found:
-                options = [v for _, v in facts.model.value(owner).alternatives()]
-                if other not in facts.model.mixings and not all(v.place == HOST for v in options):
+                told = facts.model.mixings.get(other)
+                is_mended = told is not None and not told.by_itself
+                if not is_mended and any(v.place != HOST for _, v in facts.model.value(owner).alternatives()):
                     return True
     return False
 
