@@ -58,8 +58,9 @@ class LoadWithoutMapLocation(Rule):
 
     ## Fix safety
     Safe where the result goes straight into `load_state_dict`, which copies it to wherever the parameters are.
-    Unsafe otherwise: what was loaded to a GPU before is then on the host. Not offered where neither `load_state_dict` nor a
-    move is seen to take what was loaded.
+    Unsafe otherwise: what was loaded to a GPU before is then on the host. Offered where all that becomes of it is seen, also in
+    functions that it is handed to: it is copied by `load_state_dict`, moved, or read as a number. Not offered for a
+    `load_state_dict` that keeps what it is given, as that of a moving average may.
 
     ## References
     - [torch.load](https://docs.pytorch.org/docs/stable/generated/torch.load.html)

@@ -52,7 +52,8 @@ class WrappedStateDict(Rule):
     ```
 
     ## Fix safety
-    Safe: no code of the project loads the file into a wrapper. Checkpoints that were written before keep their keys.
+    Safe: no code of the project loads the file into a wrapper. Checkpoints that were written before keep their keys. Not
+    offered where another file of the project loads any, since a wrapper may be what it loads into.
 
     ## References
     - [Saving torch.nn.DataParallel models](https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html)

@@ -79,7 +79,8 @@ class ItemInHotLoop(Rule):
     ## Fix safety
     Unsafe: the running total, or the list, holds tensors until the loop is over, and the sum is made in the tensor's
     precision. Offered where the value is added to a number, or appended to a list, that starts right before the loop and
-    is read after it, and where nothing else makes each step wait.
+    is read after it, and where nothing else makes each step wait: another reading, text, a branch, a gradient scaler, or a
+    function that scores. Not offered where the sum would be made in a type of few digits.
 
     ## References
     - [Performance Tuning Guide: avoid unnecessary CPU-GPU synchronization](https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html)

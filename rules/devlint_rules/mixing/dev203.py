@@ -65,7 +65,7 @@ class FactoryWithoutDevice(Rule):
 
     ## Fix safety
     Safe: the tensor is created where the one is that it meets, which had to be on the host until now. Not offered where it
-    is as long as another input, and where the function makes more on the host that takes no `device`.
+    is as long as another input, and where the function makes more on the host that takes no `device`, or of which nobody has told where it meets others.
 
     ## References
     - [CUDA semantics: device-agnostic code](https://docs.pytorch.org/docs/stable/notes/cuda.html#device-agnostic-code)

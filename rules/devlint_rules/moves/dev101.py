@@ -44,6 +44,8 @@ class DiscardedMove(Rule):
 
     ## Fix safety
     Safe: the result is assigned to what was moved, when that is a name, an attribute or a subscript, and isn't there already.
+    Not offered for what is only collected in a list, or where arrays are made without a copy to the host: that works as
+    long as the result is dropped.
 
     ## References
     - [torch.Tensor.to](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.to.html)
