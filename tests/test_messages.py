@@ -49,7 +49,7 @@ def test_a_loss_is_explained_by_what_the_model_gave():
     linter = Linter(Settings(root=Path.cwd(), select=("DEV501",)), load_registry())
     [found] = linter.check(source_from_bytes(text.encode(), None, "x.py"))
     assert [note.message for note in found.notes if "created" in note.message or "computed" in note.message] == [
-        "created on cpu by `nn.Linear(...)`",
-        "computed there by `model(...)`",
-        "computed there by `criterion(...)`",
+        "created on cpu by `nn.Linear`",
+        "computed there by `model`",
+        "computed there by `criterion`",
     ]

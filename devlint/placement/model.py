@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from devlint.signatures.state.frame import Frame as SignatureFrame
 
 # For the time of the move to one engine: whether the signatures answer for the values of expressions.
-BY_SIGNATURES = os.environ.get("DEVLINT_ENGINE") == "signatures"
+BY_SIGNATURES = os.environ.get("DEVLINT_ENGINE") != "interpreter"
 # Callers are looked at this many deep before a function itself.
 MAX_CALLER_CHAIN = 4
 # A function called from more places than this has no one story.

@@ -290,7 +290,7 @@ def test_hover_tells_kind_place_and_trail(editor: Editor, folder: Path) -> None:
     uri = editor.open(folder / "train.py")
     shown = editor.hover(uri, 12, 18)
     assert shown.startswith("`loss`: tensor on")
-    assert "created on cpu by `Net()` ([train.py:17](" in shown
+    assert "created on cpu by `Net` ([train.py:17](" in shown
     assert "[net.py:10](file://" in shown
     assert editor.hover(uri, 5, 0) == ""
 
