@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
-from devlint.knowledge.ecosystem import ACCELERATE_PASSING, ACCELERATE_PREPARING, STEP_METHODS
+from devlint.knowledge.ecosystem import ACCELERATE_PASSING, ACCELERATE_PREPARING, STEP_METHODS, StepMethods
 from devlint.signatures.libraries.devices import CUDA, named_device
 from devlint.signatures.state.frame import Call, Frame
 from devlint.signatures.state.objects import FRAMEWORK, move, place_of
@@ -170,9 +170,19 @@ def is_called_by_trainer(function: FunctionModel) -> bool:
     return any(function.name in known.methods for known in STEP_METHODS)
 
 
-def placed_by_trainer(frame: Frame, function: FunctionModel, bases: Iterable[str]) -> None:
+def is_step(function: FunctionModel, bases: Collection[str]) -> bool:
+    """Whether a framework calls a method of a class with these bases with each batch."""
+    return _steps_of(function, bases) is not None
+
+
+def _steps_of(function: FunctionModel, bases: Collection[str]) -> StepMethods | None:
+    """What a framework gives a method that it calls with each batch; None for other methods."""
+    return next((k for k in STEP_METHODS if function.name in k.methods and not k.bases.isdisjoint(bases)), None)
+
+
+def placed_by_trainer(frame: Frame, function: FunctionModel, bases: Collection[str]) -> None:
     """The modules and batches of a step that a framework calls, where it puts them."""
-    known = next((k for k in STEP_METHODS if function.name in k.methods and not k.bases.isdisjoint(bases)), None)
+    known = _steps_of(function, bases)
     if known is None:
         return
     message = f"the trainer has put the model and the batch on the accelerator when it calls `{function.name}`"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from devlint.facts import HOST, Sense, Value, own_nodes
 from devlint.findings import Note
+from devlint.knowledge import torch_knowledge
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.mixing.apart import is_likely, place_text, text_of
@@ -138,6 +139,14 @@ def _is_one_of_several(node: cst.Call, facts: Facts) -> bool:
 def _is_forced(node: cst.Call) -> bool:
     """`t.numpy(force=True)` copies by itself."""
     return any(a.keyword is not None and a.keyword.value == "force" for a in node.args)
+
+
+def _is_of_something_else(tensor: cst.BaseExpression, facts: Facts) -> bool:
+    """Whether it is what an object that is no tensor has under a name, `output.C`: where it keeps that, its makers know."""
+    if not isinstance(tensor, cst.Attribute) or tensor.attr.value in torch_knowledge().tensor_attributes:
+        return False
+    # What has it was taken for a tensor, or is what a module gave.
+    return any(v.is_tensor for _, v in facts.value(tensor.value).alternatives())
 
 
 def _copied(tensor: cst.BaseExpression, value: Value) -> Change | None:
