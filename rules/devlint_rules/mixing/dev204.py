@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import HOST, Sense, Value, own_nodes
+from devlint.facts import HOST, Kind, Sense, Value, own_nodes
 from devlint.findings import Note
 from devlint.knowledge import torch_knowledge
 from devlint.lazy import cst, m
@@ -105,6 +105,7 @@ class NumpyFromAccelerator(Rule):
             if tensor is not None
             and not operand.inside
             and not mixing.by_itself
+            and not _is_of_something_else(tensor, facts)
             # Where others are converted as they are, the host is meant, or it isn't mended by one.
             and not (is_likely(mixing) and _is_one_of_several(node, facts))
             else None,
@@ -145,8 +146,11 @@ def _is_of_something_else(tensor: cst.BaseExpression, facts: Facts) -> bool:
     """Whether it is what an object that is no tensor has under a name, `output.C`: where it keeps that, its makers know."""
     if not isinstance(tensor, cst.Attribute) or tensor.attr.value in torch_knowledge().tensor_attributes:
         return False
-    # What has it was taken for a tensor, or is what a module gave.
-    return any(v.is_tensor for _, v in facts.value(tensor.value).alternatives())
+    if isinstance(tensor.value, cst.Name) and tensor.value.value == "self":
+        return False
+    return not any(
+        v.is_module or v.kind is Kind.OBJECT for _, v in facts.value(tensor.value).alternatives()
+    )
 
 
 def _copied(tensor: cst.BaseExpression, value: Value) -> Change | None:
