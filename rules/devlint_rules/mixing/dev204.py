@@ -148,9 +148,7 @@ def _is_of_something_else(tensor: cst.BaseExpression, facts: Facts) -> bool:
         return False
     if isinstance(tensor.value, cst.Name) and tensor.value.value == "self":
         return False
-    return not any(
-        v.is_module or v.kind is Kind.OBJECT for _, v in facts.value(tensor.value).alternatives()
-    )
+    return not any(v.is_module or v.kind is Kind.OBJECT for _, v in facts.value(tensor.value).alternatives())
 
 
 def _copied(tensor: cst.BaseExpression, value: Value) -> Change | None:
