@@ -8,7 +8,7 @@ import io
 import re
 import tokenize
 import warnings
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -50,6 +50,10 @@ def parse(text: str) -> ast.Module:
     finally:
         if was_enabled:
             gc.enable()
+
+
+# Where a project says which releases of others it needs.
+_PAPERS = ("README.md", "README.rst", "README.txt", "README", "requirements.txt", "setup.py", "environment.yml")
 
 
 @runtime_checkable
@@ -227,6 +231,12 @@ class Project:
             return self.read(path, asking)
         except OSError:
             return b""
+
+    def papers(self, asking: Path) -> Iterator[str]:
+        """What the project around a file says of itself, at the top of its folders: what it needs, and for whom it is."""
+        for folder in self._texts.folders_around(asking):
+            for name in _PAPERS:
+                yield self.read_quietly(folder / name, asking).decode("utf-8", "replace")
 
     def note_text(self, path: Path, asking: Path) -> None:
         """Remembers that what a file holds was looked at, now or before, for a file that asks."""
