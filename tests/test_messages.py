@@ -28,6 +28,17 @@ def test_what_is_made_here_meets_something_in_a_helper():
     ]
 
 
+def test_what_a_caller_made_is_best_moved_there():
+    text = (
+        "import torch\nfrom torch import nn\n\nmodel = nn.Linear(4, 2).cuda()\n\n\n"
+        "def generate(prompt):\n    return model(prompt)\n\n\nstart = torch.ones(1, 4)\nprint(generate(start))\n"
+    )
+    linter = Linter(Settings(root=Path.cwd()), load_registry())
+    [found] = linter.check(source_from_bytes(text.encode(), None, "x.py"))
+    assert (found.code, found.span.line) == ("DEV202", 8)
+    assert found.hint == "best moved once, where the caller makes it (line 11)"
+
+
 @pytest.mark.parametrize(
     "rule", [r for r in load_registry().rules() if not issubclass(r, MetaRule)], ids=lambda rule: rule.code
 )

@@ -539,6 +539,13 @@ def _asks_for_class(test: ast.expr) -> bool:
 
 
 def _expr(frame: Frame, node: ast.Expr) -> None:
+    if isinstance(node.value, ast.Tuple):
+        # `x.to(device), y.to(device)`: each is dropped.
+        for part in node.value.elts:
+            frame.dropped = part
+            evaluate(frame, part)
+        frame.dropped = None
+        return
     frame.dropped = node.value
     value = evaluate(frame, node.value)
     frame.dropped = None

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from devlint.facts import MOVES, Mixing, Operand, Place, Sort, is_told, own_nodes
+from devlint.facts import MOVES, Mixing, Operand, Place, Sort, access_path, is_told, is_under, own_nodes
 from devlint.findings import Edit, Note
 
 if TYPE_CHECKING:
@@ -46,6 +47,23 @@ def trails(mixing: Mixing, facts: Facts) -> tuple[Note, ...]:
     return tuple(found)
 
 
+def made_by_caller(mixing: Mixing, facts: Facts) -> str | None:
+    """What to do about an operand that a caller made on the host; None where it is made here."""
+    made = next((step for step in mixing.host.value.trail if step.message.startswith("created")), None)
+    if made is None or not mixing.calls:
+        return None
+    here, source = facts.model.enclosing_scope(mixing.node), facts.model.source
+    if isinstance(here, ast.Module) or (made.path == source.path and made.line in span_of(here)):
+        return None
+    where = f"line {made.line}" if made.path == source.path else f"{Path(made.path).name}:{made.line}"
+    return f"best moved once, where the caller makes it ({where})"
+
+
+def span_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> range:
+    """The lines of a function."""
+    return range(function.lineno, (function.end_lineno or function.lineno) + 1)
+
+
 def is_likely(mixing: Mixing) -> bool:
     """Whether an inference took part, or a device that only the program's user knows."""
     return not mixing.certain
@@ -59,14 +77,15 @@ def dropped_move(operand: Operand, facts: Facts) -> bool:
     if isinstance(operand.node, ast.Name):
         computed = [v for v in facts.model.assigned_values(operand.node) if isinstance(v, ast.Call)]
         paths |= {ast.unparse(a) for call in computed for a in call.args}
-    statements = (n for n in own_nodes(facts.model.enclosing_scope(operand.node)) if isinstance(n, ast.Expr))
+    statements = (n.value for n in own_nodes(facts.model.enclosing_scope(operand.node)) if isinstance(n, ast.Expr))
+    dropped = (part for v in statements for part in (v.elts if isinstance(v, ast.Tuple) else [v]))
     return any(
-        isinstance(s.value, ast.Call)
-        and isinstance(s.value.func, ast.Attribute)
-        and s.value.func.attr in MOVES
-        and s.lineno <= operand.node.lineno
-        and ast.unparse(s.value.func.value) in paths
-        for s in statements
+        isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Attribute)
+        and call.func.attr in MOVES
+        and call.lineno <= operand.node.lineno
+        and ast.unparse(call.func.value) in paths
+        for call in dropped
     )
 
 
@@ -104,7 +123,26 @@ def moved(operand: Operand, device: str, facts: Facts) -> Edit | None:
     """An edit that moves an operand; None where the operand can't simply take a method."""
     if operand.foreign or operand.inside or (not _is_plain(operand.node) and not isinstance(operand.node, ast.Call)):
         return None
+    if _is_written_here(operand.node, facts):
+        return None
     return facts.replaced(operand.node, f"{facts.code_of(operand.node)}.to({device})")
+
+
+def _is_written_here(node: ast.expr, facts: Facts) -> bool:
+    """Whether a part of a batch, or of an object, is put there by the scope itself, or has parts that are: `batch["x"][1] = ...`.
+
+    It may be there by now, or be no tensor at all.
+    """
+    path = access_path(node)
+    if path is None or isinstance(node, ast.Name):
+        return False
+    targets = (
+        target
+        for n in own_nodes(facts.model.enclosing_scope(node))
+        if isinstance(n, (ast.Assign, ast.AugAssign))
+        for target in (n.targets if isinstance(n, ast.Assign) else [n.target])
+    )
+    return any(written == path or is_under(written, path) for t in targets if (written := access_path(t)) is not None)
 
 
 def root_of(path: str) -> str:
