@@ -22,7 +22,7 @@ from devlint.source.trees import children, own_nodes, walk
 from devlint.source.units import Unit
 
 Loop = ast.For | ast.AsyncFor | ast.While | ast.comprehension
-Pass = Literal["batch", "step", "call"]
+Pass = Literal["batch", "step", "call", "element"]
 
 # Functions whose loops go through a model's depth, or build something: they aren't loops over steps.
 ONE_PASS_FUNCTIONS = re.compile(
@@ -69,12 +69,18 @@ class HotLoop:
     path: tuple[Step, ...] = ()
     # The loop itself, where the code stands in it.
     node: Loop | None = None
-    # What a pass is: a batch of a loader, a step of training, or some call of a module, which may be a model's depth.
+    # What a pass is: a batch of a loader, a step of training, some call of a module, which may be a model's depth, or an
+    # element of a tensor.
     kind: Pass = "call"
     # The file that it stands in.
     file: str = ""
     # Whether it evaluates or predicts, nothing being trained.
     evaluates: bool = False
+
+    @property
+    def is_minor(self) -> bool:
+        """Whether hardly anybody minds a wait in it: it evaluates, or answers requests, or goes over files, one by one."""
+        return self.evaluates or self.kind == "call"
 
 
 class Program(File, Protocol):
@@ -235,7 +241,7 @@ class Loops:
             if over is not None:
                 return self._hot(loop, f"iterates `{_short(loop.iter)}`", likely=over, kind="batch")
             if self._over_tensor(loop.iter):
-                return self._hot(loop, f"takes one element of `{_short(loop.iter)}`", likely=True, kind="call")
+                return self._hot(loop, f"takes one element of `{_short(loop.iter)}`", likely=True, kind="element")
         if isinstance(loop, ast.comprehension):
             return None
         if any(isinstance(n, (ast.For, ast.While)) and self._steps_by_loader(n) for n in _nested(loop)):

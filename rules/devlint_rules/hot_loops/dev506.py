@@ -118,7 +118,7 @@ class CacheFlushInHotLoop(Rule):
         call = cst.ensure_type(node.value, cst.Call)
         name = _flushes(call, facts)
         hot = facts.hot_loop(call) if name is not None else None
-        if name is None or hot is None or hot.kind == "call":
+        if name is None or hot is None or hot.kind in ("call", "element"):
             # A loop inside a model may well have to make room for its next part.
             return
         around = hot.node or facts.model.enclosing_scope(facts.statement)
