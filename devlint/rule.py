@@ -273,10 +273,17 @@ META_RULES: tuple[type[Rule], ...] = (UnreadableFile, UnusedSuppression, Unknown
 class Registry:
     """The rules at hand, by code. `packs` says which pack each comes from, by its code."""
 
-    def __init__(self, rules: Iterable[type[Rule]], packs: Mapping[str, Callable[[], str]] | None = None) -> None:
+    def __init__(
+        self,
+        rules: Iterable[type[Rule]],
+        packs: Mapping[str, Callable[[], str]] | None = None,
+        left_out: Iterable[str] = (),
+    ) -> None:
         self._rules = {rule.code: rule for rule in sorted(rules, key=lambda r: r.code)}
         self._by_name = {rule.name: rule for rule in self._rules.values()}
         self._packs = dict(packs or {})
+        # What of the packs can't be used, each with its reason, in a line.
+        self.left_out: tuple[str, ...] = tuple(left_out)
 
     def rules(self) -> list[type[Rule]]:
         return list(self._rules.values())
@@ -305,32 +312,37 @@ class PackError(Exception):
 def load_registry() -> Registry:
     """The meta codes and the rules of every pack that is installed under the entry-point group `devlint.rules`.
 
-    Raises PackError.
+    What can't be used of them is left out, and told by `left_out`: somebody may be writing that rule just now.
     """
     found: dict[str, type[Rule]] = {rule.code: rule for rule in META_RULES}
     packs: dict[str, Callable[[], str]] = dict.fromkeys(found, lambda: "devlint itself")
     names = {rule.name: rule.code for rule in META_RULES}
+    left_out: list[str] = []
     # The same order on each machine.
     for entry in sorted(entry_points(ENTRY_POINTS), key=lambda e: (e.name != "devlint", e.name, e.value)):
         # Who asks for its name waits for its description to be read.
         pack = partial(_pack_name, entry)
         try:
-            # What is wrong with our own rules is found by the tests.
-            rules = list(rules_in(entry.load(), checked=entry.value != _OWN_PACK))
-        except PackError as error:
-            raise PackError(f"{pack()}: {error}; mend or uninstall it") from None
+            rules = list(_defined_in(entry.load()))
         except Exception as error:
             said = f"{type(error).__name__}: {error}".split("\n", 1)[0]
-            raise PackError(f"{pack()} can't be loaded: {said}; mend or uninstall it") from error
+            left_out.append(f"{pack()} can't be loaded: {said}; mend or uninstall it")
+            continue
         for rule in rules:
-            for taken in (rule.code if rule.code in found else "", names.get(rule.name, "")):
-                if taken and found[taken] is not rule:
-                    raise PackError(
-                        f"{pack()}: {rule.__module__}.{rule.__name__} ({rule.code}, {rule.name}) takes the code or name of "
-                        f"{found[taken].code} ({found[taken].name}) of {packs[taken]()}; rename it, or uninstall one of them"
-                    )
+            # What is wrong with our own rules is found by the tests.
+            fault = next(_faults(rule), None) if entry.value != _OWN_PACK else None
+            if fault is not None:
+                left_out.append(f"{pack()}: {rule.__module__}.{rule.__name__}: {fault}; mend or uninstall it")
+                continue
+            taken = next(filter(None, (rule.code if rule.code in found else "", names.get(rule.name, ""))), "")
+            if taken and found[taken] is not rule:
+                left_out.append(
+                    f"{pack()}: {rule.__module__}.{rule.__name__} ({rule.code}, {rule.name}) takes the code or name of "
+                    f"{found[taken].code} ({found[taken].name}) of {packs[taken]()}; rename it, or uninstall one of them"
+                )
+                continue
             found[rule.code], packs[rule.code], names[rule.name] = rule, pack, rule.code
-    return Registry(found.values(), packs)
+    return Registry(found.values(), packs, left_out)
 
 
 def _pack_name(entry: EntryPoint) -> str:
@@ -339,8 +351,15 @@ def _pack_name(entry: EntryPoint) -> str:
     return f"the rule pack {distribution.name} {distribution.version}"
 
 
-def rules_in(pack: ModuleType, *, checked: bool = True) -> Iterator[type[Rule]]:
-    """The rules that a pack defines, in whichever of its modules; `checked`: PackError is raised for one that can't be used."""
+def rules_in(pack: ModuleType) -> Iterator[type[Rule]]:
+    """The rules that a pack defines, in whichever of its modules; raises PackError for one that can't be used."""
+    for rule in _defined_in(pack):
+        for fault in _faults(rule):
+            raise PackError(f"{rule.__module__}.{rule.__name__}: {fault}")
+        yield rule
+
+
+def _defined_in(pack: ModuleType) -> Iterator[type[Rule]]:
     modules = [pack]
     for info in pkgutil.walk_packages(getattr(pack, "__path__", ()), f"{pack.__name__}."):
         modules.append(import_module(info.name))
@@ -352,8 +371,6 @@ def rules_in(pack: ModuleType, *, checked: bool = True) -> Iterator[type[Rule]]:
                 and value.__module__ == module.__name__
                 and "code" in vars(value)
             ):
-                for fault in _faults(value) if checked else ():
-                    raise PackError(f"{module.__name__}.{value.__name__}: {fault}")
                 yield value
 
 

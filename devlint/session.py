@@ -38,13 +38,13 @@ if TYPE_CHECKING:
 
 
 def load_rules() -> Registry:
-    """The rules of all installed packs; a pack that can't be used ends the run."""
-    from devlint.rule import PackError, load_registry
+    """The rules of all installed packs; for commands about rules, which end where one can't be used."""
+    from devlint.rule import load_registry
 
-    try:
-        return load_registry()
-    except PackError as error:
-        raise Failure(str(error)) from error
+    registry = load_registry()
+    for fault in registry.left_out:
+        raise Failure(fault)
+    return registry
 
 
 class Session:
@@ -52,14 +52,18 @@ class Session:
 
     def __init__(self, options: Options) -> None:
         from devlint.patterns import is_valid
+        from devlint.rule import load_registry
         from devlint.settings import Selection, SettingsError, check_selectors, load_settings, split_config
 
         check_together(options)
         self.options = options
         self.output = Output(options)
         self.started = time.monotonic()
-        self.registry = load_rules()
+        self.registry = load_registry()
         self.failed = False
+        for fault in self.registry.left_out:
+            self.failed = True
+            self.output.warn("error", f"left out: {fault}")
         self._settings: dict[Path, Settings] = {}
         self._paths = list(options.paths or (".",))
         # What there is to say after the report.

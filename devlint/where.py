@@ -150,7 +150,7 @@ def _is_method_name(node: ast.expr, model: PlacementModel) -> bool:
 
 def _is_its_own_name(node: ast.expr, model: PlacementModel) -> bool:
     """`torch` and `torch.load`, which mean what they say."""
-    value = model.resolved(node)
+    value = model.value(node)
     return value.kind is Kind.REFERENCE and value.name == ast.unparse(node)
 
 
@@ -163,7 +163,7 @@ def _known(node: ast.expr, model: PlacementModel) -> Iterator[Known]:
 
 
 def _alternatives(node: ast.expr, model: PlacementModel) -> Iterator[Known]:
-    for guards, value in model.resolved(node).alternatives():
+    for guards, value in model.value(node).alternatives():
         told = _told_by_findings(node, model) if value.place.sort is Sort.UNKNOWN and value.kind in _PLACED else None
         trail = told[1] if told else [step for step in value.trail if isinstance(step, Step)]
         yield Known(
@@ -225,7 +225,7 @@ def _reason(node: ast.expr, model: PlacementModel) -> str:
         case ast.Name(id=name):
             return _reason_of_name(node, name, model)
         case ast.Call(func=func):
-            callee = model.resolved(func)
+            callee = model.value(func)
             if callee.kind is Kind.REFERENCE:
                 return f"devlint knows nothing of what `{canonical(callee.name)}` returns"
             if callee.kind is Kind.FUNCTION:

@@ -28,6 +28,17 @@ def test_what_is_made_here_meets_something_in_a_helper():
     ]
 
 
+def test_what_a_caller_made_is_best_moved_there():
+    text = (
+        "import torch\nfrom torch import nn\n\nmodel = nn.Linear(4, 2).cuda()\n\n\n"
+        "def generate(prompt):\n    return model(prompt)\n\n\nstart = torch.ones(1, 4)\nprint(generate(start))\n"
+    )
+    linter = Linter(Settings(root=Path.cwd()), load_registry())
+    [found] = linter.check(source_from_bytes(text.encode(), None, "x.py"))
+    assert (found.code, found.span.line) == ("DEV202", 8)
+    assert found.hint == "best moved once, where the caller makes it (line 11)"
+
+
 @pytest.mark.parametrize(
     "rule", [r for r in load_registry().rules() if not issubclass(r, MetaRule)], ids=lambda rule: rule.code
 )
@@ -49,7 +60,7 @@ def test_a_loss_is_explained_by_what_the_model_gave():
     linter = Linter(Settings(root=Path.cwd(), select=("DEV501",)), load_registry())
     [found] = linter.check(source_from_bytes(text.encode(), None, "x.py"))
     assert [note.message for note in found.notes if "created" in note.message or "computed" in note.message] == [
-        "created on cpu by `nn.Linear(...)`",
-        "computed there by `model(...)`",
-        "computed there by `criterion(...)`",
+        "created on cpu by `nn.Linear`",
+        "computed there by `model`",
+        "computed there by `criterion`",
     ]

@@ -100,6 +100,28 @@ def test_a_code_that_is_taken_is_an_error_that_names_both(pack):
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            RULE.replace("## Why is this bad", "## Why"),
+            "mypack.Prints: its docstring has no section '## Why is this bad'",
+        ),
+        ("def rule(:\n", "can't be loaded: SyntaxError: invalid syntax"),
+    ],
+)
+def test_what_cannot_be_used_is_left_out_and_the_rest_is_linted(pack, text, said):
+    # Somebody may be writing that rule just now: other projects of the same Python go on.
+    pack(text)
+    Path("x.py").write_text(PROGRAM)
+    done = devlint("x.py", "--output-format", "concise")
+    assert done.returncode == 2
+    assert "x.py:4:1: DEV101" in done.stdout
+    assert done.stderr.startswith("error: left out: the rule pack mypack 1.2")
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
 def test_a_name_that_is_taken_and_two_packs_of_one_code(pack):
     pack(RULE.replace("a-print", "unused-suppression"))
     assert "takes the code or name of DEV001 (unused-suppression) of devlint itself" in devlint("rules").stderr

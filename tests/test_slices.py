@@ -107,3 +107,34 @@ def test_methods_that_are_not_called_hide_what_they_do() -> None:
         "self.model = self.scale = eval()",
         "return eval()",
     ]
+
+
+def test_of_a_long_constructor_stays_what_sets_the_attributes_that_are_used() -> None:
+    lines = [
+        "class Trainer(Base):",
+        "    def __init__(self, args):",
+        "        super().__init__()",
+        "        device = torch.device('cuda')",
+        "        self.table = load(args)",
+        *[f"    {line}" for line in FILLING],
+        "        if args.half:",
+        "            self.model = Net().half()",
+        "        self.model.to(device)",
+        "    def step(self, x):",
+        "        return self.look(x)  # here",
+        "    def look(self, x):",
+        "        return self.model(x)",
+        *[f"    def method_{n}(self): return {n}" for n in range(LONG_CLASS)],
+    ]
+    found = left(lines, "# here").splitlines()
+    assert [line.strip() for line in found if line][:9] == [
+        "class Trainer(Base):",
+        "def __init__(self, args):",
+        "self.table = eval()",
+        "super().__init__()",
+        "device = torch.device('cuda')",
+        "if args.half:",
+        "self.model = Net().half()",
+        "self.model.to(device)",
+        "def step(self, x):",
+    ]

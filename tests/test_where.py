@@ -58,9 +58,9 @@ def where(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 def test_a_line_is_explained_value_by_value(project: Path) -> None:
     told = where(project, "train.py:11").stdout
     assert told.startswith("train.py:11\n11 |     print(out - y, score(out))\n")
-    assert "\nout: tensor on cuda if there is one\n" in told
-    assert "    moved to cuda if there is one by `Net().to(...)` (train.py:8)\n" in told
-    assert "\ny: batch on cpu (likely)\n    comes from `DataLoader(...)` (train.py:9)\n" in told
+    assert "\nout: tensor on cuda\n" in told
+    assert "    moved to cuda here (train.py:8)\n" in told
+    assert "\ny: batch on cpu (likely)\n    comes from `DataLoader` (train.py:9)\n" in told
 
 
 def test_one_value_is_asked_for(project: Path) -> None:
@@ -101,7 +101,7 @@ def test_it_says_why_something_is_unknown(project: Path) -> None:
 def test_json_holds_the_same(project: Path) -> None:
     (known,) = json.loads(where(project, "train.py:11:y", "--output-format", "json").stdout)
     assert (known["text"], known["kind"], known["place"], known["likely"]) == ("y", "batch", "cpu", True)
-    assert known["trail"] == [["comes from `DataLoader(...)`", "train.py", 9]]
+    assert known["trail"] == [["comes from `DataLoader`", "train.py", 9]]
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_a_notebook_s_place_is_cell_and_line(project: Path) -> None:
     (project / "n.ipynb").write_text(json.dumps({"cells": cells, "metadata": {}}))
     told = where(project, "n.ipynb:cell 3:2:y").stdout
     assert told.startswith("n.ipynb:cell 3:2\n2 | print(y)\n")
-    assert "created on cpu by `torch.ones(...)` (n.ipynb:cell 2:2)" in told
+    assert "created on cpu by `torch.ones` (n.ipynb:cell 2:2)" in told
     for place, said in (
         ("n.ipynb:2", "a notebook's lines count from their cell; write n.ipynb:cell 1:2"),
         ("n.ipynb:cell 1:1", "no line of Python is there"),
@@ -170,6 +170,6 @@ def test_what_a_finding_goes_by_is_told_with_its_trail(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "devlint", "train.py", "--select", "DEV101", "--output-format", "json"]
     [found] = json.loads(subprocess.run(command, cwd=tmp_path, capture_output=True, text=True).stdout)
     told = where(tmp_path, "train.py:14:w").stdout
-    assert "\nw: tensor on cpu\n" in told
+    assert "\nw: tensor on cpu (likely)\n" in told
     for note in found["notes"]:
         assert f"    {note['message']} ({note['path']}:{note['line']})\n" in told

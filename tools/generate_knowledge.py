@@ -25,7 +25,6 @@ import operator_facts
 import torch
 import torch.nn as nn
 import torch.nn.functional as F  # noqa: N812
-from device_demands import demands, keeping_dimensions
 from torch.optim import Optimizer, lr_scheduler
 from torch.utils.data import DataLoader
 
@@ -273,8 +272,6 @@ def collect() -> dict[str, Any]:
         "wrappers": wrappers,
         "optimizers": sorted(public_classes(torch.optim, Optimizer, "torch.optim")),
         "schedulers": sorted(public_classes(lr_scheduler, lr_scheduler.LRScheduler, "torch.optim.lr_scheduler")),
-        "one_device": demands(),
-        "keeping_dimensions": keeping_dimensions(),
         "loaders": sorted(f"torch.utils.data.{c.__name__}" for c in (DataLoader,)),
     }
 

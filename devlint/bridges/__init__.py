@@ -44,12 +44,15 @@ def result_of(source: Source, path: Path) -> FileResult:
 
 @cache
 def _settings(folder: Path) -> Settings:
-    from devlint.rule import PackError, load_registry
+    from devlint.rule import load_registry
     from devlint.settings import SettingsError, load_settings
 
+    registry = load_registry()
+    for fault in registry.left_out:
+        raise BridgeError(fault)
     try:
-        return load_settings(folder, config=None, isolated=False, registry=load_registry())
-    except (SettingsError, PackError) as error:
+        return load_settings(folder, config=None, isolated=False, registry=registry)
+    except SettingsError as error:
         raise BridgeError(str(error)) from None
 
 

@@ -58,13 +58,13 @@ def _report(findings: list[dict[str, Any]], options: Options, *, failed: bool) -
     """Writes each report that was asked for. JSON is joined as it stands, and needs none of the linted files."""
     from devlint import reports
     from devlint.reports import Run, merging
-    from devlint.session import load_rules
+    from devlint.rule import load_registry
 
     check_together(options)
     forms = options.output_format or (ReportForm("json"),)
     needs_files = options.statistics or any(asked.form != "json" for asked in forms)
     results = merging.results_of(findings) if needs_files else []
-    rules = {rule.code: rule for rule in load_rules().rules()} if needs_files else {}
+    rules = {rule.code: rule for rule in load_registry().rules()} if needs_files else {}
 
     def render(form: OutputFormat, run: Run) -> str:
         return merging.render(findings) if form == "json" else reports.render(form, run)

@@ -35,10 +35,10 @@ def complete_codes(_ctx: click.Context, _parameter: click.Parameter, incomplete:
     # Imported here because shells ask for it, and no run does.
     from click.shell_completion import CompletionItem
 
-    from devlint.session import load_rules
+    from devlint.rule import load_registry
 
     before, comma, typed = incomplete.rpartition(",")
-    rules = load_rules().rules()
+    rules = load_registry().rules()
     words = [(rule.code, rule.summary()) for rule in rules] + [(rule.name, rule.summary()) for rule in rules]
     return [
         # As it was typed, since shells drop what begins in another way; devlint takes any case.

@@ -8,7 +8,7 @@ import click
 
 from devlint.commands.options import HELP, need_folder
 from devlint.output import Failure
-from devlint.session import load_rules
+from devlint.rule import load_registry
 
 
 @click.command(context_settings=HELP)
@@ -23,4 +23,4 @@ def server(stdio: bool) -> None:
     need_folder()
     from devlint.server.app import serve
 
-    serve(load_rules())
+    serve(load_registry())

@@ -12,7 +12,7 @@ from devlint.commands.options import HELP, need_folder, settings_options
 from devlint.console import emit
 from devlint.escapes import printable_lines
 from devlint.output import Failure
-from devlint.session import load_rules
+from devlint.rule import load_registry
 
 if TYPE_CHECKING:
     from devlint.files import Source
@@ -42,7 +42,7 @@ def where(place: str, output_format: str, config: tuple[str, ...], isolated: boo
     need_folder()
     try:
         named, inline = split_config(config)
-        settings = load_settings(Path(file), config=named, isolated=isolated, registry=load_rules(), inline=inline)
+        settings = load_settings(Path(file), config=named, isolated=isolated, registry=load_registry(), inline=inline)
         source = read_source(Path(file), file)
         line = _line_of(asked, source)
         signature = signature_of(source, line, settings) if name is None else []

@@ -34,10 +34,6 @@ class Knowledge:
     optimizers: frozenset[str]
     schedulers: frozenset[str]
     loaders: frozenset[str]
-    # Functions and methods that refuse tensors of several devices; tensors without dimensions may be on the host.
-    one_device: frozenset[str]
-    # Functions and methods whose results have as many dimensions as their first tensor at least.
-    keeping_dimensions: frozenset[str]
 
 
 @cache
@@ -51,8 +47,6 @@ def torch_knowledge() -> Knowledge:
         "optimizers",
         "schedulers",
         "loaders",
-        "one_device",
-        "keeping_dimensions",
     )
     raw |= {key: frozenset(raw[key]) for key in sets}
     raw["wrappers"] = {name: frozenset(attributes) for name, attributes in raw["wrappers"].items()}

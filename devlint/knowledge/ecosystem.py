@@ -189,11 +189,8 @@ CHEAP_MODULES = frozenset(
     {"torch.nn.ReLU", "torch.nn.Sigmoid", "torch.nn.Softmax", "torch.nn.Identity", "torch.nn.Dropout", "torch.nn.GELU"}
 )
 
-# Methods that keep the dimensions there are, beside those that torch.json tells of, and methods that give some.
+# Methods that keep the dimensions there are.
 KEEPING_DIMENSIONS = frozenset({"detach", "detach_", "pin_memory", "requires_grad_", "type", "type_as"})
-GIVING_DIMENSIONS = frozenset(
-    {"view", "reshape", "flatten", "ravel", "unsqueeze", "unsqueeze_", "repeat", "expand", "expand_as", "view_as", "nonzero"}
-)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -87,11 +87,6 @@ class ClassModel:
         """The class's source."""
         return self.source.text_of(self.node)
 
-    @cached_property
-    def sets_by_name(self) -> bool:
-        """Whether attributes are set where their names aren't spelt: what one of them holds isn't known then."""
-        return any(word in self.text for word in ("setattr(", "__dict__", "def _apply", "vars(self)"))
-
     @property
     def is_frozen(self) -> bool:
         """A named tuple, or a frozen dataclass: attributes can't be assigned."""

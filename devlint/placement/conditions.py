@@ -1,46 +1,11 @@
-"""What can be told of a condition from its nodes alone: kept on the node, for loops and callees come to it again."""
+"""Tests that say that the program has no accelerator."""
 
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+import re
 
-from devlint.placement.values import Guard
-from devlint.source.paths import access_path, unparsed
-from devlint.source.trees import kept_on_node, walk
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """A test, as text that two tests share where one holds when the other does, or when the other doesn't."""
-
-    text: str
-    # The test holds where the text doesn't: `x is not None` beside `x is None`.
-    negated: bool
-    # The access paths in it: bound anew, it is another condition.
-    paths: tuple[str, ...]
-    # It asks what kind of thing a value is.
-    asks_for_type: bool
-    # It calls or binds something: evaluating it changes what is known.
-    does_something: bool
-
-
-@kept_on_node
-def condition_of(test: ast.expr) -> Condition:
-    """What is to be told of a test."""
-    nodes = walk(test)
-    calls = [n.func for n in nodes if isinstance(n, ast.Call)]
-    names = {f.id if isinstance(f, ast.Name) else f.attr for f in calls if isinstance(f, (ast.Name, ast.Attribute))}
-    paths = {path for n in nodes if isinstance(n, ast.expr) and (path := access_path(n))}
-    positive = _positive(test)
-    return Condition(
-        unparsed(positive or test),
-        positive is not None,
-        # `self` by itself is no more than the way to its parts.
-        tuple(sorted(paths - {"self"})),
-        not names.isdisjoint(_TYPE_QUESTIONS),
-        any(isinstance(n, _DOING) for n in nodes),
-    )
+from devlint.source.paths import unparsed
 
 
 def is_for_the_host(parent: ast.AST, child: ast.AST) -> bool:
@@ -54,8 +19,8 @@ def is_for_the_host(parent: ast.AST, child: ast.AST) -> bool:
             return False
     while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         test, holds = test.operand, not holds
-    condition = condition_of(test)
-    return Guard(condition.text, holds != condition.negated).without_accelerator
+    positive = _positive(test)
+    return _says_none(unparsed(positive or test), holds is (positive is None))
 
 
 def _positive(test: ast.expr) -> ast.expr | None:
@@ -66,5 +31,21 @@ def _positive(test: ast.expr) -> ast.expr | None:
 
 
 _OPPOSITE: dict[type, type[ast.cmpop]] = {ast.IsNot: ast.Is, ast.NotEq: ast.Eq, ast.NotIn: ast.In}
-_TYPE_QUESTIONS = frozenset({"isinstance", "hasattr", "is_tensor", "callable", "issubclass"})
-_DOING = (ast.Call, ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)
+
+
+def _says_none(condition: str, outcome: bool) -> bool:
+    """Whether the outcome of a test says that the program runs on the host alone: `device.type == "cpu"`, and no `n_gpu > 0`."""
+    if condition.endswith(" is None"):
+        return _says_none(condition.removesuffix(" is None"), not outcome)
+    return _WITHOUT[outcome].fullmatch(condition) is not None and _SEVERAL.search(condition) is None
+
+
+# Conditions, by their outcome, under which a program has no accelerator.
+_WITHOUT = {
+    True: re.compile(r"""(?:.*\.)?(?:no_cuda|no_gpu|use_cpu|cpu_only|is_cpu)|.* == ['"]cpu['"]"""),
+    False: re.compile(
+        r"""(?:.*\.)?(?:use_cuda|use_gpu|cuda|gpu|is_cuda)|.* == ['"]cuda['"]|torch\.cuda\.is_available\(\)"""
+        r"""|(?:.*\.)?(?:n_?gpus?|num_gpus?|device_count\(\))(?: > 0| >= 1)?"""
+    ),
+}
+_SEVERAL = re.compile(r" (?:and|or) ")

@@ -1,33 +1,26 @@
-"""The placement model of one file: runs the scopes that rules ask about, and answers for their expressions."""
+"""The placement model of one file: reads the scopes that rules ask about, and answers for their expressions."""
 
 from __future__ import annotations
 
 import ast
-import os
-import re
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from devlint.hints import Hints
-from devlint.knowledge import canonical, ecosystem
-from devlint.placement.analysis import Analysis, OutOfBudgetError
+from devlint.knowledge import canonical, ecosystem, torch_knowledge
 from devlint.placement.classes import ClassModel
-from devlint.placement.conditions import is_for_the_host
-from devlint.placement.frameworks import step_methods
 from devlint.placement.guards import Guards
-from devlint.placement.interpreter import Frame
 from devlint.placement.loops import HotLoop, Loops
 from devlint.placement.meetings import mixings, unplaced
 from devlint.placement.metrics import metrics_in
 from devlint.placement.mixing import Mixing
 from devlint.placement.parts import Missing
 from devlint.placement.readings import Readings
-from devlint.placement.replicas import Pinned, pinned_by_signatures, pinned_calls
-from devlint.placement.request import site_at
-from devlint.placement.values import UNKNOWN, Happening, Step, Value
+from devlint.placement.replicas import Pinned, pinned_calls
+from devlint.placement.text import FileText, called_as
+from devlint.placement.values import UNKNOWN, Happening, Step, Value, site_at
 from devlint.placement.waiting import MAX_FILES_BETWEEN, HotStall, hot_code, stalls_of
 from devlint.signatures.answers.callees import Callee, callee
 from devlint.signatures.answers.collectives import Apart, collectives_apart
@@ -39,28 +32,24 @@ from devlint.signatures.answers.options import keys_of
 from devlint.signatures.answers.shown import described
 from devlint.signatures.answers.silence import is_host_program
 from devlint.signatures.answers.uploads import Upload, uploads
+from devlint.signatures.libraries.frameworks import is_step
 from devlint.signatures.reading.reader import Reader
 from devlint.source.kinds import Kind
-from devlint.source.modules import FunctionModel, FunctionNode, SourceModule, assigned_in, dotted
-from devlint.source.names import is_unbound
+from devlint.source.modules import FunctionModel, FunctionNode, SourceModule, dotted
 from devlint.source.project import Project
-from devlint.source.trees import first_stores, touches, walk, without_runs
+from devlint.source.trees import touches, walk, without_runs
 from devlint.source.units import Unit, all_functions, units_at
 
 if TYPE_CHECKING:
     from devlint.signatures.state.classes import ClassInfo
-    from devlint.signatures.state.frame import Frame as SignatureFrame
+    from devlint.signatures.state.frame import Frame
 
-# For the time of the move to one engine: whether the signatures answer for the values of expressions.
-BY_SIGNATURES = os.environ.get("DEVLINT_ENGINE") == "signatures"
 # Callers are looked at this many deep before a function itself.
 MAX_CALLER_CHAIN = 4
-# A function called from more places than this has no one story.
-MAX_CALL_SITES = 40
 
 
-class PlacementModel:
-    """Kinds and places in one file. Scopes are run when they are first asked about."""
+class PlacementModel(FileText):
+    """Kinds and places in one file. Scopes are read when they are first asked about."""
 
     def __init__(
         self,
@@ -71,179 +60,87 @@ class PlacementModel:
         looks_around: bool = True,
         within: range | None = None,
     ) -> None:
+        super().__init__(source, project)
         self._hints = hints = hints or Hints()
-        self.source = source
         # Whether the callers in other files are asked as well; theirs aren't.
         self._looks_around = looks_around
         # The lines that are asked about; None for all of them.
         self._within = within
         self.allow_sync = hints.allow_sync
         self.loader_names = (*ecosystem.LOADER_NAMES, *hints.loader_names)
-        self._analysis = Analysis(source, project, hints)
-        self._record: dict[ast.expr, Value] = {}
-        self._read: dict[FunctionModel | None, SignatureFrame | None] = {}
-        self._frames: dict[FunctionModel | None, Frame | None] = {}
-        self._assigned: dict[ast.AST, dict[str, list[ast.expr]]] = {}
+        self._read: dict[FunctionModel | None, Frame | None] = {}
         self._loops = Loops(self, hints.hot_functions)
         self._hot_code: dict[int, HotCode] = {}
-        if BY_SIGNATURES and looks_around:
-            assert self.readings
+        self.readings = Readings(self.project_reader, source, self.loader_names, hears=looks_around)
 
     def close(self) -> None:
         """Ends the model's life; what it knows is forgotten."""
         if "reader" in vars(self):
             self.reader.forget(self.source)
         self._read.clear()
-        if "readings" in vars(self):
-            vars(self).pop("readings").close()
-        self._frames.clear()
+        self.readings.close()
         self._hot_code.clear()
-        self._record.clear()
         self._assigned.clear()
-        self._analysis.close()
+        self.source.close()
 
-    # -- running scopes --------------------------------------------------------------------------------------------
+    # -- reading scopes --------------------------------------------------------------------------------------------
 
     def ensure(self, scope: FunctionModel | None, chain: int = 0) -> Frame | None:
-        """Runs a scope (None: the module's top level) once, its callers before it."""
-        if BY_SIGNATURES:
-            self._read_once_more(scope, chain)
-            return None
-        if scope in self._frames:
-            return self._frames[scope]
-        self._frames[scope] = None
-        if scope is None:
-            frame = self._analysis.module_frame(self.source, self._record)
-            self._frames[None] = frame
-            return frame
-        self.ensure(None)
-        closure = self.ensure(scope.parent, chain) if scope.parent is not None else None
-        if chain < MAX_CALLER_CHAIN:
-            for caller in dict.fromkeys(u.scope for u in self.calling_units(scope)):
-                self.ensure(caller, chain + 1)
-        self._hear_callers(scope)
-        self._frames[scope] = self._run(scope, closure)
-        return self._frames[scope]
-
-    def _read_once_more(self, scope: FunctionModel | None, chain: int = 0) -> SignatureFrame | None:
-        """Reads a scope for the values of its expressions, its callers before it."""
+        """Reads a scope (None: the module's top level) for the values of its expressions, its callers before it."""
         if scope in self._read:
             return self._read[scope]
         self._read[scope] = None
         if scope is None:
             self._read[None] = self.readings.module()
             return self._read[None]
-        self._read_once_more(None)
-        outer = self._read_once_more(scope.parent, chain) if scope.parent is not None else None
+        self.ensure(None)
+        outer = self.ensure(scope.parent, chain) if scope.parent is not None else None
         if chain < MAX_CALLER_CHAIN:
             for caller in dict.fromkeys(u.scope for u in self.calling_units(scope)):
-                self._read_once_more(caller, chain + 1)
+                self.ensure(caller, chain + 1)
         models = (self, *self._calling_models(scope))
         calls = [call for model in models for call in model.readings.calls_of(scope)]
         self._read[scope] = self.readings.function(scope, outer, calls)
         return self._read[scope]
 
-    @cached_property
-    def readings(self) -> Readings:
-        """The scopes of the file that were read once more."""
-        return Readings(self.project_reader, self.source, self.loader_names, hears=self._looks_around)
-
-    def _run(self, scope: FunctionModel, closure: Frame | None) -> Frame | None:
-        cls = self._analysis.objects.class_model(self.source, scope.cls) if scope.cls is not None else None
-        frame = Frame(self._analysis, self.source, scope, cls, closure, record=self._record)
-        try:
-            frame.env.values.update(self._analysis.functions.parameters(scope, cls, frame))
-            frame.run(scope.node.body)
-        except (OutOfBudgetError, RecursionError):
-            pass
-        return frame
-
     def ensure_all(self) -> None:
-        """Runs every scope of the file."""
+        """Reads every scope of the file."""
         self.ensure(None)
         for function in all_functions(self.source):
             if self._within is None or touches(function.node, self._within):
                 self.ensure(function)
 
-    def supposing(self, function: FunctionModel, given: dict[str, Value]) -> dict[ast.expr, Value]:
-        """What the expressions of a function would be, were its parameters these; the others as they are declared."""
-        record: dict[ast.expr, Value] = {}
-        frame = Frame(self._analysis, function.source, function, record=record, supposed=True)
-        frame.env.values.update(self.declared(function))
-        frame.env.values.update(given)
-        with suppress(OutOfBudgetError, RecursionError):
-            frame.run(function.node.body)
-        return record
-
-    def declared(self, function: FunctionModel) -> dict[str, Value]:
-        """A function's parameters by their annotations, defaults, names and use, whoever calls it."""
-        frame = Frame(self._analysis, function.source, function)
-        functions, defaults = self._analysis.functions, function.defaults
-        return {
-            a.arg: self._analysis.by_evidence(frame, a.arg, functions.declared(frame, a, defaults.get(a.arg)))
-            for a in function.parameters
-        }
-
     def ensure_around(self, node: ast.expr) -> None:
-        """Runs the scope that an expression stands in."""
+        """Reads the scope that an expression stands in."""
         for unit in units_at(self.source, [node.lineno]):
             self.ensure(unit.scope)
 
     # -- answers ---------------------------------------------------------------------------------------------------
 
     def value(self, node: ast.AST) -> Value:
-        """What is known of an expression in a scope that was run."""
-        if BY_SIGNATURES:
-            return self.readings.value(node) if isinstance(node, ast.expr) else UNKNOWN
-        return self._record.get(node, UNKNOWN) if isinstance(node, ast.expr) else UNKNOWN
-
-    def resolved(self, node: ast.AST) -> Value:
-        """The same, with a reference followed into the project."""
-        return self.followed(self.value(node))
-
-    def followed(self, value: Value) -> Value:
-        """What a value is, with a reference followed into the project."""
-        if BY_SIGNATURES:
-            return value
-        return self._analysis.resolve(value, self.source)
+        """What is known of an expression in a scope that was read; a reference is followed into the project."""
+        return self.readings.value(node) if isinstance(node, ast.expr) else UNKNOWN
 
     def qualified(self, node: ast.expr) -> str | None:
         """The documented name of what an expression refers to, such as `torch.load`; None when it isn't a reference."""
-        value = self.resolved(node)
+        value = self.value(node)
         return canonical(value.name) if value.kind is Kind.REFERENCE else None
 
     def held(self, cls: ClassModel, attribute: str) -> Value:
         """What the methods of a class put into an attribute of its objects."""
-        if BY_SIGNATURES:
-            return self.readings.held(cls, attribute)
-        return self._analysis.objects.written(cls, attribute) or UNKNOWN
+        return self.readings.held(cls, attribute)
 
     def holds_state(self, module: Value) -> bool:
         """Whether a module surely has parameters or buffers."""
-        if BY_SIGNATURES:
-            return self.readings.holds_state(module)
-        return self._analysis.objects.holds_state(module)
+        return self.readings.holds_state(module)
 
     def is_module_base(self, name: str) -> bool:
         """Whether a class outside the project leaves the registering and moving of parts to torch.nn.Module."""
-        return name in self._analysis.knowledge.modules or name in ecosystem.PLAIN_BASES
+        return name in torch_knowledge().modules or name in ecosystem.PLAIN_BASES
 
     def global_value(self, name: str) -> Value:
         """What a top-level name of the file stands for."""
-        if BY_SIGNATURES:
-            return self.readings.global_value(name)
-        return self._analysis.global_value(self.source, name)
-
-    def imported_values(self, name: str) -> list[ast.expr]:
-        """The expressions that the module of the project which a name is imported from assigns to it at its top level."""
-        found: list[ast.expr] = []
-        for binding in self.source.bindings.get(name, ()):
-            for alias in binding.names if isinstance(binding, ast.ImportFrom) else ():
-                if isinstance(binding, ast.ImportFrom) and (alias.asname or alias.name) == name:
-                    package = self.source.absolute(binding)
-                    module = self._analysis.project.find(package, Path(self.source.path))
-                    found += _top_level_values(module, alias.name) if module is not None else []
-        return found
+        return self.readings.global_value(name)
 
     def class_around(self, node: ast.AST) -> ClassModel | None:
         """The class of the method that a node runs in."""
@@ -253,22 +150,16 @@ class PlacementModel:
         return None
 
     def _class_model(self, node: ast.ClassDef) -> ClassModel:
-        if BY_SIGNATURES:
-            return self.readings.class_model(self.class_info(node))
-        return self._analysis.objects.class_model(self.source, node)
+        return self.readings.class_model(self.class_info(node))
 
     def gives_batches(self, value: Value) -> bool:
         """Whether iterating an object of the project gives a loader's batches: a prefetcher, a loader of its own."""
-        if BY_SIGNATURES:
-            return self.readings.gives_batches(value)
-        each = self._analysis.iterate(value)
-        parts = [leaf for _, option in each.alternatives() for leaf in (option, *(option.elements or ()))]
-        return any(p.kind is Kind.BATCH for p in parts)
+        return self.readings.gives_batches(value)
 
     @property
     def missing(self) -> dict[ast.Attribute, Missing]:
-        """Attributes read from wrappers that haven't got them, in the scopes that were run."""
-        return self.readings.missing if BY_SIGNATURES else self._analysis.missing
+        """Attributes read from wrappers that haven't got them, in the scopes that were read."""
+        return self.readings.missing
 
     @cached_property
     def reader(self) -> Reader:
@@ -279,7 +170,7 @@ class PlacementModel:
     @property
     def project_reader(self) -> Reader:
         """The reader of the file's project, whatever it has read by now."""
-        return _reader(self._analysis.project, self._hints)
+        return _reader(self._project, self._hints)
 
     def hot_code(self, between: int = MAX_FILES_BETWEEN) -> HotCode:
         """Which functions of the file are hot by their role, or by what calls them, so many files away."""
@@ -291,7 +182,7 @@ class PlacementModel:
     @cached_property
     def is_host_program(self) -> bool:
         """Whether the file is a script or a notebook that says nothing of devices."""
-        return is_host_program(self._analysis.project, self.source)
+        return is_host_program(self._project, self.source)
 
     @cached_property
     def _mixings(self) -> list[Mixing]:
@@ -355,11 +246,7 @@ class PlacementModel:
     def happenings(self, what: str, node: ast.Call) -> list[Happening]:
         """What was done to the object that a call of this file makes, in any scope of the file or called from there."""
         self.ensure_all()
-        if BY_SIGNATURES:
-            return self.readings.happened(what, node)
-        site = site_at(self.source.path, node)
-        found = (h for frame in self._frames.values() if frame is not None for h in frame.happenings)
-        return [h for h in found if h.what == what and h.site == site]
+        return self.readings.happened(what, node)
 
     def calls(self, name: str, wanted: Callable[[ast.Call], bool] = lambda _: True) -> Iterator[ast.Call]:
         """The calls of this file of something with that last name, those that are wanted by their text.
@@ -376,33 +263,13 @@ class PlacementModel:
                     self.ensure(unit.scope)
                     yield node
 
-    def texts_match(self, pattern: str, *, elsewhere: bool = False) -> bool:
-        """Whether the text of a file of the project matches, or the project is too large to tell.
-
-        `elsewhere` leaves this file out.
-        """
-        if not elsewhere and re.search(pattern, self.source.text):
-            return True
-        return self._analysis.project.texts_match(pattern, Path(self.source.path))
-
-    def project_gives(self, name: str) -> bool:
-        """Whether something in the project gives a parameter or an attribute of that name, one that is off by default."""
-        return self._analysis.project.is_given(Path(self.source.path), name)
-
-    def project_uses(self, pattern: str) -> bool:
-        """Whether the text of a file of the project that is no test matches; False where the project is too large to tell."""
-        path = Path(self.source.path)
-        return re.search(pattern, self.source.text) is not None or self._analysis.project.uses(pattern, path)
-
     @cached_property
     def pinned(self) -> dict[ast.Call, Pinned]:
-        """Calls that name one device in what every replica of a DataParallel runs, in the scopes that were run."""
-        if BY_SIGNATURES:
-            return pinned_by_signatures(self.readings, self._analysis.project)
-        return pinned_calls(self._analysis, self._record)
+        """Calls that name one device in what every replica of a DataParallel runs, in the scopes that were read."""
+        return pinned_calls(self.readings, self._project)
 
     def events(self, name: str) -> Iterable[ast.expr | ast.stmt]:
-        """The nodes that the model has something to say of by itself, in the scopes that were run by now."""
+        """The nodes that the model has something to say of by itself, in the scopes that were read by now."""
         match name:
             case "mixing":
                 return self.mixings
@@ -425,7 +292,7 @@ class PlacementModel:
         )
         if function is None:
             return False
-        return is_unused(self._analysis.project, self.source.function(function)) or Guards(self).is_off(node)
+        return is_unused(self._project, self.source.function(function)) or Guards(self).is_off(node)
 
     def loops_to(self, node: ast.AST, depth: int = 0) -> int:
         """How many loops run a node from the outermost hot loop on; 0 where the node isn't hot."""
@@ -435,53 +302,10 @@ class PlacementModel:
         """Whether a unit stands in some loop, or may be called from one; told without running its scope."""
         return self._loops.possible(unit.node, depth)
 
-    def is_for_the_host(self, node: ast.AST) -> bool:
-        """Whether a node runs only where the program has no accelerator: under `if device.type == "cpu":`."""
-        child = node
-        for parent in self.ancestors(node):
-            if is_for_the_host(parent, child):
-                return True
-            child = parent
-        return False
-
-    def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
-        """The nodes around a node, innermost first."""
-        return self.source.ancestors(node)
-
-    def calling_units(self, scope: FunctionModel) -> list[Unit]:
-        """The units of this file that may call a function, going by its name (a constructor: its class's)."""
-        name = _called_as(scope)
-        return [u for u in self.units_calling(name, scope.node.lineno) if u.scope is not scope] if name else []
-
-    def units_calling(self, name: str, defined_on: int = 0) -> list[Unit]:
-        """The units of this file that may call something of a name."""
-        lines = self.source.called_on(name)
-        # One of them may be the definition's own.
-        if len(lines) > MAX_CALL_SITES + 1:
-            return []
-        lines = [line for line in lines if line != defined_on]
-        return list(units_at(self.source, lines)) if len(lines) <= MAX_CALL_SITES else []
-
-    def enclosing_scope(self, node: ast.AST) -> FunctionNode | ast.Module:
-        """The function that a node runs in, or the module."""
-        for parent in self.ancestors(node):
-            if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                return parent
-        return self.source.tree
-
-    def assigned_values(self, name: ast.Name) -> list[ast.expr]:
-        """The expressions that the scope around a name assigns to it."""
-        scope = self.enclosing_scope(name)
-        if scope not in self._assigned:
-            self._assigned[scope] = assigned_in(scope)
-        return self._assigned[scope].get(name.id, [])
-
     def is_step_method(self, function: FunctionNode) -> bool:
         """Whether a framework calls a method with each batch, going by the class that it is of."""
         scope = self.source.function(function)
-        if scope.cls is None:
-            return False
-        return step_methods(scope, self._class_model(scope.cls)) is not None
+        return scope.cls is not None and is_step(scope, self.class_info(scope.cls).outside_bases)
 
     def callers(self, function: FunctionNode) -> list[tuple[PlacementModel, Step, ast.Call]]:
         """The calls of a function that were seen in this file and in those that import it, with each one's model."""
@@ -491,13 +315,12 @@ class PlacementModel:
         return [
             (model, Step(message, model.source.path, node.lineno, node.col_offset), node)
             for model in (self, *self._calling_models(scope))
-            for _, node in model._calls_of(scope)
+            for node in model._calls_of(scope)
         ]
 
     def function_called(self, call: ast.Call) -> FunctionNode | None:
-        """The function or method of this file that a call in a scope that was run calls."""
-        called = self.readings.callees if BY_SIGNATURES else self._analysis.functions.called
-        function = called.get(call)
+        """The function or method of this file that a call in a scope that was read calls."""
+        function = self.readings.callees.get(call)
         return function.node if function is not None and function.source is self.source else None
 
     def callee(self, call: ast.Call) -> Callee | None:
@@ -526,7 +349,7 @@ class PlacementModel:
 
     def known_classes(self) -> list[ClassModel]:
         """The classes of this file that were asked about by now."""
-        return self.readings.known_classes() if BY_SIGNATURES else self._analysis.objects.known(self.source)
+        return self.readings.known_classes()
 
     def metrics_in(self, node: ast.expr) -> list[Value]:
         """The metrics of a library that an expression may be or hold, with the options that they were made with."""
@@ -548,14 +371,9 @@ class PlacementModel:
         paths = signature.tensors if signature is not None else frozenset()
         return frozenset(str(path[0]) for path in paths if len(path) == 1)
 
-    def _calls_of(self, scope: FunctionModel) -> Iterator[tuple[FunctionModel, ast.Call]]:
-        """The calls of a function that were seen in the scopes that were run, by the name that it has here."""
-        if BY_SIGNATURES:
-            yield from ((scope, call.node) for call in self.readings.calls_of(scope))
-            return
-        place = (scope.source.path, scope.node.lineno)
-        for called, nodes in self._analysis.functions.call_nodes.get(place, {}).items():
-            yield from ((called, node) for node in nodes)
+    def _calls_of(self, scope: FunctionModel) -> Iterator[ast.Call]:
+        """The calls of a function that were seen in the scopes that were read, by the name that it has here."""
+        yield from (call.node for call in self.readings.calls_of(scope))
 
     # -- other files -----------------------------------------------------------------------------------------------
 
@@ -564,12 +382,12 @@ class PlacementModel:
         """The models of the few files that import this one; they serve the other files that those import as well."""
         if not self._looks_around:
             return []
-        paths = self._analysis.project.importers_of(Path(self.source.path))
+        paths = self._project.importers_of(Path(self.source.path))
         return [m for path in paths if (m := self._elsewhere(path)) is not None]
 
     def files_naming(self, name: str) -> list[PlacementModel]:
         """The models of files that import this one and in which a name of it stands; their own callers aren't asked."""
-        project, here = self._analysis.project, Path(self.source.path)
+        project, here = self._project, Path(self.source.path)
         return [m for path in project.naming(here, name) if (m := self._elsewhere(path)) is not None]
 
     def file_of(self, source: SourceModule) -> PlacementModel | None:
@@ -578,7 +396,7 @@ class PlacementModel:
 
     def _elsewhere(self, path: Path) -> PlacementModel | None:
         """The model of another file, which serves all that ask for it."""
-        project, here = self._analysis.project, Path(self.source.path)
+        project, here = self._project, Path(self.source.path)
         source = project.load(path, here)
         if source is None:
             return None
@@ -590,7 +408,7 @@ class PlacementModel:
 
     def units_elsewhere(self, function: FunctionNode) -> list[tuple[PlacementModel, Unit]]:
         """The units of files that import this one that may call a function, going by its name."""
-        name = _called_as(self.source.function(function))
+        name = called_as(self.source.function(function))
         return [(other, unit) for other in self._importing for unit in other.units_calling(name)] if name else []
 
     def _calling_models(self, scope: FunctionModel) -> Iterable[PlacementModel]:
@@ -599,55 +417,6 @@ class PlacementModel:
         for other, unit in units:
             other.ensure(unit.scope)
         return dict.fromkeys(other for other, _ in units)
-
-    def _hear_callers(self, scope: FunctionModel) -> None:
-        """Takes what other files give a function for its parameters."""
-        log = self._analysis.functions.call_log
-        for other in self._calling_models(scope):
-            for called in dict.fromkeys(called for called, _ in other._calls_of(scope)):
-                log[scope] += other._analysis.functions.call_log[called]
-
-    def is_unbound(self, name: ast.Name) -> bool:
-        """Whether nothing that can be seen binds a name where it is read: reading it is a NameError."""
-        return is_unbound(name, self.source, self._analysis.project)
-
-    def is_bound_before(self, name: str, node: ast.expr) -> bool:
-        """Whether a parameter or an assignment before an expression binds a name, in its scope or at the top level."""
-        scope = self.enclosing_scope(node)
-        given = self.source.function(scope).parameters if not isinstance(scope, ast.Module) else []
-        if any(a.arg == name for a in given):
-            return True
-        return any(first_stores(s).get(name, node.lineno) < node.lineno for s in {scope, self.source.tree})
-
-    def imported_modules(self, node: ast.Import | ast.ImportFrom) -> list[SourceModule]:
-        """The modules of the project that an import runs, those that are named after `import` among them."""
-        package = self.source.absolute(node) if isinstance(node, ast.ImportFrom) else ""
-        names = [package] if package else []
-        names += [f"{package}.{alias.name}" if package else alias.name for alias in node.names]
-        found = (self._analysis.project.find(name, Path(self.source.path)) for name in names)
-        return [module for module in found if module is not None]
-
-    def imports_from(self, pattern: re.Pattern[bytes], *, through_packages: bool = False) -> set[str]:
-        """The names that the file imports from project modules whose text matches a pattern, directly or through a package."""
-        path, project = Path(self.source.path), self._analysis.project
-        return project.names_from(path, self.source.text, pattern, through_packages=through_packages)
-
-    @property
-    def packages(self) -> frozenset[str]:
-        """The packages that the file imports, by their first name."""
-        return self.source.imported_packages
-
-
-def _called_as(scope: FunctionModel) -> str:
-    """The name that calls of a function bear; "" for those that Python calls by itself."""
-    if scope.name == "__init__":
-        return scope.cls.name if scope.cls is not None else ""
-    return "" if scope.name.startswith("__") else scope.name
-
-
-def _top_level_values(source: SourceModule, name: str) -> list[ast.expr]:
-    bindings = source.bindings.get(name, ())
-    return [b.value for b in bindings if isinstance(b, (ast.Assign, ast.AnnAssign)) and b.value is not None]
 
 
 def _reader(project: Project, hints: Hints) -> Reader:

@@ -9,9 +9,8 @@ from typing import Literal, NamedTuple
 from devlint.knowledge import canonical
 from devlint.placement.classes import ClassModel
 from devlint.placement.parts import Missing, has_state, wrapper_has
-from devlint.placement.request import site_at
 from devlint.placement.translated import Translator
-from devlint.placement.values import UNKNOWN, Happening, Step, Value, join, leaves
+from devlint.placement.values import UNKNOWN, Happening, Step, Value, join, leaves, site_at
 from devlint.signatures.reading import inputs
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.reading.recorded import Given, Recorder

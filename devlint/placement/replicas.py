@@ -7,19 +7,16 @@ Each replica runs `forward` on a GPU of its own, with parameters and inputs ther
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from devlint.placement.analysis import OutOfBudgetError
 from devlint.placement.devices import place_of_device
-from devlint.placement.interpreter import Frame
 from devlint.placement.values import UNKNOWN, Value
 from devlint.signatures.state.objects import class_of
 from devlint.source.kinds import Kind
 
 if TYPE_CHECKING:
-    from devlint.placement.analysis import Analysis
     from devlint.placement.readings import Readings, Wrapping
     from devlint.signatures.state.classes import ClassInfo
     from devlint.source.modules import FunctionModel
@@ -38,29 +35,10 @@ class Pinned(NamedTuple):
     wrapper: Value
 
 
-def pinned_calls(analysis: Analysis, record: Mapping[ast.expr, Value]) -> dict[ast.Call, Pinned]:
+def pinned_calls(readings: Readings, project: Project) -> dict[ast.Call, Pinned]:
     """Call -> what pins it: calls of this file in replicas, and wraps of classes whose pinned calls are elsewhere."""
     found: dict[ast.Call, Pinned] = {}
     # A caller in another file has its own view of what it wraps.
-    callers = {str(path) for path in analysis.project.importers_of(Path(analysis.source.path))}
-    seen: set[tuple[object, str]] = set()
-    for node, value in [(n, v) for n, v in record.items() if isinstance(n, ast.Call)]:
-        for _, option in value.alternatives():
-            key = (option.inner.cls if option.inner is not None else None, option.site)
-            if not _has_replicas(option) or key in seen:
-                continue
-            seen.add(key)
-            for pinned in _of_wrapper(analysis, option):
-                if pinned.function.source is analysis.source:
-                    found.setdefault(pinned.call, pinned)
-                elif pinned.function.source.path not in callers:
-                    found.setdefault(node, pinned)
-    return found
-
-
-def pinned_by_signatures(readings: Readings, project: Project) -> dict[ast.Call, Pinned]:
-    """The same, as the signatures tell."""
-    found: dict[ast.Call, Pinned] = {}
     callers = {str(path) for path in project.importers_of(Path(readings.source.path))}
     seen: set[tuple[object, str]] = set()
     for wrapping in readings.wrappings:
@@ -115,61 +93,6 @@ def _has_replicas(value: Value) -> bool:
         return False
     ids = value.elements[0]
     return ids.elements is None or len(ids.elements) > 1
-
-
-def _of_wrapper(analysis: Analysis, wrapper: Value) -> Iterator[Pinned]:
-    for module in _modules(wrapper.inner or UNKNOWN):
-        for function in _run_by_forward(module):
-            for call, argument, device in _devices_in(analysis, function, module):
-                yield Pinned(call, argument, device, function, wrapper)
-
-
-def _modules(value: Value) -> Iterator[Value]:
-    """A module and the parts of it that are known, those of the project's own classes."""
-    for _, option in value.alternatives():
-        if option.kind is Kind.MODULE and option.cls is not None:
-            yield option
-        if option.kind in (Kind.MODULE, Kind.SEQUENCE):
-            for part in option.elements or ():
-                yield from _modules(part)
-
-
-def _run_by_forward(module: Value) -> list[FunctionModel]:
-    """`forward` and the methods of the same object that it calls."""
-    assert module.cls is not None
-    found: dict[FunctionModel, None] = {}
-    waiting = [module.cls.method("forward")]
-    while waiting:
-        function = waiting.pop()
-        if function is None or function in found:
-            continue
-        found[function] = None
-        for node in function.nodes:
-            match node:
-                case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=name)):
-                    waiting.append(module.cls.method(name))
-    return list(found)
-
-
-def _devices_in(analysis: Analysis, function: FunctionModel, module: Value) -> Iterator[tuple[ast.Call, ast.expr, str]]:
-    """(call, device argument, device) of the calls in a method that name a device with a number."""
-    calls = [n for n in function.nodes if isinstance(n, ast.Call) and _device_argument(n) is not None]
-    if not calls or not function.parameters:
-        return
-    record: dict[ast.expr, Value] = {}
-    frame = Frame(analysis, function.source, function, module.cls, record=record)
-    frame.env.values.update({a.arg: UNKNOWN for a in function.parameters})
-    frame.env.values[function.parameters[0].arg] = module
-    try:
-        frame.run(function.node.body)
-    except (OutOfBudgetError, RecursionError):
-        return
-    for call in calls:
-        argument = _device_argument(call)
-        assert argument is not None
-        device = numbered_device(record.get(argument, UNKNOWN), argument)
-        if device is not None:
-            yield call, argument, device
 
 
 def _device_argument(call: ast.Call) -> ast.expr | None:

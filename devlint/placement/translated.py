@@ -63,8 +63,8 @@ class Translator:
     def told(self, frame: Frame, node: ast.expr, value: signed.Value) -> Value:
         """What an expression is, at the point that a scope has come to."""
         found = self.value(frame, value)
-        if isinstance(node, ast.Name) and found.kind is Kind.UNKNOWN:
-            return self._by_evidence(frame, node.id, found)
+        if isinstance(node, ast.Name):
+            return either((guards, self._by_evidence(frame, node.id, v)) for guards, v in found.alternatives())
         return found
 
     @staticmethod
@@ -73,7 +73,9 @@ class Translator:
         return site_text(cell.site)
 
     def _by_evidence(self, frame: Frame, name: str, value: Value) -> Value:
-        """A value of unknown kind, taken for what its use or its name makes it."""
+        """A value, one of unknown kind taken for what its use or its name makes it."""
+        if value.kind is not Kind.UNKNOWN:
+            return value
         kind = (frame.function or frame.source).evidence.get(name)
         if kind is not None:
             return replace(value, kind=kind, likely=True)
@@ -191,7 +193,7 @@ class Translator:
             Kind.LOADER,
             _place(frame, value),
             "torch.utils.data.DataLoader" if value.step is not None else "",
-            likely=value.likely,
+            likely=value.likely and not value.tags >= signed.DECLARED,
             trail=_trail(value.step),
             pinned=_pinned(value),
         )
@@ -283,7 +285,9 @@ class Translator:
         elif path is not None and path in frame.tensors:
             kind = Kind.TENSOR
         name = GATHERED if signed.GATHERED in value.tags else ""
-        return Value(kind, _place(frame, value), name, likely=True, trail=_trail(value.step))
+        place = _place(frame, value)
+        is_guess = kind is not Kind.UNKNOWN or place != NOWHERE
+        return Value(kind, place, name, likely=is_guess, trail=_trail(value.step))
 
     def _made(self, frame: Frame, made: signed.Made, depth: int) -> Value:
         if made.name == signed.STATE_DICT and made.of is not None:
@@ -344,7 +348,7 @@ def _place(frame: Frame, value: signed.Value) -> Place:
         case "accelerator":
             return accelerator(str(place.name))
         case "told":
-            return _same_as(place.name)
+            return _same_as(_spelt(frame, place.name))
         case "input":
             around = (frame.get((place.name[:n], PLACE)) for n in range(len(place.name), 0, -1))
             moved = next((at for at in around if at is not None and at.kind is not signed.EITHER), None)
@@ -355,6 +359,18 @@ def _place(frame: Frame, value: signed.Value) -> Place:
             )
             return _same_as(place.name) if is_asked else NOWHERE
     return NOWHERE
+
+
+def _spelt(frame: Frame, path: signed.Path) -> signed.Path:
+    """A path, what an unknown call gave being called by the name that holds it here or at the top level."""
+    if not str(path[0]).startswith("#"):
+        return path
+    module = frame.reader.so_far_of(frame.source)
+    for env in (frame.env, module.env if module is not None else frame.env):
+        for name, held in env.items():
+            if isinstance(name, str) and held.path == path[:1]:
+                return (name, *path[1:])
+    return path
 
 
 def _same_as(path: signed.Path) -> Place:
@@ -415,14 +431,14 @@ def _guards(frame: Frame, condition: Condition) -> Guards:
     if len(condition) != 1:
         return frozenset()
     (clause,) = condition
-    return frozenset(Guard(f"{_text(frame.atoms.atom(x).key)}@{abs(x)}", x > 0) for x in clause)
+    return frozenset(Guard(f"{_text(frame, frame.atoms.atom(x).key)}@{abs(x)}", x > 0) for x in clause)
 
 
-def _text(key: Hashable) -> str:
+def _text(frame: Frame, key: Hashable) -> str:
     """A test, as the reader wrote it, where that can be told."""
     match key:
         case ("true", tuple() as path):
-            return signed.text_of(path)
+            return signed.text_of(_spelt(frame, path))
         case ("none", tuple() as path):
-            return f"{signed.text_of(path)} is None"
+            return f"{signed.text_of(_spelt(frame, path))} is None"
     return ""

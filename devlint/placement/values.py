@@ -6,11 +6,10 @@ Values are immutable. `Either` holds the alternatives that the paths to a point 
 
 from __future__ import annotations
 
-import re
+import ast
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from enum import Enum
-from functools import lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -19,9 +18,6 @@ from devlint.source.kinds import Kind
 if TYPE_CHECKING:
     from devlint.placement.classes import ClassModel
     from devlint.source.modules import FunctionModel
-
-# The path of a step that stands for an argument's own trail.
-ARGUMENT = "<argument>"
 
 # More alternatives than these say nothing that a reader could use.
 MAX_ALTERNATIVES = 6
@@ -38,7 +34,6 @@ class Sort(Enum):
 
     HOST = "host"
     ACCELERATOR = "accelerator"
-    PREFERRED = "accelerator if there is one"
     SAME = "same as"
     UNKNOWN = "unknown"
 
@@ -57,21 +52,18 @@ class Place(NamedTuple):
                 return "cpu"
             case Sort.ACCELERATOR:
                 return self.name
-            case Sort.PREFERRED:
-                return f"{self.name or 'the accelerator'} if there is one"
             case Sort.SAME:
                 return f"the device of `{self.name}`"
         return "unknown"
 
     @property
     def off_host(self) -> bool:
-        """Whether this is an accelerator wherever the program finds one."""
-        return self.sort in (Sort.ACCELERATOR, Sort.PREFERRED)
+        """Whether this is an accelerator."""
+        return self.sort is Sort.ACCELERATOR
 
 
 HOST = Place(Sort.HOST, "cpu")
 NOWHERE = Place(Sort.UNKNOWN)
-PREFERRED = Place(Sort.PREFERRED, "")
 
 
 def accelerator(name: str) -> Place:
@@ -115,29 +107,6 @@ class Guard(NamedTuple):
     condition: str
     outcome: bool
 
-    @property
-    def without_accelerator(self) -> bool:
-        """Whether it says that the program runs on the host alone: `device.type == "cpu"`, and no `n_gpu > 0`."""
-        return _says_none(self.condition.rsplit("@", 1)[0], self.outcome)
-
-
-@lru_cache(maxsize=10_000)
-def _says_none(condition: str, outcome: bool) -> bool:
-    if condition.endswith(" is None"):
-        return _says_none(condition.removesuffix(" is None"), not outcome)
-    return _WITHOUT[outcome].fullmatch(condition) is not None and _SEVERAL.search(condition) is None
-
-
-# Conditions, by their outcome, under which a program has no accelerator.
-_WITHOUT = {
-    True: re.compile(r"""(?:.*\.)?(?:no_cuda|no_gpu|use_cpu|cpu_only|is_cpu)|.* == ['"]cpu['"]"""),
-    False: re.compile(
-        r"""(?:.*\.)?(?:use_cuda|use_gpu|cuda|gpu|is_cuda)|.* == ['"]cuda['"]|torch\.cuda\.is_available\(\)"""
-        r"""|(?:.*\.)?(?:n_?gpus?|num_gpus?|device_count\(\))(?: > 0| >= 1)?"""
-    ),
-}
-_SEVERAL = re.compile(r" (?:and|or) ")
-
 
 Guards = frozenset[Guard]
 NO_GUARDS: Guards = frozenset()
@@ -177,9 +146,6 @@ class Value:
     # How deep containers stand in one another.
     depth: int = field(default=0, compare=False)
     _hash: int | None = field(default=None, init=False, repr=False, compare=False)
-    _first_trail: tuple[Step, ...] | None = field(default=None, init=False, repr=False, compare=False)
-    # The same value as an argument of some name, for it is often handed on as the same one: `self`.
-    _marked: tuple[str, Value] | None = field(default=None, init=False, repr=False, compare=False)
 
     def __hash__(self) -> int:
         if self._hash is None:
@@ -198,17 +164,6 @@ class Value:
         else:
             yield NO_GUARDS, self
 
-    def stepped(self, step: Step) -> Value:
-        """This value with one more step on its trail."""
-        if step in self.trail:
-            return self
-        return replace(self, trail=(*self.trail, step)[-MAX_TRAIL:])
-
-    def at(self, place: Place, step: Step | None = None, *, likely: bool = False) -> Value:
-        """This value at another place."""
-        moved = replace(self, place=place, likely=self.likely or likely, pinned=None)
-        return moved.stepped(step) if step else moved
-
     @property
     def is_tensor(self) -> bool:
         return self.kind in _TENSORS
@@ -216,46 +171,6 @@ class Value:
     @property
     def is_module(self) -> bool:
         return self.kind in _MODULES
-
-    @property
-    def parts(self) -> Iterator[Value]:
-        """The values that this one holds, wraps, is bound to or may be."""
-        yield from self.elements or ()
-        if self.each is not None and self.each is not self:
-            yield self.each
-        for _, option in self.options:
-            yield option
-        if self.inner is not None:
-            yield self.inner
-
-    @property
-    def first_trail(self) -> tuple[Step, ...]:
-        """The trail of a value, or of the first of its parts that has one; empty where there is none at all."""
-        if self._first_trail is None:
-            self._first_trail = self.trail or next((trail for part in self.parts if (trail := part.first_trail)), ())
-        return self._first_trail
-
-    def marked(self, name: str) -> Value:
-        """This value with a mark of that name in the place of every trail in it."""
-        if self._marked is None or self._marked[0] != name:
-            mark = (Step(name, ARGUMENT, 0, 0),)
-            self._marked = name, self.retraced(lambda trail: mark if trail else trail)
-        return self._marked[1]
-
-    def retraced(self, change: Callable[[tuple[Step, ...]], tuple[Step, ...]]) -> Value:
-        """This value with other trails, those of its parts included. `change` leaves an empty one as it is."""
-        if not self.first_trail:
-            return self
-        if not self.depth and self.inner is None and not self.options:
-            return replace(self, trail=change(self.trail))
-        return replace(
-            self,
-            trail=change(self.trail),
-            elements=tuple(e.retraced(change) for e in self.elements) if self.elements is not None else None,
-            each=self.each.retraced(change) if self.each is not None and self.each is not self else self.each,
-            inner=self.inner.retraced(change) if self.inner is not None else None,
-            options=tuple((guards, option.retraced(change)) for guards, option in self.options),
-        )
 
 
 _TENSORS = frozenset({Kind.TENSOR, Kind.PARAMETER})
@@ -283,24 +198,6 @@ def with_parts(value: Value, change: Callable[[Value], Value]) -> Value:
         )
     return change(value)
 
-
-def displaced(value: Value) -> Value:
-    """A value that may have left the host where nobody looked."""
-    return with_parts(value, _off_host)
-
-
-def _off_host(value: Value) -> Value:
-    return replace(value, place=NOWHERE) if value.place == HOST and value.kind in _MOVABLE else value
-
-
-def inherited(container: Value, part: Value) -> Value:
-    """A part of a container of modules, where the container is."""
-    if container.place.off_host or container.place.sort is Sort.SAME:
-        return with_parts(part, lambda value: value.at(container.place) if value.is_module else value)
-    return displaced(part) if container.place.sort is Sort.UNKNOWN else part
-
-
-_MOVABLE = (Kind.TENSOR, Kind.PARAMETER, Kind.MODULE, Kind.WRAPPER, Kind.BATCH)
 
 # The name of a device that is an object for sure: others may be strings, or numbers of GPUs.
 DEVICE_CLASS = "torch.device"
@@ -344,13 +241,6 @@ def sequence_of(each: Value) -> Value:
         if each.depth < MAX_NESTING
         else Value(Kind.SEQUENCE, each=UNKNOWN)
     )
-
-
-def batches_of(each: Value) -> Value:
-    """What a generator yields; one that yields a loader's batches, or parts of them, stands for the loader."""
-    parts = [leaf for _, option in each.alternatives() for leaf in (option, *(option.elements or ()))]
-    made = sequence_of(each)
-    return replace(made, name=OVER_LOADER, likely=True) if any(p.kind is Kind.BATCH for p in parts) else made
 
 
 def mapping(keys: Iterable[str], values: Iterable[Value]) -> Value:
@@ -415,20 +305,8 @@ def leaves(value: Value) -> list[Value]:
 _HOLDING = frozenset({Kind.EITHER, Kind.SEQUENCE, Kind.MAPPING})
 
 
-def wrappers_among(*values: tuple[Guards, Value]) -> Value:
-    """Too many alternatives as few: one wrapper of each class, under what all of its kind have in common, or something unknown."""
-    kept: dict[str, tuple[Guards, Value]] = {}
-    for when, value in values:
-        for guards, option in value.alternatives():
-            if option.kind is Kind.WRAPPER:
-                known = kept.get(option.name)
-                together = guards | when
-                kept[option.name] = (known[0] & together, known[1]) if known is not None else (together, option)
-    return either([*kept.values(), (NO_GUARDS, UNKNOWN)])
-
-
-def join(a: Value, b: Value, when_a: Guards = NO_GUARDS, when_b: Guards = NO_GUARDS) -> Value:
-    """What is known where two paths meet."""
+def join(a: Value, b: Value) -> Value:
+    """What is known of something that is one thing or another."""
     if a is b or b is EMPTY or a == b:
         return a
     if a is EMPTY:
@@ -444,7 +322,7 @@ def join(a: Value, b: Value, when_a: Guards = NO_GUARDS, when_b: Guards = NO_GUA
         return replace(a, ranked=False)
     if a.kind is b.kind is Kind.SCALAR or {a.kind, b.kind} == _PLAIN:
         return SCALAR
-    return either([(when_a, a), (when_b, b)])
+    return either([(NO_GUARDS, a), (NO_GUARDS, b)])
 
 
 _PLAIN = {Kind.SCALAR, Kind.CONSTANT}
@@ -471,3 +349,8 @@ def element_of(value: Value) -> Value:
 GATHERED = "<gathered>"
 # The element of an empty list: nothing yet, whatever is appended decides.
 EMPTY = Value(Kind.UNKNOWN, name="<empty>")
+
+
+def site_at(path: str, node: ast.Call) -> str:
+    """The identity of what a call makes."""
+    return f"{path}:{node.lineno}:{node.col_offset}"

@@ -397,6 +397,8 @@ def made(registry: Registry) -> Server:
             options = types.DidChangeWatchedFilesRegistrationOptions(watchers)
             registration = types.Registration(SOURCE, types.WORKSPACE_DID_CHANGE_WATCHED_FILES, options)
             server.start_task(server.client_register_capability_async(types.RegistrationParams([registration])))
+        for fault in registry.left_out:
+            server.tell(f"left out: {fault}")
         await server.configure()
 
     @server.feature(types.WORKSPACE_DID_CHANGE_CONFIGURATION)

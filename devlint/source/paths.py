@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
-from functools import lru_cache
 
 from devlint.source.modules import dotted
 from devlint.source.trees import kept_on_node
@@ -46,9 +44,3 @@ def _spelt(node: ast.expr) -> str:
 def is_under(path: str, base: str) -> bool:
     """Whether `path` names a part of `base`."""
     return path.startswith(base) and path[len(base) : len(base) + 1] in (".", "[")
-
-
-@lru_cache(maxsize=10_000)
-def wholes(path: str) -> frozenset[str]:
-    """The paths that `path` names a part of: `a` and `a.b` for `a.b[0]`."""
-    return frozenset(path[: match.start()] for match in re.finditer(r"[.\[]", path))

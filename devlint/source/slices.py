@@ -14,7 +14,7 @@ from devlint.source.trees import touches, walk
 # A function of no more lines than these is read as it is.
 LONG = 60
 # So many of its statements are kept for what they bind, before the rest is taken for unknown.
-ROOM = 30
+ROOM = 16
 # Of a class of more lines, the methods that aren't used are hidden.
 LONG_CLASS = 200
 # So many functions that call one another are looked through.
@@ -61,10 +61,14 @@ class _Slice:
         for node in (*statement.around, statement.node):
             if node not in self.kept:
                 self.kept.add(node)
-                for name in _read_by(node):
-                    if name not in self._names:
-                        self._names.add(name)
-                        self._waiting.append(name)
+                self.ask(_read_by(node))
+
+    def ask(self, names: Iterable[str]) -> None:
+        """Takes in names that matter."""
+        for name in names:
+            if name not in self._names:
+                self._names.add(name)
+                self._waiting.append(name)
 
     def close(self) -> None:
         """Keeps what the kept statements hang on, the nearest first, as far as there is room."""
@@ -102,6 +106,11 @@ def leave_out(tree: ast.Module, text: str, within: range) -> None:
                 waiting += [(caller, line) for line in calls for caller in _around(tree, line)]
     if asked.cls is not None and _end(asked.cls) - asked.cls.lineno >= LONG_CLASS:
         _hide_methods(asked.cls, asked.function, thinned)
+        for method in asked.cls.body:
+            if isinstance(method, ast.FunctionDef) and method.name == "__init__" and method not in thinned:
+                others = (other for other in asked.cls.body if other is not method)
+                used = {n.attr for other in others for n in walk(other) if isinstance(n, ast.Attribute)}
+                _leave_out_of_constructor(method, used)
 
 
 def _hide_methods(cls: ast.ClassDef, function: _Function, kept: set[ast.stmt]) -> None:
@@ -117,12 +126,22 @@ def _hide(method: _Function) -> None:
     """Leaves of a method what it sets or changes, and that it gives something."""
     if not method.args.args:
         return
-    me = method.args.args[0].arg
-    changed = (name for s in _statements(method.body, ()) for name in _changed_by(s))
-    names = sorted({name.partition(".")[2] for name in changed if name.startswith(f"{me}.")})
     first = method.body[0]
-    targets: list[ast.expr] = [ast.Attribute(ast.Name(me, ast.Load()), name, ast.Store()) for name in names]
-    method.body = [*([_unknown(targets, first)] if targets else []), _located(ast.Return(_nobody_knows()), first)]
+    method.body = [*_unknown_of(method, _set_by(method)), _located(ast.Return(_nobody_knows()), first)]
+
+
+def _set_by(method: _Function) -> set[str]:
+    """The attributes of its object that a method sets or changes."""
+    me = f"{method.args.args[0].arg}."
+    changed = (name for s in _statements(method.body, ()) for name in _changed_by(s))
+    return {name.removeprefix(me) for name in changed if name.startswith(me)}
+
+
+def _unknown_of(method: _Function, names: Iterable[str]) -> list[ast.stmt]:
+    """A statement that sets attributes of a method's object to what nobody knows, if there are any."""
+    me = ast.Name(method.args.args[0].arg, ast.Load())
+    targets: list[ast.expr] = [ast.Attribute(me, name, ast.Store()) for name in sorted(names)]
+    return [_unknown(targets, method.body[0])] if targets else []
 
 
 def _leave_out_of(function: _Function, within: range) -> None:
@@ -139,6 +158,29 @@ def _leave_out_of(function: _Function, within: range) -> None:
             found.offer(statement)
     found.close()
     _thin(function, found)
+
+
+def _leave_out_of_constructor(method: ast.FunctionDef, used: set[str]) -> None:
+    """Takes out of a constructor what doesn't set the attributes that are used, nor what those hang on."""
+    if not method.args.args or _end(method) - method.lineno < LONG:
+        return
+    me = method.args.args[0].arg
+    found = _Slice(ROOM)
+    for statement in _statements(method.body, ()):
+        if isinstance(statement.node, (ast.Import, ast.ImportFrom)) or _is_super(statement.node):
+            found.keep(statement)
+        else:
+            found.offer(statement)
+    found.ask(f"{me}.{name}" for name in sorted(used))
+    found.close()
+    known = _set_by(method)
+    _thin(method, found)
+    method.body = [*_unknown_of(method, known - _set_by(method)), *method.body]
+
+
+def _is_super(node: ast.stmt) -> bool:
+    """Whether a statement calls the class's base."""
+    return isinstance(node, ast.Expr) and any(isinstance(n, ast.Name) and n.id == "super" for n in walk(node))
 
 
 def _calls_of(function: _Function, text: str) -> list[int]:

@@ -42,6 +42,8 @@ def check_case(case: Case, folder: Path) -> None:
 
 def _linter(case: Case, root: Path) -> Linter:
     registry = load_registry()
+    for fault in registry.left_out:
+        raise AssertionError(f"{case.id}: {fault}")
     settings = Settings(root=root, src=(root,))
     if case.settings:
         (root / "devlint.toml").write_text(case.settings, encoding="utf-8")

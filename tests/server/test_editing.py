@@ -290,9 +290,24 @@ def test_hover_tells_kind_place_and_trail(editor: Editor, folder: Path) -> None:
     uri = editor.open(folder / "train.py")
     shown = editor.hover(uri, 12, 18)
     assert shown.startswith("`loss`: tensor on")
-    assert "created on cpu by `Net()` ([train.py:17](" in shown
+    assert "created on cpu by `Net` ([train.py:17](" in shown
     assert "[net.py:10](file://" in shown
     assert editor.hover(uri, 5, 0) == ""
+
+
+def test_hover_and_findings_of_one_line_agree(editor: Editor, folder: Path) -> None:
+    text = (
+        "import torch\nfrom torch import nn\nfrom torch.utils.data import DataLoader, TensorDataset\n\n"
+        "device = torch.device('cuda')\nmodel = nn.Linear(4, 2).to(device)\ncriterion = nn.CrossEntropyLoss()\n"
+        "for x, y in DataLoader(TensorDataset(torch.ones(8, 4), torch.zeros(8).long())):\n    x.to(device)\n"
+        "    y = y.to(device)\n    logits = model(x)\n    loss = criterion(logits, y)\n"
+    )
+    uri = editor.open(folder / "a.py", text)
+    # What follows from the dropped move isn't told once more, nor does hovering say that it would.
+    assert codes(editor.settle(uri)) == ["DEV101"]
+    shown = editor.hover(uri, 11, 21)
+    assert shown.startswith("`logits`: tensor\n")
+    assert "on cuda here" in shown
 
 
 def test_hover_on_a_def_tells_the_signature(editor: Editor, folder: Path) -> None:

@@ -116,6 +116,22 @@ def test_unsafe_fixes_can_be_part_of_fix_all(tmp_path: Path, editors: list[Edito
     assert ".detach()" in after(action, uri, text)
 
 
+def test_a_rule_pack_that_cannot_be_used_is_told_and_left_out(
+    tmp_path: Path, editors: list[Editor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    information = tmp_path / "site" / "halfpack-1.dist-info"
+    information.mkdir(parents=True)
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: halfpack\nVersion: 1\n")
+    (information / "entry_points.txt").write_text("[devlint.rules]\nhalf = halfpack\n")
+    (tmp_path / "site" / "halfpack.py").write_text("class Half(:\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"))
+    folder = project(tmp_path / "work")
+    editors.append(editor := Editor(folder))
+    assert codes(editor.settle(editor.open(folder / "a.py", DROPPED))) == ["DEV101"]
+    editor.until(lambda: bool(editor.messages))
+    assert editor.messages[0].startswith("devlint: left out: the rule pack halfpack 1 can't be loaded: SyntaxError")
+
+
 def _cell(number: int, text: str) -> tuple[types.NotebookCell, types.TextDocumentItem]:
     uri = f"vscode-notebook-cell:/work/book.ipynb#c{number}"
     kind = types.NotebookCellKind.Markup if text.startswith("# A title") else types.NotebookCellKind.Code

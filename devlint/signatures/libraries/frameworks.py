@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
-from devlint.knowledge.ecosystem import ACCELERATE_PASSING, ACCELERATE_PREPARING, STEP_METHODS
+from devlint.knowledge.ecosystem import ACCELERATE_PASSING, ACCELERATE_PREPARING, STEP_METHODS, StepMethods
 from devlint.signatures.libraries.devices import CUDA, named_device
 from devlint.signatures.state.frame import Call, Frame
 from devlint.signatures.state.objects import FRAMEWORK, move, place_of
@@ -31,7 +31,9 @@ from devlint.signatures.values.values import (
     UNKNOWN_PLACE,
     WRAPPER,
     Parts,
+    Place,
     Value,
+    either,
     mapped,
 )
 from devlint.source.modules import FunctionModel
@@ -60,8 +62,10 @@ _FABRIC = Framework(
     frozenset({"all_reduce", "broadcast", "setup_optimizers"}),
     {"accelerator": ("cuda", "gpu"), "move_to_device": (True,)},
 )
+_ACCELERATE = "accelerate.Accelerator"
+_DDP = "torch.nn.parallel.DistributedDataParallel"
 FRAMEWORKS = {
-    "accelerate.Accelerator": Framework(
+    _ACCELERATE: Framework(
         ACCELERATE_PREPARING,
         ACCELERATE_PASSING | {"unwrap_model"},
         {"device_placement": (True,), "cpu": (False,)},
@@ -78,9 +82,9 @@ def meaning(name: str) -> Meaning | None:
 
 
 def _made(call: Call, name: str) -> Value:
-    """A framework's object; one that may leave things on the host is unknown."""
+    """A framework's object; of one that may leave things on the host the place isn't known."""
     may_leave = call.open_ended or _may_leave(call, FRAMEWORKS[name])
-    return call.fresh() if may_leave else Value(FRAMEWORK, CUDA, data=name, likely=True)
+    return Value(FRAMEWORK, UNKNOWN_PLACE if may_leave else CUDA, data=name, likely=True)
 
 
 def _may_leave(call: Call, framework: Framework) -> bool:
@@ -96,7 +100,10 @@ def method(call: Call, owner: Value, name: str) -> Value:
     if name in known.placing:
         if call.open_ended or _may_leave(call, known):
             return call.fresh()
-        placed = [_placed(call, node, value) for node, value in call.given]
+        placed = [_placed(call, node, value, owner.place) for node, value in call.given]
+        if owner.data == _ACCELERATE and len(placed) > 1:
+            # A model that is prepared with its optimizer is trained; one that is prepared alone may be left as it is.
+            placed = [mapped(value, lambda v: _maybe_wrapped(call, v), call.frame.atoms) for value in placed]
         return placed[0] if len(placed) == 1 else Value(TUPLE, parts=tuple(placed))
     if name == "unwrap_model" and given:
         return mapped(given[0], lambda v: v.parts[0] if v.kind is WRAPPER and v.parts else v, call.frame.atoms)
@@ -106,10 +113,20 @@ def method(call: Call, owner: Value, name: str) -> Value:
     return call.fresh()
 
 
-def _placed(call: Call, node: ast.expr, value: Value) -> Value:
+def _maybe_wrapped(call: Call, option: Value) -> Value:
+    """A module that comes back wrapped where the launcher starts several processes."""
+    if option.kind is not MODULE:
+        return option
+    step = call.step(f"wrapped by `{call.text}`")
+    wrapper = Value(WRAPPER, data=_DDP, parts=(option,), likely=True, step=step)
+    several = call.frame.atoms.literal(("several processes",))
+    return either([(several, wrapper), (call.frame.atoms.negated(several), option)], call.frame.atoms)
+
+
+def _placed(call: Call, node: ast.expr, value: Value, place: Place = CUDA) -> Value:
     """What comes of handing something over: modules are moved in place, loaders are made anew."""
     step = call.step(f"prepared for the accelerator by `{call.text}`")
-    there = Value(TENSOR, CUDA, likely=True, step=step)
+    there = Value(TENSOR, place, likely=True, step=step)
 
     def placed(option: Value) -> Value:
         if option.kind in MODULES:
@@ -117,11 +134,11 @@ def _placed(call: Call, node: ast.expr, value: Value) -> Value:
             call.frame.env[option.identity, PREPARED] = there
             return option
         if option.kind is LOADER or (option.kind is UNKNOWN and _is_named(node, _LOADER)):
-            return Value(LOADER, CUDA, likely=True, step=step)
+            return Value(LOADER, place, likely=True, step=step)
         if option.kind in (TENSOR, BATCH):
-            return option.but(place=CUDA, likely=True, step=step)
+            return option.but(place=place, likely=True, step=step)
         if option.kind is UNKNOWN and _is_named(node, _MODEL):
-            return Value(MODULE, CUDA, likely=True, step=step)
+            return Value(MODULE, place, likely=True, step=step)
         return option
 
     move(call.frame, value, there, step)
@@ -153,9 +170,19 @@ def is_called_by_trainer(function: FunctionModel) -> bool:
     return any(function.name in known.methods for known in STEP_METHODS)
 
 
-def placed_by_trainer(frame: Frame, function: FunctionModel, bases: Iterable[str]) -> None:
+def is_step(function: FunctionModel, bases: Collection[str]) -> bool:
+    """Whether a framework calls a method of a class with these bases with each batch."""
+    return _steps_of(function, bases) is not None
+
+
+def _steps_of(function: FunctionModel, bases: Collection[str]) -> StepMethods | None:
+    """What a framework gives a method that it calls with each batch; None for other methods."""
+    return next((k for k in STEP_METHODS if function.name in k.methods and not k.bases.isdisjoint(bases)), None)
+
+
+def placed_by_trainer(frame: Frame, function: FunctionModel, bases: Collection[str]) -> None:
     """The modules and batches of a step that a framework calls, where it puts them."""
-    known = next((k for k in STEP_METHODS if function.name in k.methods and not k.bases.isdisjoint(bases)), None)
+    known = _steps_of(function, bases)
     if known is None:
         return
     message = f"the trainer has put the model and the batch on the accelerator when it calls `{function.name}`"

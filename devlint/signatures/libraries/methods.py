@@ -23,6 +23,7 @@ from devlint.signatures.values.values import (
     CONSTANT,
     DEVICE,
     DICT,
+    DISTRIBUTION,
     EITHER,
     GATHERED,
     HOST,
@@ -284,7 +285,8 @@ def _module_method(call: Call, owner: Value, name: str) -> Value:
         if target is not None:
             place = mapped(target, lambda d: Value(TENSOR, d.place, likely=d.likely), frame.atoms)
             where = target.place.name if target.place.sort in ("host", "accelerator") else "a device"
-            move(frame, owner, place, call.step(f"moved to {where} here"))
+            before = place_of(frame, owner)
+            move(frame, owner, place, call.step(f"moved to {where} here", before.step))
         return owner
     if name in (
         "train",
@@ -502,13 +504,16 @@ def _unknown_method(call: Call, owner: Value, name: str) -> Value:
         keeps = (facts is not None and facts.rank == "keeps") or name in _KEEPING
         to_one = facts is not None and facts.rank == "zero" and not (call.node.args or call.keywords or call.open_ended)
         return _as_input(owner, ranked_like(owner) if keeps else ZERO_DIM if to_one else "")
+    if owner.tags >= DISTRIBUTION and name in _DRAWING:
+        return Value(TENSOR, owner.place, likely=True, step=owner.step)
     if name in ("items", "values", "keys"):
-        each = (
-            Value(TUPLE, parts=(A_NUMBER, containers.element(frame, owner)))
-            if name == "items"
-            else containers.element(frame, owner)
-        )
-        if name == "keys":
+        each = containers.element(frame, owner)
+        if GATHERED in owner.tags:
+            # Each of several results is gathered.
+            each = mapped(each, lambda v: v.but(tags=v.tags | owner.tags & {GATHERED}), frame.atoms)
+        if name == "items":
+            each = Value(TUPLE, parts=(A_NUMBER, each))
+        elif name == "keys":
             each = A_NUMBER
         return containers.made(frame, LIST, Value(containers.EACH, parts=(each,)), call.node)
     if name in ("get", "pop"):
@@ -519,6 +524,10 @@ def _unknown_method(call: Call, owner: Value, name: str) -> Value:
     if name in ("parameters", "buffers", "named_parameters"):
         return _module_method(call, owner.but(kind=MODULE, likely=True), name)
     return frame.reader.unknown_call(call)
+
+
+# What a distribution computes, where it is.
+_DRAWING = frozenset({"sample", "rsample", "log_prob", "entropy", "cdf", "icdf"})
 
 
 def _as_input(owner: Value, rank: object) -> Value:

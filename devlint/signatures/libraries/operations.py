@@ -12,6 +12,7 @@ from devlint.signatures.values.values import (
     BATCH,
     CONSTANT,
     DEVICE,
+    DISTRIBUTION,
     EITHER,
     HOST,
     LIST,
@@ -201,6 +202,9 @@ def _shaped(call: Call, facts: Operator, made: Value) -> Value:
         if facts.name == "torch.where" and len(call.given) == 1:
             return containers.made(call.frame, LIST, Value(containers.EACH, parts=(made,)), call.node)
         return made
+    if kind == "other" and facts.result == "together":
+        # A distribution is where its parameters are.
+        return mapped(made, lambda v: call.fresh(v.place).but(tags=DISTRIBUTION), call.frame.atoms)
     return made if kind == "tensor" else A_NUMBER
 
 

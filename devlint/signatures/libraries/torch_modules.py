@@ -144,7 +144,10 @@ def call_module(call: Call, module: Value) -> Value:
         for _, value in pairs[:2]:
             frame.is_tensor(value)
         result = frame.reader.together(frame, call.node, *inputs[:2])
-        return mapped(result, lambda v: Value(TENSOR, v.place, likely=v.likely, step=v.step), frame.atoms)
+        step = f"computed there by `{call.text}`"
+        return mapped(
+            result, lambda v: Value(TENSOR, v.place, likely=v.likely, step=call.step(step, v.step)), frame.atoms
+        )
     if name in _CONTAINERS and name != "torch.nn.Sequential":
         return NOTHING
     if has_state(frame, module):
@@ -159,9 +162,7 @@ def call_module(call: Call, module: Value) -> Value:
         step = f"computed there by `{call.text}`"
         made = mapped(
             _place_met(place, [v for _, v in given]),
-            lambda p: Value(
-                TENSOR, p.place, rank=RANKED, step=call.step(step, p.step) if p.step else None, likely=p.likely
-            ),
+            lambda p: Value(TENSOR, p.place, rank=RANKED, step=call.step(step, p.step), likely=p.likely),
             frame.atoms,
         )
         return _results(frame, _last_of(frame, module), unless_apart(frame, [v for _, v in given], place, made))

@@ -12,6 +12,7 @@ from devlint.signatures.state.objects import FRAMEWORK
 from devlint.signatures.values.values import (
     ARRAY,
     CLASS,
+    DECLARED,
     DEVICE,
     HOST,
     LOADER,
@@ -173,7 +174,7 @@ class Annotations:
 def loader_of(source: SourceModule) -> Value:
     """A loader that a function is given: its batches are on the host, unless a framework may move them."""
     moves = not source.imported_packages.isdisjoint(ecosystem.MOVING_FRAMEWORKS)
-    return Value(LOADER, UNKNOWN_PLACE if moves else HOST, likely=True)
+    return Value(LOADER, UNKNOWN_PLACE if moves else HOST, likely=True, tags=DECLARED)
 
 
 def _is_tensor_or_array(annotation: ast.expr | None) -> bool:

@@ -22,6 +22,7 @@ from devlint.signatures.values.values import (
     BATCH,
     CONSTANT,
     DICT,
+    DISTRIBUTION,
     EITHER,
     HOST,
     LIST,
@@ -310,11 +311,12 @@ def unknown_call(call: Call, name: str = "", *, displaces: bool = True) -> Value
     text = (name or call.text).rsplit(".", 1)[-1].lower()
     told = any(word in text for word in _PLACING_NAMES) or text[:1] != text[:1].lower()
     # A distribution is where its parameters are.
-    told = told and not name.startswith("torch.distributions.")
+    of_torch = name.startswith("torch.distributions.")
+    told = told and not of_torch
     if likely_computes and not told and len(places) == 1 and not call.open_ended:
         place = next(iter(places))
         if place != HOST and place.sort != "unknown":
-            return call.fresh(place)
+            return call.fresh(place).but(tags=DISTRIBUTION if of_torch else frozenset())
     return call.fresh()
 
 

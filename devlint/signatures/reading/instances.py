@@ -374,10 +374,10 @@ def _placed(value: Value, place: Value) -> Value:
 
 
 def _joined(value: Value, place: Value) -> object:
-    """The steps of what was given, with the function's own behind them."""
-    return (
-        value.step._replace(before=place.step) if value.step is not None and value.step.before is None else place.step
-    )
+    """The steps of what was given, with the function's own behind them; where a part of a module was made, its own steps tell."""
+    last = value.step
+    is_all = last is not None and (last.before is None or last.before.of_module)
+    return last._replace(before=place.step) if last is not None and is_all else place.step
 
 
 def _told(device: Value) -> Value:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from devlint.signatures.libraries import waits
+from devlint.signatures.libraries.devices import CUDA
 from devlint.signatures.reading.expressions import EXPRESSIONS, evaluate, together
 from devlint.signatures.reading.tests import assume, comparison, condition_of, host_when_true, truth
 from devlint.signatures.state.frame import Frame
@@ -12,6 +13,8 @@ from devlint.signatures.values.conditions import FALSE, TRUE, Condition
 from devlint.signatures.values.values import (
     ARRAY,
     CONSTANT,
+    DEVICE,
+    DEVICE_OBJECT,
     NUMBER,
     OUTCOME,
     TENSOR,
@@ -40,7 +43,25 @@ def _conditional(frame: Frame, node: ast.IfExp) -> Value:
         if name in env:
             frame.env[name] = env[name]
     frame.path = before
-    return either(((path, value) for path, value, _ in options), frame.atoms)
+    found = either(((path, value) for path, value, _ in options), frame.atoms)
+    return _accelerator(found) if condition == TRUE and _names_host(node.orelse) else found
+
+
+def _names_host(node: ast.expr) -> bool:
+    """`"cpu"`, `torch.device("cpu")`."""
+    match node:
+        case ast.Call(args=[ast.Constant(value="cpu")]) | ast.Constant(value="cpu"):
+            return True
+    return False
+
+
+def _accelerator(value: Value) -> Value:
+    """What a program takes where there is an accelerator, and the host where there is none."""
+    place = value.place
+    is_nobodys = place.sort == "unknown" or (place.sort == "told" and str(place.name[0]).startswith("#"))
+    if value.kind not in (UNKNOWN, NUMBER, DEVICE) or not is_nobodys:
+        return value
+    return Value(DEVICE, CUDA, likely=True, tags=value.tags & DEVICE_OBJECT)
 
 
 def _outcome(frame: Frame, condition: Condition) -> Value:

@@ -9,7 +9,7 @@ from typing import Any
 from devlint.signatures.libraries import waits
 from devlint.signatures.reading import implicit, patterns
 from devlint.signatures.reading.expressions import evaluate, operate
-from devlint.signatures.reading.tests import assume, condition_of, narrow
+from devlint.signatures.reading.tests import assume, condition_of, denial_of, narrow
 from devlint.signatures.state import containers, objects
 from devlint.signatures.state.frame import PLACE, Frame, Key
 from devlint.signatures.values.conditions import FALSE, TRUE, Condition
@@ -305,7 +305,7 @@ def _while(frame: Frame, node: ast.While) -> None:
 
     _loop(frame, node, one_pass, at_least_once=always, endless=always and isinstance(node.test, ast.Constant))
     if frame.path and _asks_for_class(node.test) and not any(isinstance(n, ast.Break) for n in ast.walk(node)):
-        left = frame.atoms.both(frame.path, frame.atoms.negated(condition_of(frame, node.test)))
+        left = frame.atoms.both(frame.path, denial_of(frame, node.test))
         frame.path = left or frame.path
 
 
@@ -539,6 +539,13 @@ def _asks_for_class(test: ast.expr) -> bool:
 
 
 def _expr(frame: Frame, node: ast.Expr) -> None:
+    if isinstance(node.value, ast.Tuple):
+        # `x.to(device), y.to(device)`: each is dropped.
+        for part in node.value.elts:
+            frame.dropped = part
+            evaluate(frame, part)
+        frame.dropped = None
+        return
     frame.dropped = node.value
     value = evaluate(frame, node.value)
     frame.dropped = None

@@ -64,15 +64,32 @@ def condition_of(frame: Frame, node: ast.expr) -> Condition:
                 frame.need("operation", node, "", (left, first), (right, second))
                 waits.decided(frame, node, first, second)
             return comparison(frame, node, first, op, second)
-        case ast.Call(func=ast.Name(id="isinstance"), args=[thing, types]):
-            return _instance(frame, evaluate(frame, thing), types)
-        case ast.Call(func=ast.Name(id="hasattr"), args=[thing, ast.Constant(value=str() as name)]):
-            return has(frame, evaluate(frame, thing), name)
+        case ast.Call(func=ast.Name(id="isinstance" | "hasattr")) if (told := _asked_of_class(frame, node)) is not None:
+            return told
         case ast.NamedExpr():
             return truth(frame, evaluate(frame, node))
     value = evaluate(frame, node)
     waits.decided(frame, node, value)
     return truth(frame, value, host_when=host_when_true(node))
+
+
+def denial_of(frame: Frame, node: ast.expr) -> Condition:
+    """The condition that a test came out false, told for each alternative of what a class is asked of."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return condition_of(frame, node.operand)
+    told = _asked_of_class(frame, node, outcome=False) if isinstance(node, ast.Call) else None
+    return told if told is not None else frame.atoms.negated(condition_of(frame, node))
+
+
+def _asked_of_class(frame: Frame, node: ast.Call, *, outcome: bool = True) -> Condition | None:
+    """The condition that `isinstance(x, T)` or `hasattr(x, name)` comes out so; None where the call is no such test."""
+    match node:
+        case ast.Call(func=ast.Name(id="isinstance"), args=[thing, types]):
+            asked = evaluate(frame, thing)
+            return instance_of(frame, asked, _types(frame, evaluate(frame, types)), outcome=outcome)
+        case ast.Call(func=ast.Name(id="hasattr"), args=[thing, ast.Constant(value=str() as name)]):
+            return has(frame, evaluate(frame, thing), name, outcome=outcome)
+    return None
 
 
 def _connected(frame: Frame, values: list[ast.expr], *, conjunction: bool) -> Condition:
@@ -350,13 +367,8 @@ _TYPES = {
 _PYTHON_TYPES = {"builtins.int": int, "builtins.float": float, "builtins.str": str, "builtins.bool": bool}
 
 
-def _instance(frame: Frame, value: Value, types: ast.expr) -> Condition:
-    """`isinstance(x, T)`."""
-    return instance_of(frame, value, _types(frame, evaluate(frame, types)))
-
-
-def instance_of(frame: Frame, value: Value, named: tuple[Value, ...]) -> Condition:
-    """The condition that a value is of one of some types."""
+def instance_of(frame: Frame, value: Value, named: tuple[Value, ...], *, outcome: bool = True) -> Condition:
+    """The condition that a value is of one of some types, or that it isn't."""
     result = FALSE
     for condition, option in value.options():
         told: Condition | None = FALSE
@@ -365,6 +377,8 @@ def instance_of(frame: Frame, value: Value, named: tuple[Value, ...]) -> Conditi
             told = None if one is None or told is None else frame.atoms.either(told, one)
         if told is None:
             told = frame.atoms.literal(("isinstance", _token(option), tuple(map(_token, named))))
+        if not outcome:
+            told = frame.atoms.negated(told)
         result = frame.atoms.either(result, frame.atoms.both(condition, told))
     return result
 
@@ -432,8 +446,8 @@ def _may_be_left_out(frame: Frame, value: Value) -> bool:
     return isinstance(default, ast.Constant) and default.value is None
 
 
-def has(frame: Frame, value: Value, name: str) -> Condition:
-    """`hasattr(x, name)`."""
+def has(frame: Frame, value: Value, name: str, *, outcome: bool = True) -> Condition:
+    """The condition that `hasattr(x, name)` comes out so."""
     result = FALSE
     for condition, option in value.options():
         if option.kind is WRAPPER:
@@ -446,6 +460,8 @@ def has(frame: Frame, value: Value, name: str) -> Condition:
             told = FALSE if name in ("cuda", "device", "detach") else frame.atoms.literal(("has", _token(option), name))
         else:
             told = frame.atoms.literal(("has", _token(option), name))
+        if not outcome:
+            told = frame.atoms.negated(told)
         result = frame.atoms.either(result, frame.atoms.both(condition, told))
     return result
 

@@ -79,7 +79,7 @@ def extended(value: Value, step: str) -> Value:
         # One of several results, or an element of the only one.
         value = value.but(tags=value.tags - {GATHERED})
     if value.path is None or len(value.path) > MAX_PATH:
-        return Value(UNKNOWN, value.place, likely=value.likely, step=value.step)
+        return Value(UNKNOWN, value.place, likely=value.likely, step=value.step, tags=value.tags)
     path = (*value.path, step)
     own = value.place == Place("input", value.path)
     told = value.data.at(step) if isinstance(value.data, Parts) else None

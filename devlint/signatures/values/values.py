@@ -116,6 +116,10 @@ GATHERED = "gathered"
 # Whether something surely lies in page-locked memory of the host, or surely doesn't.
 PINNED = frozenset({"pinned"})
 UNPINNED = frozenset({"unpinned"})
+# What says that something draws tensors where its parameters are.
+DISTRIBUTION = frozenset({"distribution"})
+# What says that an annotation told what something is, not its use or its name.
+DECLARED = frozenset({"declared"})
 
 
 class Parts:

@@ -453,7 +453,7 @@ def _is_host_data(use: ast.expr, facts: Facts) -> bool:
             case ast.Call(func=func):
                 if child is func:
                     return False
-                name = facts.model.resolved(func).name
+                name = facts.model.value(func).name
                 return name == "torch.from_numpy" or bool(_HOST_SINKS.search(ast.unparse(func)))
             case ast.Compare(ops=[ast.In() | ast.NotIn()]) | ast.For():
                 return False

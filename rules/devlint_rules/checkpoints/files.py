@@ -29,7 +29,7 @@ class Saved(NamedTuple):
 def loaded_by(node: ast.expr, facts: Facts) -> Loaded | None:
     """The file that an expression comes from as it was read; None where it comes from elsewhere, or was changed."""
     match node:
-        case ast.Call(func=func, args=[path, *_]) if facts.model.resolved(func).name == "torch.load":
+        case ast.Call(func=func, args=[path, *_]) if facts.model.value(func).name == "torch.load":
             return Loaded(path, None)
         case ast.Subscript(value=whole, slice=ast.Constant(value=str() as key)):
             loaded = loaded_by(whole, facts)
@@ -75,7 +75,7 @@ def saved_under(loaded: Loaded, facts: Facts) -> list[Saved]:
 
     for call in facts.model.calls("save", may_be_it):
         path = _path_of(call)
-        if path is None or facts.model.resolved(call.func).name != "torch.save":
+        if path is None or facts.model.value(call.func).name != "torch.save":
             continue
         if not _is_same_path(path, loaded.path, facts):
             return []

@@ -72,7 +72,7 @@ def taker(found: ast.expr, facts: Facts) -> Taker | None:
 def _taken(call: ast.Call, position: int, keyword: str, facts: Facts) -> Taker | None:
     func = call.func
     # A method keeps the value of what it is called on; functions and classes are references.
-    callee = facts.model.resolved(func)
+    callee = facts.model.value(func)
     if callee.kind is Kind.REFERENCE:
         name = canonical(callee.name)
         return Taker(call, False, name) if _takes(name, position, keyword) else None

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from devlint.facts import Kind, Sort, Unit, blocks_of, dotted, own_nodes, units_at
+from devlint.facts import Kind, Unit, blocks_of, dotted, own_nodes, units_at
 from devlint.findings import Note
 from devlint.lazy import cst, m
 from devlint.rule import Effect, Report, Rule
@@ -169,7 +169,7 @@ def _use_in(statement: ast.stmt, facts: Facts, depth: int) -> _Use | None:
     if use is not None:
         return use._replace(likely=use.likely or _is_conditional(use.call, statement))
     for call in _calls_in(statement):
-        callee = facts.model.resolved(call.func)
+        callee = facts.model.value(call.func)
         function = callee.function
         if callee.kind is Kind.FUNCTION and function is not None and depth and function.source is facts.model.source:
             for inner in function.node.body:
@@ -235,20 +235,20 @@ def _is_conditional(call: ast.Call, statement: ast.stmt) -> bool:
 
 def _uses(call: ast.Call, facts: Facts) -> bool | None:
     """Whether a call only likely uses an accelerator; None where it doesn't."""
-    module, _, function = (facts.model.resolved(call.func).name or "").rpartition(".")
+    module, _, function = (facts.model.value(call.func).name or "").rpartition(".")
     if module in ("torch.cuda", "torch.xpu"):
         return False if function in _STARTS else None
     if (
         isinstance(call.func, ast.Attribute)
         and call.func.attr == "cuda"
-        and facts.model.resolved(call.func.value).kind in _MOVED
+        and facts.model.value(call.func.value).kind in _MOVED
     ):
         return False
     value = facts.model.value(call)
     if value.kind in _MOVED and value.place.off_host and not value.place.name.startswith(("mps", "meta")):
         moved_by = ast.unparse(call.func).rsplit(".", 1)[-1]
         if moved_by == "to" or any(k.arg == "device" for k in call.keywords):
-            return value.likely or value.place.sort is Sort.PREFERRED
+            return value.likely
     return None
 
 

@@ -168,7 +168,7 @@ def _is_int(value: ast.expr, facts: Facts) -> bool:
         return isinstance(known.constant, int) and not isinstance(known.constant, bool)
     match value:
         case ast.Call(func=func):
-            return facts.model.resolved(func).name in (
+            return facts.model.value(func).name in (
                 "builtins.int", "builtins.len", "torch.cuda.device_count", "torch.cuda.current_device",
                 "torch.distributed.get_rank",
             )  # fmt: skip

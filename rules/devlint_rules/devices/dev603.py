@@ -119,7 +119,7 @@ def _is_taken(found: ast.expr, facts: Facts) -> bool:
         assert isinstance(found.func, ast.Attribute)
         if found.func.attr in _OF_BACKENDS:
             return (facts.model.qualified(found.func) or "").startswith(("torch.cuda.", "torch.xpu."))
-        owner = facts.model.resolved(found.func.value)
+        owner = facts.model.value(found.func.value)
         if has_no_parameters(owner):
             return False
         return owner.kind in (Kind.TENSOR, Kind.PARAMETER, Kind.MODULE, Kind.WRAPPER, Kind.BATCH)

@@ -158,7 +158,7 @@ def _is_annotation_or_check(found: ast.expr, facts: Facts) -> bool:
 
 def _is_default_type(parent: ast.AST | None, facts: Facts) -> bool:
     """`set_default_tensor_type(<it>)` is reported as a whole."""
-    return isinstance(parent, ast.Call) and facts.model.resolved(parent.func).name == "torch.set_default_tensor_type"
+    return isinstance(parent, ast.Call) and facts.model.value(parent.func).name == "torch.set_default_tensor_type"
 
 
 def _cast_by(found: ast.expr, parent: ast.AST | None) -> ast.Call | None:

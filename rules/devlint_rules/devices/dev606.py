@@ -144,7 +144,7 @@ def _of_any_index(node: cst.Comparison, facts: Facts) -> Iterator[Report]:
         found = facts.node(made)
         match found:
             case ast.Call(func=func, args=[ast.Name(id=name)], keywords=[]):
-                if facts.model.resolved(func).name != DEVICE_CLASS or not m.matches(
+                if facts.model.value(func).name != DEVICE_CLASS or not m.matches(
                     other, m.Attribute(attr=m.Name("device"))
                 ):
                     continue
@@ -275,7 +275,7 @@ def _without_index(node: ast.expr, facts: Facts) -> str | None:
     found: set[str] = set()
     for value in bound or ():
         match value:
-            case ast.Call(func=func, args=[given], keywords=[]) if facts.model.resolved(func).name == DEVICE_CLASS:
+            case ast.Call(func=func, args=[given], keywords=[]) if facts.model.value(func).name == DEVICE_CLASS:
                 found |= {str(n.value) for n in spellings(given, facts) or [ast.Constant("?:?")]}
             case _:
                 return None

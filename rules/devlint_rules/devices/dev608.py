@@ -172,7 +172,7 @@ def _callables(node: ast.expr, facts: Facts) -> Iterator[_Run]:
             for part in parts:
                 yield from _callables(part, facts)
             return
-    value: Value = facts.model.resolved(node)
+    value: Value = facts.model.value(node)
     if value.kind is Kind.FUNCTION and value.function is not None:
         yield _of_function(value.function)
     elif value.kind is Kind.OBJECT and value.cls is not None:
@@ -199,7 +199,7 @@ def _use_in(function: ast.AST, facts: Facts, depth: int) -> ast.Call | None:
             facts.model.ensure_around(call)
         if _is_use(call, facts):
             return call
-        callee = facts.model.resolved(call.func)
+        callee = facts.model.value(call.func)
         if depth and callee.kind is Kind.FUNCTION and callee.function is not None:
             inner = _use_in(callee.function.node, facts, depth - 1)
             if inner is not None:

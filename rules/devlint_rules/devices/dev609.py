@@ -149,7 +149,7 @@ def _told(found: ast.expr, facts: Facts) -> str | None:
             | ast.AnnAssign(target=ast.Name() | ast.Attribute() as target)
         ):
             return _told_of_assigned(found, target, facts)
-        case ast.Call(func=func, args=args) if child in args and facts.model.resolved(func).name in _TAKES_VALUES:
+        case ast.Call(func=func, args=args) if child in args and facts.model.value(func).name in _TAKES_VALUES:
             return "the function itself is passed"
         case ast.keyword(arg="default") if _is_option(parent, facts):
             return "the option's default is the function itself, which is always true"

@@ -47,11 +47,11 @@ def access_by(key: ast.expr, facts: Facts) -> Access | None:
 def _called(key: ast.Constant, node: ast.Call, func: ast.expr, rest: list[ast.expr], facts: Facts) -> Access | None:
     if isinstance(func, ast.Attribute) and _is_environ(func.value, facts):
         return Access(key, rest[0] if func.attr == "setdefault" and rest else None, node)
-    name = facts.model.resolved(func).name
+    name = facts.model.value(func).name
     if name in ("os.getenv", "os.putenv", "os.unsetenv"):
         return Access(key, rest[0] if name == "os.putenv" and rest else None, node)
     return None
 
 
 def _is_environ(owner: ast.expr, facts: Facts) -> bool:
-    return facts.model.resolved(owner).name == "os.environ"
+    return facts.model.value(owner).name == "os.environ"

@@ -200,7 +200,7 @@ def _collected(found: ast.expr, tensor: cst.BaseExpression, hot: HotLoop, facts:
     if joined is None or not (isinstance(start, ast.List) and not start.elts) or len(stalls.uses_in(loop, name)) != 1:
         return None
     as_array = appended is not found
-    qualified = facts.model.resolved(joined.func).name
+    qualified = facts.model.value(joined.func).name
     if as_array != qualified.startswith("numpy."):
         return None
     joiner = f"torch.{_torch_joiner(qualified)}" if as_array else facts.code_of(joined.func)
@@ -269,6 +269,6 @@ def _joined_after(loop: ast.stmt, name: str, facts: Facts) -> ast.Call | None:
         and parent.func.attr in JOINERS
         and parent.args[:1] == [uses[0]]
     ):
-        qualified = facts.model.resolved(parent.func).name
+        qualified = facts.model.value(parent.func).name
         return parent if qualified.startswith(("torch.", "numpy.")) else None
     return None

@@ -133,7 +133,7 @@ def _measured(difference: ast.BinOp, facts: Facts) -> Measured | None:
 
 
 def _reads_clock(node: ast.expr, facts: Facts) -> bool:
-    return isinstance(node, ast.Call) and canonical(facts.model.resolved(node.func).name) in CLOCKS
+    return isinstance(node, ast.Call) and canonical(facts.model.value(node.func).name) in CLOCKS
 
 
 def _reading(name: ast.expr, before: int, facts: Facts) -> ast.stmt | None:

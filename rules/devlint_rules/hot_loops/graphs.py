@@ -151,7 +151,7 @@ class Region:
             if any(v.is_module and v.name.endswith(_WITHOUT_PARAMETERS) for _, v in value.alternatives()):
                 return self._graph_of_any(node, line, depth)
             return Graph(node, False)
-        name = canonical(model.resolved(func).name) if value.kind is Kind.REFERENCE else ""
+        name = canonical(model.value(func).name) if value.kind is Kind.REFERENCE else ""
         if name.startswith("torch."):
             plain = torch_knowledge().functions.get(name) in ("tensor", "tensors", "batch")
             return self._graph_of_any(node, line, depth) if plain and name.rsplit(".", 1)[1] not in _GRAPHLESS else None

@@ -79,7 +79,7 @@ def _is_on_host(node: ast.expr, facts: Facts) -> bool:
 
 
 def _by_function(call: ast.Call, facts: Facts) -> Sized | None:
-    name = facts.model.resolved(call.func).name
+    name = facts.model.value(call.func).name
     arguments = list(call.args)
     if not name.startswith("torch.") and isinstance(call.func, ast.Attribute):
         name, arguments = call.func.attr, [call.func.value, *arguments]

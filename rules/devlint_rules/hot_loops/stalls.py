@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -78,10 +77,8 @@ def hot_notes(hot: HotLoop, facts: Facts) -> tuple[Note, ...]:
 
 
 def place_of(value: Value) -> str:
-    """What to call the accelerator in a message: `cuda`, or `cuda, if there is one,`."""
-    if not value.place.off_host or not value.place.name:
-        return "the accelerator"
-    return re.sub(r" if there is one$", ", if there is one,", str(value.place))
+    """What to call the accelerator in a message: `cuda`, or `the accelerator`."""
+    return str(value.place) if value.place.off_host and value.place.name else "the accelerator"
 
 
 def is_no_tensor(node: ast.expr, facts: Facts) -> bool:

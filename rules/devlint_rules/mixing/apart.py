@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from devlint.facts import MOVES, Mixing, Operand, Place, Sort, is_told, own_nodes
@@ -31,8 +32,6 @@ def place_text(place: Place, node: ast.expr, facts: Facts) -> str:
         if not facts.model.is_bound_before(root_of(place.name), node):
             return "on a device that the caller chooses" if is_told(place) else "wherever the caller has it"
         return f"on `{place.name}`" if is_told(place) else f"wherever `{place.name}` is"
-    if place.sort is Sort.PREFERRED:
-        return f"on {place.name or 'the accelerator'} where there is one"
     return f"on {place.name}"
 
 
@@ -48,6 +47,23 @@ def trails(mixing: Mixing, facts: Facts) -> tuple[Note, ...]:
     return tuple(found)
 
 
+def made_by_caller(mixing: Mixing, facts: Facts) -> str | None:
+    """What to do about an operand that a caller made on the host; None where it is made here."""
+    made = next((step for step in mixing.host.value.trail if step.message.startswith("created")), None)
+    if made is None or not mixing.calls:
+        return None
+    here, source = facts.model.enclosing_scope(mixing.node), facts.model.source
+    if isinstance(here, ast.Module) or (made.path == source.path and made.line in span_of(here)):
+        return None
+    where = f"line {made.line}" if made.path == source.path else f"{Path(made.path).name}:{made.line}"
+    return f"best moved once, where the caller makes it ({where})"
+
+
+def span_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> range:
+    """The lines of a function."""
+    return range(function.lineno, (function.end_lineno or function.lineno) + 1)
+
+
 def is_likely(mixing: Mixing) -> bool:
     """Whether an inference took part, or a device that only the program's user knows."""
     return not mixing.certain
@@ -61,14 +77,15 @@ def dropped_move(operand: Operand, facts: Facts) -> bool:
     if isinstance(operand.node, ast.Name):
         computed = [v for v in facts.model.assigned_values(operand.node) if isinstance(v, ast.Call)]
         paths |= {ast.unparse(a) for call in computed for a in call.args}
-    statements = (n for n in own_nodes(facts.model.enclosing_scope(operand.node)) if isinstance(n, ast.Expr))
+    statements = (n.value for n in own_nodes(facts.model.enclosing_scope(operand.node)) if isinstance(n, ast.Expr))
+    dropped = (part for v in statements for part in (v.elts if isinstance(v, ast.Tuple) else [v]))
     return any(
-        isinstance(s.value, ast.Call)
-        and isinstance(s.value.func, ast.Attribute)
-        and s.value.func.attr in MOVES
-        and s.lineno <= operand.node.lineno
-        and ast.unparse(s.value.func.value) in paths
-        for s in statements
+        isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Attribute)
+        and call.func.attr in MOVES
+        and call.lineno <= operand.node.lineno
+        and ast.unparse(call.func.value) in paths
+        for call in dropped
     )
 
 

@@ -15,6 +15,7 @@ from devlint_rules.mixing.apart import (
     device_of,
     dropped_move,
     is_likely,
+    made_by_caller,
     moved,
     place_text,
     text_of,
@@ -100,7 +101,8 @@ class CrossDeviceOp(Rule):
             f"{_operation(mixing)} needs both on one device",
             "likely" if is_likely(mixing) else "certain",
             notes=trails(mixing, facts),
-            hint=None if change else f"move `{host}` to where `{other}` is, or create it there",
+            hint=made_by_caller(mixing, facts)
+            or (None if change else f"move `{host}` to where `{other}` is, or create it there"),
             change=change,
         )
 
@@ -114,7 +116,7 @@ def _is_unexplained(host: Operand, facts: Facts) -> bool:
     if host.foreign or not isinstance(host.node, ast.Name):
         return False
     calls = [value for value in facts.model.assigned_values(host.node) if isinstance(value, ast.Call)]
-    return any(not host.value.trail or _is_model(facts.model.resolved(call.func)) for call in calls)
+    return any(not host.value.trail or _is_model(facts.model.value(call.func)) for call in calls)
 
 
 def _is_model(called: Value) -> bool:

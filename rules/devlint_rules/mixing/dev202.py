@@ -13,6 +13,7 @@ from devlint_rules.mixing.apart import (
     device_moved_to,
     dropped_move,
     is_likely,
+    made_by_caller,
     moved,
     place_text,
     text_of,
@@ -96,7 +97,7 @@ class CrossDeviceCall(Rule):
             f"is {place_text(module.value.place, module.node, facts)}",
             "likely" if is_likely(mixing) else "certain",
             notes=trails(mixing, facts),
-            hint=None if given is mixing.host else f"move `{subject}` once, after it is made",
+            hint=made_by_caller(mixing, facts) if given is mixing.host else f"move `{subject}` once, after it is made",
             change=_moved_to_module(mixing, facts) if given is mixing.host else None,
         )
 

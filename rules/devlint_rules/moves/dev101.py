@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from devlint.facts import BUFFER, Facts, Kind, Value, place_of_device, plain_name
 from devlint.lazy import cst, m
@@ -59,10 +59,17 @@ class DiscardedMove(Rule):
     fix = "S"
 
     def shape(self) -> m.BaseMatcherNode:
-        return m.Expr(value=m.Call(func=m.Attribute(attr=m.OneOf(*(m.Name(n) for n in MOVES)))))
+        move = m.Call(func=m.Attribute(attr=m.OneOf(*(m.Name(n) for n in MOVES))))
+        several = m.Tuple(elements=[m.ZeroOrMore(), m.Element(move), m.ZeroOrMore()])
+        return m.Expr(value=m.OneOf(move, several))
 
     def judge(self, node: cst.Expr, facts: Facts) -> Iterator[Report]:
-        call = cst.ensure_type(node.value, cst.Call)
+        calls = [node.value] if isinstance(node.value, cst.Call) else [e.value for e in _elements(node)]
+        for call in calls:
+            if m.matches(call, m.Call(func=m.Attribute(attr=m.OneOf(*(m.Name(n) for n in MOVES))))):
+                yield from self._judged(cst.ensure_type(call, cst.Call), node, facts)
+
+    def _judged(self, call: cst.Call, node: cst.Expr, facts: Facts) -> Iterator[Report]:
         if _is_deliberate(facts.node(call), facts):
             return
         moved = cst.ensure_type(call.func, cst.Attribute).value
@@ -72,7 +79,7 @@ class DiscardedMove(Rule):
         subject = facts.name_of(_root(moved))
         # Of what is a tensor by its use alone, nobody knows whether it is to stay where it is.
         needless = drop.likely or _is_there_already(call, moved, facts)
-        change = None if needless else _assignment(node, call, moved, facts)
+        change = None if needless else _assignment(node, facts)
         made, kept = _made(call, facts)
         yield Report(
             call,
@@ -137,14 +144,44 @@ def _root(moved: cst.BaseExpression) -> cst.BaseExpression:
     return moved
 
 
-def _assignment(statement: cst.Expr, call: cst.Call, moved: cst.BaseExpression, facts: Facts) -> Change | None:
-    root = _root(moved)
-    node = facts.node(root)
-    if node is None or not _assignable(node, facts):
+def _elements(statement: cst.Expr) -> Sequence[cst.BaseElement]:
+    """The parts of a tuple that is a statement."""
+    return cst.ensure_type(statement.value, cst.Tuple).elements
+
+
+def _assignment(statement: cst.Expr, facts: Facts) -> Change | None:
+    """The result, or each of several, assigned to what was moved."""
+    if isinstance(statement.value, cst.Call):
+        target = _target(statement.value, facts)
+        names = facts.name_of(target) if target is not None else ""
+    else:
+        elements = _elements(statement)
+        targets = [_target(element.value, facts) for element in elements]
+        known = [one for one in targets if one is not None]
+        names = ", ".join(map(facts.name_of, known))
+        parts = [element.with_changes(value=one) for element, one in zip(elements, known, strict=False)]
+        target = cst.ensure_type(statement.value, cst.Tuple).with_changes(elements=parts)
+        if len(known) != len(elements) or len(set(names.split(", "))) != len(known):
+            return None
+    if target is None:
         return None
-    target = cst.ensure_type(root.deep_clone(), cst.BaseAssignTargetExpression)  # type: ignore[type-abstract]
-    assigned = cst.Assign(targets=[cst.AssignTarget(target)], value=call, semicolon=statement.semicolon)
-    return Change(f"assign the result to `{facts.name_of(root)}`", "safe", ((statement, assigned),))
+    assigned = cst.Assign(
+        targets=[cst.AssignTarget(cst.ensure_type(target.deep_clone(), cst.BaseAssignTargetExpression))],  # type: ignore[type-abstract]
+        value=statement.value,
+        semicolon=statement.semicolon,
+    )
+    return Change(f"assign the result to `{names}`", "safe", ((statement, assigned),))
+
+
+def _target(call: cst.BaseExpression, facts: Facts) -> cst.BaseExpression | None:
+    """What the result of a dropped move can be assigned to."""
+    node = facts.node(call)
+    drop = facts.drop(call) if isinstance(call, cst.Call) else None
+    if drop is None or drop.likely or _is_deliberate(node, facts):
+        return None
+    root = _root(call)
+    node = facts.node(root)
+    return root if node is not None and _assignable(node, facts) else None
 
 
 def _assignable(node: ast.expr, facts: Facts) -> bool:

@@ -264,7 +264,7 @@ def _makes(
             isinstance(n, ast.Attribute) and (isinstance(n.ctx, ast.Store) or n.attr in REGISTERING)
             for n in method.nodes
         )
-    callee = facts.model.resolved(call.func)
+    callee = facts.model.value(call.func)
     return not callee.name.startswith("builtins.")
 
 

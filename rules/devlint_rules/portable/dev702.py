@@ -130,7 +130,7 @@ def _told(found: ast.expr, facts: Facts) -> tuple[Confidence, str] | None:
 
 
 def _move(owner: ast.expr, call: ast.Call, facts: Facts) -> tuple[Confidence, str] | None:
-    value = facts.model.resolved(owner)
+    value = facts.model.value(owner)
     if value.kind in (Kind.REFERENCE, Kind.FUNCTION):
         return None
     if value.cls is not None and value.cls.method("cuda") is not None:

@@ -225,7 +225,7 @@ def _marked(found: ast.expr, facts: Facts) -> ast.AST | None:
 
 def _asks_for_cuda(found: ast.expr, name: str, facts: Facts) -> bool:
     last = name.rpartition(".")[2]
-    defined = facts.model.resolved(found).function
+    defined = facts.model.value(found).function
     if not (_NEEDS_CUDA.search(last) or _NEEDS_GPU.search(last)):
         return False
     if defined is not None:

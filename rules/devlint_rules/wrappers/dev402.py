@@ -219,7 +219,7 @@ def _is_handed_out(given: cst.Arg, wrap: ast.Call, facts: Facts) -> bool:
             continue
         arguments = [*call.args, *(k.value for k in call.keywords)]
         if any(ast.unparse(a) == text for a in arguments):
-            name = facts.model.resolved(call.func)
+            name = facts.model.value(call.func)
             if name.kind is not Kind.FUNCTION and not name.name.startswith(("torch.", "builtins.", "copy.")):
                 return True
     return False
