@@ -187,17 +187,16 @@ class _InvalidSourceError(Exception):
 
 
 def _is_minor(rule: Rule, report: Report, facts: Facts, project: Project) -> bool:
-    """Whether hardly anybody would act on a report that has no fix.
+    """Whether hardly anybody would act on a report.
 
-    So it is with a wait in a loop that trains nothing, and with what is likely to mix in a function that nobody uses.
+    So it is with what is likely to mix in a function that nobody uses, and with a wait in a loop that trains nothing, if
+    there is no fix for it.
     """
-    if report.change is not None:
-        return False
     if rule.event in ABOUT_MIXING and report.confidence == "likely" and facts.scope is not None:
         from devlint.signatures.answers.hot import is_unused
 
         return is_unused(project, facts.scope)
-    hot = facts.hot_loop(report.node) if rule.only_training else None
+    hot = facts.hot_loop(report.node) if rule.only_training and report.change is None else None
     return hot is not None and hot.is_minor
 
 
