@@ -13,7 +13,7 @@ from typing import Literal, Protocol
 from devlint.knowledge import ecosystem
 from devlint.placement.cold import ColdCode, File, is_warm_up
 from devlint.placement.conditions import is_for_the_host
-from devlint.placement.evaluations import evaluates, is_evaluation
+from devlint.placement.evaluations import evaluates, is_evaluation, trains
 from devlint.placement.values import OVER_LOADER, Step, Value
 from devlint.source.kinds import Kind
 from devlint.source.modules import FunctionModel, FunctionNode, SourceModule, last_name
@@ -76,11 +76,13 @@ class HotLoop:
     file: str = ""
     # Whether it evaluates or predicts, nothing being trained.
     evaluates: bool = False
+    # Whether something is trained in it, or in a loop around it.
+    trains: bool = False
 
     @property
     def is_minor(self) -> bool:
         """Whether hardly anybody minds a wait in it: it evaluates, or answers requests, or goes over files, one by one."""
-        return self.evaluates or self.kind == "call"
+        return self.evaluates or (self.kind == "call" and not self.trains)
 
 
 class Program(File, Protocol):
@@ -269,6 +271,7 @@ class Loops:
             kind=kind,
             file=self._model.source.path,
             evaluates=evaluates(loop, self._model.ancestors(loop)),
+            trains=any(isinstance(n, (ast.For, ast.While)) and trains(n) for n in (loop, *self._model.ancestors(loop))),
         )
 
     def _over_loader(self, iterated: ast.expr) -> bool | None:
