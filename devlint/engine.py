@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from devlint.causes import merged
 from devlint.files import Source
 from devlint.findings import Cost, Finding, Fix, Note, Span
-from devlint.knowledge.releases import BEFORE_0_4, SINCE_0_4
+from devlint.knowledge.releases import BEFORE_0_4, SAYS_BEFORE_0_4, SINCE_0_4
 from devlint.rule import Registry, Rule, UnreadableFile
 from devlint.screen import Screen, lets_through, lines_of_names, pattern_of, trigger_lines
 from devlint.settings import Settings
@@ -292,7 +292,9 @@ class Inspection:
         """Whether a project is written for releases of PyTorch before 0.4, unless the settings name the oldest one."""
         if self._surroundings.oldest_torch is not None:
             return False
-        return re.search(BEFORE_0_4, self._text.text) is not None or self._project.uses(BEFORE_0_4, self._path)
+        if re.search(BEFORE_0_4, self._text.text) is not None or self._project.uses(BEFORE_0_4, self._path):
+            return True
+        return any(re.search(SAYS_BEFORE_0_4, paper) is not None for paper in self._project.papers(self._path))
 
     def findings(self) -> Iterator[Finding]:
         """What each rule finds; an error in one of them costs what that one would have found, and is told."""
