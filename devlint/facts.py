@@ -8,6 +8,7 @@ names; everything else of devlint may change with any release.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -125,6 +126,10 @@ class Surroundings:
         return self.for_any_accelerator if self.oldest_torch is None else self.oldest_torch >= (2, 6)
 
 
+# A keyword of somebody who writes blanks around its sign.
+_SPACED = re.compile(r"\w+ = ")
+
+
 class Facts:
     """The model's answers for the nodes of one piece of one file."""
 
@@ -234,6 +239,8 @@ class Facts:
     def with_argument(self, call: ast.Call, *arguments: str) -> Edit:
         """An edit that adds arguments to a call, right behind the last one and laid out as that is."""
         given = [*call.args, *(k.value for k in call.keywords)]
+        if call.keywords and all(_SPACED.match(self.text.slice(self.text.span_of(k))) for k in call.keywords):
+            arguments = tuple(argument.replace("=", " = ", 1) for argument in arguments)
         closing = self.text.span_of(call)
         if not given:
             at = Span(closing.end_line, closing.end_column - 1, closing.end_line, closing.end_column - 1)

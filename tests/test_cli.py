@@ -268,6 +268,23 @@ def test_unsafe_fixes_wait_for_their_option():
     assert "map_location" in Path("load.py").read_text()
 
 
+@pytest.mark.parametrize(
+    ("paper", "says", "is_offered"),
+    [
+        ("README.md", "Runs with PyTorch >= 0.3.1 and Python 3.", False),
+        ("requirements.txt", "numpy\ntorch==0.2.0\n", False),
+        ("requirements.txt", "torch>=1.10.3\n", True),
+        ("README.md", "Reaches 0.3 with PyTorch 2.1", True),
+    ],
+)
+def test_what_releases_before_0_4_lack_is_no_fix_where_a_project_says_that_it_runs_on_them(paper, says, is_offered):
+    # There `map_location` is no text.
+    write(paper, says)
+    write("load.py", UNSAFE)
+    devlint("--fix", "--unsafe-fixes")
+    assert ("map_location" in Path("load.py").read_text()) is is_offered
+
+
 def test_a_file_that_cannot_be_written():
     write("bad.py", BAD)
     if os.geteuid() == 0:

@@ -6,3 +6,5 @@ from __future__ import annotations
 BEFORE_0_4 = r"\bvolatile\s*=\s*\w|loss\w{0,30}\.data\[0\]|VERSION_LESS_THAN_[0]"
 # What those releases didn't have: devices as objects, factories that take one, `map_location` as text.
 SINCE_0_4 = r"\.to\(|\bdevice\b|\bmap_location\b|\.cpu\("
+# What a project that runs on those releases says of itself: `torch>=0.3.1`, "PyTorch 0.2".
+SAYS_BEFORE_0_4 = r"(?i)torch[^a-z0-9\n]{0,12}(?:version)?[ :=>~v(*`]{0,8}0\.[1-3](?:\.\d)?(?![\d])"

@@ -8,9 +8,9 @@ import io
 import re
 import tokenize
 import warnings
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from devlint.disk import digest_of
 from devlint.source.filesystem import NO_TEXT, FileSystem
@@ -50,6 +50,17 @@ def parse(text: str) -> ast.Module:
     finally:
         if was_enabled:
             gc.enable()
+
+
+# Where a project says which releases of others it needs.
+_PAPERS = ("README.md", "README.rst", "README.txt", "README", "requirements.txt", "setup.py", "environment.yml")
+
+
+@runtime_checkable
+class Closing(Protocol):
+    """What refers to itself in circles, until it is closed."""
+
+    def close(self) -> None: ...
 
 
 class Project:
@@ -141,6 +152,11 @@ class Project:
         self._note(path, ("given", str(path), name))
         return self._mentions.is_given(path, name)
 
+    def is_called(self, path: Path, cls: str, methods: tuple[str, ...]) -> bool:
+        """Whether something in the project of a file may call an object of a class of it; `methods` are its own that do."""
+        self._note(path, ("called", str(path), cls, " ".join(methods)))
+        return self._mentions.is_called(path, cls, methods)
+
     def texts_match(self, pattern: str, asking: Path) -> bool:
         """Whether another file of the project than `asking` matches, or the project is too large to tell."""
         return self._matching_elsewhere(pattern, asking, lambda path: True) is not False
@@ -221,6 +237,12 @@ class Project:
         except OSError:
             return b""
 
+    def papers(self, asking: Path) -> Iterator[str]:
+        """What the project around a file says of itself, at the top of its folders: what it needs, and for whom it is."""
+        for folder in self._texts.folders_around(asking):
+            for name in _PAPERS:
+                yield self.read_quietly(folder / name, asking).decode("utf-8", "replace")
+
     def note_text(self, path: Path, asking: Path) -> None:
         """Remembers that what a file holds was looked at, now or before, for a file that asks."""
         self._note(asking, ("text", str(path)))
@@ -274,10 +296,10 @@ class Project:
 
     def forget(self) -> None:
         """Drops all modules at once, for what was worked out of one refers to others."""
-        for module in self._modules.values():
-            if module is not None:
-                # What refers to itself in circles waits for the collector, and that looks at everything there is.
-                module.close()
+        # What refers to itself in circles waits for the collector, and that looks at everything there is.
+        for known in (*self.memory.values(), *self._modules.values()):
+            if isinstance(known, Closing):
+                known.close()
         self._modules.clear()
         self.memory.clear()
         self.memory = {}
@@ -318,6 +340,7 @@ _ANSWERS: dict[str, Callable[..., str]] = {
     "calling": lambda project, path: "\0".join(map(str, project._callers.of(Path(path)))),
     "unused": lambda project, path, cls, name: str(project._mentions.is_unused(Path(path), cls, name)),
     "given": lambda project, path, name: str(project._mentions.is_given(Path(path), name)),
+    "called": lambda project, path, cls, names: str(project._mentions.is_called(Path(path), cls, tuple(names.split()))),
     "listing": lambda project, path: project._texts.listing(Path(path)),
     "matching": lambda project, pattern, folder: project._texts.spelt_matches(Path(folder), pattern),
 }
@@ -329,4 +352,5 @@ _BASES: dict[str, Callable[..., str]] = {
     "matching": lambda project, pattern, folder: project._texts.basis(Path(folder)),
     "unused": lambda project, path, cls, name: project._mentions.basis(Path(path)),
     "given": lambda project, path, name: project._mentions.basis(Path(path)),
+    "called": lambda project, path, cls, names: project._mentions.basis(Path(path)),
 }

@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from devlint.facts import Kind, blocks_of, is_test, last_name, own_nodes
+from devlint.facts import Kind, is_test, last_name, own_nodes
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
+from devlint_rules.checkpoints.landings import copies, lands_anywhere
 from devlint_rules.checkpoints.origins import DOWNLOADS, is_of_data, is_own
 
 if TYPE_CHECKING:
@@ -57,8 +58,9 @@ class LoadWithoutMapLocation(Rule):
 
     ## Fix safety
     Safe where the result goes straight into `load_state_dict`, which copies it to wherever the parameters are.
-    Unsafe otherwise: what was loaded to a GPU before is then on the host. Not offered where neither `load_state_dict` nor a
-    move is seen to take what was loaded.
+    Unsafe otherwise: what was loaded to a GPU before is then on the host. Offered where all that becomes of it is seen, also in
+    functions that it is handed to: it is copied by `load_state_dict`, moved, or read as a number. Not offered for a
+    `load_state_dict` that keeps what it is given, as that of a moving average may.
 
     ## References
     - [torch.load](https://docs.pytorch.org/docs/stable/generated/torch.load.html)
@@ -101,10 +103,7 @@ class LoadWithoutMapLocation(Rule):
         if not straight and is_of_data(found, facts):
             return
         bound = facts.model.is_bound_before("device", found)
-        fixed = first or (
-            (straight or _reaches_load_state_dict(found, facts))
-            and not (_stays_where_it_is(found, facts) or _is_tried_again(found, facts))
-        )
+        fixed = first or ((straight or lands_anywhere(found, facts)) and not _is_tried_again(found, facts))
         hints = [f"`{location}=device` loads straight to it"] if bound else []
         if bound and fixed:
             hints = [f'`{location}="cpu"` works on every machine; `{location}=device` also saves a copy on the host']
@@ -224,177 +223,6 @@ def _goes_into_load_state_dict(call: ast.expr, facts: Facts) -> bool:
     return bool(uses) and all(_is_loaded(use, facts) for use in uses)
 
 
-def _reaches_load_state_dict(call: ast.Call, facts: Facts) -> bool:
-    """Whether what is loaded, a part of it or what is made of it goes into `load_state_dict`, which copies it to where its owner is."""
-    parent = next(facts.model.ancestors(call), None)
-    while isinstance(parent, (ast.Subscript, ast.Call, ast.Attribute)):
-        parent = next(facts.model.ancestors(parent), None)
-    scope = facts.model.enclosing_scope(call)
-    nodes = list(ast.walk(scope))
-    known = {ast.unparse(target) for target in _targets_of(parent)} if isinstance(parent, ast.AST) else set()
-    if any("." in name for name in known):
-        # Kept by an object: another method may load it.
-        nodes = list(ast.walk(facts.model.source.tree))
-    grown = bool(known)
-    while grown:
-        more = {ast.unparse(t) for n in nodes for t in _targets_of(n) if _mentions(_given_to(n), known)} - known
-        known |= more
-        grown = bool(more)
-    if isinstance(parent, ast.Return) or not known:
-        return isinstance(scope, ast.Module) or _OF_STATES.search(scope.name) is not None
-    calls = [n for n in nodes if isinstance(n, ast.Call)]
-    if any(
-        last_name(n.func) in _COPYING and any(_mentions(a, known) for a in (*n.args, *(k.value for k in n.keywords)))
-        for n in calls
-    ):
-        return True
-    moved = (n.func.value for n in calls if isinstance(n.func, ast.Attribute) and n.func.attr in ("to", "cuda"))
-    used = (n for n in nodes if isinstance(n, (ast.Name, ast.Attribute)) and isinstance(n.ctx, ast.Load))
-    # Or nothing tells what becomes of it.
-    return any(_mentions(m, known) for m in moved) or not any(ast.unparse(n) in known for n in used)
-
-
-# What copies the values of tensors to where their owner is.
-_COPYING = frozenset({"load_state_dict", "copy_", "_load_from_state_dict", "load_weights", "load_model_weights"})
-
-
-def _targets_of(node: ast.AST | None) -> list[ast.expr]:
-    """What a statement, or a comprehension, gives a value: names and attributes, of which parts stand for the whole."""
-    match node:
-        case ast.Assign(targets=targets):
-            found = targets
-        case ast.AnnAssign(target=target) | ast.For(target=target) | ast.comprehension(target=target):
-            found = [target]
-        case ast.Call(func=ast.Attribute(value=owner, attr="update" | "append")):
-            found = [owner]
-        case _:
-            return []
-    flat = [part for t in found for part in (t.elts if isinstance(t, (ast.Tuple, ast.List)) else [t])]
-    return [_whole(t) for t in flat if isinstance(_whole(t), (ast.Name, ast.Attribute))]
-
-
-def _whole(node: ast.expr) -> ast.expr:
-    while isinstance(node, ast.Subscript):
-        node = node.value
-    return node
-
-
-def _given_to(node: ast.AST) -> ast.AST | None:
-    match node:
-        case ast.Assign(value=value):
-            return value
-        case ast.AnnAssign(value=value):
-            return value
-        case ast.For(iter=iterated) | ast.comprehension(iter=iterated):
-            return iterated
-        case ast.Call(args=args):
-            return ast.Tuple(elts=args, ctx=ast.Load())
-    return None
-
-
-def _mentions(node: ast.AST | None, known: set[str]) -> bool:
-    return node is not None and any(
-        ast.unparse(n) in known for n in ast.walk(node) if isinstance(n, (ast.Name, ast.Attribute))
-    )
-
-
-# What a module is asked for, and nothing that is kept beside one.
-_OF_MODULES = frozenset({"eval", "train", "parameters", "forward", "half", "requires_grad_"})
-
-
-def _stays_where_it_is(call: ast.Call, facts: Facts) -> bool:
-    """Whether a module is loaded that nothing moves: from the host, it would meet its inputs where they are not."""
-    parent = next(facts.model.ancestors(call), None)
-    if isinstance(parent, ast.Return):
-        scope = facts.model.enclosing_scope(call)
-        return not isinstance(scope, ast.Module) and _MODEL.search(scope.name) is not None
-    if not isinstance(parent, ast.Assign) or len(parent.targets) != 1:
-        return False
-    target = parent.targets[0]
-    names = [n.id for n in ast.walk(target) if isinstance(n, ast.Name)]
-    text = facts.text.text
-    if any(_is_object_that_stays(use, facts) for use in _uses(call, facts)):
-        return True
-    if isinstance(target, ast.Name):
-        if _is_handed_on(target.id, call, facts):
-            return not _is_moved_after(target.id, call, facts)
-        if not any(_is_of_module(use, facts) for use in _uses(call, facts)):
-            return False
-    if re.search(r"\bcuda\b|\bdevice\b", text) is None:
-        return False
-    return not all(re.search(rf"\b{name}\.(?:to|cuda|cpu)\(", text) for name in names)
-
-
-# What those call who load a module, and what they call that holds the numbers of one.
-_MODEL = re.compile(r"(?i)model|net(?:work)?(?:_|$)|(?:en|de)coder|generator|discriminator|embedding")
-_OF_STATES = re.compile(
-    r"(?i)state|ckpt|chk|check_?point|weight|dict|param|saved|package|snapshot|dump|data|feat|ind(?:ex|ic)"
-)
-# They take what was loaded and keep nothing of it.
-_LOOKING = frozenset({"print", "len", "isinstance", "type", "load_state_dict", "list", "enumerate", "hasattr"})
-
-
-def _is_handed_on(name: str, call: ast.Call, facts: Facts) -> bool:
-    """Whether a name that isn't called like a state is given to something else, or returned: a module, most likely."""
-    if _OF_STATES.search(name) is not None:
-        return False
-    for use in _uses(call, facts):
-        parent = next(facts.model.ancestors(use), None)
-        if isinstance(parent, ast.keyword):
-            parent = next(facts.model.ancestors(parent), None)
-        match parent:
-            case ast.Return():
-                return True
-            case ast.Call(func=func) if func is not use and last_name(func) not in _LOOKING:
-                return True
-    return False
-
-
-def _is_moved_after(name: str, call: ast.Call, facts: Facts) -> bool:
-    """Whether a statement that comes to run behind a load, in the same scope, moves what was loaded."""
-    scope = facts.model.enclosing_scope(call)
-    child: ast.AST = call
-    for parent in facts.model.ancestors(call):
-        for block in blocks_of(parent) if isinstance(parent, ast.stmt) else [getattr(parent, "body", [])]:
-            here = isinstance(block, list) and any(child is statement for statement in block)
-            later = [s for s in block if s.lineno > child.lineno] if here and isinstance(child, ast.stmt) else []
-            if any(_moves(n, name) for statement in later for n in ast.walk(statement)):
-                return True
-        if parent is scope:
-            break
-        child = parent
-    return False
-
-
-def _moves(node: ast.AST, name: str) -> bool:
-    match node:
-        case ast.Call(func=ast.Attribute(value=ast.Name(id=moved), attr="to" | "cuda" | "cpu")):
-            return moved == name
-    return False
-
-
-def _is_object_that_stays(use: ast.expr, facts: Facts) -> bool:
-    """Whether a part of what was loaded is an optimizer itself, whose state nothing moves, or a module that nothing moves."""
-    part = next(facts.model.ancestors(use), None)
-    parent = next(facts.model.ancestors(part), None) if isinstance(part, ast.Subscript) else None
-    match parent:
-        case ast.Assign(targets=[ast.Name(id=name)], value=value) if value is part:
-            pass
-        case ast.Assign(targets=[ast.Attribute(attr=name)], value=value) if value is part:
-            # Kept by an object: what else is done to it may stand in any of its methods.
-            moved = re.search(rf"\.{name}\.(?:to|cuda|cpu)\(", facts.text.text)
-            return moved is None and re.search(rf"{_MODEL.pattern}|optim", name) is not None
-        case _:
-            return False
-    code = ast.unparse(facts.model.enclosing_scope(use))
-    if re.search(rf"load_state_dict\([^()\n]*\b{name}\b", code) is not None:
-        return False
-    if re.search(rf"\b{name}\.(?:step|zero_grad|param_groups)\b", code) is not None or "optim" in name:
-        return True
-    is_module = re.search(rf"\b{name}\.(?:eval|train|parameters)\(", code) is not None
-    return is_module and re.search(rf"\b{name}\.(?:to|cuda|cpu)\(", code) is None
-
-
 def _is_tried_again(call: ast.Call, facts: Facts) -> bool:
     """Whether the same was tried before, for a file that couldn't be read: then both are mended, or none."""
     handlers = (p for p in facts.model.ancestors(call) if isinstance(p, ast.ExceptHandler))
@@ -406,17 +234,6 @@ def _is_tried_again(call: ast.Call, facts: Facts) -> bool:
         for statement in block
         for n in ast.walk(statement)
     )
-
-
-def _is_of_module(use: ast.expr, facts: Facts) -> bool:
-    """Whether a use calls what was loaded, or asks it for what only modules have."""
-    parent = next(facts.model.ancestors(use), None)
-    match parent:
-        case ast.Call(func=func):
-            return func is use
-        case ast.Attribute(attr=attr):
-            return attr in _OF_MODULES
-    return False
 
 
 def _uses(call: ast.expr, facts: Facts) -> list[ast.expr]:
@@ -503,6 +320,5 @@ def _is_loaded(node: ast.expr, facts: Facts) -> bool:
         child, parent = parent, next(facts.model.ancestors(parent), None)
     match parent:
         case ast.Call(func=ast.Attribute(attr="load_state_dict"), args=args, keywords=keywords):
-            # With assign=True the module takes the loaded tensors as they are.
-            return child in [*args[:1], *keywords] and not any(k.arg == "assign" for k in keywords)
+            return child in [*args[:1], *keywords] and copies(parent, facts.model)
     return False

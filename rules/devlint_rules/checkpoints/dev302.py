@@ -52,7 +52,8 @@ class WrappedStateDict(Rule):
     ```
 
     ## Fix safety
-    Safe: no code of the project loads the file into a wrapper. Checkpoints that were written before keep their keys.
+    Safe: no code of the project loads the file into a wrapper. Checkpoints that were written before keep their keys. Not
+    offered where another file of the project loads any, since a wrapper may be what it loads into.
 
     ## References
     - [Saving torch.nn.DataParallel models](https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html)
@@ -87,10 +88,16 @@ class WrappedStateDict(Rule):
             "and doesn't load into the bare model",
             "likely" if sometimes or wrapper.likely else "certain",
             notes=(*wrap_notes(wrapper, facts), *_saves(found, facts)),
-            change=Change(
+            change=None
+            if facts.model.texts_match(_LOADS, elsewhere=True)
+            else Change(
                 "save the wrapped model's own state", "safe", ((node.func, node.func.with_changes(value=model)),)
             ),
         )
+
+
+# What another file loads may go into a wrapper, whose keys are those that are saved now.
+_LOADS = r"\b(?![\w.]{0,60}(?:optim|sched|scaler))\w[\w.]{0,60}\.load_state_dict\("
 
 
 def _saves(call: ast.Call, facts: Facts) -> tuple[Note, ...]:

@@ -7,13 +7,12 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import Kind, Sort, own_nodes
 from devlint.findings import Edit
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.hot_loops import by_role, stalls
 from devlint_rules.hot_loops.needed import is_needed, is_written
-from devlint_rules.hot_loops.sized import sized_by_values
+from devlint_rules.hot_loops.other_waits import waits_anyway
 
 if TYPE_CHECKING:
     from devlint.facts import Facts, HotLoop, HotStall, PlacementModel, Unit
@@ -31,8 +30,12 @@ class ItemInHotLoop(Rule):
     (`if step % 100 == 0:`), on the last pass, in an exception handler or after the loop are left alone, and so is what
     decides whether a loop that isn't over a loader goes on.
 
-    In loops that evaluate (under `torch.no_grad()`, after `model.eval()`, in functions that are named for it) it tells by
-    default of what it has a fix for; of the rest where it is selected by its code, as in `--select DEV501`.
+    In loops that train nothing (under `torch.no_grad()`, after `model.eval()`, in functions that are named for it, or that
+    only call a model) it tells by default of what it has a fix for; of the rest where it is selected by its code, as in
+    `--select DEV501`.
+
+    In code that is hot by its role (in preview) it tells of what each step comes by; of what stands where an option leads,
+    runs once a request, or follows right on another wait, where it is selected by its code as well.
 
     ## Why is this bad
     The host runs ahead of the accelerator and queues its work. To read a value it must wait until all of that is
@@ -80,7 +83,8 @@ class ItemInHotLoop(Rule):
     ## Fix safety
     Unsafe: the running total, or the list, holds tensors until the loop is over, and the sum is made in the tensor's
     precision. Offered where the value is added to a number, or appended to a list, that starts right before the loop and
-    is read after it, and where nothing else makes each step wait.
+    is read after it, and where nothing else makes each step wait: another reading, text, a branch, a gradient scaler, or a
+    function that scores. Not offered where the sum would be made in a type of few digits.
 
     ## References
     - [Performance Tuning Guide: avoid unnecessary CPU-GPU synchronization](https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html)
@@ -184,7 +188,11 @@ def _collected(node: cst.Call, tensor: cst.BaseExpression, hot: HotLoop, facts: 
     if found is None or loop is None or not isinstance(node.func, (cst.Attribute, cst.Name)):
         return None
     reading = _read_after(found, facts.statement, loop, facts)
-    if reading is None or _waits_anyway(found, loop, facts) or not _is_wanted(facts.statement, loop, facts):
+    if reading is None or not _is_wanted(facts.statement, loop, facts) or _loses_digits(found, facts):
+        return None
+    if _is_read_elsewhere(facts.statement, loop, facts) or waits_anyway(
+        found, loop, facts, lambda call: _is_collected(call, loop, facts)
+    ):
         return None
     return Change(
         stalls.ACCUMULATE_DETACHED,
@@ -196,18 +204,60 @@ def _collected(node: cst.Call, tensor: cst.BaseExpression, hot: HotLoop, facts: 
 
 def _is_wanted(statement: ast.AST, loop: ast.stmt, facts: Facts) -> bool:
     """Whether anything reads what a statement collects once the loop is over: else the statement is better left out."""
-    match statement:
-        case ast.AugAssign(target=ast.Name(id=name)):
-            pass
-        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name)))):
-            pass
-        case _:
-            return False
+    name = _collecting(statement)
     inside = {id(n) for n in ast.walk(loop)}
     return any(
         isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load) and id(n) not in inside
         for n in ast.walk(facts.model.enclosing_scope(loop))
     )
+
+
+# Types that a sum of many numbers is too large, or too fine, for.
+_FEW_DIGITS = re.compile(r"\.(?:half|bfloat16)\(\)|\bb?float16\b")
+_FEW_VALUES = re.compile(r"\.(?:byte|char|short)\(\)|\bu?int(?:8|16)\b")
+_AUTOCAST = re.compile(r"\bautocast\([^()\n]*\)")
+
+
+def _loses_digits(read: ast.expr, facts: Facts) -> bool:
+    """Whether the sum may be made in a type of few digits, where it is a number of Python's now; `autocast` leaves losses as they are."""
+    if not isinstance(facts.statement, ast.AugAssign):
+        return False
+    return (
+        _FEW_DIGITS.search(_AUTOCAST.sub("", facts.text.text)) is not None
+        or _FEW_VALUES.search(ast.unparse(read)) is not None
+    )
+
+
+def _is_read_elsewhere(statement: ast.AST, loop: ast.stmt, facts: Facts) -> bool:
+    """Whether a function may read what a loop collects while it runs: one in the same scope, or any of a global name."""
+    name = _collecting(statement)
+    scope = facts.model.enclosing_scope(loop)
+    return any(
+        isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.Global, ast.Nonlocal))
+        and node is not scope
+        and _names(node, name)
+        for node in ast.walk(scope)
+    )
+
+
+def _names(node: ast.AST, name: str) -> bool:
+    if isinstance(node, (ast.Global, ast.Nonlocal)):
+        return name in node.names
+    loads = [n.ctx for n in ast.walk(node) if isinstance(n, ast.Name) and n.id == name]
+    is_own = any(isinstance(c, ast.Store) for c in loads) or any(
+        isinstance(n, ast.arg) and n.arg == name for n in ast.walk(node)
+    )
+    return bool(loads) and not is_own
+
+
+def _collecting(statement: ast.AST) -> str:
+    """The name that a statement adds to, or appends to; "" for other statements."""
+    match statement:
+        case ast.AugAssign(target=ast.Name(id=name)):
+            return name
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name)))):
+            return name
+    return ""
 
 
 def _collectable(tensor: cst.BaseExpression, read: ast.expr, loop: ast.stmt, facts: Facts) -> cst.BaseExpression:
@@ -218,64 +268,14 @@ def _collectable(tensor: cst.BaseExpression, read: ast.expr, loop: ast.stmt, fac
     return stalls.kept(tensor, read, loop, facts)
 
 
-def _waits_anyway(read: ast.expr, loop: ast.stmt, facts: Facts) -> bool:
-    """Whether each step waits all the same, for what can't be collected: then there is nothing to gain."""
-    tests = (n.test for n in own_nodes(loop) if isinstance(n, (ast.If, ast.While, ast.IfExp)))
-    if any(_decides_by_tensor(test, facts) and facts.model.hot_loop(test) is not None for test in tests):
-        return True
-    return any(
-        node is not read
-        and _may_wait(node, loop, facts)
-        # In the head of the loop it is asked for once.
-        and facts.model.hot_loop(node) is not None
-        for node in own_nodes(loop)
-        if isinstance(node, (ast.Call, ast.Subscript))
-    )
-
-
-def _decides_by_tensor(test: ast.expr, facts: Facts) -> bool:
-    """Whether a branch waits for a tensor's truth."""
-    match test:
-        case ast.BoolOp(values=values):
-            return any(_decides_by_tensor(value, facts) for value in values)
-        case ast.UnaryOp(op=ast.Not(), operand=operand):
-            return _decides_by_tensor(operand, facts)
-    return any(v.is_tensor and v.place.off_host for _, v in facts.model.value(test).alternatives())
-
-
-def _may_wait(node: ast.Call | ast.Subscript, loop: ast.stmt, facts: Facts) -> bool:
-    """Whether an expression waits for an accelerator, as far as is known, and no fix will collect what it reads."""
-    if sized_by_values(node, facts) is not None or (isinstance(node, ast.Call) and _reads_inside(node, facts)):
-        return True
-    match node:
-        case ast.Call(func=ast.Attribute(value=tensor, attr="item" | "tolist" | "cpu" | "numpy" as name)):
-            pass
-        case ast.Call(func=ast.Name(id="float" | "int" | "bool" | "print" as name), args=[tensor, *_]):
-            pass
-        case _:
-            return False
-    options = [v for _, v in facts.model.value(tensor).alternatives()]
-    if any((v.is_tensor or v.kind is Kind.BATCH) and v.place.off_host for v in options):
-        return (
-            name not in ("item", "tolist", "float", "int")
-            or _read_after(node, _statement_of(node, facts), loop, facts) is None
-        )
-    # What nobody knows and is asked for its number, or a copy, is a tensor, most likely on the accelerator like the rest.
-    return name in ("item", "cpu") and all(
-        v.kind is Kind.UNKNOWN or (v.is_tensor and v.place.sort is Sort.UNKNOWN) for v in options
-    )
-
-
-_READS = re.compile(r"\.(?:item|tolist|numpy)\(|\.cpu\(\)|\bfloat\(")
-
-
-def _reads_inside(call: ast.Call, facts: Facts) -> bool:
-    """Whether a function of the project that is given a tensor reads it, by its look: `get_accuracy(output, target)`."""
-    given = (v for a in call.args if isinstance(a, ast.Name) for _, v in facts.model.value(a).alternatives())
-    if not any((v.is_tensor or v.kind is Kind.UNKNOWN) and v.place.off_host for v in given):
+def _is_collected(call: ast.Call, loop: ast.stmt, facts: Facts) -> bool:
+    """Whether another reading is told, and mended, too."""
+    tensor = call.func.value if isinstance(call.func, ast.Attribute) else call.args[0] if call.args else None
+    known = facts.accelerated(facts.model.value(tensor)) if tensor is not None else None
+    if known is None or (isinstance(call.func, ast.Name) and not known[0].is_tensor):
         return False
-    called = facts.model.callee(call)
-    return called is not None and _READS.search(called.function.text) is not None
+    statement = _statement_of(call, facts)
+    return _read_after(call, statement, loop, facts) is not None and _is_wanted(statement, loop, facts)
 
 
 def _statement_of(node: ast.expr, facts: Facts) -> ast.AST:
@@ -285,7 +285,7 @@ def _statement_of(node: ast.expr, facts: Facts) -> ast.AST:
 def _read_after(read: ast.expr, statement: ast.AST, loop: ast.stmt, facts: Facts) -> Edit | None:
     """The line after the loop that turns into numbers what a statement in it collects."""
     match statement:
-        case ast.AugAssign(target=ast.Name(id=name), op=ast.Add()):
+        case ast.AugAssign(target=ast.Name(id=name), op=ast.Add(), value=value) if _is_computed_of(value, read):
             start = stalls.initialised_before(loop, name, facts)
             if (
                 isinstance(start, ast.Constant)
@@ -311,6 +311,36 @@ def _read_after(read: ast.expr, statement: ast.AST, loop: ast.stmt, facts: Facts
                 )
                 return facts.inserted_after(stalls.end_of(loop, facts), f"{name} = [{convert} for {element} in {name}]")
     return None
+
+
+def _is_computed_of(value: ast.expr, read: ast.expr) -> bool:
+    """Whether what is added is the number, or computed of it and of other numbers by operators that tensors have as well."""
+    match value:
+        case ast.BinOp(left=left, right=right, op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div()):
+            parts = (left, right)
+            return any(_is_computed_of(part, read) for part in parts) and all(
+                _is_computed_of(part, read) or _is_number(part) for part in parts
+            )
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return _is_computed_of(operand, read)
+    return value is read
+
+
+def _is_number(node: ast.expr) -> bool:
+    """What is a number most likely, and no array: a constant, a name, a length, another reading."""
+    match node:
+        case ast.Constant() | ast.Name() | ast.Attribute():
+            return True
+        case (
+            ast.Call(func=ast.Name(id="len" | "float" | "int"))
+            | ast.Call(func=ast.Attribute(attr="size" | "numel" | "item"))
+        ):
+            return True
+        case ast.Subscript(value=ast.Attribute(attr="shape")):
+            return True
+        case ast.BinOp(left=left, right=right):
+            return _is_number(left) and _is_number(right)
+    return False
 
 
 def _singular(name: str) -> str:

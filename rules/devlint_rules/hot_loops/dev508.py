@@ -31,8 +31,9 @@ class HostTensorInHotLoop(Rule):
     where the tensor doesn't depend on the pass: its values are spelt out, or come from before the loop. Left alone:
     tensors that the loop changes in place, random ones, and those that are made on the device to begin with.
 
-    In loops that evaluate (under `torch.no_grad()`, after `model.eval()`, in functions that are named for it) it tells by
-    default of what it has a fix for; of the rest where it is selected by its code, as in `--select DEV508`.
+    In loops that train nothing (under `torch.no_grad()`, after `model.eval()`, in functions that are named for it, or that
+    only call a model) it tells by default of what it has a fix for; of the rest where it is selected by its code, as in
+    `--select DEV508`.
 
     ## Why is this bad
     Each pass makes the same tensor and copies it again, and the host waits for the copy. Made once before the loop, it
@@ -151,18 +152,22 @@ def _is_changed(made: ast.expr | None, statement: ast.stmt, around: ast.AST) -> 
 def _changes(node: ast.AST, path: str) -> bool:
     match node:
         case ast.Assign(targets=targets):
-            return any(access_path(t) == path or _is_part(t, path) for t in targets)
+            return any(_is_of(t, path) for t in targets)
         case ast.AugAssign(target=target) | ast.For(target=target):
-            return access_path(target) == path or _is_part(target, path)
-        case ast.Call(func=ast.Attribute(value=receiver, attr=name)):
-            return name.endswith("_") and access_path(receiver) == path
+            return _is_of(target, path)
+        case ast.Call(func=ast.Attribute(value=receiver, attr=name), args=args):
+            # Also `nn.init.normal_(x)`, `x.data.uniform_()`.
+            return name.endswith("_") and any(_is_of(part, path) for part in (receiver, *args))
         case ast.keyword(arg="out", value=value):
             return access_path(value) == path
     return False
 
 
-def _is_part(target: ast.expr, path: str) -> bool:
-    return isinstance(target, ast.Subscript) and access_path(target.value) == path
+def _is_of(node: ast.expr, path: str) -> bool:
+    """Whether a node is a thing, or a part of it, also one that is only known as the loop runs: `x.grad`, `x[i]`."""
+    while isinstance(node, (ast.Subscript, ast.Attribute)) and access_path(node) != path:
+        node = node.value
+    return access_path(node) == path
 
 
 def _hoisted(node: cst.Call, hot: HotLoop, changes: Changes, facts: Facts) -> Change | None:

@@ -34,7 +34,7 @@ _READERS_BY_PATH = frozenset(
     {"Image.open", "PIL.Image.open", "torchaudio.load", "librosa.load", "sf.read", "soundfile.read"}
 )
 # Calls that write a file, encode an image or a recording, or answer a request: they need their bytes on the host, now.
-_WRITERS = frozenset(
+WRITERS = frozenset(
     {"imwrite", "imsave", "imencode", "savefig", "save_image", "save", "savez", "savez_compressed", "savetxt", "tofile",
      "fromarray", "write", "writeframes", "write_frame", "write_video", "writerow", "writerows", "append_data", "dump",
      "dumps", "to_csv", "to_parquet", "tobytes", "jsonify", "make_response", "Response", "JSONResponse", "send",
@@ -46,7 +46,7 @@ _TELLERS = frozenset(
      "ids_to_text", "map_ids_to_strs"}
 )  # fmt: skip
 # Functions of a project's own that do: `save_img`, `write_results`.
-_WRITING = re.compile(
+WRITING = re.compile(
     r"_?(?:save|write|dump|export|im(?:save|write))_(?:\w{1,30}_)?(?:img|image|video|wav|audio|output|result|png|mask|frame|prediction)s?"
 )
 # Classes that score what a model answers, by libraries of the host.
@@ -130,7 +130,7 @@ def is_written(copy: ast.expr, facts: Facts) -> bool:
 
 def _is_handed_to_writer(node: ast.expr, facts: Facts) -> bool:
     called = (last_name(p.func) for p in facts.model.ancestors(node) if isinstance(p, ast.Call))
-    return any(name in _WRITERS or name in _TELLERS or _WRITING.fullmatch(name) for name in called)
+    return any(name in WRITERS or name in _TELLERS or WRITING.fullmatch(name) for name in called)
 
 
 def _assigned_names(node: ast.expr, facts: Facts) -> Iterator[str]:

@@ -120,7 +120,10 @@ def statement_loop(hot: HotLoop) -> ast.For | ast.AsyncFor | ast.While | None:
 
 
 def initialised_before(loop: ast.stmt, name: str, facts: Facts) -> ast.expr | None:
-    """The expression that a statement before a loop, in its own block or before the `with` around it, gives a name."""
+    """The expression that a statement before a loop, in its own block or before the `with` around it, gives a name.
+
+    None where the statement says of what type the name is: that is to stay so.
+    """
     found = None
     inner: ast.AST = loop
     for parent in facts.model.ancestors(loop):
@@ -135,8 +138,6 @@ def initialised_before(loop: ast.stmt, name: str, facts: Facts) -> ast.expr | No
         inner = parent
     match found:
         case ast.Assign(targets=targets, value=value) if all(isinstance(t, ast.Name) for t in targets):
-            return value
-        case ast.AnnAssign(value=ast.expr() as value):
             return value
         case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)) if len(names) == len(values):
             return next(

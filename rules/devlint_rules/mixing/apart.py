@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from devlint.facts import MOVES, Mixing, Operand, Place, Sort, is_told, own_nodes
+from devlint.facts import MOVES, Mixing, Operand, Place, Sort, access_path, is_told, is_under, own_nodes
 from devlint.findings import Edit, Note
 
 if TYPE_CHECKING:
@@ -123,7 +123,26 @@ def moved(operand: Operand, device: str, facts: Facts) -> Edit | None:
     """An edit that moves an operand; None where the operand can't simply take a method."""
     if operand.foreign or operand.inside or (not _is_plain(operand.node) and not isinstance(operand.node, ast.Call)):
         return None
+    if _is_written_here(operand.node, facts):
+        return None
     return facts.replaced(operand.node, f"{facts.code_of(operand.node)}.to({device})")
+
+
+def _is_written_here(node: ast.expr, facts: Facts) -> bool:
+    """Whether a part of a batch, or of an object, is put there by the scope itself, or has parts that are: `batch["x"][1] = ...`.
+
+    It may be there by now, or be no tensor at all.
+    """
+    path = access_path(node)
+    if path is None or isinstance(node, ast.Name):
+        return False
+    targets = (
+        target
+        for n in own_nodes(facts.model.enclosing_scope(node))
+        if isinstance(n, (ast.Assign, ast.AugAssign))
+        for target in (n.targets if isinstance(n, ast.Assign) else [n.target])
+    )
+    return any(written == path or is_under(written, path) for t in targets if (written := access_path(t)) is not None)
 
 
 def root_of(path: str) -> str:

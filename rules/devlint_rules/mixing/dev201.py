@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import Kind, Mixing, Operand, Sense, Value, is_told
+from devlint.facts import Kind, Mixing, Operand, Sense, Value, is_told, last_name
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.mixing.apart import (
@@ -119,6 +119,22 @@ def _is_unexplained(host: Operand, facts: Facts) -> bool:
     return any(not host.value.trail or _is_model(facts.model.value(call.func)) for call in calls)
 
 
+def _is_made_of_tensors(host: Operand, facts: Facts) -> bool:
+    """Whether a host tensor is made of a list of what calls gave, tensors most likely: `torch.stack` is wanted there."""
+    nodes = [host.node, *(facts.model.assigned_values(host.node) if isinstance(host.node, ast.Name) else ())]
+    made = [n for n in nodes if isinstance(n, ast.Call) and last_name(n.func) in ("tensor", "Tensor", "FloatTensor")]
+    given = [argument for call in made for argument in call.args[:1]]
+    given += [v for g in given if isinstance(g, ast.Name) for v in facts.model.assigned_values(g)]
+    return any(isinstance(g, (ast.ListComp, ast.List)) and _holds_calls(g) for g in given)
+
+
+def _holds_calls(display: ast.ListComp | ast.List) -> bool:
+    elements = [display.elt] if isinstance(display, ast.ListComp) else display.elts
+    return any(
+        isinstance(e, ast.Call) and last_name(e.func) not in ("float", "int", "len", "item", "size") for e in elements
+    )
+
+
 def _is_model(called: Value) -> bool:
     """Whether what is called may be a model: no function, class or method that is known."""
     return all(
@@ -137,6 +153,8 @@ def _moved_to_other(mixing: Mixing, facts: Facts) -> Change | None:
         step.message.startswith("created on cpu") for step in mixing.host.value.trail[:1]
     ):  # fmt: skip
         # On one path of several it is made on the host: there it wants the device, not wherever it is used.
+        return None
+    if _is_made_of_tensors(mixing.host, facts):
         return None
     device = device_of(mixing.other, facts)
     if device is None and isinstance(mixing.other.node, ast.Call) and not mixing.other.foreign:

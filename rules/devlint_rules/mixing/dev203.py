@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import Mixing, own_nodes
+from devlint.facts import Mixing, last_name, own_nodes
+from devlint.knowledge import torch_knowledge
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.mixing.apart import dropped_move, place_text, text_of
@@ -64,7 +65,7 @@ class FactoryWithoutDevice(Rule):
 
     ## Fix safety
     Safe: the tensor is created where the one is that it meets, which had to be on the host until now. Not offered where it
-    is as long as another input, and where the function makes more on the host that takes no `device`.
+    is as long as another input, and where the function makes more on the host that takes no `device`, or of which nobody has told where it meets others.
 
     ## References
     - [CUDA semantics: device-agnostic code](https://docs.pytorch.org/docs/stable/notes/cuda.html#device-agnostic-code)
@@ -91,6 +92,8 @@ class FactoryWithoutDevice(Rule):
         if mixing is None or not isinstance(call, ast.Call) or dropped_move(mixing.host, facts):
             return
         function = facts.model.enclosing_scope(call)
+        if facts.model.project_uses(_DEFAULTS):
+            return
         if isinstance(function, ast.Module) or (function.name in _BEFORE_MOVES and _is_of_a_module(function, facts)):
             return
         other, place = text_of(mixing.other, facts), mixing.other.value.place
@@ -105,11 +108,16 @@ class FactoryWithoutDevice(Rule):
             "likely",
             notes=(facts.note(f"`{other}` meets it here", mixing.node),),
             change=_created_there(call, device, facts)
-            if device and takes_device(node, facts) and not _stays_half_done(function, facts)
+            if device
+            and takes_device(node, facts)
+            and not _has_no_dimension(call)
+            and not _stays_half_done(call, function, facts)
             else None,
         )
 
 
+# A program of the project makes its tensors on an accelerator where nothing else is said.
+_DEFAULTS = r"set_default_(?:tensor_type\([^)\n]{0,80}cuda|device\()"
 # What these create in a module moves with it.
 _BEFORE_MOVES = ("__init__", "reset_parameters", "init_weights")
 
@@ -127,13 +135,48 @@ def takes_device(node: cst.Call, facts: Facts) -> bool:
     return name not in ("from_numpy", "frombuffer", "normal", "shape_as_tensor") and not name[:1].isupper()
 
 
-# `torch.FloatTensor(n)` without a move behind it.
-_LEGACY = re.compile(r"\b\w+\.(?:Float|Double|Half|Long|Int|Byte)Tensor\([^()\n]*\)(?!\.(?:to|cuda|type|type_as)\()")
+# `torch.FloatTensor(n)` without a move behind it, and an array's tensor.
+_LEGACY = re.compile(
+    r"\b\w+\.(?:(?:Float|Double|Half|Long|Int|Byte)?Tensor|from_numpy)\([^()\n]*\)(?!\.(?:to|cuda|type|type_as)\()"
+)
+# What makes a tensor on the host where nothing else is said.
+_FACTORIES = frozenset(
+    {"zeros", "ones", "full", "empty", "arange", "linspace", "eye", "rand", "randn", "randint", "tensor"}
+)
 
 
-def _stays_half_done(function: ast.FunctionDef | ast.AsyncFunctionDef, facts: Facts) -> bool:
-    """Whether the function makes more on the host that takes no device: it would fail all the same."""
-    return _LEGACY.search(facts.code_of(function)) is not None
+def _stays_half_done(call: ast.Call, function: ast.FunctionDef | ast.AsyncFunctionDef, facts: Facts) -> bool:
+    """Whether the function makes more on the host that takes no device, or of which nobody tells: it would fail all the same."""
+    if _LEGACY.search(facts.code_of(function)) is not None:
+        return True
+    collected = _collected_in(call, facts)
+    return any(
+        last_name(n.func) in _FACTORIES
+        and n not in facts.model.unplaced
+        and not any(k.arg in ("device", None) for k in n.keywords)
+        and _collected_in(n, facts) == collected
+        for n in own_nodes(function)
+        if collected and isinstance(n, ast.Call) and n is not call
+    )
+
+
+def _collected_in(call: ast.Call, facts: Facts) -> str:
+    """The list that a statement appends what a call makes to; "" for other statements."""
+    statement = next((p for p in facts.model.ancestors(call) if isinstance(p, ast.stmt)), None)
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append" | "extend"))):
+            return name
+    return ""
+
+
+def _has_no_dimension(call: ast.Call) -> bool:
+    """Whether what is made is one number, which may stay on the host: where one fails, another device doesn't help."""
+    match call.args:
+        case [ast.Constant() | ast.Call(func=ast.Name(id="len")) | ast.Call(func=ast.Attribute(attr="size"), args=[_])]:
+            return last_name(call.func) in ("tensor", "scalar_tensor")
+        case [ast.Subscript(value=ast.Attribute(attr="shape"))]:
+            return last_name(call.func) in ("tensor", "scalar_tensor")
+    return False
 
 
 def _created_there(call: ast.Call, device: str, facts: Facts) -> Change:
@@ -155,6 +198,7 @@ def _device(
     # What is called is a module, most likely, and has no device.
     called = {n.func.id for n in own_nodes(function) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
     arguments -= called
+    arguments = {name for name in arguments if name == "self" or _may_be_tensor(name, function)}
     met = _root(mixing.other.node)
     if met in arguments - {"self"} and _as_long_as(call) & arguments - {met}:
         # As long as one input, it meets another: which of them it goes with, the reader has to say.
@@ -186,6 +230,31 @@ def _device(
     if (name in arguments and name != "self") or (name.startswith("self.") and "self" in arguments):
         return f"{name}.device"
     return None
+
+
+_TYPED_OTHERWISE = re.compile(
+    r"\b(?:ndarray|[Ll]ist|[Dd]ict|[Tt]uple|Sequence|Iterable|Mapping|PackedSequence|Module|str|int|float)\b"
+)
+
+
+def _may_be_tensor(name: str, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether nothing that a function does with a parameter, or says of it, tells that it is no tensor, which has no `device`."""
+    arguments = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+    typed = next((a.annotation for a in arguments if a.arg == name), None)
+    if typed is not None and _TYPED_OTHERWISE.search(ast.unparse(typed)):
+        return False
+    knowledge = torch_knowledge()
+    known = knowledge.tensor_methods.keys() | knowledge.tensor_attributes.keys()
+    for node in own_nodes(function):
+        match node:
+            case ast.Attribute(value=ast.Name(id=owner), attr=attr) if owner == name:
+                if attr not in known:
+                    return False
+            case ast.Subscript(value=ast.Name(id=owner), slice=ast.Constant(value=str())) if owner == name:
+                return False
+            case ast.Call(func=ast.Name(id="isinstance"), args=[ast.Name(id=asked), _]) if asked == name:
+                return False
+    return True
 
 
 def _as_long_as(call: ast.Call) -> set[str]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import Sense, Value
+from devlint.facts import HOST, Kind, Sense, Value, own_nodes
 from devlint.findings import Note
+from devlint.knowledge import torch_knowledge
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.mixing.apart import is_likely, place_text, text_of
@@ -100,7 +102,12 @@ class NumpyFromAccelerator(Rule):
             ),
             hint=f"copy each tensor in `{text}` to cpu first" if operand.inside else None,
             change=_copied(tensor, operand.value)
-            if tensor is not None and not operand.inside and not mixing.by_itself
+            if tensor is not None
+            and not operand.inside
+            and not mixing.by_itself
+            and not _is_of_something_else(tensor, facts)
+            # Where others are converted as they are, the host is meant, or it isn't mended by one.
+            and not (is_likely(mixing) and _is_one_of_several(node, facts))
             else None,
         )
 
@@ -116,9 +123,32 @@ def _converted(node: cst.Call, facts: Facts) -> list[cst.BaseExpression]:
     return [a.value for a in node.args if not a.star]
 
 
+def _is_one_of_several(node: cst.Call, facts: Facts) -> bool:
+    """Whether the same function asks other tensors for their arrays as they are, of which nobody knows where they are."""
+    found = facts.node(node)
+    scope = facts.model.enclosing_scope(found) if found is not None else None
+    for other in own_nodes(scope) if scope is not None else ():
+        match other:
+            case ast.Call(func=ast.Attribute(value=owner, attr="numpy"), args=[], keywords=[]) if other is not found:
+                told = facts.model.mixings.get(other)
+                is_mended = told is not None and not told.by_itself
+                if not is_mended and any(v.place != HOST for _, v in facts.model.value(owner).alternatives()):
+                    return True
+    return False
+
+
 def _is_forced(node: cst.Call) -> bool:
     """`t.numpy(force=True)` copies by itself."""
     return any(a.keyword is not None and a.keyword.value == "force" for a in node.args)
+
+
+def _is_of_something_else(tensor: cst.BaseExpression, facts: Facts) -> bool:
+    """Whether it is what an object that is no tensor has under a name, `output.C`: where it keeps that, its makers know."""
+    if not isinstance(tensor, cst.Attribute) or tensor.attr.value in torch_knowledge().tensor_attributes:
+        return False
+    if isinstance(tensor.value, cst.Name) and tensor.value.value == "self":
+        return False
+    return not any(v.is_module or v.kind is Kind.OBJECT for _, v in facts.value(tensor.value).alternatives())
 
 
 def _copied(tensor: cst.BaseExpression, value: Value) -> Change | None:

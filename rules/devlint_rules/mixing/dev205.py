@@ -90,10 +90,11 @@ class CrossDeviceIndex(Rule):
 
 
 def _is_made_here(indexed: ast.expr, facts: Facts) -> bool:
-    """Whether a factory makes what a loop indexes: then `device=` there is the remedy, not a copy in each pass."""
+    """Whether a factory makes what a function, or a loop, indexes: then `device=` there is the remedy, and not a copy of each index."""
     if not isinstance(indexed, ast.Name):
         return False
-    if not any(isinstance(p, (ast.For, ast.While)) for p in facts.model.ancestors(indexed)):
+    is_once = isinstance(facts.model.enclosing_scope(indexed), ast.Module)
+    if is_once and not any(isinstance(p, (ast.For, ast.While)) for p in facts.model.ancestors(indexed)):
         return False
-    values = (v for v in facts.model.assigned_values(indexed) if isinstance(v, ast.Call))
-    return any(facts.model.qualified(call.func) in factories.ALL for call in values)
+    made = (n for value in facts.model.assigned_values(indexed) for n in ast.walk(value) if isinstance(n, ast.Call))
+    return any(facts.model.qualified(call.func) in factories.ALL for call in made)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from devlint.facts import BUFFER, Facts, Kind, Value, place_of_device, plain_name
+from devlint.facts import BUFFER, HOST, Facts, Kind, Value, own_nodes, place_of_device, plain_name
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 
@@ -44,6 +44,8 @@ class DiscardedMove(Rule):
 
     ## Fix safety
     Safe: the result is assigned to what was moved, when that is a name, an attribute or a subscript, and isn't there already.
+    Not offered for what is only collected in a list, or where arrays are made without a copy to the host: that works as
+    long as the result is dropped.
 
     ## References
     - [torch.Tensor.to](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.to.html)
@@ -78,7 +80,7 @@ class DiscardedMove(Rule):
             return
         subject = facts.name_of(_root(moved))
         # Of what is a tensor by its use alone, nobody knows whether it is to stay where it is.
-        needless = drop.likely or _is_there_already(call, moved, facts)
+        needless = drop.likely or _is_there_already(call, moved, facts) or _is_wanted_on_host(call, moved, facts)
         change = None if needless else _assignment(node, facts)
         made, kept = _made(call, facts)
         yield Report(
@@ -102,6 +104,34 @@ def _is_there_already(call: cst.Call, moved: cst.BaseExpression, facts: Facts) -
     return (
         len(places) == 1 and None not in targets and places == {target[0] for target in targets if target is not None}
     )
+
+
+def _is_wanted_on_host(call: cst.Call, moved: cst.BaseExpression, facts: Facts) -> bool:
+    """Whether what was to be moved is only collected, or its function asks for arrays of what isn't copied to the host.
+
+    That works as long as the result is dropped.
+    """
+    node = facts.node(_root(moved))
+    if node is None or facts.value(call).place == HOST:
+        return False
+    path = ast.unparse(node)
+    later = [
+        n
+        for n in own_nodes(facts.model.enclosing_scope(node))
+        if isinstance(n, ast.expr) and n.lineno > facts.statement.lineno
+    ]
+    if any(isinstance(n, ast.Attribute) and n.attr == "numpy" and ".cpu()" not in ast.unparse(n.value) for n in later):
+        return True
+    uses = [n for n in later if isinstance(n, (ast.Name, ast.Attribute, ast.Subscript)) and ast.unparse(n) == path]
+    return bool(uses) and all(_is_collected(use, facts) for use in uses)
+
+
+def _is_collected(use: ast.expr, facts: Facts) -> bool:
+    """`values.append(x)`"""
+    match next(facts.model.ancestors(use), None):
+        case ast.Call(func=ast.Attribute(attr="append" | "extend"), args=[argument]):
+            return argument is use
+    return False
 
 
 def _made(call: cst.Call, facts: Facts) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.moves import attributes
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts, FunctionModel, PlacementModel, Unit
+    from devlint.facts import ClassModel, Facts, FunctionModel, PlacementModel, Unit
 
 # A class that defines one of these moves its tensors itself.
 MOVERS = ("_apply", "to", "cuda", "cpu")
@@ -113,6 +113,8 @@ class UnregisteredTensor(Rule):
         met = facts.model.kept.get((found.target.lineno, found.target.col_offset))
         if cls is None or met is None:
             return
+        if _is_registered(found.name, cls):
+            return
         if attributes.overrides(cls, MOVERS) or attributes.set_elsewhere(
             found.name, constructor, facts, from_outside=True
         ):
@@ -139,6 +141,19 @@ _REGISTERED = "make it a buffer (`register_buffer`), or a parameter where it is 
 _AT_USE = (
     "make it on the device of what it meets, anew where that has changed, or register it as a buffer in the constructor"
 )
+
+
+def _is_registered(name: str, cls: ClassModel) -> bool:
+    """Whether a class registers that name first, empty maybe: a tensor that is assigned to it is a buffer then."""
+    return any(
+        isinstance(n, ast.Call)
+        and isinstance(n.func, ast.Attribute)
+        and n.func.attr in ("register_buffer", "register_parameter")
+        and bool(n.args)
+        and isinstance(n.args[0], ast.Constant)
+        and n.args[0].value == name
+        for n in ast.walk(cls.node)
+    )
 
 
 def _may_be_tensor(value: ast.expr, constructor: FunctionModel | None) -> bool:

@@ -181,9 +181,21 @@ def _made_there(
     if cast is not None and (gone := facts.without_method(cast[0])) is not None:
         arguments.insert(0, f"dtype={cast[1]}")
         edits = (*edits, gone)
+    if _gets_too_long(making, moving, arguments):
+        return None
     same = factories.is_exact(name, made) and not between & (factories.FILLING | {"requires_grad_"})
     safety: Safety = "safe" if same else "unsafe"
     return Change("make it on the device", safety, edits=(facts.with_argument(making, *arguments), *edits))
+
+
+# A line that is longer is one that nobody writes.
+_LONGEST = 120
+
+
+def _gets_too_long(making: ast.Call, moving: ast.Call, arguments: list[str]) -> bool:
+    """Whether a move that was broken over several lines would end on one that is too long."""
+    is_broken = (moving.end_lineno or 0) > (making.end_lineno or 0) and making.end_lineno == making.lineno
+    return is_broken and (making.end_col_offset or 0) + len(", ".join(["", *arguments])) > _LONGEST
 
 
 def _hangs_on_another(moving: ast.Call, facts: Facts) -> bool:

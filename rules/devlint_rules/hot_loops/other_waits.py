@@ -1,0 +1,153 @@
+"""Whether each step of a loop waits for the accelerator all the same: then there is nothing to gain by taking one wait away."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from devlint.facts import HOST, Kind, last_name, leaves, own_nodes
+from devlint.knowledge import torch_knowledge
+from devlint_rules.hot_loops.needed import WRITERS, WRITING
+from devlint_rules.hot_loops.sized import sized_by_values
+
+if TYPE_CHECKING:
+    from devlint.facts import Facts
+
+# Methods that bring a tensor to the host; builtins that ask for a tensor's numbers.
+_READING_METHODS = frozenset({"item", "tolist", "cpu", "numpy"})
+_READING_BUILTINS = frozenset(
+    {"float", "int", "bool", "print", "str", "repr", "format", "max", "min", "sorted", "range"}
+)
+# In the text of a function that is called: it reads what it is given.
+_READS = re.compile(r"\.(?:item|tolist|numpy)\(|\.cpu\(\)|\bfloat\(|\bnonzero\(|\bprint\(")
+# Functions that nobody has read, and that score, decode, show or keep what they are given.
+_ON_THE_HOST = re.compile(
+    r"(?i)accuracy|(?:^|_)acc(?:_|$)|metric|scor|(?:^|_)m?iou|dice|(?:^|_)f1|(?:^|_)auc|bleu|rouge|decode|(?:^|_)nms|post_?process|to_numpy|tensor2"
+    r"|eval|confusion|hungarian|distance_edit|edit_distance|(?:^|_)[wc]er(?:_|$)|visuali[sz]|plot|draw|imshow|^log|add_(?:scalar|image|histogram|text)"
+    r"|set_(?:postfix|description)|extract|convert_|parse|progress|pbar"
+)
+# What a statement that is only a call does with tensors on the accelerator itself.
+_QUEUEING = frozenset(
+    {"append", "extend", "backward", "step", "zero_grad", "train", "eval", "clip_grad_norm_", "clip_grad_value_", "all_reduce",
+     "broadcast", "requires_grad_", "retain_grad", "update_moving_average", "register_hook", "popleft", "insert"}
+)  # fmt: skip
+# They look whether a gradient overflowed, before they step.
+_SCALERS = frozenset({"scaler", "grad_scaler", "loss_scaler", "amp_scaler"})
+_SYNCHRONIZING = frozenset({"synchronize", "empty_cache", "scale_loss"})
+# Functions are looked into so many times.
+_MAX_DEPTH = 2
+
+
+def waits_anyway(read: ast.expr, loop: ast.stmt, facts: Facts, is_collected: Callable[[ast.Call], bool]) -> bool:
+    """Whether something else than `read` makes each step wait; what `is_collected` holds of doesn't, once it is mended as well."""
+    return any(
+        node is not read
+        and _waits(node, facts, is_collected)
+        # In the head of the loop, or under a guard, it is asked for rarely.
+        and facts.model.hot_loop(node) is not None
+        for node in own_nodes(loop)
+    )
+
+
+def _waits(node: ast.AST, facts: Facts, is_collected: Callable[[ast.Call], bool]) -> bool:
+    match node:
+        case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test) | ast.Assert(test=test):
+            return _decides_by_tensor(test, facts)
+        case ast.comprehension(ifs=tests):
+            return any(_decides_by_tensor(test, facts) for test in tests)
+        case ast.FormattedValue(value=value) | ast.BinOp(left=ast.Constant(value=str()), op=ast.Mod(), right=value):
+            return _holds_tensor(value, facts)
+        case ast.Subscript():
+            return sized_by_values(node, facts) is not None
+        case ast.Call():
+            return sized_by_values(node, facts) is not None or _call_waits(node, facts, is_collected)
+    return False
+
+
+def _decides_by_tensor(test: ast.expr, facts: Facts) -> bool:
+    """Whether a branch waits for a tensor's truth."""
+    match test:
+        case ast.BoolOp(values=values):
+            return any(_decides_by_tensor(value, facts) for value in values)
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return _decides_by_tensor(operand, facts)
+    known = facts.accelerated(facts.model.value(test))
+    return known is not None and known[0].is_tensor
+
+
+def _call_waits(call: ast.Call, facts: Facts, is_collected: Callable[[ast.Call], bool]) -> bool:
+    match call.func:
+        case ast.Attribute(value=tensor, attr=name) if name in _READING_METHODS and not call.args:
+            return _may_be_there(tensor, facts) and not (name in ("item", "tolist") and is_collected(call))
+        case ast.Name(id=name) if name in _READING_BUILTINS:
+            is_there = any(_holds_tensor(argument, facts) for argument in call.args)
+            return is_there and not (name in ("float", "int") and is_collected(call))
+        case ast.Attribute(value=ast.Constant(value=str()), attr="format"):
+            return any(_holds_tensor(argument, facts) for argument in _given(call))
+        case ast.Attribute(value=owner, attr="step"):
+            names = {v.name.rpartition(".")[2] for _, v in facts.model.value(owner).alternatives()}
+            return "GradScaler" in names or last_name(owner) in _SCALERS
+    return last_name(call.func) in _SYNCHRONIZING or _reads_inside(call, facts)
+
+
+def _reads_inside(call: ast.Call, facts: Facts) -> bool:
+    """Whether a function that is given a tensor reads it, by its text, or by its name where nobody knows its text."""
+    given = [*_given(call)]
+    tensors = [g for g in given if _holds_tensor(g, facts)]
+    unknown = any(v.kind is Kind.UNKNOWN for g in given for _, v in facts.model.value(g).alternatives())
+    if not tensors and not unknown:
+        return False
+    called = facts.model.callee(call)
+    if called is not None:
+        return _READS.search(called.function.text) is not None or _calls_what_reads(called.function.text, facts)
+    value = facts.model.value(call.func)
+    if any(v.is_module or v.name.startswith(("torch.", "builtins.")) for _, v in value.alternatives()):
+        return False
+    name = last_name(call.func)
+    if name in WRITERS or WRITING.fullmatch(name) or _ON_THE_HOST.search(name):
+        return True
+    is_statement = isinstance(next(facts.model.ancestors(call), None), ast.Expr)
+    return is_statement and bool(tensors) and name not in _QUEUEING | torch_knowledge().tensor_methods.keys()
+
+
+# Calls in a text, by the names of what is called.
+_CALLED = re.compile(r"\b([A-Za-z_]\w{1,60})\(")
+
+
+def _calls_what_reads(text: str, facts: Facts, depth: int = 0) -> bool:
+    """Whether functions of the same file that a text calls read tensors."""
+    functions = {
+        node.name: node
+        for name in _CALLED.findall(text)
+        for node in facts.model.source.bindings.get(name, ())
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    }
+    texts = [facts.code_of(node) for node in functions.values() if facts.code_of(node) != text]
+    return any(
+        _READS.search(inner) is not None or (depth < _MAX_DEPTH and _calls_what_reads(inner, facts, depth + 1))
+        for inner in texts
+    )
+
+
+def _given(call: ast.Call) -> Iterator[ast.expr]:
+    """What a call is given, the parts of a display of it one by one."""
+    for argument in (*call.args, *(k.value for k in call.keywords)):
+        match argument:
+            case ast.Dict(values=parts) | ast.Tuple(elts=parts) | ast.List(elts=parts):
+                yield from parts
+            case ast.Starred(value=value):
+                yield value
+            case _:
+                yield argument
+
+
+def _holds_tensor(node: ast.expr, facts: Facts) -> bool:
+    """Whether an expression surely is, or holds, a tensor on an accelerator."""
+    return any(facts.accelerated(leaf) is not None for leaf in leaves(facts.model.value(node)))
+
+
+def _may_be_there(node: ast.expr, facts: Facts) -> bool:
+    """Whether what is asked for its numbers may be on an accelerator: whatever isn't known to be on the host, most likely is."""
+    return any(v.place != HOST for _, v in facts.model.value(node).alternatives())
