@@ -152,6 +152,11 @@ class Project:
         self._note(path, ("given", str(path), name))
         return self._mentions.is_given(path, name)
 
+    def is_called(self, path: Path, cls: str, methods: tuple[str, ...]) -> bool:
+        """Whether something in the project of a file may call an object of a class of it; `methods` are its own that do."""
+        self._note(path, ("called", str(path), cls, " ".join(methods)))
+        return self._mentions.is_called(path, cls, methods)
+
     def texts_match(self, pattern: str, asking: Path) -> bool:
         """Whether another file of the project than `asking` matches, or the project is too large to tell."""
         return self._matching_elsewhere(pattern, asking, lambda path: True) is not False
@@ -335,6 +340,7 @@ _ANSWERS: dict[str, Callable[..., str]] = {
     "calling": lambda project, path: "\0".join(map(str, project._callers.of(Path(path)))),
     "unused": lambda project, path, cls, name: str(project._mentions.is_unused(Path(path), cls, name)),
     "given": lambda project, path, name: str(project._mentions.is_given(Path(path), name)),
+    "called": lambda project, path, cls, names: str(project._mentions.is_called(Path(path), cls, tuple(names.split()))),
     "listing": lambda project, path: project._texts.listing(Path(path)),
     "matching": lambda project, pattern, folder: project._texts.spelt_matches(Path(folder), pattern),
 }
@@ -346,4 +352,5 @@ _BASES: dict[str, Callable[..., str]] = {
     "matching": lambda project, pattern, folder: project._texts.basis(Path(folder)),
     "unused": lambda project, path, cls, name: project._mentions.basis(Path(path)),
     "given": lambda project, path, name: project._mentions.basis(Path(path)),
+    "called": lambda project, path, cls, names: project._mentions.basis(Path(path)),
 }
