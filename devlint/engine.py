@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 # Events of what may have been made in a module that the file imports.
 FOLLOWING_IMPORTS = ("missing-attribute", "pinned-device")
+# Events of tensors that meet others elsewhere.
+ABOUT_MIXING = ("mixing", "unplaced-factory")
 
 
 class Linter:
@@ -184,12 +186,18 @@ class _InvalidSourceError(Exception):
         self.finding = finding
 
 
-def _is_minor(rule: Rule, report: Report, facts: Facts) -> bool:
-    """Whether a rule tells of a wait in a loop that evaluates, and has no fix for it: hardly anybody would act on that."""
-    if not rule.only_training or report.change is not None:
-        return False
-    hot = facts.hot_loop(report.node)
-    return hot is not None and hot.evaluates
+def _is_minor(rule: Rule, report: Report, facts: Facts, project: Project) -> bool:
+    """Whether hardly anybody would act on a report.
+
+    So it is with what is likely to mix in a function that nobody uses, and with a wait in a loop that trains nothing, if
+    there is no fix for it.
+    """
+    if rule.event in ABOUT_MIXING and report.confidence == "likely" and facts.scope is not None:
+        from devlint.signatures.answers.hot import is_unused
+
+        return is_unused(project, facts.scope)
+    hot = facts.hot_loop(report.node) if rule.only_training and report.change is None else None
+    return hot is not None and hot.is_minor
 
 
 def _parse(source: Source) -> ast.Module:
@@ -258,7 +266,7 @@ class Inspection:
         # The rules that tell of waits in code that is hot by its role.
         self._hearing = list(hearing)
         # Those that are selected by their code: what is minor is told as well.
-        self._named = {rule for rule in rules if linter.settings.names(rule)}
+        self._named = {rule for rule in (*rules, *self._hearing) if linter.settings.names(rule)}
         # Names that the settings explain, and what they stand for.
         self._spelt = spelt
         self._surroundings = _surroundings(linter.settings, path, portable=portable)
@@ -354,6 +362,8 @@ class Inspection:
         for stall in self.model.stalls:
             if stall.sense not in rule.senses or (self.within is not None and stall.node.lineno not in self.within):
                 continue
+            if stall.minor and rule not in self._named:
+                continue
             for unit in units_at(self._module, [stall.node.lineno]):
                 piece = self._piece(unit)
                 node = piece.node_at(stall.node, self._text) if piece is not None else None
@@ -410,7 +420,7 @@ class Inspection:
         facts = Facts(self.model, piece, self._text, self._display, self._surroundings)
         for node in matches:
             for report in rule.judge(node, facts):
-                if type(rule) in self._named or not _is_minor(rule, report, facts):
+                if type(rule) in self._named or not _is_minor(rule, report, facts, self._project):
                     yield self._finding(rule, report, piece, facts)
 
     def _finding(self, rule: Rule, report: Report, piece: Piece, facts: Facts) -> Finding:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -210,17 +211,27 @@ def _is_whole(shape: object) -> bool:
 def preorder(tree: Any) -> list[Any]:
     """All nodes of a tree, each before what is in it."""
     found: list[Any] = []
+    tree.visit(_collector()(found))
+    return found
+
+
+@cache
+def _collector() -> Any:
+    """The visitor that puts each node into a list; LibCST takes long to load, and isn't before it is needed."""
 
     class Collector(import_module("libcst").CSTVisitor):  # type: ignore[misc]
+        def __init__(self, found: list[Any]) -> None:
+            super().__init__()
+            self.found = found
+
         def on_visit(self, node: Any) -> bool:
-            found.append(node)
+            self.found.append(node)
             return True
 
         def on_leave(self, original_node: Any) -> None:
             pass
 
-    tree.visit(Collector())
-    return found
+    return Collector
 
 
 class Matchers:

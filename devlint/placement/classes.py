@@ -29,12 +29,18 @@ class ClassModel:
         found = (s for s in flat_statements(self.node.body) if isinstance(s, (ast.FunctionDef, ast.AsyncFunctionDef)))
         return {f.name: self.source.function(f, self.node) for f in found}
 
-    @cached_property
+    @property
     def lineage(self) -> list[ClassModel | str]:
         """The class and its ancestors, nearest first; outside classes as qualified names."""
-        found: dict[ClassModel | str, None] = {self: None}
+        return [self, *self._ancestors]
+
+    @cached_property
+    def _ancestors(self) -> list[ClassModel | str]:
+        """Without the class itself, which would keep itself alive."""
+        found: dict[ClassModel | str, None] = {}
         for base in self.bases:
             found.update(dict.fromkeys(base.lineage if isinstance(base, ClassModel) else [base]))
+        found.pop(self, None)
         return list(found)
 
     @property

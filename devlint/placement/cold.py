@@ -62,6 +62,8 @@ class ColdCode:
             case ast.ExceptHandler():
                 return True
             case ast.If(test=test, body=body, orelse=orelse):
+                if _is_for_old_releases(test, body=child in body):
+                    return True
                 if child in body:
                     guarded = self.is_step_guard(test) and not _steps(body)
                     return guarded or self._ends(body) or _runs_once(test, [*flat(body), *self.run_by(body)])
@@ -263,6 +265,13 @@ class _Asking:
 def is_warm_up(loop: ast.For | ast.AsyncFor | ast.While) -> bool:
     """`for _ in range(n_warmup):` gets the machine ready; nobody counts its time."""
     return not isinstance(loop, ast.While) and bool(_WARM_UP.search(ast.unparse(loop.iter)))
+
+
+def _is_for_old_releases(test: ast.expr, *, body: bool) -> bool:
+    """Whether a branch is for releases before one that is told: the `else` of `if version >= "0.4":`."""
+    asked = [n for n in ast.walk(test) if isinstance(n, ast.Compare) and "version" in ast.unparse(n.left).lower()]
+    older, newer = (ast.Lt, ast.LtE), (ast.Gt, ast.GtE)
+    return bool(asked) and all(isinstance(n.ops[0], older if body else newer) for n in asked)
 
 
 def _steps(block: list[ast.stmt]) -> bool:

@@ -11,6 +11,11 @@ from devlint.source.trees import own_nodes, walk
 
 # What is called where something learns.
 _LEARNS = re.compile(r"backward|train|optimi[sz]|(^|_)(update|learn|fit|attack)(_|$)", re.IGNORECASE)
+# What keeps count of what happens, and learns nothing when it is told.
+_COUNTING = re.compile(
+    r"meter|metric|log|eval|bar$|progress|stat|acc|loss|dict|avg|average|track|monitor|histor|result|summary|time|count|score|conf",
+    re.IGNORECASE,
+)
 _STEPPING = re.compile(r"optim|scaler|engine|opt(_|$)", re.IGNORECASE)
 # Functions that are named for it.
 _EVALUATES = re.compile(
@@ -31,12 +36,16 @@ def trains(loop: ast.AST) -> bool:
         if isinstance(node, ast.Call):
             name = last_name(node.func)
             owner = last_name(node.func.value) if isinstance(node.func, ast.Attribute) else ""
-            # `model.train()` after an evaluation trains nothing.
-            if (_LEARNS.search(name) and not (name == "train" and owner)) or (
-                name == "step" and _STEPPING.search(owner)
-            ):
+            # `model.train()` after an evaluation trains nothing, `meter.update(...)` counts.
+            counts = (name == "train" and owner) or (name == "update" and _COUNTING.search(_owner_of(node)))
+            if (_LEARNS.search(name) and not counts) or (name == "step" and _STEPPING.search(owner)):
                 return True
     return False
+
+
+def _owner_of(call: ast.Call) -> str:
+    """What a method is called of, in words: `self.meters["loss"]`."""
+    return ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else ""
 
 
 def evaluates(loop: ast.AST, around: Iterable[ast.AST]) -> bool:

@@ -13,7 +13,7 @@ from typing import Literal, Protocol
 from devlint.knowledge import ecosystem
 from devlint.placement.cold import ColdCode, File, is_warm_up
 from devlint.placement.conditions import is_for_the_host
-from devlint.placement.evaluations import evaluates, is_evaluation
+from devlint.placement.evaluations import evaluates, is_evaluation, trains
 from devlint.placement.values import OVER_LOADER, Step, Value
 from devlint.source.kinds import Kind
 from devlint.source.modules import FunctionModel, FunctionNode, SourceModule, last_name
@@ -22,7 +22,7 @@ from devlint.source.trees import children, own_nodes, walk
 from devlint.source.units import Unit
 
 Loop = ast.For | ast.AsyncFor | ast.While | ast.comprehension
-Pass = Literal["batch", "step", "call"]
+Pass = Literal["batch", "step", "call", "element"]
 
 # Functions whose loops go through a model's depth, or build something: they aren't loops over steps.
 ONE_PASS_FUNCTIONS = re.compile(
@@ -69,12 +69,20 @@ class HotLoop:
     path: tuple[Step, ...] = ()
     # The loop itself, where the code stands in it.
     node: Loop | None = None
-    # What a pass is: a batch of a loader, a step of training, or some call of a module, which may be a model's depth.
+    # What a pass is: a batch of a loader, a step of training, some call of a module, which may be a model's depth, or an
+    # element of a tensor.
     kind: Pass = "call"
     # The file that it stands in.
     file: str = ""
     # Whether it evaluates or predicts, nothing being trained.
     evaluates: bool = False
+    # Whether something is trained in it, or in a loop around it.
+    trains: bool = False
+
+    @property
+    def is_minor(self) -> bool:
+        """Whether hardly anybody minds a wait in it: it evaluates, or answers requests, or goes over files, one by one."""
+        return self.evaluates or (self.kind == "call" and not self.trains)
 
 
 class Program(File, Protocol):
@@ -235,7 +243,7 @@ class Loops:
             if over is not None:
                 return self._hot(loop, f"iterates `{_short(loop.iter)}`", likely=over, kind="batch")
             if self._over_tensor(loop.iter):
-                return self._hot(loop, f"takes one element of `{_short(loop.iter)}`", likely=True, kind="call")
+                return self._hot(loop, f"takes one element of `{_short(loop.iter)}`", likely=True, kind="element")
         if isinstance(loop, ast.comprehension):
             return None
         if any(isinstance(n, (ast.For, ast.While)) and self._steps_by_loader(n) for n in _nested(loop)):
@@ -263,6 +271,7 @@ class Loops:
             kind=kind,
             file=self._model.source.path,
             evaluates=evaluates(loop, self._model.ancestors(loop)),
+            trains=any(isinstance(n, (ast.For, ast.While)) and trains(n) for n in (loop, *self._model.ancestors(loop))),
         )
 
     def _over_loader(self, iterated: ast.expr) -> bool | None:

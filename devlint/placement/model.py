@@ -82,6 +82,8 @@ class PlacementModel(FileText):
         self._hot_code.clear()
         self._assigned.clear()
         self.source.close()
+        # It and its parts refer to each other; what waits for the collector costs more than all else that is freed.
+        vars(self).clear()
 
     # -- reading scopes --------------------------------------------------------------------------------------------
 

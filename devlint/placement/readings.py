@@ -89,6 +89,8 @@ class Readings:
         """Hears no more, and forgets."""
         self._recorder.forget()
         self.reader.recordings.pop(self.source, None)
+        # It and its parts refer to each other.
+        vars(self).clear()
 
     # -- what happens ----------------------------------------------------------------------------------------------
 

@@ -14,10 +14,11 @@ from devlint.placement.values import Step
 from devlint.signatures.answers.callees import Callee
 from devlint.signatures.answers.hosted import says_host
 from devlint.signatures.answers.hot import Hot, HotCode
+from devlint.signatures.answers.main_path import follows_wait, is_minor
 from devlint.signatures.answers.roles import is_compiled, is_in_loop, is_of_tool
 from devlint.signatures.answers.waits import Stall, in_words, stalls
 from devlint.signatures.reading.reader import Reader
-from devlint.signatures.state.waits import COPY, DECIDE, MADE, RACE, READ
+from devlint.signatures.state.waits import COPY, DECIDE, MADE, RACE, READ, STAGED
 from devlint.signatures.values.values import Value
 from devlint.source.modules import FunctionModel, SourceModule, last_name
 
@@ -42,6 +43,8 @@ class HotStall:
     use: ast.expr | None = None
     # How many loops run it, its function's calls being one.
     loops: int = 0
+    # Told only where its rule is selected by its code.
+    minor: bool = False
 
 
 class Waiting(Program, Protocol):
@@ -91,6 +94,7 @@ def stalls_of(model: Waiting) -> list[HotStall]:
     if not waiting:
         return []
     hot = model.hot_code()
+    waits = {id(stall.node) for stall in waiting if stall.sense not in (RACE, STAGED)}
     found = []
     for stall in waiting:
         if stall.sense == RACE:
@@ -108,11 +112,17 @@ def stalls_of(model: Waiting) -> list[HotStall]:
             if _is_given_on_host(stall, role) or _brings_request(stall):
                 continue
             if not _is_handed_out(model, stall, role):
-                found.append(_told(stall, _often(model, stall, role), tuple(_way(role)), 1 + _loops(model, stall)))
+                minor = is_minor(model.project_reader, stall, role, model.project_gives) or follows_wait(
+                    model.source, stall.node, waits
+                )
+                way = tuple(_way(role))
+                found.append(_told(stall, _often(model, stall, role), way, 1 + _loops(model, stall), minor=minor))
         elif (loop := model.hot_loop(stall.node)) is not None:
             if is_of_tool(model.source.path) or model.is_dead(stall.node):
                 continue
-            found.append(_told(stall, "at each step", (_loop(loop), *loop.path), model.loops_to(stall.node)))
+            minor = loop.is_minor or follows_wait(model.source, stall.node, waits)
+            way = (_loop(loop), *loop.path)
+            found.append(_told(stall, "at each step", way, model.loops_to(stall.node), minor=minor))
     return found
 
 
@@ -233,12 +243,13 @@ def _is_handed_out(model: Waiting, stall: Stall, hot: Hot) -> bool:
     return any(isinstance(n, ast.Name) and n.id in names for value in returned for n in ast.walk(value))
 
 
-def _told(stall: Stall, often: str, hot: tuple[Step, ...], loops: int) -> HotStall:
+def _told(stall: Stall, often: str, hot: tuple[Step, ...], loops: int, *, minor: bool = False) -> HotStall:
     trail = tuple(Step(s.message, s.path, s.line, s.column) for s in stall.trail)
     return HotStall(
         stall.sense, stall.node, stall.name, stall.asked, stall.value, often, stall.certain, trail, hot, stall.function,
         stall.use,
         loops,
+        minor,
     )  # fmt: skip
 
 

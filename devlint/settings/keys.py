@@ -170,7 +170,8 @@ _ALL = (
         "false",
         "true",
         "Tells what is new and not yet judged on enough code as well: waits in code that is hot by its role, with no loop "
-        "in sight. As `--preview`; selecting `ALL` does it too.",
+        "in sight, on the way that each step takes (DEV511 and DEV512 are on). As `--preview`; selecting `ALL` does it too, and "
+        "tells of all other ways.",
     ),
     Key(
         "behaves-like",

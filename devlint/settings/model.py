@@ -75,7 +75,8 @@ class Settings:
 
     def selects(self, rule: type[Rule], registry: Registry) -> bool:
         """Whether `rule` of `registry` runs, on files that no per-file ignore speaks of."""
-        chosen = rule.default
+        # What tells of nothing but waits in code that is hot by its role is a preview as a whole.
+        chosen = rule.default or (self.preview and bool(rule.senses) and rule.hears_only())
         for layer in (*self.inherited, Selection(self.select, self.ignore, self.extend_select), self.overrides):
             chosen = layer.decide(rule, registry, chosen)
         return chosen
@@ -115,8 +116,8 @@ class Settings:
         return self.preview or "ALL" in self._named
 
     def names(self, rule: type[Rule]) -> bool:
-        """Whether `rule` isn't only on by default: something is selected that speaks of it."""
-        return self.preview or specificity(self._named, rule) >= 0
+        """Whether `rule` is selected by its code or its name, or all rules are: what is minor is told as well."""
+        return not {"ALL", rule.code, rule.name}.isdisjoint(self._named)
 
     @property
     def _named(self) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from devlint.disk import digest_of
 from devlint.patterns import USUAL_EXCLUDES
+from devlint.source.called import may_be_called
 from devlint.source.filesystem import import_pattern
 from devlint.source.givens import Givens
 from devlint.source.roots import ImportRoots, imported_names
@@ -109,6 +110,7 @@ class Mentions:
         self._known: dict[Unit, bool] = {}
         self._givens: dict[Path, Givens] = {}
         self._around: dict[Path, bool] = {}
+        self._called: dict[tuple[Path, str], bool] = {}
         self.parts = lru_cache(maxsize=2_000)(self._parts_of)
 
     def is_unused(self, path: Path, cls: str, name: str) -> bool:
@@ -135,6 +137,24 @@ class Mentions:
                 if not is_test_file(file):
                     self._give(file, self._givens[project])
         return self._givens[project].is_given(name)
+
+    def is_called(self, path: Path, cls: str, methods: tuple[str, ...]) -> bool:
+        """Whether somebody may call an object of a class of a file; `methods` are its own that do. True where that can't be told."""
+        project = self._project_of(path.resolve())
+        if project is None or path.resolve() not in self._listed(project) or len(self._defining(cls, project)) > 1:
+            return True
+        asked = (path, cls)
+        if asked not in self._called:
+            naming = self._mentioning(cls, project)
+            texts = [f for f in self._listed(project) if f.suffix != ".md" and not is_test_file(f)]
+            code = [f for f in naming or () if f.suffix in (".py", ".ipynb") and not is_test_file(f)]
+            self._called[asked] = naming is None or may_be_called(
+                cls, methods, map(self._text, code), map(self._text, texts)
+            )
+        return self._called[asked]
+
+    def _text(self, file: Path) -> str:
+        return self._roots.files.read_quietly(file).decode("utf-8", "replace")
 
     def _give(self, file: Path, givens: Givens) -> None:
         raw = self._roots.files.read_quietly(file)

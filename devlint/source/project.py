@@ -10,7 +10,7 @@ import tokenize
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from devlint.disk import digest_of
 from devlint.source.filesystem import NO_TEXT, FileSystem
@@ -54,6 +54,13 @@ def parse(text: str) -> ast.Module:
 
 # Where a project says which releases of others it needs.
 _PAPERS = ("README.md", "README.rst", "README.txt", "README", "requirements.txt", "setup.py", "environment.yml")
+
+
+@runtime_checkable
+class Closing(Protocol):
+    """What refers to itself in circles, until it is closed."""
+
+    def close(self) -> None: ...
 
 
 class Project:
@@ -144,6 +151,11 @@ class Project:
         """Whether something in the project of a file gives a parameter or an attribute of that name, one that is off by default."""
         self._note(path, ("given", str(path), name))
         return self._mentions.is_given(path, name)
+
+    def is_called(self, path: Path, cls: str, methods: tuple[str, ...]) -> bool:
+        """Whether something in the project of a file may call an object of a class of it; `methods` are its own that do."""
+        self._note(path, ("called", str(path), cls, " ".join(methods)))
+        return self._mentions.is_called(path, cls, methods)
 
     def texts_match(self, pattern: str, asking: Path) -> bool:
         """Whether another file of the project than `asking` matches, or the project is too large to tell."""
@@ -284,10 +296,10 @@ class Project:
 
     def forget(self) -> None:
         """Drops all modules at once, for what was worked out of one refers to others."""
-        for module in self._modules.values():
-            if module is not None:
-                # What refers to itself in circles waits for the collector, and that looks at everything there is.
-                module.close()
+        # What refers to itself in circles waits for the collector, and that looks at everything there is.
+        for known in (*self.memory.values(), *self._modules.values()):
+            if isinstance(known, Closing):
+                known.close()
         self._modules.clear()
         self.memory.clear()
         self.memory = {}
@@ -328,6 +340,7 @@ _ANSWERS: dict[str, Callable[..., str]] = {
     "calling": lambda project, path: "\0".join(map(str, project._callers.of(Path(path)))),
     "unused": lambda project, path, cls, name: str(project._mentions.is_unused(Path(path), cls, name)),
     "given": lambda project, path, name: str(project._mentions.is_given(Path(path), name)),
+    "called": lambda project, path, cls, names: str(project._mentions.is_called(Path(path), cls, tuple(names.split()))),
     "listing": lambda project, path: project._texts.listing(Path(path)),
     "matching": lambda project, pattern, folder: project._texts.spelt_matches(Path(folder), pattern),
 }
@@ -339,4 +352,5 @@ _BASES: dict[str, Callable[..., str]] = {
     "matching": lambda project, pattern, folder: project._texts.basis(Path(folder)),
     "unused": lambda project, path, cls, name: project._mentions.basis(Path(path)),
     "given": lambda project, path, name: project._mentions.basis(Path(path)),
+    "called": lambda project, path, cls, names: project._mentions.basis(Path(path)),
 }

@@ -46,6 +46,11 @@ class Callers:
         self._brought.pop(source, None)
         self._handed.pop(source, None)
 
+    def close(self) -> None:
+        """Lets go of everything."""
+        self._brought.clear()
+        self._handed.clear()
+
     def forget_calls_in(self, function: FunctionModel) -> None:
         """Lets go of the calls that stand in a function."""
         for brought in self._brought[function.source].values():

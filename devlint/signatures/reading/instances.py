@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Hashable
+from functools import lru_cache
 
 from devlint.signatures.libraries.devices import device_from
 from devlint.signatures.reading import tests
@@ -106,11 +107,8 @@ class Instance:
         if step == "[]":
             return containers.element(self.frame, owner)
         if step.startswith("["):
-            try:
-                index = constant(ast.literal_eval(step[1:-1]))
-            except (ValueError, SyntaxError):
-                return NOTHING
-            return containers.item(self.frame, owner, index, ast.Constant(index.data))
+            index = _index_of(step)
+            return NOTHING if index is None else containers.item(self.frame, owner, index, ast.Constant(index.data))
         return Value(NUMBER)
 
     # -- values ----------------------------------------------------------------------------------------------------
@@ -302,18 +300,23 @@ class Instance:
         for clause in condition:
             joint = TRUE
             for literal in clause:
-                told = self._literals.get(literal)
-                if told is None:
-                    atom = atoms.atom(literal)
-                    told = self._told(atom.key, atom.host_when)
-                    self._literals[abs(literal)] = told
-                    self._literals[-abs(literal)] = atoms.negated(told)
-                    told = self._literals[literal]
-                joint = atoms.both(joint, told)
+                told = self._of_literal(literal)
+                joint = told if joint is TRUE else atoms.both(joint, told)
                 if not joint:
                     break
             result = atoms.either(result, joint)
         return result
+
+    def _of_literal(self, literal: int) -> Condition:
+        told = self._literals.get(literal)
+        if told is None:
+            atoms = self.frame.atoms
+            atom = atoms.atom(literal)
+            told = self._told(atom.key, atom.host_when)
+            self._literals[abs(literal)] = told
+            self._literals[-abs(literal)] = atoms.negated(told)
+            told = self._literals[literal]
+        return told
 
     def _told(self, key: Hashable, host_when: bool | None) -> Condition:
         frame = self.frame
@@ -358,6 +361,15 @@ class Instance:
         if isinstance(token, tuple) and not isinstance(token, Place):
             return self.at(token)
         return self.value(token) if isinstance(token, Value) else NOTHING
+
+
+@lru_cache(maxsize=1024)
+def _index_of(step: str) -> Value | None:
+    """The index or key that a step of a path names: `[0]`, `["mask"]`; None where it isn't written there."""
+    try:
+        return constant(ast.literal_eval(step[1:-1]))
+    except (ValueError, SyntaxError):
+        return None
 
 
 def _placed(value: Value, place: Value) -> Value:

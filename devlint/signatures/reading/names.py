@@ -57,6 +57,10 @@ class Names:
         """Lets go of what was found out of a file."""
         self._changed.pop(source, None)
 
+    def close(self) -> None:
+        """Lets go of everything."""
+        self._changed.clear()
+
     def lookup(self, frame: Frame, name: str) -> Value:
         """A name that the scope at hand hasn't bound before."""
         if name in frame.locals:

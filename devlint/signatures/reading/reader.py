@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import chain
 
 from devlint.signatures.reading import (  # noqa: F401 - some fill EXPRESSIONS
     batches,
@@ -130,6 +131,17 @@ class Reader:
         self._leaders = {f for f in self._leaders if f.source is not source}
         for part in (self.views, self.names, self.callers):
             part.forget(source)
+
+    def close(self) -> None:
+        """Lets go of everything: frames and what they hold refer to each other."""
+        for frame in (*self._modules.values(), *self._active.values(), *chain.from_iterable(self.frames.values())):
+            frame.env.clear()
+        for known in (self._signatures, self._modules, self._active, self._classes, self._levels, self._lambdas):
+            known.clear()
+        for kept in (self._defaults, self._recursive, self._speaking, self.frames, self.recordings):
+            kept.clear()
+        for part in (self.views, self.names, self.callers, self.atoms):
+            part.close()
 
     def whole(self, source: SourceModule, within: range | None = None) -> None:
         """Reads all that a file holds, or the functions that begin within some lines and what those ask for."""

@@ -73,6 +73,11 @@ class View:
         self._attributes = {key: v for key, v in self._attributes.items() if key[0].source is not source}
         self._made = {key: c for key, c in self._made.items() if key[0].source is not source}
 
+    def close(self) -> None:
+        """Lets go of everything."""
+        self._attributes.clear()
+        self._made.clear()
+
     def forget_attribute(self, cls: ClassInfo, name: str) -> None:
         """Lets go of one attribute."""
         self._attributes.pop((cls, name), None)

@@ -55,26 +55,27 @@ class ClassInfo:
         return [self._reader.static_value(self.source, base) for base in self.node.bases]
 
     @cached_property
-    def _lineage(self) -> tuple[ClassInfo, ...]:
-        found: list[ClassInfo] = []
-        waiting = [self]
+    def _ancestors(self) -> tuple[ClassInfo, ...]:
+        """Without the class itself, which would keep itself alive."""
+        found = [self]
+        waiting: list[ClassInfo] = [b.data for b in self.bases if b.kind is CLASS]
         while waiting and len(found) < MAX_BASES:
             cls = waiting.pop(0)
             if cls not in found:
                 found.append(cls)
                 waiting += [b.data for b in cls.bases if b.kind is CLASS]
-        return tuple(found)
+        return tuple(found[1:])
 
     def lineage(self) -> tuple[ClassInfo, ...]:
         """The class and those of the project that it is derived from, nearest first."""
-        return self._lineage
+        return (self, *self._ancestors)
 
     @cached_property
     def outside_bases(self) -> tuple[str, ...]:
         """The classes outside the project that it is derived from; "" for those that aren't known."""
         return tuple(
             canonical(b.data) if b.kind is REFERENCE else ""
-            for cls in self._lineage
+            for cls in self.lineage()
             for b in cls.bases
             if b.kind is not CLASS
         )
@@ -87,16 +88,16 @@ class ClassInfo:
 
     def method(self, name: str) -> FunctionModel | None:
         """A method by its name, the nearest one."""
-        return _method_in(self._lineage, name)
+        return _method_in(self.lineage(), name)
 
     def inherited_method(self, name: str) -> FunctionModel | None:
         """The method that `super().name` means in this class."""
-        return _method_in(self._lineage[1:], name)
+        return _method_in(self.lineage()[1:], name)
 
     def methods(self) -> Iterator[FunctionModel]:
         """All methods, overridden ones left out."""
         seen: set[str] = set()
-        for cls in self._lineage:
+        for cls in self.lineage():
             for name, statement in cls._own.items():
                 if name not in seen and isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
                     seen.add(name)
@@ -104,7 +105,7 @@ class ClassInfo:
 
     def class_attribute(self, name: str) -> Value | None:
         """What the class body says of an attribute; None where it says nothing."""
-        for cls in self._lineage:
+        for cls in self.lineage():
             statement = cls._own.get(name)
             if isinstance(statement, (ast.Assign, ast.AnnAssign)):
                 return cls._reader.class_level(cls, name)
@@ -115,7 +116,7 @@ class ClassInfo:
         """The annotations that the class bodies give to names, each with the file that it stands in."""
         return {
             statement.target.id: (cls.source, statement.annotation)
-            for cls in reversed(self._lineage)
+            for cls in reversed(self.lineage())
             for statement in cls.node.body
             if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)
         }
@@ -131,7 +132,7 @@ class ClassInfo:
         makers: dict[str, str] = {}
         for made in _MADE_BY_METHOD.finditer(self.text):
             makers.setdefault(made[1], made[2])
-        return frozenset(a for a, maker in makers.items() if sum(maker in cls._own for cls in self._lineage) > 1)
+        return frozenset(a for a, maker in makers.items() if sum(maker in cls._own for cls in self.lineage()) > 1)
 
     @cached_property
     def is_enumeration(self) -> bool:
@@ -166,7 +167,7 @@ class ClassInfo:
     @cached_property
     def text(self) -> str:
         """The source of the class and of those in the project that it is derived from."""
-        return "".join(cls.source.text_of(cls.node) for cls in self._lineage)
+        return "".join(cls.source.text_of(cls.node) for cls in self.lineage())
 
 
 def _method_in(lineage: tuple[ClassInfo, ...], name: str) -> FunctionModel | None:

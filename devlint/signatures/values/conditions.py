@@ -7,8 +7,9 @@ come apart.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
-from itertools import product
+from collections.abc import Hashable
+from functools import lru_cache
+from operator import neg
 from typing import NamedTuple
 
 Clause = frozenset[int]
@@ -39,6 +40,12 @@ class Atoms:
         self._numbers: dict[Hashable, int] = {}
         self._atoms: list[Atom] = []
         self._negated: dict[Condition, Condition] = {}
+
+    def close(self) -> None:
+        """Forgets all tests."""
+        self._numbers.clear()
+        self._atoms.clear()
+        self._negated.clear()
 
     def literal(self, key: Hashable, host_when: bool | None = None) -> Condition:
         """The condition that the test of that key came out true."""
@@ -74,14 +81,14 @@ class Atoms:
             return a
         if len(a) == 1 and len(b) == 1:
             (c,), (d,) = a, b
-            return FALSE if any(-x in d for x in c) else a if d <= c else frozenset({c | d})
-        return self._limited(c | d for c, d in product(a, b) if not any(-x in d for x in c))
+            return a if d <= c else frozenset({c | d}) if _go_together(c, d) else FALSE
+        return self._limited(_conjoined(a, b))
 
     def either(self, a: Condition, b: Condition) -> Condition:
         """`a or b`."""
         if a == b or not b:
             return a
-        return b if not a else self._limited((*a, *b))
+        return b if not a else self._limited(_disjoined(a, b))
 
     def negated(self, a: Condition) -> Condition:
         """`not a`."""
@@ -93,9 +100,8 @@ class Atoms:
             self._negated[a] = known
         return known
 
-    def _limited(self, clauses: Iterable[Clause]) -> Condition:
-        kept = _simplified(set(clauses))
-        return self.forgotten() if len(kept) > MAX_CLAUSES else kept
+    def _limited(self, condition: Condition) -> Condition:
+        return self.forgotten() if len(condition) > MAX_CLAUSES else condition
 
     def implies(self, a: Condition, b: Condition) -> bool:
         """Whether `b` holds wherever `a` does; False where that can't be told."""
@@ -114,28 +120,55 @@ class Atoms:
         return told is not None and told == (literal > 0)
 
 
+def _go_together(c: Clause, d: Clause) -> bool:
+    """Whether no test would have to come out both ways."""
+    return d.isdisjoint(map(neg, c))
+
+
+# The same two conditions meet again and again on a program's way: once for each value that they decide.
+@lru_cache(maxsize=2048)
+def _conjoined(a: Condition, b: Condition) -> Condition:
+    if _tests_of(a).isdisjoint(_tests_of(b)):
+        # Nothing of the one makes anything of the other superfluous.
+        return frozenset([c | d for c in a for d in b])
+    return _simplified({c | d for c in a for d in b if _go_together(c, d)})
+
+
+@lru_cache(maxsize=2048)
+def _disjoined(a: Condition, b: Condition) -> Condition:
+    return _simplified({*a, *b})
+
+
+@lru_cache(maxsize=2048)
+def _tests_of(condition: Condition) -> frozenset[int]:
+    return frozenset(map(abs, frozenset().union(*condition)))
+
+
 def _simplified(clauses: set[Clause]) -> Condition:
     """The clauses without those that others make superfluous: `a b | a -b` is `a`, `a | a b` is `a`."""
     if len(clauses) == 2:
         # Most often: nothing can follow from what is left of them.
         return _of_two(*clauses)
-    changed = True
-    while changed and len(clauses) > 1:
-        changed = False
-        for clause in sorted(clauses, key=len):
-            for other in list(clauses):
-                if clause is other or clause not in clauses:
+    # Only a clause that is as long makes another one superfluous, or shorter.
+    kept = sorted(clauses, key=len)
+    changed = len(kept) > 1
+    while changed:
+        changed, at = False, 0
+        while at < len(kept) - 1:
+            clause, left = kept[at], kept[: at + 1]
+            at += 1
+            for other in kept[at:]:
+                apart = clause - other
+                if len(apart) > 1 or (apart and -next(iter(apart)) not in other):
+                    left.append(other)
                     continue
-                if clause <= other:
-                    clauses.discard(other)
-                    changed = True
-                elif len(apart := clause - other) == 1 and (-(x := next(iter(apart)))) in other:
-                    rest = other - {-x}
-                    if clause - {x} <= rest:
-                        clauses.discard(other)
-                        clauses.add(rest)
-                        changed = True
-    return frozenset(clauses) if clauses != {frozenset()} else TRUE
+                changed = True
+                if apart:
+                    left.append(other - {-next(iter(apart))})
+            kept = left
+        if changed:
+            kept = sorted(set(kept), key=len)
+    return frozenset(kept) if kept != [frozenset()] else TRUE
 
 
 def _of_two(a: Clause, b: Clause) -> Condition:

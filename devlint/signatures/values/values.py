@@ -298,7 +298,7 @@ def either(options: Iterable[tuple[Condition, Value]], atoms: Atoms) -> Value:
         if not condition:
             continue
         for inner, option in value.options():
-            joint = atoms.both(condition, inner)
+            joint = condition if inner is TRUE else atoms.both(condition, inner)
             if joint:
                 known = flat.get(option)
                 flat[option] = joint if known is None else atoms.either(known, joint)

@@ -31,8 +31,12 @@ class ItemInHotLoop(Rule):
     (`if step % 100 == 0:`), on the last pass, in an exception handler or after the loop are left alone, and so is what
     decides whether a loop that isn't over a loader goes on.
 
-    In loops that evaluate (under `torch.no_grad()`, after `model.eval()`, in functions that are named for it) it tells by
-    default of what it has a fix for; of the rest where it is selected by its code, as in `--select DEV501`.
+    In loops that train nothing (under `torch.no_grad()`, after `model.eval()`, in functions that are named for it, or that
+    only call a model) it tells by default of what it has a fix for; of the rest where it is selected by its code, as in
+    `--select DEV501`.
+
+    In code that is hot by its role (in preview) it tells of what each step comes by; of what stands where an option leads,
+    runs once a request, or follows right on another wait, where it is selected by its code as well.
 
     ## Why is this bad
     The host runs ahead of the accelerator and queues its work. To read a value it must wait until all of that is

@@ -30,8 +30,12 @@ class HostCopyInHotLoop(Rule):
     encoded image or a response. Where an evaluation hands
     each batch to something on the host, only a measurement can tell whether it matters: such findings are `likely`.
 
-    In loops that evaluate (under `torch.no_grad()`, after `model.eval()`, in functions that are named for it) it tells by
-    default of what it has a fix for; of the rest where it is selected by its code, as in `--select DEV502`.
+    In loops that train nothing (under `torch.no_grad()`, after `model.eval()`, in functions that are named for it, or that
+    only call a model) it tells by default of what it has a fix for; of the rest where it is selected by its code, as in
+    `--select DEV502`.
+
+    In code that is hot by its role (in preview) it tells of what each step comes by; of what stands where an option leads,
+    runs once a request, or follows right on another wait, where it is selected by its code as well.
 
     ## Why is this bad
     A copy to the host waits until the accelerator has done all that was queued before it, and the accelerator then

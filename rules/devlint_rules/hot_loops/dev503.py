@@ -35,8 +35,11 @@ class PrintInHotLoop(Rule):
     tensor, or a dictionary or list with one, at each pass of a hot loop. Left alone: text under a step guard or in an
     exception handler, `logger.debug`, shapes, types and names, and the names of files.
 
-    In loops that evaluate (under `torch.no_grad()`, after `model.eval()`, in functions that are named for it) it tells
-    where it is selected by its code, as in `--select DEV503`.
+    In loops that train nothing (under `torch.no_grad()`, after `model.eval()`, in functions that are named for it, or that
+    only call a model) it tells where it is selected by its code, as in `--select DEV503`.
+
+    In code that is hot by its role (in preview) it tells of what each step comes by; of what stands where an option leads,
+    runs once a request, or follows right on another wait, where it is selected by its code as well.
 
     ## Why is this bad
     The text needs the value, so the host waits until the accelerator has done all that was queued before it: one stall

@@ -37,8 +37,12 @@ class BranchOnTensorInHotLoop(Rule):
     `bincount`, and `one_hot` and `repeat_interleave` that aren't told the size. Left alone: tests of shapes, types and
     `None`, `x[mask] = 0`, which fills on the device, and what stands under a step guard.
 
-    In loops that evaluate (under `torch.no_grad()`, after `model.eval()`, in functions that are named for it) it tells
-    where it is selected by its code, as in `--select DEV504`.
+    In loops that train nothing (under `torch.no_grad()`, after `model.eval()`, in functions that are named for it, or that
+    only call a model) it tells where it is selected by its code, as in `--select DEV504`.
+
+    In code that is hot by its role (in preview) it tells of what each step comes by; of what stands where an option leads,
+    runs once a request, follows right on another wait, or is only as large as values tell, where it is selected by its code
+    as well.
 
     ## Why is this bad
     The host has to know the value before it can go on, or before it can make room for the result. It waits until all

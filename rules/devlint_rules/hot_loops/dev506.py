@@ -43,8 +43,11 @@ class CacheFlushInHotLoop(Rule):
     reads a clock, records events, uses streams or copies without blocking, and `gc.collect()` where the file manages
     the collector by hand.
 
-    In loops that evaluate (under `torch.no_grad()`, after `model.eval()`, in functions that are named for it) it tells
-    where it is selected by its code, as in `--select DEV506`.
+    In loops that train nothing (under `torch.no_grad()`, after `model.eval()`, in functions that are named for it, or that
+    only call a model) it tells where it is selected by its code, as in `--select DEV506`.
+
+    In code that is hot by its role (in preview) it tells of what each step comes by; of what stands where an option leads,
+    runs once a request, or follows right on another wait, where it is selected by its code as well.
 
     ## Why is this bad
     PyTorch keeps freed memory for the next step, which needs the same amounts again. `empty_cache()` gives it back to
@@ -118,7 +121,7 @@ class CacheFlushInHotLoop(Rule):
         call = cst.ensure_type(node.value, cst.Call)
         name = _flushes(call, facts)
         hot = facts.hot_loop(call) if name is not None else None
-        if name is None or hot is None or hot.kind == "call":
+        if name is None or hot is None or hot.kind in ("call", "element"):
             # A loop inside a model may well have to make room for its next part.
             return
         around = hot.node or facts.model.enclosing_scope(facts.statement)

@@ -31,8 +31,9 @@ class HostTensorInHotLoop(Rule):
     where the tensor doesn't depend on the pass: its values are spelt out, or come from before the loop. Left alone:
     tensors that the loop changes in place, random ones, and those that are made on the device to begin with.
 
-    In loops that evaluate (under `torch.no_grad()`, after `model.eval()`, in functions that are named for it) it tells by
-    default of what it has a fix for; of the rest where it is selected by its code, as in `--select DEV508`.
+    In loops that train nothing (under `torch.no_grad()`, after `model.eval()`, in functions that are named for it, or that
+    only call a model) it tells by default of what it has a fix for; of the rest where it is selected by its code, as in
+    `--select DEV508`.
 
     ## Why is this bad
     Each pass makes the same tensor and copies it again, and the host waits for the copy. Made once before the loop, it

@@ -25,6 +25,9 @@ class HostMadeInHotCode(Rule):
     made once and kept, under a guard for a cache, on an error path, and `x[mask] = number`, which is filled in on the
     device.
 
+    Selected by its code it tells of all that. In preview it is on as well, and tells of what each step comes by: not of what
+    stands where an option leads, runs once a request, or follows right on another wait.
+
     ## Why is this bad
     The data lies in ordinary memory, which an accelerator can't read by itself. CUDA copies it into a buffer of its own
     first, and the host waits until that copy is through: for a single number as for a long list. In front of the copy

@@ -22,6 +22,9 @@ class UnpinnedAsyncCopy(Rule):
     what the same function made on the host without pinning it (`torch.tensor`, `torch.from_numpy`, `torch.zeros`), and
     copies to the host into such memory. Left alone: pinned memory, and memory of which nothing is known.
 
+    Selected by its code it tells of all that. In preview it is on as well, and tells of what each step comes by: not of what
+    stands where an option leads, runs once a request, or follows right on another wait.
+
     ## Why is this bad
     An accelerator copies by itself from pinned memory alone. Other memory goes through a buffer of the driver's, and the
     host is busy until all of it is in there: the flag promises a copy that runs beside other work, and there is none.

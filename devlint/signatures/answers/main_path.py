@@ -1,0 +1,269 @@
+"""The main path: waits that each step meets, and that could be spared. The others are minor.
+
+Minor is what stands where an option leads, or in code that runs once a request; what follows on a wait, when all that was
+queued is done already; and sizes that only the values tell. It costs little, or nobody knows a cheaper form: whoever asks
+for a rule by its code is told of it all the same.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+
+from devlint.signatures.answers.hot import Hot
+from devlint.signatures.answers.waits import Stall
+from devlint.signatures.reading.reader import Reader
+from devlint.signatures.state.waits import SIZE
+from devlint.source.modules import FunctionModel, SourceModule, last_name
+
+# Whether a project gives a parameter that is off by default.
+Gives = Callable[[str], bool]
+
+
+def is_minor(reader: Reader, stall: Stall, hot: Hot, gives: Gives) -> bool:
+    """Whether a wait in hot code is off the main path, or couldn't be spared."""
+    way = [(stall.function.source, stall.node), *hot.calls]
+    return (
+        not _has_cheaper_form(stall)
+        or (not any(_is_in_steps(source, node) for source, node in way) and _is_once(hot))
+        or not all(is_straight(source, node, gives) for source, node in way)
+        or not _is_called(reader, hot.root)
+    )
+
+
+def _is_called(reader: Reader, root: FunctionModel) -> bool:
+    """Whether somebody may call a module whose `forward` makes code hot: programs that only predict keep those that train."""
+    cls = root.cls
+    if cls is None or root.name not in ("forward", "__call__"):
+        return True
+    own = tuple(
+        method.name
+        for method in cls.body
+        if isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef))
+        and any(
+            isinstance(n, ast.Call) and ast.unparse(n.func) in ("self", f"self.{root.name}") for n in ast.walk(method)
+        )
+    )
+    return reader.project.is_called(Path(root.source.path), cls.name, own)
+
+
+# -- how often ---------------------------------------------------------------------------------------------------------
+
+# What a loop over steps or tokens goes over.
+_STEPS = re.compile(
+    r"(?i)step|sigma|token|num_iter|n_iter|total_len|max_(?:new|len|seq|gen|dec)\w{0,60}|(?<!\w)t(?!\w)"
+)
+# A loop over so many passes and more is one over tokens.
+_MANY = 100
+# Functions that are asked for something that a request needs once: positions, masks.
+_ASKED_FOR = re.compile(r"(?:get|build|make|create|compute)_\w{1,60}")
+# Functions that take in what a request brings, or make what it gets.
+_OF_REQUEST = re.compile(
+    r"speaker|voice|prompt|reference|(?:codec|vae|audio|wav|speech|images?|videos?|latents?)_(?:en|de)code"
+)
+# Modules that take in what a request brings, or that judge what came of it.
+_AT_THE_ENDS = re.compile(r"\w{0,60}(?:Spectrogram|MelSpec|STFT|LPIPS|Codebook|Quantizer|VectorQuant|Speaker)\w{0,60}")
+
+
+def _is_once(hot: Hot) -> bool:
+    """Whether what makes code hot may well run once a request."""
+    root = hot.root
+    if hot.once or _ASKED_FOR.fullmatch(root.name) or _OF_REQUEST.search(root.name):
+        return True
+    if root.cls is None:
+        return False
+    return _AT_THE_ENDS.fullmatch(root.cls.name) is not None or (root.name == "__call__" and not _wraps(root.cls))
+
+
+def _wraps(cls: ast.ClassDef) -> bool:
+    """Whether a class is called in the place of a model, or of what chooses tokens: at each step."""
+    return re.search(r"Model|Wrap|Processor|Warper|Guid|Denois|Sampler|Scheduler|Layer|Attention", cls.name) is not None
+
+
+def _is_in_steps(source: SourceModule, node: ast.AST) -> bool:
+    """Whether a loop over steps or tokens, in the same function, runs a node again and again."""
+    child = node
+    for parent in source.ancestors(node):
+        match parent:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+                return False
+            case ast.While():
+                return True
+            case ast.For(target=target, iter=over, body=body) | ast.AsyncFor(target=target, iter=over, body=body):
+                if child in body and (_STEPS.search(ast.unparse(target)) or _goes_over_steps(over)):
+                    return True
+        child = parent
+    return False
+
+
+def _goes_over_steps(over: ast.expr) -> bool:
+    """`enumerate(timesteps)`, `range(1500)`."""
+    return _STEPS.search(ast.unparse(over)) is not None or any(
+        isinstance(n, ast.Constant) and isinstance(n.value, int) and n.value >= _MANY for n in ast.walk(over)
+    )
+
+
+# -- on which way ------------------------------------------------------------------------------------------------------
+
+# Tests that hold in the process that counts: there is one on each machine.
+_OF_RANK = re.compile(r"\brank\b|_rank\b|is_main|is_local_main|is_first_rank|is_last_rank|is_master")
+
+
+def is_straight(source: SourceModule, node: ast.AST, gives: Gives) -> bool:
+    """Whether each call of a function comes by a node: no option, kind or state decides on the way."""
+    child = node
+    for parent in source.ancestors(node):
+        match parent:
+            case ast.If(test=test, body=body) if child in body:
+                if not _holds_mostly(test, source, parent, gives):
+                    return False
+            case ast.If(test=test, orelse=orelse) if child in orelse and _is_mode(test):
+                return False
+            case ast.IfExp(test=test, body=value) if child is value and not _holds_mostly(test, source, parent, gives):
+                return False
+            case ast.BoolOp(values=[first, *_]) if child is not first:
+                return False
+            case ast.FunctionDef(body=body) | ast.AsyncFunctionDef(body=body):
+                before = body[: next((at for at, statement in enumerate(body) if statement is child), 0)]
+                return not any(_leaves_by_mode(statement) for statement in before)
+            case ast.Lambda():
+                return True
+        child = parent
+    return True
+
+
+def _holds_mostly(test: ast.expr, source: SourceModule, at: ast.AST, gives: Gives) -> bool:
+    """Whether a test lets pass on most calls: a parameter that is on by default, or that somebody gives; of one process."""
+    match test:
+        case ast.Name(id=name):
+            return _is_on(name, source, at)
+        case ast.Compare(left=ast.Name(id=name), ops=[ast.IsNot()], comparators=[ast.Constant(value=None)]):
+            return gives(name)
+        case ast.BoolOp(op=ast.And(), values=values):
+            return all(_holds_mostly(value, source, at, gives) for value in values)
+        case ast.Call(func=func) if last_name(func) in ("is_tensor", "is_initialized"):
+            return True
+    return _OF_RANK.search(ast.unparse(test)) is not None
+
+
+def _is_on(name: str, source: SourceModule, at: ast.AST) -> bool:
+    """Whether a name is a parameter that is on by default."""
+    for parent in source.ancestors(at):
+        if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            arguments = parent.args
+            named = [*arguments.posonlyargs, *arguments.args]
+            defaults = dict(
+                zip((a.arg for a in named[len(named) - len(arguments.defaults) :]), arguments.defaults, strict=True)
+            )
+            defaults |= {
+                a.arg: d for a, d in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if d is not None
+            }
+            value = defaults.get(name)
+            return isinstance(value, ast.Constant) and value.value is True
+    return False
+
+
+def _leaves_by_mode(statement: ast.stmt) -> bool:
+    """`if self.stage == "decode": ...; return ...`: the rest is for another mode."""
+    return isinstance(statement, ast.If) and isinstance(statement.body[-1], ast.Return) and _is_mode(statement.test)
+
+
+def _is_mode(test: ast.expr) -> bool:
+    """Whether a setting is compared with one of its values."""
+    match test:
+        case ast.Compare(left=ast.Attribute() | ast.Name(), ops=[ast.Eq() | ast.In()], comparators=[value]):
+            return isinstance(value, (ast.Constant, ast.Tuple, ast.List, ast.Set)) and "str" in _types(value)
+    return False
+
+
+def _types(node: ast.expr) -> set[str]:
+    return {type(n.value).__name__ for n in ast.walk(node) if isinstance(n, ast.Constant)}
+
+
+# -- at what price -----------------------------------------------------------------------------------------------------
+
+
+def _has_cheaper_form(stall: Stall) -> bool:
+    """Whether something says as much without waiting: of sizes that only the values tell, nothing does."""
+    if stall.sense != SIZE:
+        return True
+    if stall.name in ("[]=", "one_hot", "repeat_interleave", "bincount"):
+        return True
+    return stall.name == "[]" and _is_summed(stall)
+
+
+def _is_kept_to_sum(stall: Stall, name: str) -> bool:
+    """`chosen = loss[mask]; return chosen.mean()`: what has a name is asked for a sum, and for nothing else."""
+    source, function = stall.function.source, stall.function
+    used = [
+        n
+        for n in function.nodes
+        if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load) and n.lineno > stall.node.lineno
+    ]
+    around = [next(source.ancestors(n)) for n in used]
+    return bool(used) and all(isinstance(p, ast.Attribute) and p.attr in _SUMS for p in around)
+
+
+_SUMS = frozenset({"sum", "mean", "numel", "size", "shape", "any", "all", "max", "min", "amax", "amin"})
+
+
+def _is_summed(stall: Stall) -> bool:
+    """`loss[mask].mean()`, `len(x[mask])`: only a sum is asked for, which masks tell as well."""
+    child: ast.AST = stall.node
+    for parent in stall.function.source.ancestors(stall.node):
+        match parent:
+            case ast.Attribute(attr=attr) if parent.value is child:
+                return attr in _SUMS
+            case ast.Call(func=func) if child in parent.args:
+                return last_name(func) in _SUMS | {"len"}
+            case ast.Assign(targets=[ast.Name(id=name)]):
+                return _is_kept_to_sum(stall, name)
+        return False
+    return False
+
+
+# Calls that queue nothing on an accelerator.
+_IDLE = re.compile(
+    r"(?:time|logging|logger|log|math|np|numpy)\.\w+|time|perf_counter|print|len|range|float|int|str|list|tuple|dict|min|max|sum|isinstance"
+    r"|[\w.]+\.(?:append|extend|format|item|tolist|cpu|numpy|items|keys|values|get|detach|size|dim)"
+)
+
+
+def follows_wait(source: SourceModule, node: ast.AST, waits: Collection[int]) -> bool:
+    """Whether a wait comes right after another one, when all that was queued is done: the two are mended at one go.
+
+    `waits` are the ids of the nodes that wait.
+    """
+    if any(id(n) in waits for n in ast.walk(node) if n is not node):
+        return True
+    statement, around = _statement_of(source, node)
+    for block in _blocks(around):
+        if statement in block:
+            for earlier in reversed(block[: block.index(statement)]):
+                inner = list(ast.walk(earlier))
+                if hasattr(earlier, "body"):
+                    return False
+                if any(id(n) in waits for n in inner):
+                    return True
+                if not all(_IDLE.fullmatch(ast.unparse(n.func)) for n in inner if isinstance(n, ast.Call)):
+                    return False
+    return False
+
+
+def _statement_of(source: SourceModule, node: ast.AST) -> tuple[ast.AST, ast.AST | None]:
+    """The statement that a node stands in, or is, and what is around that."""
+    child = node
+    for parent in source.ancestors(node):
+        if isinstance(child, ast.stmt):
+            return child, parent
+        child = parent
+    return child, None
+
+
+def _blocks(parent: ast.AST | None) -> Iterator[list[ast.stmt]]:
+    for name in ("body", "orelse", "finalbody"):
+        block = getattr(parent, name, None)
+        if isinstance(block, list):
+            yield block

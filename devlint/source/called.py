@@ -1,0 +1,105 @@
+"""Whether anybody calls the objects of a class, told from texts: a module may be there for a method of its own alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+# Calls that give the object itself.
+_SAME = r"(?:\.(?:to|eval|cuda|half|train|requires_grad_)\([^()\n]{0,80}\))*"
+# Texts of several lines, which documents mostly are.
+_PROSE = re.compile(r"\"{3}.{0,20000}?\"{3}|'{3}.{0,20000}?'{3}", re.DOTALL)
+# Aliases of aliases are followed so far.
+MAX_NAMES = 12
+
+
+def may_be_called(cls: str, methods: Iterable[str], naming: Iterable[str], texts: Iterable[str]) -> bool:
+    """Whether an object of a class may be called, going by its names.
+
+    `methods` are its own that call it, `naming` the texts that name the class, and `texts` all of the project's: code and settings. What is
+    kept in a list, derived from, or handed on under a name that isn't told, may be called.
+    """
+    names: set[str] = set()
+    keys: list[str] = []
+    for text in naming:
+        told = _holders(cls, text, keys)
+        if told is None:
+            return True
+        names |= told
+    everything = list(texts)
+    if any(_is_chosen(key, everything, keys.count(key)) for key in set(keys)):
+        return True
+    if not names:
+        return not keys
+    names = _with_aliases(names, everything)
+    if len(names) > MAX_NAMES:
+        return True
+    either = "|".join(map(re.escape, sorted(names)))
+    own = "|".join(map(re.escape, ("forward", *methods)))
+    used = re.compile(rf"(?<!def )\b(?:{either})(?:\(|\[|\.(?:{own})\b)")
+    handed = re.compile(rf"(?:[(,\[{{=][ \t\n]*|\*|return[ \t]+)(?:self\.)?({either})\b{_SAME}[ \t\n]*(?=[,)\]}}\n])")
+    if any(used.search(text) for text in everything):
+        return True
+    given = {match[1] for text in everything for match in handed.finditer(text)}
+    return not all(_is_parameter(name, everything) for name in given)
+
+
+def _is_chosen(key: str, texts: Iterable[str], tables: int) -> bool:
+    """Whether something asks for what tables have under a key: the word stands elsewhere too."""
+    word = re.compile(rf"\b{re.escape(key)}\b")
+    return sum(len(word.findall(text)) for text in texts) > tables
+
+
+# What a table of classes has under a key: `"rel_pos": RelPosEncoding,`.
+_ENTRY = re.compile(r"[ \t]*[\"'](\w+)[\"'][ \t]*:[ \t]*(?:\w+\.)*")
+
+
+def _holders(cls: str, text: str, keys: list[str]) -> set[str] | None:
+    """The names under which a text keeps objects of a class that it makes; None where it does anything else with it.
+
+    `keys` takes those under which tables have it.
+    """
+    found: set[str] = set()
+    text = _PROSE.sub('""', text)
+    for match in re.finditer(rf"\b{re.escape(cls)}\b", text):
+        start = text.rfind("\n", 0, match.start()) + 1
+        before, after = text[start : match.start()], text[match.end() : match.end() + 1]
+        if re.match(r"[ \t]*(?:from|import|class|#|super)\b", before) or "import" in before or "#" in before:
+            if re.match(r"[ \t]*class\b", before) and "(" in before:
+                # A class that is derived from it.
+                return None
+            continue
+        entry = _ENTRY.fullmatch(before)
+        if entry is not None and after in ",\n}":
+            keys.append(entry[1])
+            continue
+        if (
+            re.search(r"(?:\bisinstance\([^()]*|super\(|->[ \t]*[\"']?|\w[ \t]*:[ \t]*(?:Optional\[)?[\"']?)$", before)
+            and after != "("
+        ):
+            continue
+        held = re.fullmatch(r"[ \t]*(?:self\.)?(\w+)[ \t]*(?::[^=\n]{0,80})?=[ \t]*(?:\w+\.)*", before)
+        if held is None or after != "(":
+            if before.count('"') % 2 or before.count("'") % 2:
+                # In a message.
+                continue
+            return None
+        found.add(held[1])
+    return found
+
+
+def _with_aliases(names: set[str], texts: Iterable[str]) -> set[str]:
+    """The same with other names of what they stand for: `net = self.encoder.eval()`."""
+    found = set(names)
+    for name in names:
+        alias = re.compile(
+            rf"^[ \t]*(?:self\.)?(\w+)[ \t]*=[ \t]*(?:\w+\.)*{re.escape(name)}{_SAME}[ \t]*$", re.MULTILINE
+        )
+        found |= {match[1] for text in texts for match in alias.finditer(text)}
+    return found
+
+
+def _is_parameter(name: str, texts: Iterable[str]) -> bool:
+    """Whether some function takes a thing by that name."""
+    taking = re.compile(rf"\bdef \w+\([^()]{{0,600}}\b{re.escape(name)}\b")
+    return any(taking.search(text) for text in texts)
