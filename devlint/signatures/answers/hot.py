@@ -206,6 +206,9 @@ class HotCode:
         """Whether a function is hot by its role."""
         if self._is_named_hot(function):
             return True
+        if function.is_property:
+            # Whoever reads it makes it hot.
+            return False
         if is_cold_function(function) or is_hot_by_calls(function.name) or is_replaced(self._reader, function):
             return False
         return is_compiled(function) or has_role(function.name, self._class_of(function))

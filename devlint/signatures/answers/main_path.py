@@ -15,15 +15,23 @@ from pathlib import Path
 from devlint.signatures.answers.hot import Hot
 from devlint.signatures.answers.waits import Stall
 from devlint.signatures.reading.reader import Reader
-from devlint.signatures.state.waits import SIZE
+from devlint.signatures.state.waits import FLUSH, SIZE
 from devlint.source.modules import FunctionModel, SourceModule, last_name
 
 # Whether a project gives a parameter that is off by default.
 Gives = Callable[[str], bool]
 
 
+# Folders of what is kept for those who use it still.
+_ASIDE = re.compile(r"(?:^|/)(?:legacy|deprecated|obsolete|archive|old)/")
+# What stands for PyTorch's own function of that name: whoever calls it wants to wait.
+_FLUSHING = re.compile(r"synchronize|empty_cache|barrier|wait")
+
+
 def is_minor(reader: Reader, stall: Stall, hot: Hot, gives: Gives) -> bool:
     """Whether a wait in hot code is off the main path, or couldn't be spared."""
+    if _ASIDE.search(stall.function.source.path) or (stall.sense == FLUSH and _FLUSHING.search(stall.function.name)):
+        return True
     way = [(stall.function.source, stall.node), *hot.calls]
     return (
         not _has_cheaper_form(stall)
@@ -61,10 +69,12 @@ _MANY = 100
 _ASKED_FOR = re.compile(r"(?:get|build|make|create|compute)_\w{1,60}")
 # Functions that take in what a request brings, or make what it gets.
 _OF_REQUEST = re.compile(
-    r"speaker|voice|prompt|reference|(?:codec|vae|audio|wav|speech|images?|videos?|latents?)_(?:en|de)code"
+    r"speaker|voice|prompt|reference|remote|rpc|(?:codec|vae|audio|wav|speech|images?|videos?|latents?)_(?:en|de)code"
 )
-# Modules that take in what a request brings, or that judge what came of it.
-_AT_THE_ENDS = re.compile(r"\w{0,60}(?:Spectrogram|MelSpec|STFT|LPIPS|Codebook|Quantizer|VectorQuant|Speaker)\w{0,60}")
+# Classes that take in what a request brings, or that judge what came of it.
+_AT_THE_ENDS = re.compile(
+    r"\w{0,60}(?:Spectrogram|MelSpec|STFT|LPIPS|Codebook|Quantizer|VectorQuant|Speaker|Metric)\w{0,60}"
+)
 
 
 def _is_once(hot: Hot) -> bool:
