@@ -113,7 +113,7 @@ class Rule:
     # In a loop that trains nothing, it tells by default of what it has a fix for; of the rest where it is selected by its code.
     only_training: ClassVar[bool] = False
     # What waits that it tells of in code that is hot by its role: "read", "copy", "text", "decide", "size", "made", "staged",
-    # "race", "flush". A rule that finds other things too tells of them in preview only.
+    # "race", "flush", as docs/reference/facts.md explains. A rule that finds other things too tells of them in preview only.
     senses: ClassVar[frozenset[str]] = frozenset()
     # What a finding is unless the settings say otherwise; `warning` where code waits, costs or isn't portable.
     severity: ClassVar[Severity] = "error"

@@ -16,7 +16,8 @@ from test_cli import BAD, BROKEN, CLEAN, FIXED, devlint, write
 
 from devlint.addresses import rule_page
 
-SCHEMA = json.loads((Path(__file__).parent / "schemas" / "sarif-2.1.0.json").read_text("utf-8"))
+SCHEMAS = Path(__file__).parent / "schemas"
+SCHEMA = json.loads((SCHEMAS / "sarif-2.1.0.json").read_text("utf-8"))
 # Two places of one bug, with a trail through another file, and what is likely.
 LOOP = """\
 import torch
@@ -202,7 +203,9 @@ def test_junit_counts_files_that_pass():
 
 
 def test_rdjson_counts_columns_in_bytes():
-    diagnostics = json.loads(report("rdjson"))["diagnostics"]
+    told = json.loads(report("rdjson"))
+    jsonschema.validate(told, json.loads((SCHEMAS / "rdjson.json").read_text(encoding="utf-8")))
+    diagnostics = told["diagnostics"]
     assert [(d["location"]["path"], d["code"]["value"]) for d in diagnostics] == expected()
     assert all(d["code"]["url"] == rule_page(d["code"]["value"]) for d in diagnostics)
     write("wide.py", "import torch\nx = torch.ones(1)\nprint('é'); x.to('cuda')\n")

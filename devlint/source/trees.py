@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import Any, TypeVar
@@ -88,6 +89,13 @@ def own_nodes(scope: ast.AST) -> list[ast.AST]:
         if type(node) not in _CLOSED:
             stack += children(node)
     return found
+
+
+@kept_on_node
+def bound_once(scope: ast.AST) -> frozenset[str]:
+    """The names that a scope binds in one place alone."""
+    bound = Counter(n.id for n in own_nodes(scope) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load))
+    return frozenset(name for name, times in bound.items() if times == 1)
 
 
 @kept_on_node

@@ -307,7 +307,7 @@ def test_hover_and_findings_of_one_line_agree(editor: Editor, folder: Path) -> N
     assert codes(editor.settle(uri)) == ["DEV101"]
     shown = editor.hover(uri, 11, 21)
     assert shown.startswith("`logits`: tensor\n")
-    assert "on cuda here" in shown
+    assert "to cuda here" in shown
 
 
 def test_hover_on_a_def_tells_the_signature(editor: Editor, folder: Path) -> None:

@@ -34,6 +34,7 @@ from devlint.signatures.values.values import (
     NOTHING,
     NUMBER,
     OBJECT,
+    RANKED,
     TENSOR,
     TUPLE,
     UNKNOWN,
@@ -106,6 +107,9 @@ def _spread_keywords(call: Call, node: ast.expr, value: Value) -> None:
     if contents is not None and contents.kind is containers.ITEMS:
         call.keywords |= {str(k): (node, v) for k, v in zip(contents.data, contents.parts, strict=True)}
         return
+    if value.kind is BATCH and value.place == HOST:
+        # `model(**inputs)`: tensors by names that the call doesn't tell.
+        call.keywords["**"] = (node, value)
     call.open_ended = True
 
 
@@ -297,6 +301,10 @@ def unknown_call(call: Call, name: str = "", *, displaces: bool = True) -> Value
     if _is_of_arrays(call):
         # Modules compute with tensors: it is another library's.
         return call.fresh().but(tags=_OF_ARRAYS)
+    if call.says("return_tensors", "pt") and "device" not in call.keywords:
+        # A tokenizer or a processor of transformers: https://huggingface.co/docs/transformers/main_classes/tokenizer
+        step = call.step(f"made on cpu by `{call.text}`")
+        return call.fresh(HOST).but(kind=BATCH, data="item", rank=RANKED, step=step)
     places = set()
     likely_computes = True
     for _, value in call.everything():

@@ -12,7 +12,7 @@ from devlint.signatures.reading import inputs, statements
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.frame import Frame, Key
 from devlint.signatures.state.objects import move, place_of
-from devlint.signatures.values.conditions import TRUE, Condition
+from devlint.signatures.values.conditions import FALSE, TRUE, Condition
 from devlint.signatures.values.values import (
     ARRAY,
     BATCH,
@@ -216,10 +216,15 @@ class Recorder(Generic[Told]):
         if all(o.kind is CONSTANT and not isinstance(o.data, str) for _, value in seen for _, o in value.options()):
             # Which way a call goes by a flag says nothing of other calls.
             return None
-        if len({value for _, value in seen}) == 1:
+        atoms = self._reader.atoms
+        # What differs in nothing that matters is one value, whichever of these calls it is.
+        alike: dict[Hashable, tuple[Condition, Value]] = {}
+        for number, value in seen:
+            when, first = alike.get(_alike(value), (FALSE, value))
+            alike[_alike(value)] = atoms.either(when, self._this_call(function, number, len(calls))), first
+        if len(alike) == 1:
             return seen[0][1]
-        options = [(self._this_call(function, number, len(calls)), value) for number, value in seen]
-        return either(options, self._reader.atoms)
+        return either(alike.values(), atoms)
 
     def _this_call(self, function: FunctionModel, number: int, calls: int) -> Condition:
         """The condition that a function was called from one place of several, by the bits of its number."""

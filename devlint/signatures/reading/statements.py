@@ -261,6 +261,7 @@ def _for(frame: Frame, node: ast.For | ast.AsyncFor) -> None:
         return
 
     def one_pass() -> None:
+        frame.passes += 1
         bind(frame, node.target, containers.element(frame, iterated))
         execute(frame, node.body)
 
@@ -278,6 +279,7 @@ def _unrolled(frame: Frame, node: ast.For | ast.AsyncFor, parts: Sequence[Value]
         if not frame.path:
             break
         frame.in_turn = around or number > 0
+        frame.passes += 1
         bind(frame, node.target, part)
         frame.continues.append([])
         execute(frame, node.body)
@@ -300,6 +302,7 @@ def _while(frame: Frame, node: ast.While) -> None:
     always = condition == TRUE
 
     def one_pass() -> None:
+        frame.passes += 1
         assume(frame, node.test, True)
         execute(frame, node.body)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Sequence
 
-from devlint.signatures.state.frame import ANYTHING, CONTENTS, STORED, Frame
+from devlint.signatures.state.frame import ANYTHING, CONTENTS, STORED, Frame, Stored
 from devlint.signatures.state.objects import extended, place_of
 from devlint.signatures.values.conditions import TRUE
 from devlint.signatures.values.values import (
@@ -34,6 +34,7 @@ from devlint.signatures.values.values import (
     mapped,
     rank_of,
 )
+from devlint.source.trees import bound_once
 
 EACH = "each"
 ITEMS = "items"
@@ -149,8 +150,8 @@ def item(frame: Frame, value: Value, index: Value, node: ast.expr) -> Value:
                 place_of(frame, value), lambda p: extended(value, "[]").but(kind=MODULE, place=p.place), frame.atoms
             )
         return extended(value.but(kind=UNKNOWN), _written(index)) if value.path is not None else NOTHING
-    found = mapped(contents, lambda c: _part(frame, value, c, index, node), frame.atoms)
-    return found
+    just_stored = _just_stored(frame, value, contents, node)
+    return just_stored or mapped(contents, lambda c: _part(frame, value, c, index, node), frame.atoms)
 
 
 def _part(frame: Frame, owner: Value, contents: Value, index: Value, node: ast.expr) -> Value:
@@ -384,6 +385,17 @@ def store_item(frame: Frame, node: ast.Subscript, owner: Value, index: ast.expr,
         if condition != TRUE and contents is not None:
             new = either([(condition, new), (frame.atoms.negated(condition), contents)], frame.atoms)
         frame.env[option.identity, CONTENTS] = new
+        if condition == TRUE and isinstance(index, ast.Name):
+            frame.last_stores[option.identity] = Stored(index.id, frame.passes, new, value)
+
+
+def _just_stored(frame: Frame, container: Value, contents: Value, index: ast.expr) -> Value | None:
+    """What was stored under a name, where neither it nor the container was changed since."""
+    known = frame.last_stores.get(container.identity)
+    if known is None or not isinstance(index, ast.Name) or index.id != known.name or frame.function is None:
+        return None
+    same = known.passes == frame.passes and known.contents is contents
+    return known.value if same and index.id in bound_once(frame.function.node) else None
 
 
 def _stored(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from devlint.signatures.state.classes import ClassInfo
 from devlint.signatures.state.outcome import Need, Signature, Use, Wait
@@ -117,6 +117,15 @@ class Recording(Protocol):
     def called(self, frame: Frame, node: ast.Call, function: FunctionModel, given: dict[str, Value], /) -> None: ...
 
 
+class Stored(NamedTuple):
+    """What was stored under a name: it is there as long as the name and all that the container holds are the same."""
+
+    name: str
+    passes: int
+    contents: Value
+    value: Value
+
+
 class Frame:
     """One reading of a scope: a module's top level, or a function's body with its inputs as variables."""
 
@@ -148,6 +157,10 @@ class Frame:
         self.continues: list[list[tuple[Condition, dict[Key, Value]]]] = []
         # What each pass of the loops around stores under its own key, by container.
         self.loop_stores: list[dict[Value, Value]] = []
+        # How often a pass of some loop began: names have other values since.
+        self.passes = 0
+        # What was stored under a name last, by container.
+        self.last_stores: dict[Hashable, Stored] = {}
         self.needs: list[Need] = []
         self.waits: list[Wait] = []
         self.uses: list[Use] = []
