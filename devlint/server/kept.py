@@ -128,11 +128,10 @@ class KeptLinter(Linter):
 
     def _let_go(self, model: PlacementModel) -> None:
         """Forgets a text that has another one in its place, or will have."""
-        model.close()
         reader = self.project().memory.get("reader")
         if isinstance(reader, Reader):
             reader.forget(model.source)
-        model.source.close()
+        model.close()
 
     def renew(self, asking: Path | None, *, itself: bool = True) -> None:
         """Starts anew where something around the file that is asked about has changed.
