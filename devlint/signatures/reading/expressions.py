@@ -130,8 +130,8 @@ def _subscript(frame: Frame, node: ast.Subscript) -> Value:
     if len(operands) > 1:
         frame.need("index", node, "", *operands)
     waits.indexed(frame, node, base, operands[1:])
-    found = containers.item(frame, base, index, node.slice)
-    return frame.reader.called_item(frame, node, base, index) if found is NOTHING else found
+    called = frame.reader.called_item(frame, node, base, index)
+    return called if called is not None else containers.item(frame, base, index, node.slice)
 
 
 def _slice(frame: Frame, node: ast.Slice) -> Value:
