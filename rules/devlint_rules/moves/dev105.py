@@ -188,8 +188,8 @@ def _made_there(
     return Change("make it on the device", safety, edits=(facts.with_argument(making, *arguments), *edits))
 
 
-# As formatters of Python have it, where nobody says otherwise.
-_LONGEST = 88
+# As long as formatters of Python let a line be, and as people do who use none.
+_FORMATTED, _LONGEST = 88, 120
 
 
 def _gets_too_long(making: ast.Call, moving: ast.Call, arguments: list[str], facts: Facts) -> bool:
@@ -204,7 +204,8 @@ def _gets_too_long(making: ast.Call, moving: ast.Call, arguments: list[str], fac
     # A move on the same line goes.
     gone = len(facts.code_of(moving)) - len(facts.code_of(making)) if moving.end_lineno == last else 0
     grown = own + len(", ".join(["", *arguments])) - gone
-    if grown > own and grown > max(_LONGEST, *map(len, lines)):
+    longest = max(map(len, lines))
+    if grown > own and grown > (_FORMATTED if longest <= _FORMATTED else max(_LONGEST, longest)):
         return True
     is_broken = (moving.end_lineno or 0) > (making.end_lineno or 0)
     return is_broken and _calls_between(making, moving) < 2 and not _closes_alone(making, moving, lines)
