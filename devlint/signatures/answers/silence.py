@@ -130,13 +130,21 @@ def is_stand_in(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and _STAND_IN.fullmatch(node.id) is not None
 
 
+_MAX_COPYING = 64
+
+
 def is_given_copies(function: FunctionModel, place: Place) -> bool:
     """Whether all calls of that name in the file bring an input copied to the host, whatever they are called on."""
     names = [a.arg for a in function.parameters]
     if place.sort != "input" or place.name[0] not in names or f"{function.name}(" not in function.source.text:
         return False
     name, position = str(place.name[0]), names.index(place.name[0]) - (function.cls is not None)
-    calls = [n for n in walk(function.source.tree) if isinstance(n, ast.Call) and _is_called(n.func, function.name)]
+    lines = function.source.called_on(function.name)
+    if len(lines) > _MAX_COPYING:
+        # So many don't all do it.
+        return False
+    nodes = (n for u in units_at(function.source, lines) for n in walk(u.node))
+    calls = [n for n in nodes if isinstance(n, ast.Call) and _is_called(n.func, function.name)]
     given = [
         next((k.value for k in c.keywords if k.arg == name), c.args[position] if 0 <= position < len(c.args) else None)
         for c in calls
