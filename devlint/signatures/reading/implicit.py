@@ -64,12 +64,12 @@ def iterated(frame: Frame, value: Value) -> Value:
     return NOTHING
 
 
-def called_item(frame: Frame, node: ast.Subscript, base: Value, index: Value) -> Value:
-    """`obj[index]` of an object that has `__getitem__`."""
+def called_item(frame: Frame, node: ast.Subscript, base: Value, index: Value) -> Value | None:
+    """`obj[index]` of an object whose class defines `__getitem__`; None of others."""
     cls = class_of(base) if base.kind is OBJECT else None
     method = cls.method("__getitem__") if cls is not None else None
     if method is None:
-        return NOTHING
+        return None
     made = ast.copy_location(ast.Call(node.value, [node.slice], []), node)
     call = Call(frame, made)
     call.given = [(node.slice, index)]

@@ -7,7 +7,7 @@ import ast
 from devlint.signatures.libraries import waits
 from devlint.signatures.libraries.devices import CUDA
 from devlint.signatures.reading.expressions import EXPRESSIONS, evaluate, together
-from devlint.signatures.reading.tests import assume, comparison, condition_of, host_when_true, truth
+from devlint.signatures.reading.tests import assume, comparison, condition_of, host_when_true, truth, type_compared
 from devlint.signatures.state.frame import Frame
 from devlint.signatures.values.conditions import FALSE, TRUE, Condition
 from devlint.signatures.values.values import (
@@ -126,6 +126,9 @@ def _is_test(node: ast.Call) -> bool:
 
 def _compare(frame: Frame, node: ast.Compare) -> Value:
     """`a < b`: the outcome of a test, or a mask where tensors are compared."""
+    of_type = type_compared(frame, node)
+    if of_type is not None:
+        return _outcome(frame, of_type)
     values = [evaluate(frame, v) for v in (node.left, *node.comparators)]
     nodes = [node.left, *node.comparators]
     if isinstance(node.ops[0], (ast.In, ast.NotIn, ast.Is, ast.IsNot)) or len(node.ops) > 1:

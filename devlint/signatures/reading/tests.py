@@ -58,11 +58,15 @@ def condition_of(frame: Frame, node: ast.expr) -> Condition:
             return frame.atoms.negated(condition_of(frame, operand))
         case ast.BoolOp(op=op, values=values):
             return _connected(frame, values, conjunction=isinstance(op, ast.And))
+        case ast.Compare() if (told := type_compared(frame, node)) is not None:
+            return told
         case ast.Compare(left=left, ops=[op], comparators=[right]):
             first, second = evaluate(frame, left), evaluate(frame, right)
             if not isinstance(op, (ast.Is, ast.IsNot, ast.In, ast.NotIn)):
                 frame.need("operation", node, "", (left, first), (right, second))
-                waits.decided(frame, node, first, second)
+                if not (isinstance(right, ast.Constant) and right.value is None):
+                    # No tensor equals None: that is told without asking for values.
+                    waits.decided(frame, node, first, second)
             return comparison(frame, node, first, op, second)
         case ast.Call(func=ast.Name(id="isinstance" | "hasattr")) if (told := _asked_of_class(frame, node)) is not None:
             return told
@@ -71,6 +75,25 @@ def condition_of(frame: Frame, node: ast.expr) -> Condition:
     value = evaluate(frame, node)
     waits.decided(frame, node, value)
     return truth(frame, value, host_when=host_when_true(node))
+
+
+def type_compared(frame: Frame, node: ast.Compare) -> Condition | None:
+    """The condition that `type(x) in (A, B)` holds, of wrappers of torch; None for other comparisons."""
+    match node:
+        case ast.Compare(left=ast.Call(func=ast.Name(id="type"), args=[thing]), ops=[op], comparators=[types]):
+            wrappers = _wrappers_named(frame, types)
+            outcome = isinstance(op, (ast.Eq, ast.Is, ast.In))
+            return instance_of(frame, evaluate(frame, thing), wrappers, outcome=outcome) if wrappers else None
+    return None
+
+
+def _wrappers_named(frame: Frame, types: ast.expr) -> tuple[Value, ...]:
+    """The wrappers of torch that something is compared with, if it is with nothing else."""
+    spelt = types.elts if isinstance(types, (ast.Tuple, ast.List, ast.Set)) else [types]
+    named = tuple(evaluate(frame, node) for node in spelt if isinstance(node, (ast.Name, ast.Attribute)))
+    wrappers = torch_knowledge().wrappers
+    is_all = len(named) == len(spelt) and all(t.kind is REFERENCE and canonical(t.data) in wrappers for t in named)
+    return named if is_all else ()
 
 
 def denial_of(frame: Frame, node: ast.expr) -> Condition:

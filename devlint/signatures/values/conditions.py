@@ -18,7 +18,7 @@ Condition = frozenset[Clause]
 TRUE: Condition = frozenset({frozenset()})
 FALSE: Condition = frozenset()
 
-# A condition with more clauses than these is forgotten: something that may be so or not, and goes with nothing else.
+# A condition with more clauses than these is forgotten: something that may be so or not, and goes with itself alone.
 MAX_CLAUSES = 6
 
 
@@ -59,9 +59,9 @@ class Atoms:
         """The test of a literal, whatever its outcome."""
         return self._atoms[abs(literal) - 1]
 
-    def forgotten(self) -> Condition:
-        """A condition of which nothing is known any more."""
-        return self.literal(("forgotten", len(self._atoms)))
+    def forgotten(self, condition: Condition | None = None) -> Condition:
+        """A condition of which nothing is known any more; but that it is this one, where one is given."""
+        return self.literal(("forgotten", len(self._atoms) if condition is None else condition))
 
     def is_forgotten(self, condition: Condition) -> bool:
         """Whether each way to it passes a condition of which nothing is known any more."""
@@ -101,7 +101,7 @@ class Atoms:
         return known
 
     def _limited(self, condition: Condition) -> Condition:
-        return self.forgotten() if len(condition) > MAX_CLAUSES else condition
+        return self.forgotten(condition) if len(condition) > MAX_CLAUSES else condition
 
     def implies(self, a: Condition, b: Condition) -> bool:
         """Whether `b` holds wherever `a` does; False where that can't be told."""
@@ -149,23 +149,26 @@ def _simplified(clauses: set[Clause]) -> Condition:
     if len(clauses) == 2:
         # Most often: nothing can follow from what is left of them.
         return _of_two(*clauses)
-    changed = True
-    while changed and len(clauses) > 1:
-        changed = False
-        for clause in sorted(clauses, key=len):
-            for other in list(clauses):
-                if clause is other or clause not in clauses:
+    # Only a clause that is as long makes another one superfluous, or shorter.
+    kept = sorted(clauses, key=len)
+    changed = len(kept) > 1
+    while changed:
+        changed, at = False, 0
+        while at < len(kept) - 1:
+            clause, left = kept[at], kept[: at + 1]
+            at += 1
+            for other in kept[at:]:
+                apart = clause - other
+                if len(apart) > 1 or (apart and -next(iter(apart)) not in other):
+                    left.append(other)
                     continue
-                if clause <= other:
-                    clauses.discard(other)
-                    changed = True
-                elif len(apart := clause - other) == 1 and (-(x := next(iter(apart)))) in other:
-                    rest = other - {-x}
-                    if clause - {x} <= rest:
-                        clauses.discard(other)
-                        clauses.add(rest)
-                        changed = True
-    return frozenset(clauses) if clauses != {frozenset()} else TRUE
+                changed = True
+                if apart:
+                    left.append(other - {-next(iter(apart))})
+            kept = left
+        if changed:
+            kept = sorted(set(kept), key=len)
+    return frozenset(kept) if kept != [frozenset()] else TRUE
 
 
 def _of_two(a: Clause, b: Clause) -> Condition:
