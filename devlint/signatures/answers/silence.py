@@ -41,10 +41,18 @@ def is_host_code(function: FunctionModel | None, *, may_construct: bool = False)
             return True
         if scope.parent is None and scope.name.startswith(("build_", "create_")):
             return True
-        if scope.cls is not None and _is_host_class(scope.cls):
+        if scope.cls is not None and (_is_host_class(scope.cls) or _tries_itself(scope, scope.cls)):
             return True
         scope = scope.parent
     return False
+
+
+def _tries_itself(function: FunctionModel, cls: ast.ClassDef) -> bool:
+    """Whether a method of a model tries it on something of its own: `model.test()`, where it was made."""
+    arguments = function.node.args
+    given = len(arguments.posonlyargs) + len(arguments.args) - len(arguments.defaults)
+    computes = any(isinstance(s, ast.FunctionDef) and s.name == "forward" for s in cls.body)
+    return function.name in ("test", "self_test") and given <= 1 and computes
 
 
 def _is_transform(function: FunctionModel) -> bool:
