@@ -123,20 +123,29 @@ def _in_one_statement(findings: list[Finding], text: str) -> list[Finding]:
     for finding in waits:
         groups[statements.around(finding.span)].append(finding)
     told: dict[int, list[Finding]] = defaultdict(list)
-    read_before: list[tuple[str, Finding]] = []
+    readings: _Readings = defaultdict(list)
     for group in groups.values():
         # What is certain is told before what is likely.
         first = min(group, key=lambda f: (f.confidence != "certain", f.sort_key))
         subjects = [statements.subject(f.span) for f in group]
-        known = [statements.read_before(subject, first, read_before) for subject in subjects]
+        known = [statements.read_before(subject, first, readings) for subject in subjects]
         speaker = known[0]
         if speaker is not None and None not in known:
             told[id(speaker)] += group
             continue
-        read_before += [(subject, first) for subject in subjects if subject]
+        for subject in filter(None, subjects):
+            readings[statements.block_of(statements.around(first.span)), subject].append(first)
         told[id(first)] += [f for f in group if f is not first]
     gone = {id(f) for others in told.values() for f in others}
     return [_noting(f, told[id(f)]) if told.get(id(f)) else f for f in findings if id(f) not in gone]
+
+
+# A list of statements: the node that holds it, and the name of its field there.
+_Block = tuple[int, str]
+
+
+# What was read under a name in a block: only what stands in the blocks around another reading is looked at again.
+_Readings = dict[tuple[_Block, str], list[Finding]]
 
 
 class _Statements:
@@ -147,9 +156,15 @@ class _Statements:
         self._parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
         self._by_line: dict[int, list[ast.AST]] = defaultdict(list)
         self._tree = tree
+        self._found: dict[Span, ast.AST] = {}
+        # The block of each statement.
+        self._blocks: dict[ast.AST, _Block] = {}
         for node in ast.walk(tree):
             if isinstance(node, (ast.stmt, ast.expr)):
                 self._by_line[node.lineno].append(node)
+            for field, value in ast.iter_fields(node):
+                if isinstance(value, list):
+                    self._blocks |= dict.fromkeys((v for v in value if isinstance(v, ast.stmt)), (id(node), field))
 
     def around(self, span: Span) -> ast.AST:
         """The statement that a span stands in, or the header of one: the expression right below it."""
@@ -163,6 +178,11 @@ class _Statements:
 
     def _at(self, span: Span) -> ast.AST:
         """The smallest node that begins where a span does and reaches as far."""
+        if span not in self._found:
+            self._found[span] = self._looked_for(span)
+        return self._found[span]
+
+    def _looked_for(self, span: Span) -> ast.AST:
         found: ast.AST = self._tree
         for node in self._by_line[span.line]:
             assert isinstance(node, (ast.stmt, ast.expr))
@@ -190,34 +210,33 @@ class _Statements:
                 case _:
                     return ""
 
-    def read_before(self, subject: str, finding: Finding, readings: list[tuple[str, Finding]]) -> Finding | None:
+    def read_before(self, subject: str, finding: Finding, readings: _Readings) -> Finding | None:
         """The finding for an earlier reading of the same value, on the way to this one."""
-        same = (before for read, before in readings if read == subject and subject)
-        return next((before for before in same if self._is_same_still(subject, before.span, finding.span)), None)
+        if not subject:
+            return None
+        blocks = dict.fromkeys(self._blocks_around(self.around(finding.span)))
+        before = [told for block in blocks for told in readings.get((block, subject), ())]
+        before.sort(key=lambda told: told.sort_key)
+        return next((told for told in before if self._is_same_still(subject, told.span, finding.span)), None)
 
     def _is_same_still(self, subject: str, before: Span, after: Span) -> bool:
-        """Whether what was read at one place is read again on each way from there, and nothing was bound in between."""
-        first, second = self.around(before), self.around(after)
-        if before >= after or self._block_of(first) not in self._blocks_around(second):
+        """Whether nothing was bound between one place and another behind it where the same is read."""
+        if before >= after:
             return False
         root = subject.split(".")[0]
         between = (n for line in range(before.line, after.end_line + 1) for n in self._by_line[line])
         return not any(root in _changes(node) for node in between)
 
-    def _block_of(self, node: ast.AST) -> tuple[int, str]:
+    def block_of(self, node: ast.AST) -> _Block:
         """The block that a statement, or the statement of a header, stands in."""
         while not isinstance(node, ast.stmt) and node in self._parents:
             node = self._parents[node]
-        parent = self._parents.get(node, self._tree)
-        for field, value in ast.iter_fields(parent):
-            if isinstance(value, list) and node in value:
-                return id(parent), field
-        return id(parent), ""
+        return self._blocks.get(node, (id(self._parents.get(node, self._tree)), ""))
 
-    def _blocks_around(self, node: ast.AST) -> Iterator[tuple[int, str]]:
+    def _blocks_around(self, node: ast.AST) -> Iterator[_Block]:
         while node in self._parents:
             if isinstance(node, ast.stmt):
-                yield self._block_of(node)
+                yield self.block_of(node)
             node = self._parents[node]
 
 

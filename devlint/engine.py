@@ -189,15 +189,18 @@ class _InvalidSourceError(Exception):
 def _is_minor(rule: Rule, report: Report, facts: Facts, project: Project) -> bool:
     """Whether hardly anybody would act on a report.
 
-    So it is with what is likely to mix in a function that nobody uses, and with a wait in a loop that trains nothing, if
-    there is no fix for it.
+    So it is with what is likely to mix in a function that nobody uses, and with a wait in a loop that trains nothing, or
+    in a program that measures or tests, if there is no fix for it.
     """
-    if rule.event in ABOUT_MIXING and report.confidence == "likely" and facts.scope is not None:
-        from devlint.signatures.answers.hot import is_unused
+    from devlint.signatures.answers.hot import is_unused
+    from devlint.signatures.answers.roles import is_of_tool
 
+    if rule.event in ABOUT_MIXING and report.confidence == "likely" and facts.scope is not None:
         return is_unused(project, facts.scope)
+    if report.minor:
+        return True
     hot = facts.hot_loop(report.node) if rule.only_training and report.change is None else None
-    return hot is not None and hot.is_minor
+    return hot is not None and (hot.is_minor or is_of_tool(facts.model.source.path))
 
 
 def _parse(source: Source) -> ast.Module:

@@ -12,6 +12,7 @@ from devlint.signatures.reading.reader import Reader
 from devlint.signatures.values import values as new
 from devlint.source.kinds import Kind
 from devlint.source.modules import SourceModule
+from devlint.source.trees import kept_on_node
 
 
 def mixings(reader: Reader, source: SourceModule) -> list[Mixing]:
@@ -124,10 +125,19 @@ def _takes_numbers_alone(scope: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     return bool(named) and named <= {"int", "float", "bool"}
 
 
-def _function_at(source: SourceModule, line: int) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def _function_at(source: SourceModule, line: int) -> _Function | None:
     """The innermost function around a line."""
-    found = None
-    for node in ast.walk(source.tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.lineno <= line <= (node.end_lineno or 0):
-            found = node
+    return _functions_by_line(source.tree).get(line)
+
+
+@kept_on_node
+def _functions_by_line(tree: ast.Module) -> dict[int, _Function]:
+    found: dict[int, _Function] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            # Those around it come before it.
+            found.update(dict.fromkeys(range(node.lineno, (node.end_lineno or node.lineno) + 1), node))
     return found

@@ -18,7 +18,7 @@ from devlint.signatures.answers.main_path import follows_wait, is_minor
 from devlint.signatures.answers.roles import is_compiled, is_in_loop, is_of_tool
 from devlint.signatures.answers.waits import Stall, in_words, stalls
 from devlint.signatures.reading.reader import Reader
-from devlint.signatures.state.waits import COPY, DECIDE, MADE, RACE, READ, STAGED
+from devlint.signatures.state.waits import COPY, DECIDE, MADE, RACE, READ, SIZE, STAGED
 from devlint.signatures.values.values import Value
 from devlint.source.modules import FunctionModel, SourceModule, last_name
 
@@ -95,6 +95,9 @@ def stalls_of(model: Waiting) -> list[HotStall]:
         return []
     hot = model.hot_code()
     waits = {id(stall.node) for stall in waiting if stall.sense not in (RACE, STAGED)}
+    names = {stall.function.name for stall in waiting if stall.sense not in (RACE, STAGED)}
+    # What was handed to functions and is waited for: whoever brings it to the host once mends the rest.
+    handed: set[str] = set()
     found = []
     for stall in waiting:
         if stall.sense == RACE:
@@ -113,17 +116,39 @@ def stalls_of(model: Waiting) -> list[HotStall]:
                 continue
             if not _is_handed_out(model, stall, role):
                 minor = is_minor(model.project_reader, stall, role, model.project_gives) or follows_wait(
-                    model.source, stall.node, waits
+                    model.source, stall.node, waits, names
                 )
+                if not minor and (name := _handed(stall)):
+                    minor = name in handed
+                    handed.add(name)
                 way = tuple(_way(role))
                 found.append(_told(stall, _often(model, stall, role), way, 1 + _loops(model, stall), minor=minor))
         elif (loop := model.hot_loop(stall.node)) is not None:
             if is_of_tool(model.source.path) or model.is_dead(stall.node):
                 continue
-            minor = loop.is_minor or follows_wait(model.source, stall.node, waits)
+            minor = loop.is_minor or follows_wait(model.source, stall.node, waits, names)
             way = (_loop(loop), *loop.path)
             found.append(_told(stall, "at each step", way, model.loops_to(stall.node), minor=minor))
     return found
+
+
+# Names that say nothing of what is handed.
+_PLAIN = re.compile(
+    r"self|cls|\w|inputs?|outputs?|hidden_states|tensors?|data|values?|batch|logits|scores?|loss|args|mask"
+)
+
+
+def _handed(stall: Stall) -> str:
+    """The parameter whose values are waited for, where its name tells what that is."""
+    node = stall.asked if stall.sense in (READ, COPY, DECIDE, SIZE) else None
+    while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call, ast.BinOp, ast.Compare)):
+        match node:
+            case ast.Call(func=inner) | ast.Attribute(value=inner) | ast.Subscript(value=inner):
+                node = inner
+            case ast.BinOp(left=inner) | ast.Compare(left=inner):
+                node = inner
+    names = {p.arg for p in stall.function.parameters}
+    return node.id if isinstance(node, ast.Name) and node.id in names and not _PLAIN.fullmatch(node.id) else ""
 
 
 def _speaks_of_devices(model: Waiting, root: FunctionModel) -> bool:

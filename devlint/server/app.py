@@ -9,6 +9,7 @@ import os
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -200,7 +201,7 @@ class Server(LanguageServer):
         outcome = await self.worker.do(work, TYPING)
         if outcome is not None and not is_stale():
             self.publish(key, outcome)
-            self.start_task(self.worker.do(self.desk.sweep, BESIDE))
+            self.start_task(self.worker.do(partial(self.desk.sweep, is_whole=outcome.is_whole), BESIDE))
             if not outcome.is_whole:
                 self.lint_soon(key, _QUIET)
             self._when_idle()

@@ -144,15 +144,20 @@ class Desk:
         self.outcomes.pop(key, None)
         self._sound.pop(key, None)
 
-    def sweep(self) -> None:
-        """Lets go of what the last look left behind."""
-        gc.collect(0)
+    def sweep(self, *, is_whole: bool) -> None:
+        """Lets go of what a first look left behind. After one at all of a file that takes longer than a key: it waits."""
+        if is_whole:
+            gc.freeze()
+        else:
+            gc.collect(0)
 
     def tidy(self) -> None:
         """Lets go of linters whose settings hold no more, and of what only the collector finds."""
         held = {settings for settings, _ in self._settings.values()}
         self._linters = {settings: linter for settings, linter in self._linters.items() if settings in held}
+        gc.unfreeze()
         gc.collect()
+        gc.freeze()
 
     # -- linting -----------------------------------------------------------------------------------------------------
 

@@ -107,14 +107,17 @@ class Mentions:
         self._index: dict[Path, tuple[Standing, Standing]] = {}
         self._bases: dict[Path, str] = {}
         self._imports: dict[Path, set[tuple[str, ...]]] = {}
-        self._known: dict[Unit, bool] = {}
+        self._known: dict[tuple[Unit, bool], bool] = {}
         self._givens: dict[Path, Givens] = {}
         self._around: dict[Path, bool] = {}
         self._called: dict[tuple[Path, str], bool] = {}
         self.parts = lru_cache(maxsize=2_000)(self._parts_of)
 
-    def is_unused(self, path: Path, cls: str, name: str) -> bool:
-        """Whether nothing leads to a function of a file, or to a method of a class; False where that can't be told."""
+    def is_unused(self, path: Path, cls: str, name: str, *, but_by_tests: bool = False) -> bool:
+        """Whether nothing leads to a function of a file, or to a method of a class; False where that can't be told.
+
+        `but_by_tests` asks whether nothing but tests does.
+        """
         path = path.resolve()
         project = self._project_of(path)
         if project is None or path not in self._listed(project):
@@ -122,9 +125,9 @@ class Mentions:
         unit = Unit(path, cls, name)
         if unit not in self.parts(path) or not self._shows_users(path, project) or self._is_on_top(path, project):
             return False
-        if not self._is_reached(unit.owner, project) or self._is_overridden(unit, project):
+        if not self._is_reached(unit.owner, project, but_by_tests) or self._is_overridden(unit, project):
             return True
-        return unit != unit.owner and self._is_rare(unit, project) and not self._is_reached(unit, project)
+        return unit != unit.owner and self._is_rare(unit, project) and not self._is_reached(unit, project, but_by_tests)
 
     def is_given(self, path: Path, name: str) -> bool:
         """Whether something in the project of a file, other than a test, gives a flag; True where that can't be told."""
@@ -261,21 +264,23 @@ class Mentions:
         part = self.parts(unit.path).get(unit)
         return part is not None and any(not _PLAIN.fullmatch(d) for d in part.decorators)
 
-    def _is_reached(self, unit: Unit, project: Path) -> bool:
-        """Whether something leads to a unit, by way of others too."""
-        if unit not in self._known:
+    def _is_reached(self, unit: Unit, project: Path, but_by_tests: bool) -> bool:
+        """Whether something, or something that is no test, leads to a unit, by way of others too."""
+        if (unit, but_by_tests) not in self._known:
             seen = {unit}
             waiting = deque(seen)
             reached = False
             while waiting and not reached:
                 here = waiting.popleft()
+                if but_by_tests and here != unit and is_test_file(here.path):
+                    continue
                 before = set(self._users(here, project)) if not self._is_entry(here, project) else None
                 reached = before is None or len(seen) > MAX_FOLLOWED
                 new = (before or set()) - seen
                 seen |= new
                 waiting += new
-            self._known[unit] = reached
-        return self._known[unit]
+            self._known[unit, but_by_tests] = reached
+        return self._known[unit, but_by_tests]
 
     def _is_entry(self, unit: Unit, project: Path) -> bool:
         """Whether something that isn't in sight may use a unit, or the project runs it by itself."""

@@ -139,13 +139,14 @@ class Project:
                     break
         return found
 
-    def is_unused(self, path: Path, cls: str, name: str) -> bool:
+    def is_unused(self, path: Path, cls: str, name: str, *, but_by_tests: bool = False) -> bool:
         """Whether nothing in the project leads to a function of a file (`cls` being empty), or to a method of a class.
 
         False where that can't be told: in loose files, in a project that is too large, where nobody uses its neighbours.
+        `but_by_tests` asks whether nothing but tests does.
         """
-        self._note(path, ("unused", str(path), cls, name))
-        return self._mentions.is_unused(path, cls, name)
+        self._note(path, ("tested" if but_by_tests else "unused", str(path), cls, name))
+        return self._mentions.is_unused(path, cls, name, but_by_tests=but_by_tests)
 
     def is_given(self, path: Path, name: str) -> bool:
         """Whether something in the project of a file gives a parameter or an attribute of that name, one that is off by default."""
@@ -339,6 +340,9 @@ _ANSWERS: dict[str, Callable[..., str]] = {
     "importers": lambda project, path: "\0".join(map(str, project._importers.of(Path(path)))),
     "calling": lambda project, path: "\0".join(map(str, project._callers.of(Path(path)))),
     "unused": lambda project, path, cls, name: str(project._mentions.is_unused(Path(path), cls, name)),
+    "tested": lambda project, path, cls, name: str(
+        project._mentions.is_unused(Path(path), cls, name, but_by_tests=True)
+    ),
     "given": lambda project, path, name: str(project._mentions.is_given(Path(path), name)),
     "called": lambda project, path, cls, names: str(project._mentions.is_called(Path(path), cls, tuple(names.split()))),
     "listing": lambda project, path: project._texts.listing(Path(path)),
@@ -351,6 +355,7 @@ _BASES: dict[str, Callable[..., str]] = {
     "calling": lambda project, path: project._callers.basis(Path(path)),
     "matching": lambda project, pattern, folder: project._texts.basis(Path(folder)),
     "unused": lambda project, path, cls, name: project._mentions.basis(Path(path)),
+    "tested": lambda project, path, cls, name: project._mentions.basis(Path(path)),
     "given": lambda project, path, name: project._mentions.basis(Path(path)),
     "called": lambda project, path, cls, names: project._mentions.basis(Path(path)),
 }

@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
+from devlint.knowledge import torch_knowledge
 from devlint.signatures.answers.replaced import is_replaced
 from devlint.signatures.answers.roles import (
     answers_request,
@@ -206,6 +207,9 @@ class HotCode:
         """Whether a function is hot by its role."""
         if self._is_named_hot(function):
             return True
+        if function.is_property:
+            # Whoever reads it makes it hot.
+            return False
         if is_cold_function(function) or is_hot_by_calls(function.name) or is_replaced(self._reader, function):
             return False
         return is_compiled(function) or has_role(function.name, self._class_of(function))
@@ -286,12 +290,12 @@ class HotCode:
         return None
 
 
-def is_unused(project: Project, function: FunctionModel) -> bool:
-    """Whether nothing in the project leads to a function, or to the one that it stands in."""
+def is_unused(project: Project, function: FunctionModel, *, but_by_tests: bool = False) -> bool:
+    """Whether nothing in the project, or nothing but tests, leads to a function, or to the one that it stands in."""
     while function.parent is not None:
         function = function.parent
     cls = function.cls.name if function.cls is not None else ""
-    return project.is_unused(Path(function.source.path), cls, function.name)
+    return project.is_unused(Path(function.source.path), cls, function.name, but_by_tests=but_by_tests)
 
 
 def _most_often(told: Iterable[Hot]) -> Hot | None:
@@ -306,6 +310,9 @@ def _most_often(told: Iterable[Hot]) -> Hot | None:
 
 def _is_telling(function: FunctionModel) -> bool:
     """Whether a call of a method's name, on whatever, says that it is this one which is called."""
+    if function.name in torch_knowledge().tensor_methods:
+        # A tensor's own is meant.
+        return False
     return function.name not in _COMMON | _OF_MANY and not function.name.startswith("__")
 
 

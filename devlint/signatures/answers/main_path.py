@@ -12,25 +12,42 @@ import re
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
-from devlint.signatures.answers.hot import Hot
+from devlint.knowledge import torch_knowledge
+from devlint.signatures.answers.hot import Hot, is_unused
 from devlint.signatures.answers.waits import Stall
 from devlint.signatures.reading.reader import Reader
-from devlint.signatures.state.waits import SIZE
+from devlint.signatures.state.waits import FLUSH, SIZE
 from devlint.source.modules import FunctionModel, SourceModule, last_name
 
 # Whether a project gives a parameter that is off by default.
 Gives = Callable[[str], bool]
 
 
+# Folders of what is kept for those who use it still, and of what shows how to.
+_ASIDE = re.compile(
+    r"(?:^|/)(?:legacy|deprecated|obsolete|archive|old|standalone|demos?|\w{1,60}_demo|gradio\w{0,60})/"
+)
+# What stands for PyTorch's own function of that name: whoever calls it wants to wait.
+_FLUSHING = re.compile(r"synchronize|empty_cache|barrier|wait")
+
+
 def is_minor(reader: Reader, stall: Stall, hot: Hot, gives: Gives) -> bool:
     """Whether a wait in hot code is off the main path, or couldn't be spared."""
+    if _ASIDE.search(stall.function.source.path) or _is_meant(stall):
+        return True
     way = [(stall.function.source, stall.node), *hot.calls]
     return (
         not _has_cheaper_form(stall)
         or (not any(_is_in_steps(source, node) for source, node in way) and _is_once(hot))
         or not all(is_straight(source, node, gives) for source, node in way)
         or not _is_called(reader, hot.root)
+        or any(is_unused(reader.project, f, but_by_tests=True) for f in {hot.root, stall.function})
     )
+
+
+def _is_meant(stall: Stall) -> bool:
+    """Whether a function stands for PyTorch's own that waits, or what is collected is the host's."""
+    return stall.sense == FLUSH and (_FLUSHING.search(stall.function.name) is not None or stall.name == "gc.collect")
 
 
 def _is_called(reader: Reader, root: FunctionModel) -> bool:
@@ -61,20 +78,32 @@ _MANY = 100
 _ASKED_FOR = re.compile(r"(?:get|build|make|create|compute)_\w{1,60}")
 # Functions that take in what a request brings, or make what it gets.
 _OF_REQUEST = re.compile(
-    r"speaker|voice|prompt|reference|(?:codec|vae|audio|wav|speech|images?|videos?|latents?)_(?:en|de)code"
+    r"speaker|voice|prompt|reference|remote|rpc|(?:codec|vae|audio|wav|speech|images?|videos?|latents?)_(?:en|de)code"
 )
-# Modules that take in what a request brings, or that judge what came of it.
-_AT_THE_ENDS = re.compile(r"\w{0,60}(?:Spectrogram|MelSpec|STFT|LPIPS|Codebook|Quantizer|VectorQuant|Speaker)\w{0,60}")
+# Classes that take in what a request brings, or that judge what came of it.
+_AT_THE_ENDS = re.compile(
+    r"\w{0,60}(?:Spectrogram|MelSpec|STFT|LPIPS|Codebook|Quantizer|VectorQuant|Speaker|Metric)\w{0,60}"
+)
 
 
 def _is_once(hot: Hot) -> bool:
     """Whether what makes code hot may well run once a request."""
     root = hot.root
-    if hot.once or _ASKED_FOR.fullmatch(root.name) or _OF_REQUEST.search(root.name):
+    if hot.once or _ASKED_FOR.fullmatch(root.name) or _OF_REQUEST.search(root.name) or _begins_with_noise(root):
         return True
     if root.cls is None:
         return False
     return _AT_THE_ENDS.fullmatch(root.cls.name) is not None or (root.name == "__call__" and not _wraps(root.cls))
+
+
+_MAKING = re.compile(r"_?(?:sample|generate|infer|inference|predict|synthesi[sz]e)(?:_\w{1,60})?")
+
+
+def _begins_with_noise(root: FunctionModel) -> bool:
+    """`def sample(self, shape): x = torch.randn(shape); ...` makes all of an answer."""
+    return _MAKING.fullmatch(root.name) is not None and any(
+        isinstance(n, ast.Call) and last_name(n.func) in ("randn", "randn_tensor") for n in root.nodes
+    )
 
 
 def _wraps(cls: ast.ClassDef) -> bool:
@@ -224,17 +253,18 @@ def _is_summed(stall: Stall) -> bool:
     return False
 
 
-# Calls that queue nothing on an accelerator.
-_IDLE = re.compile(
-    r"(?:time|logging|logger|log|math|np|numpy)\.\w+|time|perf_counter|print|len|range|float|int|str|list|tuple|dict|min|max|sum|isinstance"
-    r"|[\w.]+\.(?:append|extend|format|item|tolist|cpu|numpy|items|keys|values|get|detach|size|dim)"
-)
+# Names of the project's own modules and functions: much is queued by them.
+_BUILTIN = frozenset(
+    {"time", "print", "len", "range", "float", "int", "str", "list", "tuple", "dict", "set", "min", "max", "sum", "isinstance",
+     "zip", "enumerate", "sorted", "abs", "bool", "any", "all", "getattr", "hasattr", "cast"}
+)  # fmt: skip
 
 
-def follows_wait(source: SourceModule, node: ast.AST, waits: Collection[int]) -> bool:
+def follows_wait(source: SourceModule, node: ast.AST, waits: Collection[int], waiting: Collection[str]) -> bool:
     """Whether a wait comes right after another one, when all that was queued is done: the two are mended at one go.
 
-    `waits` are the ids of the nodes that wait.
+    `waits` are the ids of the nodes that wait, `waiting` the names of the functions in which they stand. Only a few operators
+    may be queued between.
     """
     if any(id(n) in waits for n in ast.walk(node) if n is not node):
         return True
@@ -247,9 +277,32 @@ def follows_wait(source: SourceModule, node: ast.AST, waits: Collection[int]) ->
                     return False
                 if any(id(n) in waits for n in inner):
                     return True
-                if not all(_IDLE.fullmatch(ast.unparse(n.func)) for n in inner if isinstance(n, ast.Call)):
+                called = [n for n in inner if isinstance(n, ast.Call)]
+                if any(last_name(n.func) in waiting and _is_own(n.func) for n in called):
+                    return True
+                if any(_queues_much(n.func) for n in called):
                     return False
     return False
+
+
+def _is_own(function: ast.expr) -> bool:
+    """`self.lengths_of(...)`, `lengths_of(...)`: a function of the file or the class."""
+    match function:
+        case ast.Name() | ast.Attribute(value=ast.Name(id="self" | "cls")):
+            return True
+    return False
+
+
+def _queues_much(function: ast.expr) -> bool:
+    """Whether what is called may be a module, or a function of the project."""
+    match function:
+        case ast.Name(id=name):
+            return name not in _BUILTIN
+        case ast.Attribute(value=ast.Name(id="self" | "cls")):
+            return True
+        case ast.Attribute(value=owner, attr=attr):
+            return ast.unparse(owner).startswith(("self.", "cls.")) and attr not in torch_knowledge().tensor_methods
+    return True
 
 
 def _statement_of(source: SourceModule, node: ast.AST) -> tuple[ast.AST, ast.AST | None]:

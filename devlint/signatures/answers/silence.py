@@ -41,10 +41,18 @@ def is_host_code(function: FunctionModel | None, *, may_construct: bool = False)
             return True
         if scope.parent is None and scope.name.startswith(("build_", "create_")):
             return True
-        if scope.cls is not None and _is_host_class(scope.cls):
+        if scope.cls is not None and (_is_host_class(scope.cls) or _tries_itself(scope, scope.cls)):
             return True
         scope = scope.parent
     return False
+
+
+def _tries_itself(function: FunctionModel, cls: ast.ClassDef) -> bool:
+    """Whether a method of a model tries it on something of its own: `model.test()`, where it was made."""
+    arguments = function.node.args
+    given = len(arguments.posonlyargs) + len(arguments.args) - len(arguments.defaults)
+    computes = any(isinstance(s, ast.FunctionDef) and s.name == "forward" for s in cls.body)
+    return function.name in ("test", "self_test") and given <= 1 and computes
 
 
 def _is_transform(function: FunctionModel) -> bool:
@@ -122,13 +130,21 @@ def is_stand_in(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and _STAND_IN.fullmatch(node.id) is not None
 
 
+_MAX_COPYING = 64
+
+
 def is_given_copies(function: FunctionModel, place: Place) -> bool:
     """Whether all calls of that name in the file bring an input copied to the host, whatever they are called on."""
     names = [a.arg for a in function.parameters]
     if place.sort != "input" or place.name[0] not in names or f"{function.name}(" not in function.source.text:
         return False
     name, position = str(place.name[0]), names.index(place.name[0]) - (function.cls is not None)
-    calls = [n for n in walk(function.source.tree) if isinstance(n, ast.Call) and _is_called(n.func, function.name)]
+    lines = function.source.called_on(function.name)
+    if len(lines) > _MAX_COPYING:
+        # So many don't all do it.
+        return False
+    nodes = (n for u in units_at(function.source, lines) for n in walk(u.node))
+    calls = [n for n in nodes if isinstance(n, ast.Call) and _is_called(n.func, function.name)]
     given = [
         next((k.value for k in c.keywords if k.arg == name), c.args[position] if 0 <= position < len(c.args) else None)
         for c in calls

@@ -335,7 +335,10 @@ def _made(reader: Reader, frame: Frame, wait: Wait) -> tuple[Value, bool] | None
         return None
     if wait.name == "index":
         return (target, False) if any(o.kind is TENSOR for _, o in target.options()) else None
-    if _is_empty(wait.asked):
+    given = (
+        frame.function.assigned.get(wait.asked.id, ()) if frame.function and isinstance(wait.asked, ast.Name) else ()
+    )
+    if _is_empty(wait.asked) or (given and all(map(_is_empty, given))):
         # Nothing is copied.
         return None
     for _, option in leaves(wait.value, frame.atoms, 0):

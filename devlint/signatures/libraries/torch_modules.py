@@ -115,6 +115,12 @@ def has_state(frame: Frame, module: Value) -> bool:
     return name != "torch.nn.Module"
 
 
+def holds_nothing(module: Value) -> bool:
+    """Whether a module of torch has nothing of its own, so that it computes where its inputs are."""
+    name = module.data
+    return isinstance(name, str) and (name in torch_knowledge().stateless or is_loss(name))
+
+
 def _computes(frame: Frame, part: Value) -> bool:
     if isinstance(part.data, str):
         return has_state(frame, part)
@@ -170,6 +176,12 @@ def call_module(call: Call, module: Value) -> Value:
     if facts is not None and facts.computes_where == "inputs":
         note(call, facts, operands_of(call, facts), ast.unparse(call.node.func))
     result = frame.reader.together(frame, call.node, *inputs[:1])
+    if name in ("torch.nn.Module", "") and inputs and (inputs[0].place == HOST or inputs[0].place.sort == "input"):
+        own = place_of(frame, module)
+        if own.place.sort == "input":
+            # It may be a wrapper, which takes its inputs from anywhere, and gives what it computes where it is.
+            where = UNKNOWN_PLACE if inputs[0].place == HOST else own.place
+            return Value(UNKNOWN, where, likely=True, step=own.step, tags=COMPUTED)
     if name in ("torch.nn.Sequential", "torch.nn.Module", ""):
         return mapped(result, lambda v: Value(UNKNOWN, v.place, likely=True, step=v.step, tags=COMPUTED), frame.atoms)
     return mapped(

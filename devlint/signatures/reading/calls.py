@@ -249,8 +249,18 @@ def _unknown(call: Call, callee: Value) -> Value:
 def _is_of_arrays(call: Call) -> bool:
     """Whether a call is given arrays alone, or what another library than torch made of them, and plain numbers beside."""
     given = [option for _, value in call.everything() for _, option in value.options()]
-    arrays = [o.kind is ARRAY or o.tags == _OF_ARRAYS for o in given]
+    arrays = [_is_array(o) or _holds_arrays(call.frame, o) for o in given]
     return any(arrays) and all(a or o.kind in (CONSTANT, NUMBER) for a, o in zip(arrays, given, strict=True))
+
+
+def _is_array(value: Value) -> bool:
+    return value.kind is ARRAY or value.tags == _OF_ARRAYS
+
+
+def _holds_arrays(frame: Frame, value: Value) -> bool:
+    contents = containers.contents_of(frame, value) if value.kind in (LIST, TUPLE) else None
+    parts = contents.parts if contents is not None and contents.kind in (TUPLE, containers.EACH) else ()
+    return bool(parts) and all(_is_array(p) for p in parts)
 
 
 _OF_ARRAYS = frozenset({"of arrays"})

@@ -36,6 +36,7 @@ from devlint.signatures.values.values import (
     constant,
     either,
     mapped,
+    rank_of,
 )
 
 
@@ -130,8 +131,18 @@ def _subscript(frame: Frame, node: ast.Subscript) -> Value:
     if len(operands) > 1:
         frame.need("index", node, "", *operands)
     waits.indexed(frame, node, base, operands[1:])
+    if _reads_old_number(node, base):
+        return A_NUMBER
     called = frame.reader.called_item(frame, node, base, index)
     return called if called is not None else containers.item(frame, base, index, node.slice)
+
+
+def _reads_old_number(node: ast.Subscript, base: Value) -> bool:
+    """Whether it is `loss.data[0]`: a number up to PyTorch 0.3, and nothing that runs since."""
+    match node:
+        case ast.Subscript(value=ast.Attribute(attr="data"), slice=ast.Constant(value=0)):
+            return all(o.kind in (UNKNOWN, TENSOR) and rank_of(o) in ("", ZERO_DIM) for _, o in base.options())
+    return False
 
 
 def _slice(frame: Frame, node: ast.Slice) -> Value:

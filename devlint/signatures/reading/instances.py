@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterator
 from functools import lru_cache
 
 from devlint.signatures.libraries.devices import device_from
+from devlint.signatures.libraries.torch_modules import holds_nothing
 from devlint.signatures.reading import tests
 from devlint.signatures.state import containers
 from devlint.signatures.state.frame import Frame
@@ -278,7 +279,7 @@ class Instance:
         if "mixed" in value.tags:
             return Value(TENSOR, UNKNOWN_PLACE)
         if value.kind in MODULES:
-            return place_of(self.frame, value)
+            return Value(TENSOR, UNKNOWN_PLACE) if holds_nothing(value) else place_of(self.frame, value)
         if value.kind is TENSOR and value.place == HOST and rank_of(value) == ZERO_DIM:
             # What is computed with it is where the others are.
             return Value(TENSOR, UNKNOWN_PLACE)
@@ -307,7 +308,10 @@ class Instance:
             return condition
         known = self._conditions.get(condition)
         if known is None:
-            known = self._conditions[condition] = self._decided(condition)
+            # What is forgotten of a condition and of its negation would go together.
+            denied = self._conditions.get(self.frame.atoms.negated(condition))
+            known = self._decided(condition) if denied is None else self.frame.atoms.negated(denied)
+            self._conditions[condition] = known
         return known
 
     def _decided(self, condition: Condition) -> Condition:

@@ -64,7 +64,9 @@ def condition_of(frame: Frame, node: ast.expr) -> Condition:
             first, second = evaluate(frame, left), evaluate(frame, right)
             if not isinstance(op, (ast.Is, ast.IsNot, ast.In, ast.NotIn)):
                 frame.need("operation", node, "", (left, first), (right, second))
-                waits.decided(frame, node, first, second)
+                if not (isinstance(right, ast.Constant) and right.value is None):
+                    # No tensor equals None: that is told without asking for values.
+                    waits.decided(frame, node, first, second)
             return comparison(frame, node, first, op, second)
         case ast.Call(func=ast.Name(id="isinstance" | "hasattr")) if (told := asked_of_class(frame, node)) is not None:
             return told

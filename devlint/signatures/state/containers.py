@@ -122,6 +122,10 @@ def all_parts(contents: Value | None, frame: Frame) -> Value:
 def item(frame: Frame, value: Value, index: Value, node: ast.expr) -> Value:
     """`value[index]`."""
     if value.kind is EITHER:
+        first = isinstance(node, ast.Constant) and node.value == 0
+        if first and any(o.kind is CONSTANT and o.data == 0 for _, o in value.parts):
+            # `total = 0`, `total += loss`, `total[0]`: a number up to PyTorch 0.3, and nothing that runs since.
+            return A_NUMBER
         return mapped(value, lambda option: item(frame, option, index, node), frame.atoms)
     match value.kind:
         case "tensor" if OR_ARRAY in value.tags:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from devlint.findings import Edit
@@ -218,14 +219,16 @@ _FEW_VALUES = re.compile(r"\.(?:byte|char|short)\(\)|\bu?int(?:8|16)\b")
 _AUTOCAST = re.compile(r"\bautocast\([^()\n]*\)")
 
 
+@lru_cache(maxsize=2)
+def _has_few_digits(text: str) -> bool:
+    return _FEW_DIGITS.search(_AUTOCAST.sub("", text)) is not None
+
+
 def _loses_digits(read: ast.expr, facts: Facts) -> bool:
     """Whether the sum may be made in a type of few digits, where it is a number of Python's now; `autocast` leaves losses as they are."""
     if not isinstance(facts.statement, ast.AugAssign):
         return False
-    return (
-        _FEW_DIGITS.search(_AUTOCAST.sub("", facts.text.text)) is not None
-        or _FEW_VALUES.search(ast.unparse(read)) is not None
-    )
+    return _has_few_digits(facts.text.text) or _FEW_VALUES.search(ast.unparse(read)) is not None
 
 
 def _is_read_elsewhere(statement: ast.AST, loop: ast.stmt, facts: Facts) -> bool:

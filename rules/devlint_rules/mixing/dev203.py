@@ -227,9 +227,18 @@ def _device(
         and mixing.other.value.is_tensor
     ):
         return f"{ast.unparse(mixing.other.node)}.device"
-    if (name in arguments and name != "self") or (name.startswith("self.") and "self" in arguments):
+    is_kept = name.startswith("self.") and "self" in arguments and _is_kept_tensor(name, facts)
+    if (name in arguments and name != "self") or is_kept:
         return f"{name}.device"
     return None
+
+
+def _is_kept_tensor(path: str, facts: Facts) -> bool:
+    """Whether an attribute is surely a tensor, or what has its device: a module has none."""
+    name = re.escape(path.removeprefix("self."))
+    made = rf"self\.{name}(?:\s*:[^=\n]{{1,80}})?\s*=\s*(?:\w+\.){{0,3}}(?:Parameter|Tensor|tensor|zeros|ones|empty|full|eye|arange|randn|rand)\("
+    registered = rf"register_(?:buffer|parameter)\(\s*['\"]{name}['\"]"
+    return re.search(f"{made}|{registered}", facts.text.text) is not None
 
 
 _TYPED_OTHERWISE = re.compile(

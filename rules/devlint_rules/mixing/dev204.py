@@ -88,6 +88,9 @@ class NumpyFromAccelerator(Rule):
         if mixing is None or mixing.sense is not Sense.HOST or _is_forced(node):
             return
         operand = mixing.other
+        if operand.inside and mixing.name.endswith("pack_padded_sequence"):
+            # It makes a tensor of a list of numbers, on cpu, and copies each of them there.
+            return
         tensor = next((t for t in _converted(node, facts) if facts.node(t) is operand.node), None)
         text, place = text_of(operand, facts), operand.value.place
         where = "wherever the caller has it" if place.name == text else place_text(place, operand.node, facts)

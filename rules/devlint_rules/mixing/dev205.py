@@ -20,7 +20,7 @@ from devlint_rules.mixing.apart import (
 from devlint_rules.moves import factories
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts
+    from devlint.facts import Facts, Mixing, Operand
 
 
 class CrossDeviceIndex(Rule):
@@ -77,7 +77,7 @@ class CrossDeviceIndex(Rule):
             return
         index = text_of(mixing.other, facts)
         is_made_here = _is_made_here(mixing.host.node, facts)
-        edit = None if is_made_here else moved(mixing.other, '"cpu"', facts)
+        edit = None if is_made_here or _stays_half_done(mixing, facts) else moved(mixing.other, '"cpu"', facts)
         yield Report(
             node,
             f"`{text_of(mixing.host, facts)}` is on cpu, and `{index}`, which indexes it, is "
@@ -87,6 +87,24 @@ class CrossDeviceIndex(Rule):
             hint="make it where the index is: give its factory `device=`" if is_made_here else None,
             change=Change('move the index: `.to("cpu")`', "unsafe", edits=(edit,)) if edit is not None else None,
         )
+
+
+def _stays_half_done(mixing: Mixing, facts: Facts) -> bool:
+    """Whether one of the indices of a function was moved from the host there: then it is to index before it moves."""
+    scope = facts.model.enclosing_scope(mixing.node)
+    others = (m for m in facts.model.mixings.values() if m.sense is Sense.INDEX and not m.other.foreign)
+    return any(_comes_from_host(m.other, facts) for m in others if facts.model.enclosing_scope(m.node) is scope)
+
+
+def _comes_from_host(index: Operand, facts: Facts) -> bool:
+    """Whether the same function moves the index from the host first: it would go there and back."""
+    scope = facts.model.enclosing_scope(index.node)
+    if isinstance(scope, ast.Module) or not isinstance(index.node, ast.Name):
+        return False
+    return any(
+        isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in ("to", "cuda")
+        for value in facts.model.assigned_values(index.node)
+    )
 
 
 def _is_made_here(indexed: ast.expr, facts: Facts) -> bool:

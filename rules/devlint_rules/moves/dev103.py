@@ -194,6 +194,29 @@ def _registered(found: attributes.Kept, constructor: FunctionModel, facts: Facts
     )
     if len(written) != 1 or wants_grad or not attributes.after_super(found.statement, constructor):
         return None
-    code = f'self.register_buffer("{found.name}", {facts.code_of(found.value)}, persistent=False)'
+    code = _buffer(found, facts)
+    if code is None:
+        return None
     edit: Edit = facts.replaced(found.statement, code)
     return Change("register it as a buffer, which moves with the module", "unsafe", edits=(edit,))
+
+
+def _buffer(found: attributes.Kept, facts: Facts) -> str | None:
+    """`self.register_buffer(...)`, one argument a line where the value takes several; None where texts would be moved along."""
+    value = facts.code_of(found.value)
+    if "\n" not in value:
+        return f'self.register_buffer("{found.name}", {value}, persistent=False)'
+    if '"""' in value or "'''" in value or "\\\n" in value:
+        return None
+    newline, margin = facts.text.newline, " " * found.statement.col_offset
+    lines = [value.splitlines()[0], *(f"    {line}" if line.strip() else line for line in value.splitlines()[1:])]
+    moved = newline.join(lines)
+    return newline.join(
+        [
+            "self.register_buffer(",
+            f'{margin}    "{found.name}",',
+            f"{margin}    {moved},",
+            f"{margin}    persistent=False,",
+            f"{margin})",
+        ]
+    )

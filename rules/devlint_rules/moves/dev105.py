@@ -181,21 +181,48 @@ def _made_there(
     if cast is not None and (gone := facts.without_method(cast[0])) is not None:
         arguments.insert(0, f"dtype={cast[1]}")
         edits = (*edits, gone)
-    if _gets_too_long(making, moving, arguments):
+    if _gets_too_long(making, moving, arguments, facts):
         return None
     same = factories.is_exact(name, made) and not between & (factories.FILLING | {"requires_grad_"})
     safety: Safety = "safe" if same else "unsafe"
     return Change("make it on the device", safety, edits=(facts.with_argument(making, *arguments), *edits))
 
 
-# A line that is longer is one that nobody writes.
-_LONGEST = 120
+# As long as formatters of Python let a line be, and as people do who use none.
+_FORMATTED, _LONGEST = 88, 120
 
 
-def _gets_too_long(making: ast.Call, moving: ast.Call, arguments: list[str]) -> bool:
-    """Whether a move that was broken over several lines would end on one that is too long."""
-    is_broken = (moving.end_lineno or 0) > (making.end_lineno or 0) and making.end_lineno == making.lineno
-    return is_broken and (making.end_col_offset or 0) + len(", ".join(["", *arguments])) > _LONGEST
+def _gets_too_long(making: ast.Call, moving: ast.Call, arguments: list[str], facts: Facts) -> bool:
+    """Whether a line gets longer than all that its file has, or a chain too short for the lines that it is broken over.
+
+    What is gained isn't worth a line that somebody's formatter breaks anew.
+    """
+    lines = facts.text.text.splitlines()
+    given = [*making.args, *(k.value for k in making.keywords)]
+    last = max((a.end_lineno or 0 for a in given), default=making.end_lineno or 0)
+    own = len(lines[last - 1])
+    # A move on the same line goes.
+    gone = len(facts.code_of(moving)) - len(facts.code_of(making)) if moving.end_lineno == last else 0
+    grown = own + len(", ".join(["", *arguments])) - gone
+    longest = max(map(len, lines))
+    if grown > own and grown > (_FORMATTED if longest <= _FORMATTED else max(_LONGEST, longest)):
+        return True
+    is_broken = (moving.end_lineno or 0) > (making.end_lineno or 0)
+    return is_broken and _calls_between(making, moving) < 2 and not _closes_alone(making, moving, lines)
+
+
+def _calls_between(making: ast.Call, moving: ast.Call) -> int:
+    """How many methods stand between a factory and its move."""
+    count, node = 0, moving.func
+    while isinstance(node, ast.Attribute) and isinstance(node.value, ast.Call) and node.value is not making:
+        count, node = count + 1, node.value.func
+    return count
+
+
+def _closes_alone(making: ast.Call, moving: ast.Call, lines: list[str]) -> bool:
+    """Whether the bracket of a factory's call closes on a line of its own, behind which the move begins."""
+    line = lines[(making.end_lineno or 1) - 1]
+    return making.end_lineno != making.lineno and line.lstrip().startswith(")")
 
 
 def _hangs_on_another(moving: ast.Call, facts: Facts) -> bool:

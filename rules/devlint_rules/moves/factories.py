@@ -170,7 +170,8 @@ def sized_by(making: ast.Call, moving: ast.Call, facts: Facts) -> str | None:
     if not names or isinstance(scope, ast.Module):
         return ""
     if len(names) > 1:
-        return None
+        # The same words as before say it exactly.
+        return ""
     (name,) = names
     options = [v for size in sizes for _, v in facts.model.value(size).alternatives()]
     if all((v.is_tensor or v.kind is Kind.BATCH) and v.place.off_host for v in options):

@@ -107,7 +107,7 @@ class MissingModuleAttribute(Rule):
         if missing.wrapper.inner is not None and missing.wrapper.inner.kind in (Kind.OPTIMIZER, Kind.SCHEDULER):
             # DEV405's matter: there is no model to unwrap.
             return
-        if _is_either_way_bare(found, facts):
+        if _is_either_way_bare(found, facts) or _runs_before_wrap(found, missing, facts):
             return
         if node.attr.value in _OF_SEVERAL_DEVICES and isinstance(node.value, cst.Name):
             return
@@ -147,7 +147,41 @@ def _is_either_way_bare(found: ast.expr, facts: Facts) -> bool:
     return any(text.endswith(".module") and text.removesuffix(".module") in given for text in given)
 
 
+def _runs_before_wrap(found: ast.expr, missing: Missing, facts: Facts) -> bool:
+    """Whether a method is called by the one that wraps, before it does: `self.load()`, and then `self.net = DDP(self.net)`."""
+    scope = facts.model.enclosing_scope(found)
+    cls = next((p for p in facts.model.ancestors(scope) if isinstance(p, ast.ClassDef)), None)
+    if cls is None or isinstance(scope, ast.Module):
+        return False
+    lines = [n.line for n in wrap_notes(missing.wrapper, facts) if n.path == facts.model.source.path]
+    return any(
+        isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Attribute)
+        and call.func.attr == scope.name
+        and ast.unparse(call.func.value) == "self"
+        and call.lineno < line
+        for method in cls.body
+        for line in lines
+        if method.lineno <= line <= (method.end_lineno or 0) and method is not scope
+        for call in ast.walk(method)
+    )
+
+
+def _is_told_more(node: cst.Attribute, facts: Facts) -> bool:
+    """Whether the same scope sets attributes of the wrapper itself: whoever wrote that takes it for the bare model there."""
+    found = facts.node(node.value)
+    if found is None:
+        return False
+    path = ast.unparse(found)
+    return any(
+        isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store) and ast.unparse(n.value) == path
+        for n in own_nodes(facts.model.enclosing_scope(found))
+    )
+
+
 def _unwrapped(node: cst.Attribute, found: ast.expr, missing: Missing, facts: Facts) -> Change | None:
+    if _is_told_more(node, facts):
+        return None
     if get_close_matches(node.attr.value, ["module"]):
         # `model.moduel`: it is unwrapped there, and misspelt.
         return None

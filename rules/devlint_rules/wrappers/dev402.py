@@ -102,7 +102,8 @@ class _Story(NamedTuple):
 def _story(called: str, ids: Value, given: cst.Arg, found: ast.Call, facts: Facts) -> _Story | None:
     models = [v for _, v in facts.value(given.value).alternatives()]
     stays = all(_is_on_host(v, facts) for v in models)
-    if stays and not _is_handed_out(given, found, facts) and not _is_made_of_moved(given, facts):
+    may_move = _is_handed_out(given, found, facts) or _is_made_of_moved(given, facts)
+    if stays and not may_move and not _is_moved_by_method(given, found, facts):
         if called == DISTRIBUTED and _names_devices(ids):
             return _Story("still on cpu, and DistributedDataParallel with `device_ids` doesn't move it: ValueError")
         if called == DATA_PARALLEL and (steps := _calls_on_host(found, facts)):
@@ -223,6 +224,25 @@ def _is_handed_out(given: cst.Arg, wrap: ast.Call, facts: Facts) -> bool:
             if name.kind is not Kind.FUNCTION and not name.name.startswith(("torch.", "builtins.", "copy.")):
                 return True
     return False
+
+
+def _is_moved_by_method(given: cst.Arg, wrap: ast.Call, facts: Facts) -> bool:
+    """Whether an object moves its model in a method that it has called before it wraps: `self.device()`."""
+    model = facts.node(given.value)
+    cls = next((p for p in facts.model.ancestors(wrap) if isinstance(p, ast.ClassDef)), None)
+    if cls is None or not isinstance(model, ast.Attribute):
+        return False
+    asked = {
+        n.func.attr
+        for n in own_nodes(facts.model.enclosing_scope(wrap))
+        if isinstance(n, ast.Call)
+        and isinstance(n.func, ast.Attribute)
+        and ast.unparse(n.func.value) == "self"
+        and n.lineno < wrap.lineno
+    }
+    moving = re.compile(rf"{re.escape(ast.unparse(model))}\.(?:to|cuda)\(")
+    methods = (m for m in cls.body if isinstance(m, ast.FunctionDef) and m.name in asked)
+    return any(moving.search(ast.unparse(method)) is not None for method in methods)
 
 
 def _is_made_of_moved(given: cst.Arg, facts: Facts) -> bool:
