@@ -197,6 +197,8 @@ def _is_minor(rule: Rule, report: Report, facts: Facts, project: Project) -> boo
 
     if rule.event in ABOUT_MIXING and report.confidence == "likely" and facts.scope is not None:
         return is_unused(project, facts.scope)
+    if report.minor:
+        return True
     hot = facts.hot_loop(report.node) if rule.only_training and report.change is None else None
     return hot is not None and (hot.is_minor or is_of_tool(facts.model.source.path))
 

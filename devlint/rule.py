@@ -54,7 +54,8 @@ class Change:
 class Report:
     """What a rule says of one node.
 
-    `at` is where it is told instead, where what causes it stands elsewhere in the file.
+    `at` is where it is told instead, where what causes it stands elsewhere in the file. What is `minor` is told where the
+    rule is selected by its code.
     """
 
     node: cst.CSTNode
@@ -64,6 +65,7 @@ class Report:
     hint: str | None = None
     change: Change | None = None
     at: ast.expr | ast.stmt | None = None
+    minor: bool = False
 
 
 @dataclass(frozen=True)

@@ -374,7 +374,10 @@ class Session:
         from devlint.adoption.baseline import BaselineError, shown_name
         from devlint.reports import counted
 
-        for baseline, renewed in self._renewed():
+        found = self._renewed()
+        if not found and not self.failed:
+            emit("No findings: there is no baseline to write\n")
+        for baseline, renewed in found:
             try:
                 renewed.write()
             except BaselineError as error:

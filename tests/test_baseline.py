@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -55,6 +57,15 @@ def test_it_holds_for_a_file_that_is_named_in_a_folder_without_settings_or_git(t
     write(tmp_path, {"pkg/a.py": HEAD + MOVE})
     assert devlint(tmp_path, "baseline").returncode == 0
     assert told(tmp_path, "pkg/a.py") == []
+
+
+def test_where_nothing_is_found_nothing_is_written_and_that_is_told(tmp_path):
+    (tmp_path / "a.py").write_text("x = 1\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "devlint", "baseline"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "No findings: there is no baseline to write\n"
+    assert [path.name for path in tmp_path.iterdir() if path.suffix == ".json"] == []
 
 
 def test_the_file_stays_as_it_is_when_nothing_changes(project):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from devlint.engine import Linter
 from devlint.files import read_source
 from devlint.rule import load_registry
@@ -133,3 +135,44 @@ def test_what_is_too_much_for_one_file_is_not_read_without_end(tmp_path, monkeyp
     assert max(Counter(read).values()) <= 2
     monkeypatch.setattr("devlint.source.project.MAX_BYTES_OF_ONE_FILE", 20_000_000)
     assert [f.code for f in linter.check(read_source(tmp_path / "main.py", "main.py"))] == ["DEV204"]
+
+
+MOVER = "def move(x):\n    return x.to('cuda')\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "is_found"),
+    [
+        ({"tools.py": MOVER}, True),
+        # By another star, and by another name.
+        ({"tools.py": "from more import *\n", "more.py": MOVER}, True),
+        ({"tools.py": "from more import go as move\n", "more.py": MOVER.replace("move", "go")}, True),
+        ({"tools.py": "move = lambda x: x.to('cuda')\n"}, True),
+        # Named in a text, a comment and a call alone.
+        ({"tools.py": "# move\ntext = 'move'\nprint(move())\n"}, False),
+        # Bound by what nobody reads.
+        ({"tools.py": "from nowhere import *\n"}, False),
+    ],
+)
+def test_what_a_star_brings_is_known_where_its_module_binds_it(tmp_path, files, is_found):
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "main.py").write_text("import torch\nfrom tools import *\n\nprint(move(torch.ones(3)).numpy())\n")
+    assert (codes(tmp_path, ["main.py"]) == {"main.py": ["DEV204"]}) is is_found
+
+
+def test_what_is_linted_after_room_was_made_is_found_as_before(tmp_path, monkeypatch):
+    (tmp_path / "near.py").write_text(MOVER)
+    names = [f"user{i}.py" for i in range(5)]
+    for name in names:
+        (tmp_path / name).write_text(USER)
+    before = codes(tmp_path, names)
+    # No more than one file is kept from then on.
+    monkeypatch.setattr("devlint.source.project.MAX_KEPT_BYTES", 1)
+    assert codes(tmp_path, names) == before == {name: ["DEV204"] for name in names}
+
+
+def codes(root: Path, names: list[str]) -> dict[str, list[str]]:
+    """What one linter finds in some files, one after the other."""
+    linter = Linter(Settings(root=root), load_registry())
+    return {name: [f.code for f in linter.check(read_source(root / name, name))] for name in names}

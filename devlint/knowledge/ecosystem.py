@@ -212,6 +212,8 @@ _POSITIONS = (
     "choose with the condition itself (`torch.where(condition, a, b)`), or give the number to `torch.nonzero_static`"
 )
 _LESS_OFTEN = "do it before the batch is moved, or every few steps only"
+# What to write where only the values tell the size: there is no cheaper form of the same.
+WITHOUT_CHEAPER_FORM = frozenset({KEEP_ALL, _POSITIONS, _LESS_OFTEN})
 # Functions and methods. Source: the CUDA kernels of aten/src/ATen/native/cuda (Nonzero.cu, Unique.cu, SummaryOps.cu),
 # Repeat.h and Onehot.cpp, which copy a count or the largest value to the host before they make the result.
 SIZED_BY_VALUES = {

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from devlint.facts import Kind, Value, walk
-from devlint.knowledge.ecosystem import KEEP_ALL, SIZED_BY_VALUES
+from devlint.knowledge.ecosystem import KEEP_ALL, SIZED_BY_VALUES, WITHOUT_CHEAPER_FORM
 from devlint.lazy import cst, m
 from devlint.rule import Effect, Report, Rule
 from devlint_rules.hot_loops import by_role, stalls
@@ -38,7 +38,8 @@ class BranchOnTensorInHotLoop(Rule):
     `None`, `x[mask] = 0`, which fills on the device, and what stands under a step guard.
 
     In loops that train nothing (under `torch.no_grad()`, after `model.eval()`, in functions that are named for it, or that
-    only call a model) it tells where it is selected by its code, as in `--select DEV504`.
+    only call a model) it tells where it is selected by its code, as in `--select DEV504`; so it does
+    everywhere of sizes that only the values tell, of which no cheaper form is known.
 
     In code that is hot by its role (in preview) it tells of what each step comes by; of what stands where an option leads,
     runs once a request, follows right on another wait, or is only as large as values tell, where it is selected by its code
@@ -186,6 +187,7 @@ def _waits_for_size(node: cst.CSTNode, facts: Facts) -> Iterator[Report]:
             "likely",
             notes=stalls.loop_notes(hot, sized.value, facts),
             hint=sized.instead,
+            minor=sized.instead in WITHOUT_CHEAPER_FORM,
         )
 
 

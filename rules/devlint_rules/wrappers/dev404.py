@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import GATHERED, Kind, Value
+from devlint.facts import GATHERED, Kind, Value, last_name
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 
@@ -95,7 +95,7 @@ class VectorLoss(Rule):
         loss = _unscaled(node.func.value, facts)
         options = [v for _, v in facts.value(loss).alternatives()]
         vector = next((v for v in options if _is_gathered(v)), None)
-        if vector is None or _asks_for_dimensions(loss, facts):
+        if vector is None or _asks_for_dimensions(loss, facts) or _is_of_one_device(vector, facts):
             return
         sometimes = not all(_is_gathered(v) for v in options)
         when = "where the model is wrapped, " if sometimes else ""
@@ -129,6 +129,18 @@ def _unscaled(loss: cst.BaseExpression, facts: Facts) -> cst.BaseExpression:
 
 def _is_gathered(value: Value) -> bool:
     return value.name == GATHERED and value.kind in (Kind.TENSOR, Kind.BATCH)
+
+
+def _is_of_one_device(vector: Value, facts: Facts) -> bool:
+    """Whether the wrapper is told one device, `device_ids=[0]`: then it calls the model and gathers nothing."""
+    lines = {s.line for s in vector.trail if s.message.startswith("wrapped by") and s.path == facts.model.source.path}
+    calls = [
+        n for n in ast.walk(facts.model.source.tree) if isinstance(n, ast.Call) and last_name(n.func) == "DataParallel"
+    ]
+    # Where the trail is lost, all wrappers of the file count.
+    ids = [k.value for c in calls if not lines or c.lineno in lines for k in c.keywords if k.arg == "device_ids"]
+    of_one = [isinstance(i, (ast.List, ast.Tuple)) and len(i.elts) == 1 for i in ids]
+    return bool(of_one) and all(of_one) and (bool(lines) or len(of_one) == len(calls))
 
 
 def _asks_for_dimensions(loss: cst.BaseExpression, facts: Facts) -> bool:
