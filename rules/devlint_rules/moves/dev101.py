@@ -81,16 +81,24 @@ class DiscardedMove(Rule):
         subject = facts.name_of(_root(moved))
         # Of what is a tensor by its use alone, nobody knows whether it is to stay where it is.
         needless = drop.likely or _is_there_already(call, moved, facts) or _is_wanted_on_host(call, moved, facts)
-        change = None if needless else _assignment(node, facts)
+        assigned = _assignment(node, facts)
+        change = None if needless else assigned
         made, kept = _made(call, facts)
         yield Report(
             call,
             f"`{facts.name_of(call)}` returns a {made} copy and leaves `{subject}` {kept}; the result is dropped",
             "likely" if drop.likely else "certain",
             notes=facts.notes(drop.trail),
-            hint=None if change else "use the result, or build what holds it anew from moved tensors",
+            hint=_hint(subject, assigned) if change is None else None,
             change=change,
         )
+
+
+def _hint(subject: str, assigned: Change | None) -> str:
+    """What to do where no fix is offered."""
+    if assigned is None:
+        return "use the result, or build what holds it anew from moved tensors"
+    return f"assign the result to `{subject}` where it is meant to move; take the call out where it isn't"
 
 
 def _is_there_already(call: cst.Call, moved: cst.BaseExpression, facts: Facts) -> bool:
