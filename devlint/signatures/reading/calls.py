@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from devlint.knowledge import canonical
 from devlint.signatures.libraries import methods, python_calls, torch_calls, torch_modules, waits
-from devlint.signatures.reading import uses
+from devlint.signatures.reading import tests, uses
 from devlint.signatures.reading.decorators import keeps_result
 from devlint.signatures.reading.expressions import EXPRESSIONS, evaluate
 from devlint.signatures.reading.instances import Instance
@@ -55,6 +55,10 @@ MAX_NEEDS = 80
 
 
 def _call(frame: Frame, node: ast.Call) -> Value:
+    if isinstance(node.func, ast.Name) and node.func.id in ("isinstance", "hasattr"):
+        told = tests.asked_of_class(frame, node)
+        if told is not None:
+            return tests.outcome(told)
     dropped, frame.dropped = frame.dropped, None
     callee = _callee(frame, node.func)
     if dropped is node and isinstance(node.func, ast.Attribute) and node.func.attr in MOVES:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from functools import lru_cache
 
 from devlint.signatures.libraries.devices import device_from
@@ -34,6 +34,7 @@ from devlint.signatures.values.values import (
     TUPLE,
     UNKNOWN,
     UNKNOWN_PLACE,
+    WRAPPER,
     ZERO_DIM,
     Cell,
     Made,
@@ -127,7 +128,9 @@ class Instance:
 
     def _instantiated(self, value: Value) -> Value:
         if value.kind is EITHER:
-            return either(((self.condition(c), self.value(v)) for c, v in value.parts), self.frame.atoms)
+            return either(
+                (o for condition, part in value.parts for o in self._options(condition, part)), self.frame.atoms
+            )
         if value.path is not None:
             return self._input(value)
         if value.kind is UNKNOWN and isinstance(value.data, tuple):
@@ -148,6 +151,19 @@ class Instance:
             at = self.place(value.place)
             return mapped(at, lambda p: self._by_default(_placed(value, p)), self.frame.atoms)
         return self._by_default(value)
+
+    def _options(self, condition: Condition, part: Value) -> Iterator[tuple[Condition, Value]]:
+        """An alternative, as the call makes it: of an input that may be a wrapper, by each thing that is given for it.
+
+        What a test says of several things at once has more clauses than are kept.
+        """
+        given = self.given.get(part.path[0], NOTHING) if part.path is not None and condition != TRUE else NOTHING
+        if part.path is None or all(option.kind is not WRAPPER for _, option in given.options()):
+            yield self.condition(condition), self.value(part)
+            return
+        for when, option in given.options():
+            one = self.supposing(part.path[:1], option)
+            yield self.frame.atoms.both(when, one.condition(condition)), one.value(part)
 
     def _by_default(self, value: Value) -> Value:
         """A value, what may be made by default being where the block around the call says."""

@@ -7,9 +7,17 @@ import ast
 from devlint.signatures.libraries import waits
 from devlint.signatures.libraries.devices import CUDA
 from devlint.signatures.reading.expressions import EXPRESSIONS, evaluate, together
-from devlint.signatures.reading.tests import assume, comparison, condition_of, host_when_true, truth, type_compared
+from devlint.signatures.reading.tests import (
+    assume,
+    comparison,
+    condition_of,
+    host_when_true,
+    outcome,
+    truth,
+    type_compared,
+)
 from devlint.signatures.state.frame import Frame
-from devlint.signatures.values.conditions import FALSE, TRUE, Condition
+from devlint.signatures.values.conditions import TRUE
 from devlint.signatures.values.values import (
     ARRAY,
     CONSTANT,
@@ -30,13 +38,13 @@ def _conditional(frame: Frame, node: ast.IfExp) -> Value:
     condition = condition_of(frame, node.test)
     env, before = frame.fork()
     options = []
-    for outcome, branch in ((True, node.body), (False, node.orelse)):
-        when = condition if outcome else frame.atoms.negated(condition)
+    for is_true, branch in ((True, node.body), (False, node.orelse)):
+        when = condition if is_true else frame.atoms.negated(condition)
         frame.path = frame.atoms.both(before, when)
         if not frame.path:
             continue
         frame.env = env.copy()
-        assume(frame, node.test, outcome)
+        assume(frame, node.test, is_true)
         options.append((frame.path, evaluate(frame, branch), frame.env))
     frame.merge([(path, state) for path, _, state in options], before)
     for name in {n.id for n in ast.walk(node.test) if isinstance(n, ast.Name)}:
@@ -64,17 +72,11 @@ def _accelerator(value: Value) -> Value:
     return Value(DEVICE, CUDA, likely=True, tags=value.tags & DEVICE_OBJECT)
 
 
-def _outcome(frame: Frame, condition: Condition) -> Value:
-    if condition == TRUE:
-        return constant(True)
-    return constant(False) if condition == FALSE else Value(OUTCOME, data=condition)
-
-
 def _bool(frame: Frame, node: ast.BoolOp) -> Value:
     """`a and b`, `a or b`: one of the values, or the outcome where they are tests."""
     tests = (ast.Compare, ast.UnaryOp, ast.BoolOp)
     if all(isinstance(v, tests) or (isinstance(v, ast.Call) and _is_test(v)) for v in node.values):
-        return _outcome(frame, condition_of(frame, node))
+        return outcome(condition_of(frame, node))
     conjunction = isinstance(node.op, ast.And)
     options = []
     before, left = frame.path, frame.path
@@ -100,7 +102,7 @@ def _bool(frame: Frame, node: ast.BoolOp) -> Value:
     if options and all(
         v.kind in (OUTCOME, CONSTANT) and (v.kind is OUTCOME or isinstance(v.data, bool)) for _, v in options
     ):
-        return _outcome(frame, truth(frame, either(options, frame.atoms)))
+        return outcome(truth(frame, either(options, frame.atoms)))
     return either(options, frame.atoms) if options else constant(None)
 
 
@@ -128,29 +130,29 @@ def _compare(frame: Frame, node: ast.Compare) -> Value:
     """`a < b`: the outcome of a test, or a mask where tensors are compared."""
     of_type = type_compared(frame, node)
     if of_type is not None:
-        return _outcome(frame, of_type)
+        return outcome(of_type)
     values = [evaluate(frame, v) for v in (node.left, *node.comparators)]
     nodes = [node.left, *node.comparators]
     if isinstance(node.ops[0], (ast.In, ast.NotIn, ast.Is, ast.IsNot)) or len(node.ops) > 1:
         if len(node.ops) > 1:
             return Value(NUMBER)
-        return _outcome(frame, comparison(frame, node, values[0], node.ops[0], values[1]))
+        return outcome(comparison(frame, node, values[0], node.ops[0], values[1]))
     tensors = any(o.kind in (TENSOR, "batch", UNKNOWN, ARRAY) for v in values for _, o in v.options())
     if not tensors or any((o.kind is CONSTANT and o.data is None) or isinstance(o.data, str) for o in values):
-        return _outcome(frame, comparison(frame, node, values[0], node.ops[0], values[1]))
+        return outcome(comparison(frame, node, values[0], node.ops[0], values[1]))
     frame.need("operation", node, "", *zip(nodes, values, strict=True))
     if all(o.kind is not TENSOR for v in values for _, o in v.options()) and isinstance(
         node.ops[0], (ast.Eq, ast.NotEq)
     ):
         asked = together(frame, node, *values)
         told = comparison(frame, node, values[0], node.ops[0], values[1])
-        return asked if asked.place.sort != "unknown" else _outcome(frame, told)
+        return asked if asked.place.sort != "unknown" else outcome(told)
     return together(frame, node, *values)
 
 
 def _not(frame: Frame, node: ast.UnaryOp) -> Value:
     if isinstance(node.op, ast.Not):
-        return _outcome(frame, condition_of(frame, node))
+        return outcome(condition_of(frame, node))
     return _PLAIN_UNARY(frame, node)
 
 

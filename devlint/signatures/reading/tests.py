@@ -68,7 +68,7 @@ def condition_of(frame: Frame, node: ast.expr) -> Condition:
                     # No tensor equals None: that is told without asking for values.
                     waits.decided(frame, node, first, second)
             return comparison(frame, node, first, op, second)
-        case ast.Call(func=ast.Name(id="isinstance" | "hasattr")) if (told := _asked_of_class(frame, node)) is not None:
+        case ast.Call(func=ast.Name(id="isinstance" | "hasattr")) if (told := asked_of_class(frame, node)) is not None:
             return told
         case ast.NamedExpr():
             return truth(frame, evaluate(frame, node))
@@ -96,15 +96,22 @@ def _wrappers_named(frame: Frame, types: ast.expr) -> tuple[Value, ...]:
     return named if is_all else ()
 
 
+def outcome(condition: Condition) -> Value:
+    """A test as a value."""
+    if condition == TRUE:
+        return constant(True)
+    return constant(False) if condition == FALSE else Value(OUTCOME, data=condition)
+
+
 def denial_of(frame: Frame, node: ast.expr) -> Condition:
     """The condition that a test came out false, told for each alternative of what a class is asked of."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         return condition_of(frame, node.operand)
-    told = _asked_of_class(frame, node, outcome=False) if isinstance(node, ast.Call) else None
+    told = asked_of_class(frame, node, outcome=False) if isinstance(node, ast.Call) else None
     return told if told is not None else frame.atoms.negated(condition_of(frame, node))
 
 
-def _asked_of_class(frame: Frame, node: ast.Call, *, outcome: bool = True) -> Condition | None:
+def asked_of_class(frame: Frame, node: ast.Call, *, outcome: bool = True) -> Condition | None:
     """The condition that `isinstance(x, T)` or `hasattr(x, name)` comes out so; None where the call is no such test."""
     match node:
         case ast.Call(func=ast.Name(id="isinstance"), args=[thing, types]):

@@ -40,9 +40,9 @@ _TOLD = frozenset({"shape", "dtype", "ndim", "device", "is_cuda", "requires_grad
 _OF_MODULES = frozenset({"eval", "train", "requires_grad_", "parameters", "named_parameters", "load_state_dict"})
 # What is kept beside the tensors of a checkpoint under such keys is numbers, texts and settings.
 _NUMBERS = re.compile(
-    r"(?i)(?:^|_)(?:epochs?|(?:n_?)?iters?|iterations?|steps?|best\w*|acc\w*|prec\w*|top1|top5|loss\w*|lr|args?|hyper\w*|hparams?"
-    r"|config\w*|cfgs?|arch\w*|models?_name|names?|version|scores?|metrics?|m?ap|f1|bleu|wer|ppl|vocab\w*|class(?:es|_to_idx)"
-    r"|num\w*|sizes?|dims?|seed|history|logs?|times?|date|kwargs|settings?|options|params_dict|fitness|round|rng\w*)$"
+    r"(?i)(?:^|_)(?:epochs?|(?:n_?)?iters?|iterations?|steps?|best[a-z\d]{0,30}|acc[a-z\d]{0,30}|prec[a-z\d]{0,30}|top1|top5|loss[a-z\d]{0,30}|lr|args?|hyper[a-z\d]{0,30}|hparams?"
+    r"|config[a-z\d]{0,30}|cfgs?|arch[a-z\d]{0,30}|models?_name|names?|version|scores?|metrics?|m?ap|f1|bleu|wer|ppl|vocab[a-z\d]{0,30}|class(?:es|_to_idx)"
+    r"|num[a-z\d]{0,30}|sizes?|dims?|seed|history|logs?|times?|date|kwargs|settings?|options|params_dict|fitness|round|rng[a-z\d]{0,30})$"
 )
 # Objects of that kind keep what they are given, or do as they like with it, wherever their class isn't known.
 _KEEPING = re.compile(

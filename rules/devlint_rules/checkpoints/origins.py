@@ -157,21 +157,40 @@ def _is_saved_from_host(facts: Facts) -> bool:
     # One after the other: each call has the function that it stands in modelled.
     copied = False
     for call_of_save in calls:
-        copied = _is_copied_to_host(call_of_save.args[0], facts)
+        saved = call_of_save.args[0]
+        copied = _is_copied_to_host(saved, facts) or _is_moved_to_host(saved, call_of_save, facts)
         if not copied:
             break
     return copied
 
 
-# `state_dict[key] = param.cpu()`, and some lines on, `torch.save(`.
+# `state_dict[key] = param.cpu()`, and some lines on, `torch.save(`; or `model.cpu()` right before it.
 _SAVED_FROM_HOST = (
     r"\w{1,60}\[\w{1,60}\] = \w{1,60}(?:\.detach\(\))?\.cpu\(\)\n(?:[^\n]{0,200}\n){0,12}[^\n]{0,200}\btorch\.save\("
+    r"|\n[ \t]{1,40}[\w.\[\]'\"]{1,60}\.cpu\(\)\n[ \t]{1,40}torch\.save\("
 )
 
 
 def _is_saved_from_host_elsewhere(facts: Facts) -> bool:
     """Where a file of code saves nothing, another of the project copies what it saves to the host, part by part."""
     return "torch.save(" not in facts.text.text and facts.model.texts_match(_SAVED_FROM_HOST, elsewhere=True)
+
+
+def _is_moved_to_host(saved: ast.expr, save: ast.Call, facts: Facts) -> bool:
+    """Whether the module that is saved, or whose state is, was moved to the host some lines before: `model.cpu()`."""
+    text = ast.unparse(saved)
+    for node in own_nodes(facts.model.enclosing_scope(save)):
+        match node:
+            case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr="cpu"), args=[])):
+                if 0 < save.lineno - node.lineno <= _LINES_BETWEEN and ast.unparse(owner) in (
+                    text,
+                    text.split(".state_dict")[0],
+                ):
+                    return True
+    return False
+
+
+_LINES_BETWEEN = 3
 
 
 def _is_copied_to_host(saved: ast.expr, facts: Facts) -> bool:
