@@ -279,3 +279,15 @@ def test_a_list_that_it_cannot_read_is_left_alone(tmp_path):
     assert done.returncode == 0
     assert ".pre-commit-config.yaml has no list of repos; add:\n- repo: https://" in done.stdout
     assert (tmp_path / ".pre-commit-config.yaml").read_text() == "{repos: []}\n"
+
+
+def test_a_folder_without_settings_of_its_own_has_no_baseline_of_its_own(tmp_path):
+    (tmp_path / "sub").mkdir()
+    for file in (tmp_path / "a.py", tmp_path / "sub" / "b.py"):
+        file.write_text('import torch\nx = torch.load("a")\n')
+    (tmp_path / "sub" / "pyproject.toml").write_text("[tool.black]\n")
+    run = [sys.executable, "-m", "devlint"]
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    subprocess.run([*run, "init", "--yes"], cwd=tmp_path, capture_output=True, check=True)
+    assert not (tmp_path / "sub" / ".devlint-baseline.json").exists()
+    assert subprocess.run(run, cwd=tmp_path, capture_output=True, check=False).returncode == 0

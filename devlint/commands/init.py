@@ -70,6 +70,9 @@ def _set_up(source: Source, *, yes: bool, dry_run: bool, pre_commit: bool, ci: b
     for remark in plan.remarks:
         emit(printable_lines(remark) + "\n")
     baselines = [] if here.baseline_file.exists() else Session(Options(config=inline)).renewed_baselines()
+    if any(b.file != here.baseline_file and not _has_settings(b.file.parent) for b in baselines):
+        # The settings that are written now hold there too.
+        baselines = Session(Options(config=inline, baseline=here.baseline_file)).renewed_baselines()
     for baseline in baselines:
         emit(_described(baseline))
     if not proposals and not baselines:
@@ -101,6 +104,13 @@ def _settings(here: Settings) -> tuple[list[Proposal], tuple[str, ...]]:
     layout = look_at(here.root, [target.path for target in session.targets()])
     settings = settings_for(layout, frozenset(rule.code for rule in session.registry.rules()))
     return [settings_file(layout, settings)], tuple(f"{key} = {as_toml(value)}" for key, value in settings.items())
+
+
+def _has_settings(folder: Path) -> bool:
+    """Whether a folder has settings of its own, which name its baseline."""
+    project = folder / "pyproject.toml"
+    named = project.is_file() and "[tool.devlint" in project.read_text(encoding="utf-8", errors="replace")
+    return named or any((folder / name).exists() for name in ("devlint.toml", ".devlint.toml"))
 
 
 def _described(baseline: Baseline) -> str:
