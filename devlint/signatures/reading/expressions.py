@@ -138,7 +138,7 @@ def _subscript(frame: Frame, node: ast.Subscript) -> Value:
 
 
 def _reads_old_number(node: ast.Subscript, base: Value) -> bool:
-    """Whether it is `loss.data[0]`: a number up to PyTorch 0.3, and nothing that runs since."""
+    """Whether it asks `loss.data` for its first part: a number up to PyTorch 0.3, and nothing that runs since."""
     match node:
         case ast.Subscript(value=ast.Attribute(attr="data"), slice=ast.Constant(value=0)):
             return all(o.kind in (UNKNOWN, TENSOR) and rank_of(o) in ("", ZERO_DIM) for _, o in base.options())
