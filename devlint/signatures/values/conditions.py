@@ -18,7 +18,7 @@ Condition = frozenset[Clause]
 TRUE: Condition = frozenset({frozenset()})
 FALSE: Condition = frozenset()
 
-# A condition with more clauses than these is forgotten: something that may be so or not, and goes with itself alone.
+# A condition with more clauses than these is forgotten: something that may be so or not, and goes with nothing else.
 MAX_CLAUSES = 6
 
 
@@ -59,9 +59,9 @@ class Atoms:
         """The test of a literal, whatever its outcome."""
         return self._atoms[abs(literal) - 1]
 
-    def forgotten(self, condition: Condition | None = None) -> Condition:
-        """A condition of which nothing is known any more; but that it is this one, where one is given."""
-        return self.literal(("forgotten", len(self._atoms) if condition is None else condition))
+    def forgotten(self) -> Condition:
+        """A condition of which nothing is known any more."""
+        return self.literal(("forgotten", len(self._atoms)))
 
     def is_forgotten(self, condition: Condition) -> bool:
         """Whether each way to it passes a condition of which nothing is known any more."""
@@ -101,7 +101,7 @@ class Atoms:
         return known
 
     def _limited(self, condition: Condition) -> Condition:
-        return self.forgotten(condition) if len(condition) > MAX_CLAUSES else condition
+        return self.forgotten() if len(condition) > MAX_CLAUSES else condition
 
     def implies(self, a: Condition, b: Condition) -> bool:
         """Whether `b` holds wherever `a` does; False where that can't be told."""
