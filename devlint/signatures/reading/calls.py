@@ -43,6 +43,7 @@ from devlint.signatures.values.values import (
     Cell,
     Made,
     Place,
+    Step,
     Value,
     either,
     mapped,
@@ -319,7 +320,7 @@ def unknown_call(call: Call, name: str = "", *, displaces: bool = True) -> Value
         # A tokenizer or a processor of transformers: https://huggingface.co/docs/transformers/main_classes/tokenizer
         step = call.step(f"made on cpu by `{call.text}`")
         return call.fresh(HOST).but(kind=BATCH, data="item", rank=RANKED, step=step)
-    places = set()
+    places: dict[Place, Step | None] = {}
     likely_computes = True
     for _, value in call.everything():
         if displaces:
@@ -327,7 +328,7 @@ def unknown_call(call: Call, name: str = "", *, displaces: bool = True) -> Value
         for _, option in value.options():
             known = option.place.is_open or option.place.off_host
             if option.kind in (TENSOR, BATCH) or (option.kind is UNKNOWN and known):
-                places.add(option.place)
+                places.setdefault(option.place, option.step)
             elif option.kind in (LIST, DICT, TUPLE):
                 likely_computes = False
     text = (name or call.text).rsplit(".", 1)[-1].lower()
@@ -336,9 +337,9 @@ def unknown_call(call: Call, name: str = "", *, displaces: bool = True) -> Value
     of_torch = name.startswith("torch.distributions.")
     told = told and not of_torch
     if likely_computes and not told and len(places) == 1 and not call.open_ended:
-        place = next(iter(places))
+        ((place, trail),) = places.items()
         if place != HOST and place.sort != "unknown":
-            return call.fresh(place).but(tags=DISTRIBUTION if of_torch else frozenset())
+            return call.fresh(place).but(step=trail, tags=DISTRIBUTION if of_torch else frozenset())
     return call.fresh()
 
 
