@@ -189,18 +189,23 @@ class _InvalidSourceError(Exception):
 def _is_minor(rule: Rule, report: Report, facts: Facts, project: Project) -> bool:
     """Whether hardly anybody would act on a report.
 
-    So it is with what is likely to mix in a function that nobody uses, and with a wait in a loop that trains nothing, or
-    in a program that measures or tests, if there is no fix for it.
+    So it is with what is likely to mix in a function that nobody uses, with what costs in a loop that trains nothing, or in
+    a program that measures or tests, with a wait at the end of a step for which there is no fix, and with what a warning
+    says of code that somebody else keeps.
     """
     from devlint.signatures.answers.hot import is_unused
-    from devlint.signatures.answers.roles import is_of_tool
+    from devlint.signatures.answers.roles import is_of_others, is_of_tool
 
+    if report.minor or (rule.severity == "warning" and is_of_others(facts.model.source.path)):
+        return True
     if rule.event in ABOUT_MIXING and report.confidence == "likely" and facts.scope is not None:
         return is_unused(project, facts.scope)
-    if report.minor:
-        return True
-    hot = facts.hot_loop(report.node) if rule.only_training and report.change is None else None
-    return hot is not None and (hot.is_minor or is_of_tool(facts.model.source.path))
+    hot = facts.hot_loop(report.node) if rule.only_training else None
+    if hot is None:
+        return False
+    if hot.is_minor or is_of_tool(facts.model.source.path):
+        return rule.only_amid_step or report.change is None
+    return rule.only_amid_step and report.change is None and facts.ends_step(report.node)
 
 
 def _parse(source: Source) -> ast.Module:
