@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from devlint.causes import merged
 from devlint.files import Source
-from devlint.findings import Cost, Finding, Fix, Note, Span
+from devlint.findings import INTERNAL_ERROR, Cost, Finding, Fix, Note, Span
 from devlint.knowledge.releases import BEFORE_0_4, SAYS_BEFORE_0_4, SINCE_0_4
 from devlint.rule import Registry, Rule, UnreadableFile
 from devlint.screen import Screen, lets_through, lines_of_names, pattern_of, trigger_lines
@@ -98,8 +98,8 @@ class Linter:
         return Project(self.settings.src, self.looks, self._files)
 
     def _findings(self, source: Source, path: Path, rules: list[type[Rule]], within: range | None) -> Iterator[Finding]:
-        # Files without a trigger aren't modelled, and those that aren't about torch aren't even parsed: that is most of a
-        # clean run's time, and other tools tell of syntax.
+        # Files without a trigger aren't modelled, and those that aren't about torch aren't even parsed unless they are named:
+        # that is most of a clean run's time, and other tools tell of syntax.
         spelt = self.settings.hints.spelt_out(source.text)
         screen = self.screen_of("\n".join([source.text, *spelt.values()]), path, within)
         triggered = {rule: frozenset[str]() for rule in rules if lets_through(rule, [screen])}
@@ -113,7 +113,7 @@ class Linter:
         triggered |= {rule: frozenset() for rule in self._by_callers(screen, path, set(rules) - triggered.keys())}
         hearing = [rule for rule in rules if self._hears(rule, screen)]
         triggered = {rule: names for rule, names in triggered.items() if not rule.hears_only()}
-        if not (triggered or hearing) and screen.is_about_torch:
+        if not (triggered or hearing) and (screen.is_about_torch or source.is_named):
             # Nothing to look at, if it is Python at all.
             _parse(source)
         if triggered or hearing:
@@ -331,7 +331,7 @@ class Inspection:
     def _broken(self, codes: list[str], pack: str, said: str) -> Finding:
         """What is told of rules that met one error: most often, one that they share."""
         message = (
-            f"internal error in {', '.join(codes)} of {pack}, please report it: {said}; "
+            f"{INTERNAL_ERROR} in {', '.join(codes)} of {pack}, please report it: {said}; "
             "the other rules were run; DEVLINT_DEBUG=1 --jobs 1 shows where"
         )
         return Finding(UnreadableFile.code, UnreadableFile.name, message, self._display, Span(1, 1, 1, 1))

@@ -212,6 +212,9 @@ class UnreadableFile(MetaRule):
     Reports a file that doesn't exist, can't be decoded, or isn't valid Python, and an error inside a rule, which costs
     what that rule would have found there. Everything else is still linted, and the exit code is 2.
 
+    A file that nowhere says `torch` is parsed where it is named, comes from the standard input, or stands in the change that
+    `--since` or `--staged` asks about. In a folder it isn't: that would be most of a run's time.
+
     ## Why is this bad
     Nothing in such a file is checked.
     """
