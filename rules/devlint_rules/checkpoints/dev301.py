@@ -37,8 +37,9 @@ class LoadWithoutMapLocation(Rule):
     into `load_state_dict` is certain to be tensors; of anything else the finding is `likely`.
 
     Told where it is selected by its code, as in `--select DEV301`: what a program loads that can't run without an
-    accelerator anyway, for the same function, or each that calls it, moves something there under no condition
-    (`model.cuda()`), and what is loaded by a method whose callers have all just trained (`exp.train(...)`).
+    accelerator anyway, for the same function, its class, or each function that calls it, moves something there under no
+    condition (`model.cuda()`), what is downloaded, or is otherwise, and what is loaded by a method whose callers have all just
+    trained (`exp.train(...)`).
 
     ## Why is this bad
     Tensors are restored to the device that they were saved from. On a machine without that GPU the load fails with
