@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from devlint.placement.model import PlacementModel
     from devlint.rule import Report
     from devlint.source.filesystem import FileSystem
+    from devlint.source.modules import SourceModule
     from devlint.source.project import Project
     from devlint.source.units import Unit
     from devlint.textmap import TextMap
@@ -41,6 +42,9 @@ ABOUT_MIXING = ("mixing", "unplaced-factory")
 
 class Linter:
     """Lints sources under one set of settings; what it reads of the project it keeps for the next source."""
+
+    # Whether what is understood of a source serves the files that import it, once it was linted.
+    shares = True
 
     def __init__(self, settings: Settings, registry: Registry, files: FileSystem | None = None) -> None:
         self.settings = settings
@@ -120,14 +124,33 @@ class Linter:
             if within is None:
                 self.project().forget_if_full()
             portable = any(rule.for_any_accelerator for rule in rules)
-            tree = _parse(source)
+            module = self._module(source, path, within)
             inspection = Inspection(
-                self, source, path, tree, triggered, spelt, hearing=hearing, portable=portable, within=within
+                self, source, path, module, triggered, spelt, hearing=hearing, portable=portable, within=within
             )
             try:
                 yield from inspection.findings()
             finally:
                 self.leave(inspection)
+
+    def _module(self, source: Source, path: Path, within: range | None) -> SourceModule:
+        """The module of a source: the one that others import, where it is the whole of what the disk has."""
+        project = self.project()
+        shares = self.shares and within is None and source.notebook is None and project.has_text(path, source.digest)
+        known = project.shared(path, source.text) if shares else None
+        if known is not None:
+            return known
+        tree = _parse(source)
+        if within is not None:
+            from devlint.source.slices import leave_out
+            from devlint.source.trees import without_runs
+
+            tree = without_runs(tree, within)
+            leave_out(tree, source.text, within)
+        module = project.module(path, source.text, tree)
+        if shares:
+            project.share(path, module)
+        return module
 
     def screen_of(self, text: str, path: Path, within: range | None) -> Screen:
         """The screen of a text that is linted."""
@@ -247,7 +270,7 @@ class Inspection:
         linter: Linter,
         source: Source,
         path: Path,
-        tree: ast.Module,
+        module: SourceModule,
         rules: dict[type[Rule], frozenset[str]],
         spelt: dict[str, str],
         *,
@@ -255,8 +278,6 @@ class Inspection:
         portable: bool,
         within: range | None = None,
     ) -> None:
-        from devlint.source.slices import leave_out
-        from devlint.source.trees import without_runs
         from devlint.textmap import TextMap
 
         self._registry = linter.registry
@@ -277,10 +298,7 @@ class Inspection:
         self.within = within
         self._pause = linter.pause
         self._project, self._hints = linter.project(), linter.settings.hints
-        if within is not None:
-            tree = without_runs(tree, within)
-            leave_out(tree, source.text, within)
-        self._module = self._project.module(path, source.text, tree)
+        self._module = module
         self._pieces: dict[Unit, Piece | None] = {}
 
     @cached_property
@@ -395,7 +413,8 @@ class Inspection:
         self.release()
         if "model" in vars(self):
             self.model.close()
-        self._module.close()
+        if not self._project.is_shared(self._module):
+            self._module.close()
 
     def _piece(self, unit: Unit) -> Piece | None:
         """The unit parsed by LibCST, once for all rules; None where LibCST can't (newer syntax than it knows)."""

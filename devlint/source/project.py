@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from devlint.source.modules import SourceModule
 
 # Source text of which trees are kept per process; a tree takes some fifty times the memory of its text.
-MAX_KEPT_BYTES = 6_000_000
+MAX_KEPT_BYTES = 4_000_000
 # As much is kept for one file that imports all of it.
 MAX_BYTES_OF_ONE_FILE = 20_000_000
 # Larger modules are generated tables; what they define is left unknown.
@@ -80,6 +80,8 @@ class Project:
         self._mentions = Mentions(self._roots)
         self._matching: dict[tuple[str, str], bool] = {}
         self._modules: dict[Path, SourceModule | None] = {}
+        # The one of them that is linted.
+        self._linted: SourceModule | None = None
         self._kept_bytes = 0
         # Whether that was too much for the file at hand, and all was dropped once.
         self._made_room = False
@@ -285,6 +287,29 @@ class Project:
         self._kept_bytes += len(module.text) if module is not None else 0
         return module
 
+    def shared(self, path: Path, text: str) -> SourceModule | None:
+        """The module of a file that is linted, where that was read for others by now; None where it held another text."""
+        known = self._modules.get(path)
+        self._linted = known if known is not None and known.text == text else None
+        return self._linted
+
+    def share(self, path: Path, module: SourceModule) -> None:
+        """Takes the module of a file that is linted for those that import it."""
+        if len(module.text) <= MAX_MODULE_BYTES:
+            self._linted = self._modules[path] = module
+
+    def has_text(self, path: Path, digest: str) -> bool:
+        """Whether a file holds what has that digest."""
+        return bool(digest) and self._files.digest(path) == digest
+
+    def is_shared(self, module: SourceModule) -> bool:
+        """Whether that is the module which others import."""
+        return self._modules.get(Path(module.path)) is module
+
+    def drop(self, path: Path) -> None:
+        """Forgets the module of a file, which holds something else by now."""
+        self._modules.pop(path, None)
+
     def forget_if_full(self) -> None:
         """Makes room before the next file, where much is kept of the last ones, or not all was read that the last one asks for."""
         if self._made_room or self._kept_bytes > MAX_KEPT_BYTES:
@@ -299,7 +324,7 @@ class Project:
         """Drops all modules at once, for what was worked out of one refers to others."""
         # What refers to itself in circles waits for the collector, and that looks at everything there is.
         for known in (*self.memory.values(), *self._modules.values()):
-            if isinstance(known, Closing):
+            if isinstance(known, Closing) and known is not self._linted:
                 known.close()
         self._modules.clear()
         self.memory.clear()
