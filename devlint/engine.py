@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from devlint.rule import Registry, Rule, UnreadableFile
 from devlint.screen import Screen, lets_through, lines_of_names, pattern_of, trigger_lines
 from devlint.settings import Settings
 from devlint.source.looks import Looks
+from devlint.source.widths import shown_width
 from devlint.suppressions import read_suppressions
 
 if TYPE_CHECKING:
@@ -90,6 +91,11 @@ class Linter:
         if self._project is None:
             self._project = self.new_project()
         return self._project
+
+    def width_of(self, source: Source) -> int:
+        """How long lines of a source may get: what its project tells its formatter or linter, else what it keeps itself."""
+        told = self.project().width(source.path or self.settings.root / source.display, self.settings.root)
+        return told if told is not None else shown_width(source.text)
 
     def new_project(self) -> Project:
         """A project of which nothing was read so far."""
@@ -276,6 +282,7 @@ class Inspection:
         self._text: TextMap = TextMap(source.text)
         self.within = within
         self._pause = linter.pause
+        self._width = cache(partial(linter.width_of, source))
         self._project, self._hints = linter.project(), linter.settings.hints
         if within is not None:
             tree = without_runs(tree, within)
@@ -436,7 +443,7 @@ class Inspection:
             report.confidence,
             tuple(self._shown(note) for note in report.notes),
             report.hint,
-            self._fix(report, piece),
+            self._fix(report, piece, facts),
             cost=self._cost(rule, report, piece),
         )
 
@@ -454,8 +461,9 @@ class Inspection:
             shown = shown.relative_to(Path.cwd())
         return Note(note.message, shown.as_posix(), note.line, note.column)
 
-    def _fix(self, report: Report, piece: Piece) -> Fix | None:
+    def _fix(self, report: Report, piece: Piece, facts: Facts) -> Fix | None:
         from devlint.findings import Edit
+        from devlint.layout import kept_within
         from devlint.textmap import minimal_edit
 
         change = report.change
@@ -469,7 +477,8 @@ class Inspection:
         if any(re.search(SINCE_0_4, edit.text) for edit in edits) and self._is_for_old_releases:
             # It would run on none of the releases that the project is for.
             return None
-        return Fix(change.title, change.safety, tuple(sorted(edits)), change.imports)
+        fix = Fix(change.title, change.safety, tuple(sorted(edits)), change.imports)
+        return kept_within(fix, self._text, self._width, facts.step)
 
 
 def apply_edits(text: str, fixes: Iterable[Fix]) -> str:
