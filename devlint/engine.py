@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from devlint.causes import merged
 from devlint.files import Source
-from devlint.findings import Cost, Finding, Fix, Note, Span
+from devlint.findings import INTERNAL_ERROR, Cost, Finding, Fix, Note, Span
 from devlint.knowledge.releases import BEFORE_0_4, SAYS_BEFORE_0_4, SINCE_0_4
 from devlint.rule import Registry, Rule, UnreadableFile
 from devlint.screen import Screen, lets_through, lines_of_names, pattern_of, trigger_lines
@@ -104,8 +104,8 @@ class Linter:
         return Project(self.settings.src, self.looks, self._files)
 
     def _findings(self, source: Source, path: Path, rules: list[type[Rule]], within: range | None) -> Iterator[Finding]:
-        # Files without a trigger aren't modelled, and those that aren't about torch aren't even parsed: that is most of a
-        # clean run's time, and other tools tell of syntax.
+        # Files without a trigger aren't modelled, and those that aren't about torch aren't even parsed unless they are named:
+        # that is most of a clean run's time, and other tools tell of syntax.
         spelt = self.settings.hints.spelt_out(source.text)
         screen = self.screen_of("\n".join([source.text, *spelt.values()]), path, within)
         triggered = {rule: frozenset[str]() for rule in rules if lets_through(rule, [screen])}
@@ -119,7 +119,7 @@ class Linter:
         triggered |= {rule: frozenset() for rule in self._by_callers(screen, path, set(rules) - triggered.keys())}
         hearing = [rule for rule in rules if self._hears(rule, screen)]
         triggered = {rule: names for rule, names in triggered.items() if not rule.hears_only()}
-        if not (triggered or hearing) and screen.is_about_torch:
+        if not (triggered or hearing) and (screen.is_about_torch or source.is_named):
             # Nothing to look at, if it is Python at all.
             _parse(source)
         if triggered or hearing:
@@ -195,18 +195,23 @@ class _InvalidSourceError(Exception):
 def _is_minor(rule: Rule, report: Report, facts: Facts, project: Project) -> bool:
     """Whether hardly anybody would act on a report.
 
-    So it is with what is likely to mix in a function that nobody uses, and with a wait in a loop that trains nothing, or
-    in a program that measures or tests, if there is no fix for it.
+    So it is with what is likely to mix in a function that nobody uses, with what costs in a loop that trains nothing, or in
+    a program that measures or tests, with a wait at the end of a step for which there is no fix, and with what a warning
+    says of code that somebody else keeps.
     """
     from devlint.signatures.answers.hot import is_unused
-    from devlint.signatures.answers.roles import is_of_tool
+    from devlint.signatures.answers.roles import is_of_others, is_of_tool
 
+    if report.minor or (rule.severity == "warning" and is_of_others(facts.model.source.path)):
+        return True
     if rule.event in ABOUT_MIXING and report.confidence == "likely" and facts.scope is not None:
         return is_unused(project, facts.scope)
-    if report.minor:
-        return True
-    hot = facts.hot_loop(report.node) if rule.only_training and report.change is None else None
-    return hot is not None and (hot.is_minor or is_of_tool(facts.model.source.path))
+    hot = facts.hot_loop(report.node) if rule.only_training else None
+    if hot is None:
+        return False
+    if hot.is_minor or is_of_tool(facts.model.source.path):
+        return rule.only_amid_step or report.change is None
+    return rule.only_amid_step and report.change is None and facts.ends_step(report.node)
 
 
 def _parse(source: Source) -> ast.Module:
@@ -333,7 +338,7 @@ class Inspection:
     def _broken(self, codes: list[str], pack: str, said: str) -> Finding:
         """What is told of rules that met one error: most often, one that they share."""
         message = (
-            f"internal error in {', '.join(codes)} of {pack}, please report it: {said}; "
+            f"{INTERNAL_ERROR} in {', '.join(codes)} of {pack}, please report it: {said}; "
             "the other rules were run; DEVLINT_DEBUG=1 --jobs 1 shows where"
         )
         return Finding(UnreadableFile.code, UnreadableFile.name, message, self._display, Span(1, 1, 1, 1))

@@ -115,6 +115,8 @@ class CreatedThenMoved(Rule):
         costs_each_step = _runs_each_step(node, facts) and name not in factories.OF_DATA
         if costs_each_step is not self.of_each_step:
             return
+        if _goes_where_batch_was_left(move, facts):
+            return
         at_random = name in factories.RANDOM or bool(between & factories.FILLING)
         # Random numbers may be drawn on the host on purpose: the same ones on every machine.
         likely = at_random or not factories.names_device(node, facts)
@@ -124,6 +126,24 @@ class CreatedThenMoved(Rule):
             "likely" if likely else "certain",
             change=_made_there(node, made, name, between, move, facts),
         )
+
+
+def _goes_where_batch_was_left(move: factories.Move, facts: Facts) -> bool:
+    """`.to(y.device)` for a `y` that a loop over a loader takes, and leaves where it is: on the host most likely."""
+    device = facts.node(move.device)
+    if not isinstance(device, ast.Attribute) or device.attr != "device" or not isinstance(device.value, ast.Name):
+        return False
+    name = device.value.id
+    hot = facts.hot_loop(move.device)
+    loop = hot.node if hot is not None and hot.kind == "batch" else None
+    if not isinstance(loop, (ast.For, ast.AsyncFor)) or facts.on_accelerator(
+        cst.ensure_type(move.device, cst.Attribute).value
+    ):
+        return False
+    if not any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(loop.target)):
+        return False
+    given = [v for v in facts.model.assigned_values(device.value) if loop.lineno <= v.lineno <= (loop.end_lineno or 0)]
+    return not any(isinstance(n, ast.Attribute) and n.attr in ("to", "cuda") for v in given for n in ast.walk(v))
 
 
 def _told(name: str) -> str:
