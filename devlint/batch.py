@@ -17,7 +17,7 @@ from devlint.disk import FileError, TooLargeFileError
 from devlint.engine import Linter
 from devlint.escapes import quoted_name
 from devlint.files import Source, Target, read_source, write_source
-from devlint.findings import Finding, Span
+from devlint.findings import INTERNAL_ERROR, Finding, Span
 from devlint.reports import FileResult
 from devlint.rule import Registry, load_registry
 from devlint.settings import Settings
@@ -86,6 +86,7 @@ class Worker:
         except FileError as error:
             return self.failed(target.display, str(error))
         self.linter(target.settings).looks.note(str(target.path), ("text", str(target.path)), Answer(source.digest))
+        source.is_named = target.is_named
         result, fixed = self.run_source(source, target.settings)
         if self.plan.fix and not self.plan.diff and fixed is not source:
             return self._written(target, source, fixed, result)
@@ -166,7 +167,7 @@ class Worker:
 
 
 def _internal(said: str) -> str:
-    return f"internal error, please report it: {said}; DEVLINT_DEBUG=1 --jobs 1 shows where"
+    return f"{INTERNAL_ERROR}, please report it: {said}; DEVLINT_DEBUG=1 --jobs 1 shows where"
 
 
 def unified_diff(before: Source, after: Source) -> str:

@@ -8,18 +8,19 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from devlint.causes import merged
 from devlint.files import Source
-from devlint.findings import Cost, Finding, Fix, Note, Span
+from devlint.findings import INTERNAL_ERROR, Cost, Finding, Fix, Note, Span
 from devlint.knowledge.releases import BEFORE_0_4, SAYS_BEFORE_0_4, SINCE_0_4
 from devlint.rule import Registry, Rule, UnreadableFile
 from devlint.screen import Screen, lets_through, lines_of_names, pattern_of, trigger_lines
 from devlint.settings import Settings
 from devlint.source.looks import Looks
+from devlint.source.widths import shown_width
 from devlint.suppressions import read_suppressions
 
 if TYPE_CHECKING:
@@ -95,6 +96,11 @@ class Linter:
             self._project = self.new_project()
         return self._project
 
+    def width_of(self, source: Source) -> int:
+        """How long lines of a source may get: what its project tells its formatter or linter, else what it keeps itself."""
+        told = self.project().width(source.path or self.settings.root / source.display, self.settings.root)
+        return told if told is not None else shown_width(source.text)
+
     def new_project(self) -> Project:
         """A project of which nothing was read so far."""
         from devlint.source.project import Project
@@ -102,8 +108,8 @@ class Linter:
         return Project(self.settings.src, self.looks, self._files)
 
     def _findings(self, source: Source, path: Path, rules: list[type[Rule]], within: range | None) -> Iterator[Finding]:
-        # Files without a trigger aren't modelled, and those that aren't about torch aren't even parsed: that is most of a
-        # clean run's time, and other tools tell of syntax.
+        # Files without a trigger aren't modelled, and those that aren't about torch aren't even parsed unless they are named:
+        # that is most of a clean run's time, and other tools tell of syntax.
         spelt = self.settings.hints.spelt_out(source.text)
         screen = self.screen_of("\n".join([source.text, *spelt.values()]), path, within)
         triggered = {rule: frozenset[str]() for rule in rules if lets_through(rule, [screen])}
@@ -117,7 +123,7 @@ class Linter:
         triggered |= {rule: frozenset() for rule in self._by_callers(screen, path, set(rules) - triggered.keys())}
         hearing = [rule for rule in rules if self._hears(rule, screen)]
         triggered = {rule: names for rule, names in triggered.items() if not rule.hears_only()}
-        if not (triggered or hearing) and screen.is_about_torch:
+        if not (triggered or hearing) and (screen.is_about_torch or source.is_named):
             # Nothing to look at, if it is Python at all.
             _parse(source)
         if triggered or hearing:
@@ -212,18 +218,23 @@ class _InvalidSourceError(Exception):
 def _is_minor(rule: Rule, report: Report, facts: Facts, project: Project) -> bool:
     """Whether hardly anybody would act on a report.
 
-    So it is with what is likely to mix in a function that nobody uses, and with a wait in a loop that trains nothing, or
-    in a program that measures or tests, if there is no fix for it.
+    So it is with what is likely to mix in a function that nobody uses, with what costs in a loop that trains nothing, or in
+    a program that measures or tests, with a wait at the end of a step for which there is no fix, and with what a warning
+    says of code that somebody else keeps.
     """
     from devlint.signatures.answers.hot import is_unused
-    from devlint.signatures.answers.roles import is_of_tool
+    from devlint.signatures.answers.roles import is_of_others, is_of_tool
 
+    if report.minor or (rule.severity == "warning" and is_of_others(facts.model.source.path)):
+        return True
     if rule.event in ABOUT_MIXING and report.confidence == "likely" and facts.scope is not None:
         return is_unused(project, facts.scope)
-    if report.minor:
-        return True
-    hot = facts.hot_loop(report.node) if rule.only_training and report.change is None else None
-    return hot is not None and (hot.is_minor or is_of_tool(facts.model.source.path))
+    hot = facts.hot_loop(report.node) if rule.only_training else None
+    if hot is None:
+        return False
+    if hot.is_minor or is_of_tool(facts.model.source.path):
+        return rule.only_amid_step or report.change is None
+    return rule.only_amid_step and report.change is None and facts.ends_step(report.node)
 
 
 def _parse(source: Source) -> ast.Module:
@@ -297,6 +308,7 @@ class Inspection:
         self._text: TextMap = TextMap(source.text)
         self.within = within
         self._pause = linter.pause
+        self._width = cache(partial(linter.width_of, source))
         self._project, self._hints = linter.project(), linter.settings.hints
         self._module = module
         self._pieces: dict[Unit, Piece | None] = {}
@@ -344,7 +356,7 @@ class Inspection:
     def _broken(self, codes: list[str], pack: str, said: str) -> Finding:
         """What is told of rules that met one error: most often, one that they share."""
         message = (
-            f"internal error in {', '.join(codes)} of {pack}, please report it: {said}; "
+            f"{INTERNAL_ERROR} in {', '.join(codes)} of {pack}, please report it: {said}; "
             "the other rules were run; DEVLINT_DEBUG=1 --jobs 1 shows where"
         )
         return Finding(UnreadableFile.code, UnreadableFile.name, message, self._display, Span(1, 1, 1, 1))
@@ -455,7 +467,7 @@ class Inspection:
             report.confidence,
             tuple(self._shown(note) for note in report.notes),
             report.hint,
-            self._fix(report, piece),
+            self._fix(report, piece, facts),
             cost=self._cost(rule, report, piece),
         )
 
@@ -473,8 +485,9 @@ class Inspection:
             shown = shown.relative_to(Path.cwd())
         return Note(note.message, shown.as_posix(), note.line, note.column)
 
-    def _fix(self, report: Report, piece: Piece) -> Fix | None:
+    def _fix(self, report: Report, piece: Piece, facts: Facts) -> Fix | None:
         from devlint.findings import Edit
+        from devlint.layout import kept_within
         from devlint.textmap import minimal_edit
 
         change = report.change
@@ -488,7 +501,8 @@ class Inspection:
         if any(re.search(SINCE_0_4, edit.text) for edit in edits) and self._is_for_old_releases:
             # It would run on none of the releases that the project is for.
             return None
-        return Fix(change.title, change.safety, tuple(sorted(edits)), change.imports)
+        fix = Fix(change.title, change.safety, tuple(sorted(edits)), change.imports)
+        return kept_within(fix, self._text, self._width, facts.step)
 
 
 def apply_edits(text: str, fixes: Iterable[Fix]) -> str:

@@ -214,3 +214,28 @@ def codes(root: Path, names: list[str]) -> dict[str, list[str]]:
     """What one linter finds in some files, one after the other."""
     linter = Linter(Settings(root=root), load_registry())
     return {name: [f.code for f in linter.check(read_source(root / name, name))] for name in names}
+
+
+@pytest.mark.parametrize(("says", "is_read"), [("", False), ("import torch\n", True)])
+def test_a_library_that_has_nothing_to_do_with_tensors_is_not_followed(tmp_path, says, is_read):
+    """All of a library of tables hangs together: followed from one call, it took gigabytes and never ended."""
+    package = tmp_path / "tables"
+    package.mkdir()
+    files = {
+        "__init__": "from tables.frame import made\n",
+        "frame": "from tables.index import indexed\n\n\ndef made(x, device=None):\n    return indexed(x)\n",
+        "index": "from tables.types import typed\n\n\ndef indexed(x):\n    return typed(x)\n",
+        "types": "from tables.deep import nested\n\n\ndef typed(x):\n    return nested(x)\n",
+        "deep": "def nested(x):\n    return x\n",
+        "other": says,
+    }
+    for name, text in files.items():
+        (package / f"{name}.py").write_text(text)
+    file = tmp_path / "main.py"
+    file.write_text(
+        "import torch\nfrom tables import made\n\nx = made(torch.ones(3)).cuda() + torch.ones(3)\nprint(x.numpy())\n"
+    )
+    linter = Linter(Settings(root=tmp_path, src=(tmp_path,)), load_registry())
+    linter.check(read_source(file, "main.py"))
+    assert (package / "frame.py" in linter.project().loaded) is True
+    assert (package / "deep.py" in linter.project().loaded) is is_read

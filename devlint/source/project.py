@@ -19,6 +19,8 @@ from devlint.source.looks import Answer, Looks, Question
 from devlint.source.mentions import Mentions
 from devlint.source.roots import ImportRoots
 from devlint.source.texts import Texts, TooManyError, is_test_file, may_bind
+from devlint.source.widths import FILES as WIDTH_FILES
+from devlint.source.widths import told_width
 
 if TYPE_CHECKING:
     from devlint.source.modules import SourceModule
@@ -169,6 +171,13 @@ class Project:
         self._note(asking, ("listing", str(asking)))
         return not self.texts_match(pattern, asking) and len(self._texts.searched(asking)) >= least
 
+    def package_says(self, pattern: str, asking: Path) -> bool:
+        """Whether a file of the outermost package that a file is in matches, or that is too large to tell."""
+        root, name = self.name_of(asking)
+        folder = root / name.partition(".")[0]
+        self._note(asking, ("matching", pattern, str(folder)))
+        return self._texts.spelt_matches(folder, pattern) != ""
+
     def uses(self, pattern: str, asking: Path) -> bool:
         """Whether another file of the project that is no test matches; False where the project is too large to tell."""
         return self._matching_elsewhere(pattern, asking, lambda path: not is_test_file(path)) is True
@@ -245,6 +254,17 @@ class Project:
         for folder in self._texts.folders_around(asking):
             for name in _PAPERS:
                 yield self.read_quietly(folder / name, asking).decode("utf-8", "replace")
+
+    def width(self, asking: Path, top: Path) -> int | None:
+        """How long the project lets lines be, by what the nearest folder up to `top` says; None where none says it."""
+        if not asking.is_relative_to(top):
+            return None
+        for folder in asking.parents:
+            texts = {name: self.read_quietly(folder / name, asking).decode("utf-8", "replace") for name in WIDTH_FILES}
+            width = told_width({name: text for name, text in texts.items() if text})
+            if width is not None or folder == top:
+                return width
+        return None
 
     def note_text(self, path: Path, asking: Path) -> None:
         """Remembers that what a file holds was looked at, now or before, for a file that asks."""

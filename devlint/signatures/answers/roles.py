@@ -241,6 +241,17 @@ def is_of_tool(path: str) -> bool:
     return _TOOLS.search(path) is not None
 
 
+# Folders of what was copied from elsewhere, and is kept by others.
+_OTHERS = re.compile(
+    r"(?:^|/)_?(?:third[_-]?part(?:y|ies)|3rd[_-]?party|vendor(?:ed|s)?|externals?|extern|submodules?)/", re.IGNORECASE
+)
+
+
+def is_of_others(path: str) -> bool:
+    """Whether a file was copied from elsewhere, going by its folders."""
+    return _OTHERS.search(path) is not None
+
+
 def is_cold_file(path: str) -> bool:
     """Whether a file is about tests, data, tools or conversions, going by its folders and its name."""
     return _COLD_FILES.search(path) is not None
