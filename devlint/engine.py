@@ -168,7 +168,7 @@ class Linter:
     def leave(self, inspection: Inspection) -> None:
         """Does what is to be done once a source was inspected: lets go of it."""
         inspection.close()
-        self.project().passed(inspection.source.text)
+        self.project().passed(inspection.path, inspection.source.text)
 
     def _hears(self, rule: type[Rule], screen: Screen) -> bool:
         """Whether a file may hold waits in code that is hot by its role that a rule tells of."""
@@ -295,7 +295,7 @@ class Inspection:
         self._display = source.display
         # What was inspected.
         self.source = source
-        self._path = path
+        self.path = path
         # The rules, in their order, each with the imported names that it is about where the file itself bears no trigger.
         self._rules = dict(sorted(rules.items(), key=lambda item: item[0].code))
         # The rules that tell of waits in code that is hot by its role.
@@ -325,9 +325,9 @@ class Inspection:
         """Whether a project is written for releases of PyTorch before 0.4, unless the settings name the oldest one."""
         if self._surroundings.oldest_torch is not None:
             return False
-        if re.search(BEFORE_0_4, self._text.text) is not None or self._project.uses(BEFORE_0_4, self._path):
+        if re.search(BEFORE_0_4, self._text.text) is not None or self._project.uses(BEFORE_0_4, self.path):
             return True
-        return any(re.search(SAYS_BEFORE_0_4, paper) is not None for paper in self._project.papers(self._path))
+        return any(re.search(SAYS_BEFORE_0_4, paper) is not None for paper in self._project.papers(self.path))
 
     def findings(self) -> Iterator[Finding]:
         """What each rule finds; an error in one of them costs what that one would have found, and is told."""
@@ -478,7 +478,7 @@ class Inspection:
 
     def _shown(self, note: Note) -> Note:
         """A note with its path as the user would write it."""
-        if note.path == str(self._path):
+        if note.path == str(self.path):
             return Note(note.message, self._display, note.line, note.column)
         shown = Path(note.path)
         if shown.is_relative_to(Path.cwd()):

@@ -188,6 +188,13 @@ def test_a_file_is_parsed_once_whether_it_is_linted_or_imported(tmp_path, names,
     assert set(Counter(parsed).values()) == {1}
 
 
+def test_a_file_that_is_linted_twice_has_the_same_findings(tmp_path):
+    (tmp_path / "main.py").write_text("import torch\n\n\ndef move(x: torch.Tensor):\n    x.cuda()\n    return x\n")
+    linter = Linter(Settings(root=tmp_path), load_registry())
+    found = [linter.check(read_source(tmp_path / "main.py", "main.py")) for _ in range(2)]
+    assert [[finding.code for finding in each] for each in found] == [["DEV101"]] * 2
+
+
 def test_a_text_that_the_disk_has_not_is_nothing_to_those_that_import_the_file(tmp_path):
     (tmp_path / "near.py").write_text(MOVER)
     (tmp_path / "user.py").write_text(USER)

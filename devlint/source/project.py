@@ -82,7 +82,9 @@ class Project:
         self._mentions = Mentions(self._roots)
         self._matching: dict[tuple[str, str], bool] = {}
         self._modules: dict[Path, SourceModule | None] = {}
-        # The one of them that is linted.
+        # The files that were linted.
+        self._passed: set[Path] = set()
+        # The module that is linted, if others import it.
         self._linted: SourceModule | None = None
         self._kept_bytes = 0
         # Whether that was too much for the file at hand, and all was dropped once.
@@ -310,7 +312,9 @@ class Project:
     def shared(self, path: Path, text: str) -> SourceModule | None:
         """The module of a file that is linted, where that was read for others by now; None where it held another text."""
         known = self._modules.get(path)
-        self._linted = known if known is not None and known.text == text else None
+        # How a file was read that was linted already isn't kept.
+        is_new = known is not None and known.text == text and path not in self._passed
+        self._linted = known if is_new else None
         return self._linted
 
     def share(self, path: Path, module: SourceModule) -> None:
@@ -336,8 +340,9 @@ class Project:
             self.forget()
             self._made_room = False
 
-    def passed(self, text: str) -> None:
+    def passed(self, path: Path, text: str) -> None:
         """A file was linted: what was worked out of others for it stays, in proportion to its text."""
+        self._passed.add(path)
         self._kept_bytes += len(text)
 
     def forget(self) -> None:
@@ -347,6 +352,7 @@ class Project:
             if isinstance(known, Closing) and known is not self._linted:
                 known.close()
         self._modules.clear()
+        self._passed.clear()
         self.memory.clear()
         self.memory = {}
         self._kept_bytes = 0
