@@ -76,13 +76,17 @@ class PlacementModel(FileText):
 
     def close(self) -> None:
         """Ends the model's life; what it knows is forgotten."""
-        if "reader" in vars(self):
+        is_shared = self._project.is_shared(self.source)
+        if is_shared:
+            self.project_reader.finished(self.source)
+        elif "reader" in vars(self):
             self.reader.forget(self.source)
         self._read.clear()
         self.readings.close()
         self._hot_code.clear()
         self._assigned.clear()
-        self.source.close()
+        if not is_shared:
+            self.source.close()
         # It and its parts refer to each other; what waits for the collector costs more than all else that is freed.
         vars(self).clear()
 

@@ -209,33 +209,17 @@ def _made_there(
     if cast is not None and (gone := facts.without_method(cast[0])) is not None:
         arguments.insert(0, f"dtype={cast[1]}")
         edits = (*edits, gone)
-    if _gets_too_long(making, moving, arguments, facts):
+    if _leaves_short_chain(making, moving, facts):
         return None
     same = factories.is_exact(name, made) and not between & (factories.FILLING | {"requires_grad_"})
     safety: Safety = "safe" if same else "unsafe"
     return Change("make it on the device", safety, edits=(facts.with_argument(making, *arguments), *edits))
 
 
-# As long as formatters of Python let a line be, and as people do who use none.
-_FORMATTED, _LONGEST = 88, 120
-
-
-def _gets_too_long(making: ast.Call, moving: ast.Call, arguments: list[str], facts: Facts) -> bool:
-    """Whether a line gets longer than all that its file has, or a chain too short for the lines that it is broken over.
-
-    What is gained isn't worth a line that somebody's formatter breaks anew.
-    """
+def _leaves_short_chain(making: ast.Call, moving: ast.Call, facts: Facts) -> bool:
+    """Whether a chain gets too short for the lines that it is broken over: somebody's formatter would join them."""
+    is_broken = (moving.func.end_lineno or 0) > (making.end_lineno or 0)
     lines = facts.text.text.splitlines()
-    given = [*making.args, *(k.value for k in making.keywords)]
-    last = max((a.end_lineno or 0 for a in given), default=making.end_lineno or 0)
-    own = len(lines[last - 1])
-    # A move on the same line goes.
-    gone = len(facts.code_of(moving)) - len(facts.code_of(making)) if moving.end_lineno == last else 0
-    grown = own + len(", ".join(["", *arguments])) - gone
-    longest = max(map(len, lines))
-    if grown > own and grown > (_FORMATTED if longest <= _FORMATTED else max(_LONGEST, longest)):
-        return True
-    is_broken = (moving.end_lineno or 0) > (making.end_lineno or 0)
     return is_broken and _calls_between(making, moving) < 2 and not _closes_alone(making, moving, lines)
 
 
