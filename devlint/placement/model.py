@@ -77,10 +77,7 @@ class PlacementModel(FileText):
         """Ends the model's life; what it knows is forgotten."""
         if "reader" in vars(self):
             self.reader.forget(self.source)
-        self._read.clear()
         self.readings.close()
-        self._hot_code.clear()
-        self._assigned.clear()
         self.source.close()
         # It and its parts refer to each other; what waits for the collector costs more than all else that is freed.
         vars(self).clear()
