@@ -15,7 +15,7 @@ from devlint.signatures.reading.instances import Instance
 from devlint.signatures.state import containers
 from devlint.signatures.state.frame import ANYTHING, EVERY, IF_MODULE, PLACE, Call, Frame
 from devlint.signatures.state.objects import COMPUTED, attribute, class_of, move, place_around, place_of
-from devlint.signatures.state.outcome import Effect, Need
+from devlint.signatures.state.outcome import Effect, Need, Signature
 from devlint.signatures.values.conditions import TRUE
 from devlint.signatures.values.values import (
     ARRAY,
@@ -379,6 +379,8 @@ def call_function(
     if not keeps_result(reader, function):
         # An unknown decorator may do anything with what it is given.
         return call.fresh()
+    if frame.function is not None and function.source is frame.source:
+        _find(frame, signature)
     instance = Instance(frame, signature, given, call.node)
     if around is not None:
         instance.given = {**around.given, **given}
@@ -394,6 +396,13 @@ def call_function(
     if result is NEVER and not signature.returns:
         return NEVER
     return NOTHING if result is NEVER else result
+
+
+def _find(frame: Frame, signature: Signature) -> None:
+    """What a function finds outside of it, the one that calls it finds there too, unless it is its own."""
+    for key, value in signature.found.items():
+        if key not in frame.env and key not in frame.locals:
+            frame.found.setdefault(key, value)
 
 
 def bind_arguments(call: Call, function: FunctionModel, bound: Value | None) -> dict[str, Value] | None:

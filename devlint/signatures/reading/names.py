@@ -71,6 +71,7 @@ class Names:
             if around.function is not None or name in around.env:
                 found = around.get(name)
                 if found is not None:
+                    frame.found[name] = found
                     return found
                 if name in around.locals:
                     return NOTHING
@@ -80,6 +81,9 @@ class Names:
             if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
                 return self._defined(frame.source, statement)
             return NOTHING
+        if frame.function is not None and self._reader.is_running(frame.source):
+            running = self._reader.so_far_of(frame.source)
+            frame.found[name] = running.env.get(name) if running is not None else None
         return self.global_value(frame.source, name)
 
     def global_value(self, source: SourceModule, name: str) -> Value:

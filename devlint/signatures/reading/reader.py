@@ -301,7 +301,7 @@ class Reader:
         """What a function needs, gives and changes; None while it is read, and where it goes too deep."""
         item = ("function", function)
         known = self._signatures.get(function)
-        if known is not None and (closure is None or all(closure.get(n) == v for n, v in known.free.items())):
+        if known is not None and self._finds_again(known, closure):
             self.knots.used(item)
             return known
         if closure is not None and closure.again:
@@ -331,6 +331,20 @@ class Reader:
             knot = self.knots.end(item)
         self._signatures[function] = made
         return self.signature(function, closure) if knot is not None and self.settle(knot) else made
+
+    def _finds_again(self, known: Signature, closure: Frame | None) -> bool:
+        """Whether a function would find outside of it what it found when it was read."""
+        if not known.found:
+            return True
+        source = known.function.source
+        scopes = [scope for scope in (closure, self._active.get(source)) if scope is not None]
+        for key, value in known.found.items():
+            now = next((v for scope in scopes if (v := scope.seen_from_inside(key)) is not None), None)
+            if now is None and isinstance(key, tuple):
+                now = key[0].last.get(key[1])
+            if now != value:
+                return False
+        return True
 
     def _first_reading(self, function: FunctionModel) -> Frame | None:
         """The scope around a function, as its signature was made."""
@@ -427,10 +441,6 @@ class Reader:
         frame.exits.clear()
         gives = self._given(frame, function)
         effects, cells = _outcome_of(frame, entry)
-        free = {}
-        if closure is not None:
-            names = {n.id for n in function.nodes if isinstance(n, ast.Name)} - function.local_names
-            free = {n: v for n in names if (v := closure.get(n)) is not None}
         return Signature(
             function,
             _open_needs(frame),
@@ -439,7 +449,7 @@ class Reader:
             cells,
             frozenset(frame.tensors),
             bool(frame.returns),
-            free,
+            frame.found,
             tuple(frame.uses),
         )
 
