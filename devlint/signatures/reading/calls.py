@@ -49,7 +49,7 @@ from devlint.signatures.values.values import (
     mapped,
 )
 from devlint.source.devices import MOVES
-from devlint.source.modules import FunctionModel
+from devlint.source.modules import FunctionModel, last_name
 
 # A signature hands on so many needs to each caller; what is left open in more than these is nobody's one mistake.
 MAX_NEEDS = 80
@@ -228,6 +228,9 @@ def _unknown(call: Call, callee: Value) -> Value:
     if callee.path is not None and _OF_TEXT.fullmatch(str(callee.path[-1]).strip(".[]'")):
         # It makes tensors of text, wherever the module is that has it.
         return result
+    if _PIPELINE.fullmatch(last_name(call.node.func)):
+        # A whole program: what it gives is for people, images and texts, whatever device it was moved to.
+        return result
     at = call.frame.slot(callee, PLACE)
     if at is not None and at.kind is not EITHER and at.place.sort != "unknown":
         return result.but(place=at.place, tags=COMPUTED, step=at.step)
@@ -266,6 +269,7 @@ def _holds_arrays(frame: Frame, value: Value) -> bool:
 
 _OF_ARRAYS = frozenset({"of arrays"})
 _OF_TEXT = re.compile(r"(?:.*_)?tokeni[sz](?:e|er)(?:_.*)?")
+_PIPELINE = re.compile(r"(?i)(?:\w{1,60}_)?pipe(?:line)?\d?")
 # Names that people give to what computes: what comes of calling it is where its parameters are.
 _MODEL = re.compile(
     r"(?i)(?:.*_)?(?:model|net|network|encoder|decoder|generator|discriminator|critic|actor|policy|backbone|classifier|unet|vae|transformer)\d*"
@@ -521,7 +525,8 @@ def _apply(frame: Frame, instance: Instance, call: Call) -> None:
 
 
 def _change_each(frame: Frame, instance: Instance, effect: Effect, target: Value) -> None:
-    """What a loop over `vars(self)` does to each attribute that is known here."""
+    """What a loop over `vars(self)`, or over all fields, does to each attribute that is known here."""
+    frame.lose_batch(target)
     slots = [k[1] for k in frame.env if isinstance(k, tuple) and len(k) == 2 and k[0] == target.identity]
     for slot in slots:
         held = frame.get((target.identity, slot)) if str(slot).startswith(".") and slot != EVERY else None

@@ -10,6 +10,7 @@ from devlint.signatures.state.classes import ClassInfo
 from devlint.signatures.state.outcome import Need, Signature, Use, Wait
 from devlint.signatures.values.conditions import FALSE, TRUE, Atoms, Clause, Condition
 from devlint.signatures.values.values import (
+    BATCH,
     CONSTANT,
     DICT,
     EITHER,
@@ -399,6 +400,13 @@ class Frame:
                     self.tensors.add(option.path)
                 elif isinstance(option.data, tuple):
                     self.tensors.add(option.data)
+
+    def lose_batch(self, value: Value) -> None:
+        """All attributes of an object out of a loader were set anew: nothing is known any more of what is called so."""
+        for _, option in value.options():
+            if option.kind is BATCH:
+                for key in [k for k, v in self.env.items() if any(o == option for _, o in v.options())]:
+                    self.env[key] = NOTHING
 
     # -- displacing ------------------------------------------------------------------------------------------------
 
