@@ -17,7 +17,7 @@ from devlint.disk import FileError, TooLargeFileError
 from devlint.engine import Linter
 from devlint.escapes import quoted_name
 from devlint.files import Source, Target, read_source, write_source
-from devlint.findings import Finding, Span
+from devlint.findings import INTERNAL_ERROR, Finding, Span
 from devlint.reports import FileResult
 from devlint.rule import Registry, load_registry
 from devlint.settings import Settings
@@ -84,6 +84,7 @@ class Worker:
         except FileError as error:
             return self.failed(target.display, str(error))
         self.linter(target.settings).looks.note(str(target.path), ("text", str(target.path)), Answer(source.digest))
+        source.is_named = target.is_named
         result, fixed = self.run_source(source, target.settings)
         if self.plan.fix and not self.plan.diff and fixed is not source:
             return self._written(target, source, fixed, result)
@@ -104,6 +105,7 @@ class Worker:
         """Puts a source in its file's place, and returns where that is; raises FileError where it isn't to be."""
         real = self._place_of(target)
         write_source(after, before)
+        self.linter(target.settings).project().drop(target.path)
         return real
 
     def _findings(self, source: Source, settings: Settings) -> tuple[Finding, ...]:
@@ -163,7 +165,7 @@ class Worker:
 
 
 def _internal(said: str) -> str:
-    return f"internal error, please report it: {said}; DEVLINT_DEBUG=1 --jobs 1 shows where"
+    return f"{INTERNAL_ERROR}, please report it: {said}; DEVLINT_DEBUG=1 --jobs 1 shows where"
 
 
 def unified_diff(before: Source, after: Source) -> str:
@@ -255,6 +257,9 @@ def _run_here(targets: Sequence[Target], worker: Worker, seen: Seen) -> Iterator
             yield worker.run(target)
         seen.take_in(worker.seen())
     finally:
+        # What is left is old from now on: the report isn't to wait until all of it was looked at.
+        gc.freeze()
+        gc.unfreeze()
         gc.enable()
 
 

@@ -94,8 +94,10 @@ class Source:
     notebook: Container | None = None
     # What else there is to say of the file, a line each.
     remarks: tuple[str, ...] = ()
-    # What stands for the bytes that were read.
+    # What stands for the bytes that were read; "" where the text is another one by now.
     digest: str = ""
+    # Somebody asked for this very file: they are told where it isn't Python, whatever it is about.
+    is_named: bool = False
 
     @cached_property
     def lines(self) -> list[str]:
@@ -104,7 +106,7 @@ class Source:
 
     def with_text(self, text: str) -> Source:
         """The same file with other text."""
-        return dataclasses.replace(self, text=text, notebook=self.notebook and self.notebook.over(text))
+        return dataclasses.replace(self, text=text, notebook=self.notebook and self.notebook.over(text), digest="")
 
     def to_bytes(self) -> bytes:
         """The whole file as it stands, or would stand, on the disk; raises FileError when it can't be written so."""
@@ -226,6 +228,8 @@ class Target:
     settings: Settings
     # Met in a folder, as a link to a file.
     is_link: bool = False
+    # Named itself, or in the change that is asked about; not just met in a folder.
+    is_named: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +280,7 @@ def _under(path: Path, settings_for: Callable[[Path], Settings], force_exclude: 
             return
         settings = settings_for(absolute.parent)
     except FileNotFoundError:
-        yield Missing(display, "no such file or folder")
+        yield Missing(display, f"no such file or folder{_meant_by(display)}")
     except OSError as error:
         yield Missing(display, f"can't be read: {error.strerror or error}")
     except ValueError as error:
@@ -285,7 +289,15 @@ def _under(path: Path, settings_for: Callable[[Path], Settings], force_exclude: 
         yield Missing("", str(error))
     else:
         if not (force_exclude and is_excluded(absolute, settings)):
-            yield Target(absolute, display, settings)
+            yield Target(absolute, display, settings, is_named=True)
+
+
+def _meant_by(display: str) -> str:
+    """What to do instead, where a place in a file was named."""
+    file, colon, place = display.partition(":")
+    if not (colon and place[:1].isdigit() and os.path.isfile(file)):  # noqa: PTH113
+        return ""
+    return f"; `devlint where {display}` tells what is known there"
 
 
 def _first_time(path: Path, seen: set[str]) -> bool:

@@ -20,6 +20,8 @@ OutputFormat = Literal[
 ]  # fmt: skip
 # Those that people read at a terminal: colours, a summary, and what else there is to say.
 FOR_TERMINALS: tuple[OutputFormat, ...] = ("text", "concise")
+# What begins the message of a DEV000 that is devlint's own fault.
+INTERNAL_ERROR = "internal error"
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -112,8 +112,12 @@ class Rule:
     statement: ClassVar[type[ast.stmt]] = ast.stmt
     # The rule has nothing to say outside of hot loops.
     only_hot: ClassVar[bool] = False
-    # In a loop that trains nothing, it tells by default of what it has a fix for; of the rest where it is selected by its code.
+    # In a loop that trains nothing, it tells by default of what it has a fix for; of the rest where it is selected by its
+    # code.
     only_training: ClassVar[bool] = False
+    # It tells by default of what each step of a training meets, with a fix or not, unless the step ends there, and the next
+    # one waits anyway for its batch.
+    only_amid_step: ClassVar[bool] = False
     # What waits that it tells of in code that is hot by its role: "read", "copy", "text", "decide", "size", "made", "staged",
     # "race", "flush", as docs/reference/facts.md explains. A rule that finds other things too tells of them in preview only.
     senses: ClassVar[frozenset[str]] = frozenset()
@@ -207,6 +211,9 @@ class UnreadableFile(MetaRule):
     ## What it does
     Reports a file that doesn't exist, can't be decoded, or isn't valid Python, and an error inside a rule, which costs
     what that rule would have found there. Everything else is still linted, and the exit code is 2.
+
+    A file that nowhere says `torch` is parsed where it is named, comes from the standard input, or stands in the change that
+    `--since` or `--staged` asks about. In a folder it isn't: that would be most of a run's time.
 
     ## Why is this bad
     Nothing in such a file is checked.

@@ -37,6 +37,10 @@ if TYPE_CHECKING:
     from devlint.settings import Settings
 
 
+# How often what --fix left over is tried again.
+_MOST_ROUNDS = 5
+
+
 def load_rules() -> Registry:
     """The rules of all installed packs; for commands about rules, which end where one can't be used."""
     from devlint.rule import load_registry
@@ -61,10 +65,13 @@ class Session:
         self.started = time.monotonic()
         self.registry = load_registry()
         self.failed = False
+        # The files that couldn't be linted, when baselines were made.
+        self.unread: list[str] = []
         for fault in self.registry.left_out:
             self.failed = True
             self.output.warn("error", f"left out: {fault}")
         self._settings: dict[Path, Settings] = {}
+        self._warned: set[str] = set()
         self._paths = list(options.paths or (".",))
         # What there is to say after the report.
         self.told: list[str] = []
@@ -164,6 +171,10 @@ class Session:
                 markdown=options.markdown or found.markdown,
                 exclude=(*found.exclude, *(_from_root(pattern, found.root) for pattern in options.exclude)),
             )
+            # Several folders may have the same settings.
+            for missing in set(_missing_roots(found)) - self._warned:
+                self._warned.add(missing)
+                self.output.warn("warning", missing)
             self.output.say(f"settings for {folder}: {found.origin or 'the defaults'}")
         return self._settings[folder]
 
@@ -248,7 +259,27 @@ class Session:
 
     def _lint(self, targets: Sequence[Target]) -> list[FileResult]:
         """What the plan of the options comes to for each target, by what earlier runs found where that still holds."""
-        return self._run_plan(targets, self.plan, self._cache() if targets else None)
+        plan = self.plan
+        results = self._run_plan(targets, plan, self._cache() if targets else None)
+        return self._settled(results, targets) if plan.fix and not plan.diff else results
+
+    def _settled(self, results: list[FileResult], targets: Sequence[Target]) -> list[FileResult]:
+        """The results once what was left over was tried again, as long as other files were changed meanwhile.
+
+        Files hang together: what stood in the way of a fix may have been mended elsewhere, and so may what is told of a file.
+        """
+        by_name = {result.display: result for result in results}
+        latest = results
+        for _ in range(_MOST_ROUNDS):
+            changed = {result.display for result in latest if result.fixed}
+            left = [t for t in targets if by_name[t.display].findings and not changed <= {t.display}]
+            if not left:
+                break
+            latest = self._run_plan(left, self.plan, None)
+            for result in latest:
+                before = by_name[result.display]
+                by_name[result.display] = replace(result, fixed=(*before.fixed, *result.fixed))
+        return [by_name[result.display] for result in results]
 
     def _run_plan(self, targets: Sequence[Target], plan: Plan, cache: Results | None) -> list[FileResult]:
         """What a plan comes to for each target."""
@@ -389,11 +420,14 @@ class Session:
     def _renewed(self) -> list[tuple[Baseline, Baseline]]:
         """Each baseline that there is something for, as it is, and with all that is found now."""
         from devlint.adoption.baseline import BaselineError
+        from devlint.findings import INTERNAL_ERROR
 
         targets = self.targets()
         results = self._lint(targets)
         for finding in (f for result in results for f in result.findings if f.code == "DEV000"):
             self.failed = True
+            if not finding.message.startswith(INTERNAL_ERROR):
+                self.unread.append(finding.path)
             self.output.warn("error", f"{finding.path}:{finding.span.line}: {finding.message}")
         try:
             found = self.baselines(results, {t.display: (t.path, t.settings) for t in targets}).by_file.values()
@@ -450,6 +484,7 @@ class Session:
             display = Path(name).as_posix() if name else "-"
             try:
                 source = source_from_bytes(raw, path, display, settings.max_file_size)
+                source.is_named = True
                 result, fixed = worker.run_source(source, settings)
                 data = fixed.to_bytes()
             except TooLargeFileError as error:
@@ -491,6 +526,7 @@ class Session:
             failed=failed,
             also=unexplained,
             only_new=bool(self.told) or options.since is not None or options.staged,
+            shard=options.shard,
         )
         told = (*self.told, *self._left_to_preview({finding.code for finding, _ in run.findings}))
         self.output.report(run, self.forms, told=told, to_stderr=to_stderr)
@@ -517,6 +553,17 @@ class Session:
         ordered = [FileResult(f.path, (f,), sources[f.path].source) for f in findings]
         ordered += [replace(r, findings=(), source=None) for r in results if r.fixed or r.diff]
         return ordered, describe(left)
+
+
+def _missing_roots(settings: Settings) -> Iterator[str]:
+    """What to say of folders that `src` names and that aren't there."""
+    if settings.src == (settings.root, settings.root / "src"):
+        # The default names them as they may be.
+        return
+    for root in settings.src:
+        if not root.is_dir():
+            shown = root.relative_to(settings.root) if root.is_relative_to(settings.root) else root
+            yield f"{settings.origin or '--config'}: src: there is no folder '{shown.as_posix()}' to import from"
 
 
 def _from_root(pattern: str, root: Path) -> str:

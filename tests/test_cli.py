@@ -104,6 +104,30 @@ def test_a_file_that_cannot_be_parsed_does_not_stop_the_others():
     assert devlint("--exit-zero", "broken.py").returncode == 2
 
 
+def test_a_file_that_is_no_python_is_told_where_it_is_named():
+    """It says nothing of torch: met in a folder, it is other tools' affair."""
+    text = "def f(:\n x\n"
+    write("bad.py", text)
+    assert devlint(".").returncode == 0
+    # What a run over the folder kept doesn't count.
+    done = devlint("bad.py")
+    assert done.returncode == 2
+    assert "bad.py:1:7: DEV000 [unreadable-file] isn't valid Python: invalid syntax" in done.stdout
+    assert devlint("-", stdin=text).returncode == 2
+    assert devlint("bad.py", "--fix").returncode == 2
+    assert devlint(".").returncode == 0
+
+
+def test_a_place_instead_of_a_file():
+    write("bad.py", BAD)
+    done = devlint("bad.py:3")
+    assert done.returncode == 2
+    assert (
+        done.stderr == "error: bad.py:3: no such file or folder; `devlint where bad.py:3` tells what is known there\n"
+    )
+    assert devlint("gone.py:3").stderr == "error: gone.py:3: no such file or folder\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -689,3 +713,41 @@ def test_a_rule_that_there_isnt_is_like_another_of_its_family(word, said):
 def test_syntax_of_a_newer_python_is_told_as_such():
     write("a.py", "import torch\n\ntype Number = int | float\n")
     assert "devlint runs on Python 3.11; for newer syntax run it with that Python" in devlint("a.py").stdout
+
+
+def test_a_fix_that_waits_for_one_in_another_file_is_applied_in_the_same_run():
+    """The first file's would bring a mix that is the second one's fault."""
+    write(
+        "net.py",
+        """import torch
+from torch import nn
+
+
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 3)
+        self.scale = torch.ones(3)
+
+    def forward(self, x):
+        return self.layer(x) * self.scale
+""",
+    )
+    use = "import torch\n\nfrom net import Scaled\n\nmodel = Scaled().cuda()\nprint(model(torch.ones(2, 3)))\n"
+    write("a.py", use)
+    done = devlint("--fix", "--unsafe-fixes", ".")
+    assert (done.returncode, done.stdout) == (0, "Found 2 errors in 2 files (2 fixed, 0 remaining)\n")
+    assert Path("a.py").read_text() == use.replace("torch.ones(2, 3)", 'torch.ones(2, 3).to("cuda")')
+    assert devlint(".").returncode == 0
+
+
+def test_a_folder_of_src_that_is_not_there_is_told():
+    write("devlint.toml", 'src = [".", "nosuch"]\n')
+    write("sub/a.py", CLEAN)
+    write("b.py", CLEAN)
+    done = devlint("b.py", "sub/a.py")
+    assert done.returncode == 0
+    file = Path("devlint.toml").absolute()
+    assert done.stderr == f"warning: {file}: src: there is no folder 'nosuch' to import from\n"
+    write("devlint.toml", 'src = [".", "sub"]\n')
+    assert devlint("b.py").stderr == ""

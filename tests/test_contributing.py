@@ -106,7 +106,10 @@ def test_a_second_rule_goes_beside_the_first_and_nothing_is_overwritten(tmp_path
         (("ACME001", "Some name"), "'Some name' isn't a name"),
         (("DEV101", "some-name"), "DEV101 (discarded-move) of the rule pack devlint"),
         (("ACME001", "discarded-move"), "DEV101 (discarded-move) of the rule pack devlint"),
-        (("DEV999", "some-name", "new"), "codes that begin with DEV are devlint's own"),
+        (
+            ("DEV999", "some-name", "new"),
+            "codes that begin with DEV are devlint's own: choose letters of yours; for a rule of devlint's own, --into names",
+        ),
         (("ACME001", "some-name", "full"), "full has no pyproject.toml"),
         (("ACME001", "some-name", "no.pack"), "no.pack/pyproject.toml names no rule pack"),
         (("ACME001", "some-name", "1st"), "'1st' can't be the name of a package"),

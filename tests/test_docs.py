@@ -108,7 +108,7 @@ def closed(schema):
     return {**{key: closed(value) for key, value in schema.items()}, **more}
 
 
-@pytest.mark.parametrize("name", ["examples", "a notebook", "with evidence", "clean"])
+@pytest.mark.parametrize("name", ["examples", "a notebook", "with evidence", "clean", "a part"])
 def test_the_json_report_is_what_its_schema_says(tmp_path, name):
     text = 'import torch\n\nx = torch.ones(3)\nx.to("cuda")\n'
     cell = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None, "source": text}
@@ -132,6 +132,7 @@ def test_the_json_report_is_what_its_schema_says(tmp_path, name):
         "a notebook": ["notebook.ipynb"],
         "with evidence": ["seen.py", "--evidence", "evidence.json"],
         "clean": ["clean.py"],
+        "a part": ["seen.py", "--shard", "1/1"],
     }[name]
     command = [sys.executable, "-P", "-m", "devlint", "--isolated", "--output-format", "json", *arguments]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -140,6 +141,8 @@ def test_the_json_report_is_what_its_schema_says(tmp_path, name):
     schema = json.loads((ROOT / "docs" / "findings.schema.json").read_text(encoding="utf-8"))
     Draft202012Validator.check_schema(schema)
     assert [error.message for error in Draft202012Validator(closed(schema)).iter_errors(found)] == []
+    if name == "a part":
+        found = found["findings"]
     assert bool(found) is (name != "clean")
     wanted = {"a notebook": "cell", "with evidence": "seen"}.get(name, "code")
     assert all(wanted in finding for finding in found)

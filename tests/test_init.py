@@ -133,7 +133,7 @@ def test_what_it_looks_at_and_shows(project):
     done = devlint(project / "tests", "init", "--dry-run")
     assert (done.returncode, done.stderr) == (0, "")
     assert '+torch-version = "2.4"\n' in done.stdout
-    assert '+src = [".", "src", "python"]\n' in done.stdout
+    assert '+src = [".", "python"]\n' in done.stdout
     assert '+exclude = ["third_party"]\n' in done.stdout
     assert re.search(r"^\+extend-select = \[\"DEV\d+\"\]$", done.stdout, re.MULTILINE)
     assert "+# Rules about portable code: this names cuda" in done.stdout
@@ -279,6 +279,26 @@ def test_a_list_that_it_cannot_read_is_left_alone(tmp_path):
     assert done.returncode == 0
     assert ".pre-commit-config.yaml has no list of repos; add:\n- repo: https://" in done.stdout
     assert (tmp_path / ".pre-commit-config.yaml").read_text() == "{repos: []}\n"
+
+
+def test_files_that_cannot_be_linted_are_left_out(tmp_path):
+    """The job that is written would be red from its first day."""
+    commit(tmp_path, {"a.py": BREAKS, "old.py": "import torch\nprint 1\n", "x[1]/old.py": "import torch\nexec 1\n"})
+    done = devlint(tmp_path, "init", "--yes")
+    assert done.returncode == 0
+    assert len(done.stderr.splitlines()) == 2
+    assert "2 files can't be linted: the settings exclude them, since each run would fail\n" in done.stdout
+    settings = (tmp_path / "devlint.toml").read_text()
+    assert "# Files that can't be linted.\nexclude = " in settings
+    done = devlint(tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_files_that_cannot_be_linted_where_there_are_settings(tmp_path):
+    commit(tmp_path, {"a.py": BREAKS, "old.py": "import torch\nprint 1\n", "devlint.toml": "preview = false\n"})
+    done = devlint(tmp_path, "init", "--yes")
+    assert "1 file can't be linted, so that each run will fail: mend it, or add to `exclude`\n" in done.stdout
+    assert (tmp_path / "devlint.toml").read_text() == "preview = false\n"
 
 
 def test_a_folder_without_settings_of_its_own_has_no_baseline_of_its_own(tmp_path):

@@ -53,17 +53,20 @@ def test_shards_and_their_reports(project):
     for number in (1, 2, 3):
         part = devlint(".", "--shard", f"{number}/3", "--output-format", "json", "-o", f"{number}.json")
         assert part.returncode == 1
-        seen += [finding["path"] for finding in json.loads(Path(f"{number}.json").read_text())]
+        report = json.loads(Path(f"{number}.json").read_text())
+        assert report["shard"] == {"part": number, "of": 3}
+        seen += [finding["path"] for finding in report["findings"]]
     assert len(seen) == len(set(seen)) == 8
     merged = devlint("merge", "3.json", "1.json", "2.json")
     assert merged.stdout == whole.stdout
     assert merged.returncode == 1
-    # The same twice, or with an empty one, is the same.
+    # With an empty one, and with one of all, it is the same.
     Path("none.json").write_text("[]")
-    assert devlint("merge", "1.json", "none.json", "2.json", "1.json", "3.json").stdout == whole.stdout
+    Path("whole.json").write_text(whole.stdout)
+    assert devlint("merge", "1.json", "none.json", "2.json", "whole.json", "3.json").stdout == whole.stdout
     assert devlint("merge", "none.json").returncode == 0
-    assert devlint("merge", "1.json", "--exit-zero", "-o", "all.json").returncode == 0
-    assert Path("all.json").read_text() == Path("1.json").read_text()
+    assert devlint("merge", "whole.json", "--exit-zero", "-o", "all.json").returncode == 0
+    assert Path("all.json").read_text() == whole.stdout
 
 
 def test_merged_reports_exit_as_one_run_would(project):
@@ -155,7 +158,27 @@ def test_a_finding_of_another_form(project):
     assert "a.py" in done.stderr
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[1]", '[{"code": "DEV101"}]', "\x00"])
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        (["1of3", "3of3"], "part 2 of 3 is missing"),
+        (["2of3"], "parts 1, 3 of 3 are missing"),
+        (["1of3", "2of3", "1of3", "3of3"], "part 1 of 3 is there twice: 1of3.json, 1of3.json"),
+        (["1of1", "2of3"], "these are parts of 1 and of 3; merge those of one run"),
+    ],
+)
+def test_parts_that_are_missing_or_too_many(project, parts, said):
+    for part in set(parts):
+        number, count = part.split("of")
+        shard = {"part": int(number), "of": int(count)}
+        Path(f"{part}.json").write_text(json.dumps({"shard": shard, "findings": []}))
+    done = devlint("merge", *(f"{part}.json" for part in parts))
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"error: {said}\n")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", '{"shard": 1, "findings": []}', '{"findings": 1}', "[1]", '[{"code": "DEV101"}]', "\x00"]
+)
 def test_what_is_no_report(project, text):
     (project / "r.json").write_text(text)
     done = devlint("merge", "r.json")

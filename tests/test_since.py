@@ -130,6 +130,19 @@ def test_staged_is_what_would_be_committed(project):
     assert "DEV201" in (project / "pkg" / "report.txt").read_text()
 
 
+def test_what_a_change_makes_unreadable(project):
+    """Whatever it is about."""
+    write(project, {"tools.py": "def f(:\n"})
+    assert told(project) == ["old.py:4 DEV101", "pkg/train.py:9 DEV101"]
+    git(project, "add", "-A")
+    for asked in ("--since=HEAD", "--staged"):
+        done = devlint(project, asked)
+        assert done.returncode == 2
+        assert "tools.py:1:7: DEV000" in done.stdout
+    commit(project, message="broken")
+    assert told(project, "--since=HEAD") == []
+
+
 def test_the_first_commit(tmp_path):
     git(tmp_path, "init", "-q")
     write(tmp_path, {"a.py": MOVE, "b.py": MOVE})

@@ -152,7 +152,7 @@ print(json.dumps(ran))
 def fields(schema: dict[str, Any]) -> str:
     """The fields of a finding as a table, those of its parts below it."""
     rows = ["| field | type | |", "| --- | --- | --- |"]
-    rows += list(_rows(schema["items"], schema, ""))
+    rows += list(_rows(schema["$defs"]["findings"]["items"], schema, ""))
     return "\n".join(rows)
 
 

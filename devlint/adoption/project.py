@@ -51,6 +51,8 @@ class Layout:
     devices: Counter[str] = field(default_factory=Counter)
     # The oldest torch that it asks for, as `2.4`.
     torch: str | None = None
+    # Files that can't be linted: they aren't Python, or not this one.
+    unread: tuple[str, ...] = ()
 
     @property
     def is_portable(self) -> bool:

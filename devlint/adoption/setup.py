@@ -74,18 +74,24 @@ def settings_for(layout: Layout, codes: frozenset[str]) -> dict[str, object]:
     if layout.is_portable:
         chosen["extend-select"] = ["DEV7" if any(code.startswith("DEV7") for code in codes) else "DEV603"]
     if layout.roots:
-        chosen["src"] = [".", "src", *layout.roots]
-    if layout.vendored:
-        chosen["exclude"] = list(layout.vendored)
+        chosen["src"] = [".", *(["src"] if (layout.root / "src").is_dir() else []), *layout.roots]
+    if layout.vendored or layout.unread:
+        chosen["exclude"] = [*layout.vendored, *map(_as_pattern, layout.unread)]
     if layout.torch:
         chosen["torch-version"] = layout.torch
     return chosen
 
 
+def _as_pattern(path: str) -> str:
+    """A file's path from the root as a pattern that speaks of it alone."""
+    return "/" + re.sub(r"([\\*?\[\]])", r"\\\1", path)
+
+
+# What stands above `exclude`, for each kind of what it names.
+_OTHERS, _UNREAD = "Other people's code.", "Files that can't be linted."
 # What stands above a setting.
 _WHY = {
     "src": "Where absolute imports start.",
-    "exclude": "Other people's code.",
     "torch-version": "The oldest PyTorch that the project asks for.",
 }
 
@@ -93,7 +99,8 @@ _WHY = {
 def settings_file(layout: Layout, settings: dict[str, object]) -> Proposal:
     """The settings, in pyproject.toml where there is one, else in a devlint.toml."""
     named = [f"{name} ({count} {'file' if count == 1 else 'files'})" for name, count in layout.devices.most_common()]
-    why = _WHY | {"extend-select": f"Rules about portable code: this names {', '.join(named)}."}
+    excluded = " ".join(why for why, named in ((_OTHERS, layout.vendored), (_UNREAD, layout.unread)) if named)
+    why = _WHY | {"exclude": excluded, "extend-select": f"Rules about portable code: this names {', '.join(named)}."}
     said = [line for key, value in settings.items() for line in (f"# {why[key]}", f"{key} = {as_toml(value)}")]
     body = "".join(f"{line}\n" for line in [f"# All settings: {DOCUMENTATION}/settings/", *said])
     pyproject = layout.root / "pyproject.toml"

@@ -46,7 +46,12 @@ class Changed:
     def concerned(self, targets: Sequence[Target]) -> list[Target]:
         """The targets that the change touches, those that depend on it, and those that it calls: it may call them anew."""
         wanted = _depending(targets, set(self.files))
-        return [target for target in targets if _real(target.path) in wanted]
+        # Who changes a file speaks of it.
+        return [
+            replace(target, is_named=target.is_named or _real(target.path) in self.files)
+            for target in targets
+            if _real(target.path) in wanted
+        ]
 
     def brought(self, results: Sequence[FileResult], targets: Sequence[Target], lint: Lint) -> set[int]:
         """The ids of the findings that the change brings, among those of the targets that it concerns."""
@@ -85,7 +90,7 @@ class Changed:
         path = _real(target.path)
         change = self.files.get(path)
         name = change.old if change is not None and change.old is not None else self._inside(path)
-        return Target(past / name, target.display, self._moved(target.settings, past))
+        return Target(past / name, target.display, self._moved(target.settings, past), is_named=target.is_named)
 
     def _moved(self, settings: Settings, past: Path) -> Settings:
         def moved(path: Path) -> Path:

@@ -101,12 +101,12 @@ class Results:
             self._store.write(rows, facts, self._sources, int(time.time()))
 
     def _key(self, target: Target) -> str:
-        """What a result hangs on beside files: how it is named, from where, under which settings, by which devlint."""
+        """What a result hangs on beside files: how it is named, or met, from where, under which settings, by which devlint."""
         settings = self._settings.get(target.settings)
         if settings is None:
             spelt = "\0".join([repr(target.settings), os.getcwd(), self._identity])  # noqa: PTH109
             settings = self._settings[target.settings] = digest_of(spelt.encode("utf-8", "surrogatepass"))
-        spelt = "\0".join([str(target.path), target.display, settings])
+        spelt = "\0".join([str(target.path), target.display, "named" * target.is_named, settings])
         return digest_of(spelt.encode("utf-8", "surrogatepass"))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,11 +16,13 @@ from devlint.console import emit
 from devlint.escapes import printable, printable_lines
 from devlint.options import Options
 from devlint.output import Failure
-from devlint.session import Session
+from devlint.reports import counted
+from devlint.session import Session, load_rules
 from devlint.signals import ended_by_signals
 
 if TYPE_CHECKING:
     from devlint.adoption.baseline import Baseline
+    from devlint.adoption.project import Layout
     from devlint.adoption.setup import Proposal, Source
     from devlint.settings import Settings
 
@@ -62,14 +65,24 @@ def _set_up(source: Source, *, yes: bool, dry_run: bool, pre_commit: bool, ci: b
     here = Session(Options()).here
     # Patterns and names count from the project's root.
     os.chdir(here.root)
-    proposals, inline = _settings(here)
+    layout = _layout(here)
+    inline = _inline(layout)
+    baselines: list[Baseline] = []
+    unread: list[str] = []
+    if not here.baseline_file.exists():
+        session = Session(Options(config=inline))
+        baselines, unread = session.renewed_baselines(), session.unread
+    if layout is not None:
+        layout = replace(layout, unread=tuple(unread))
+        inline = _inline(layout)
     plan = hooks_and_jobs(here.root, source, pre_commit=pre_commit, ci=ci)
-    proposals += plan.proposals
+    proposals = [*_settings(layout), *plan.proposals]
     for proposal in proposals:
         emit(printable_lines(proposal.diff(here.root)) + "\n")
     for remark in plan.remarks:
         emit(printable_lines(remark) + "\n")
-    baselines = [] if here.baseline_file.exists() else Session(Options(config=inline)).renewed_baselines()
+    if unread:
+        emit(_told_of_unread(len(unread), excluded=layout is not None))
     if any(b.file != here.baseline_file and not _has_settings(b.file.parent) for b in baselines):
         # The settings that are written now hold there too.
         baselines = Session(Options(config=inline, baseline=here.baseline_file)).renewed_baselines()
@@ -91,19 +104,43 @@ def _set_up(source: Source, *, yes: bool, dry_run: bool, pre_commit: bool, ci: b
     emit("Commit them together" + (", and run `pre-commit install` once in each clone.\n" if pre_commit else ".\n"))
 
 
-def _settings(here: Settings) -> tuple[list[Proposal], tuple[str, ...]]:
-    """(the file with the settings, where there are none yet; the same settings as `key = value` texts)."""
+def _layout(here: Settings) -> Layout | None:
+    """What the project is like; None where there are settings already."""
     from devlint.adoption.project import look_at
-    from devlint.adoption.setup import settings_file, settings_for
-    from devlint.settings.published import as_toml
 
     if here.origin is not None:
         emit(f"{printable(os.path.relpath(here.origin, here.root))} has settings already\n")
-        return [], ()
-    session = Session(Options())
-    layout = look_at(here.root, [target.path for target in session.targets()])
-    settings = settings_for(layout, frozenset(rule.code for rule in session.registry.rules()))
-    return [settings_file(layout, settings)], tuple(f"{key} = {as_toml(value)}" for key, value in settings.items())
+        return None
+    return look_at(here.root, [target.path for target in Session(Options()).targets()])
+
+
+def _chosen(layout: Layout) -> dict[str, object]:
+    """The settings that follow from what a project is like."""
+    from devlint.adoption.setup import settings_for
+
+    return settings_for(layout, frozenset(rule.code for rule in load_rules().rules()))
+
+
+def _inline(layout: Layout | None) -> tuple[str, ...]:
+    """The settings that are going to be written, as `key = value` texts."""
+    from devlint.settings.published import as_toml
+
+    return tuple(f"{key} = {as_toml(value)}" for key, value in _chosen(layout).items()) if layout is not None else ()
+
+
+def _settings(layout: Layout | None) -> list[Proposal]:
+    """The file with the settings, where there are none yet."""
+    from devlint.adoption.setup import settings_file
+
+    return [settings_file(layout, _chosen(layout))] if layout is not None else []
+
+
+def _told_of_unread(number: int, *, excluded: bool) -> str:
+    """What becomes of files that can't be linted: each run would fail for them."""
+    what = f"{counted(number, 'file')} can't be linted"
+    if excluded:
+        return f"{what}: the settings exclude {'it' if number == 1 else 'them'}, since each run would fail\n"
+    return f"{what}, so that each run will fail: mend {'it' if number == 1 else 'them'}, or add to `exclude`\n"
 
 
 def _has_settings(folder: Path) -> bool:
@@ -118,7 +155,7 @@ def _described(baseline: Baseline) -> str:
     codes = Counter(mark.code for mark in baseline.marks).most_common()
     listed = ", ".join(f"{code} {count}" for code, count in codes)
     name = printable(os.path.relpath(baseline.file, Path.cwd()))
-    return f"{name}: {len(baseline.marks)} old findings, which runs leave out ({listed})\n"
+    return f"{name}: {counted(len(baseline.marks), 'old finding')}, which runs leave out ({listed})\n"
 
 
 def _agreed() -> bool:

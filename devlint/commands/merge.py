@@ -37,15 +37,17 @@ from devlint.output import CLEAN, FAILED, FOUND, Failure, Output
 def merge(reports: tuple[Path, ...], fail_on: Severity, exit_zero: bool, parts: int | None, **options: Any) -> None:
     """Make one report of the JSON reports of several runs, such as `devlint --shard 1/4 --output-format json`.
 
-    Run it where the files are as they were linted: reports other than JSON show them. Exits as one run over all files would have,
-    if all parts are there: --of says how many they are.
+    Run it where the files are as they were linted: reports other than JSON show them. Exits as one run over all files would have.
+    Parts that `--shard` made must all be there, each once; of other reports, --of says how many they are.
     """
-    from devlint.reports.merging import ReportError, merged, read_report
+    from devlint.reports.merging import ReportError, check_parts, merged, read_report
 
     if parts is not None and len(set(reports)) != parts:
         raise Failure(f"--of {parts}: there are {len(set(reports))} reports; a part is missing, or one is too many")
     try:
-        findings = merged([read_report(path) for path in reports])
+        read = [read_report(path) for path in reports]
+        check_parts(read)
+        findings = merged(part.findings for part in read)
         failed = any(finding["code"] == "DEV000" for finding in findings)
         _report(findings, Options(**options), failed=failed)
     except ReportError as error:

@@ -55,6 +55,8 @@ class Run:
     only_new: bool = False
     # The reader's terminal follows links.
     links: bool = False
+    # Which part of the files was linted, of how many.
+    shard: tuple[int, int] | None = None
 
     @property
     def findings(self) -> Iterator[tuple[Finding, Source | None]]:

@@ -1,6 +1,7 @@
 """The JSON report: an array of findings, with lines and columns from 1 and columns in characters.
 
-A finding in a notebook has a `cell`, and its lines count from the cell's start.
+A finding in a notebook has a `cell`, and its lines count from the cell's start. The report of a part of the files
+(`--shard`) is an object that names the part, and holds that array.
 """
 
 from __future__ import annotations
@@ -15,7 +16,11 @@ from devlint.reports import Run, place_of
 
 def render(run: Run) -> str:
     """The whole report."""
-    return dumped([_finding(finding, source, run.page_of(finding)) for finding, source in run.findings])
+    findings = [_finding(finding, source, run.page_of(finding)) for finding, source in run.findings]
+    if run.shard is None:
+        return dumped(findings)
+    part, of = run.shard
+    return dumped({"shard": {"part": part, "of": of}, "findings": findings})
 
 
 def dumped(document: object) -> str:

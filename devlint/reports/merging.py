@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -22,18 +23,50 @@ class ReportError(Exception):
     """A report that can't be used; the text is one line that says what to do."""
 
 
-def read_report(path: Path) -> list[dict[str, Any]]:
-    """The findings of a JSON report. Raises ReportError."""
+@dataclass(frozen=True)
+class Part:
+    """A JSON report: its findings, and which part of how many it is, where it says so."""
+
+    path: Path
+    findings: list[dict[str, Any]]
+    shard: tuple[int, int] | None = None
+
+
+def read_report(path: Path) -> Part:
+    """What a JSON report holds. Raises ReportError."""
     advice = "write it with `devlint --output-format json`"
     try:
-        findings = json.loads(read_bytes(path, _MAX_BYTES))
+        report = json.loads(read_bytes(path, _MAX_BYTES))
     except OSError as error:
         raise ReportError(f"{path}: can't be read: {error.strerror or error}") from None
     except (ValueError, RecursionError):
         raise ReportError(f"{path}: isn't JSON; {advice}") from None
-    if not isinstance(findings, list) or not all(map(_is_finding, findings)):
-        raise ReportError(f"{path}: isn't a report of devlint; {advice}")
-    return findings
+    shard = None
+    if isinstance(report, dict):
+        shard, report = report.get("shard"), report.get("findings")
+    match shard:
+        case None | {"part": int(), "of": int()} if isinstance(report, list) and all(map(_is_finding, report)):
+            return Part(path, report, None if shard is None else (shard["part"], shard["of"]))
+    raise ReportError(f"{path}: isn't a report of devlint; {advice}")
+
+
+def check_parts(parts: Sequence[Part]) -> None:
+    """Raises ReportError where parts of one run are missing, or there twice, by what they say of themselves."""
+    shards = [(part.shard, part.path) for part in parts if part.shard is not None]
+    counts = sorted({of for (_, of), _ in shards})
+    if len(counts) > 1:
+        raise ReportError(f"these are parts of {counts[0]} and of {counts[1]}; merge those of one run")
+    named: dict[int, Path] = {}
+    for (number, of), path in shards:
+        if number in named:
+            raise ReportError(f"part {number} of {of} is there twice: {named[number]}, {path}")
+        named[number] = path
+    missing = [number for number in range(1, counts[0] + 1) if number not in named] if counts else []
+    if missing:
+        said = ", ".join(map(str, missing))
+        raise ReportError(
+            f"part{'s' * (len(missing) > 1)} {said} of {counts[0]} {'are' if len(missing) > 1 else 'is'} missing"
+        )
 
 
 def _is_finding(item: object) -> bool:

@@ -78,7 +78,9 @@ def new_rule(code: str, name: str, folder: Path, into: str | None = None) -> dic
     pack = _pack_in(folder, into)
     ours, prefix = _OURS
     if code.startswith(prefix) and pack.package.split(".")[0] != ours:
-        raise ScaffoldError(f"codes that begin with {prefix} are devlint's own: choose letters of yours")
+        raise ScaffoldError(
+            f"codes that begin with {prefix} are devlint's own: choose letters of yours; for a rule of devlint's own, --into names a package of its pack"
+        )
     words = {
         "code": code,
         "name": name,

@@ -207,8 +207,10 @@ class Desk:
         if sound is not None and change is not None and (within is not None or not is_sound):
             # What was found elsewhere stands, until all is looked at again.
             known = {(f.code, f.span.line) for f in found}
-            moved = (f for f in change.moved(sound.findings, source.display) if (f.code, f.span.line) not in known)
-            found = sorted([*moved, *found], key=lambda f: f.sort_key)
+            moved = change.moved(sound.findings, source.display, looked=is_sound)
+            found = sorted(
+                [*(f for f in moved if (f.code, f.span.line) not in known), *found], key=lambda f: f.sort_key
+            )
         if is_sound:
             self._sound[key] = Sound(source, found, linter.project())
         return self._new(snapshot, source, settings, found), within is None or not is_sound

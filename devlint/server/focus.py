@@ -33,9 +33,12 @@ class Change:
     # Whether those lines are a part of their definition alone: what it is to the rest is left for later.
     is_part: bool = False
 
-    def moved(self, findings: Iterable[Finding], path: str) -> Iterator[Finding]:
-        """Findings of the text before where they stand in the one after, but for those that are to be looked for again."""
-        again = range(self.first, self.new_end) if self.is_part else self.within
+    def moved(self, findings: Iterable[Finding], path: str, *, looked: bool = True) -> Iterator[Finding]:
+        """Findings of the text before where they stand in the one after, but for those that are to be looked for again.
+
+        `looked` says whether anything was: of a text that is no Python, all that isn't typed over stands.
+        """
+        again = self.within if looked and not self.is_part else range(self.first, self.new_end)
         for finding in findings:
             span = self._span(finding.span)
             if span is not None and span.line not in again:

@@ -27,6 +27,8 @@ x.to(device)
 print(x)
 """
 
+INSIDE = "    x = torch.ones(3)\n    x.to(device)\n"
+
 NET = """\
 from torch import nn
 
@@ -123,6 +125,17 @@ def test_what_is_typed_half_is_told_as_such_and_takes_nothing_else_away(editor: 
     assert half.code == "DEV000"
     assert "isn't valid Python" in half.message
     assert (dropped.code, dropped.range.start.line) == ("DEV101", 5)
+
+
+def test_what_is_typed_half_leaves_the_findings_of_its_own_function(editor: Editor, folder: Path) -> None:
+    text = f"import torch\n\n\ndef f(device):\n{INSIDE}    return x\n"
+    uri = editor.open(folder / "a.py", text)
+    assert codes(editor.settle(uri)) == ["DEV101"]
+    editor.insert(uri, 6, 0, "    for y in (\n")
+    assert codes(editor.settle(uri)) == ["DEV101", "DEV000"]
+    # What is typed over goes.
+    editor.insert(uri, 5, 4, "y = ")
+    assert codes(editor.settle(uri)) == ["DEV000"]
 
 
 def test_what_a_key_changes_elsewhere_follows_when_nobody_types(editor: Editor, folder: Path) -> None:

@@ -9,6 +9,7 @@ from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.frame import ANYTHING, IF_MODULE, PLACE
 from devlint.signatures.state.outcome import Effect, Need
 from devlint.signatures.values.values import (
+    CONSTANT,
     EITHER,
     TUPLE,
     UNKNOWN,
@@ -48,7 +49,10 @@ def _need(need: Need) -> str:
 
 
 def _text(node: ast.expr) -> str:
-    text = " ".join(ast.unparse(node).split())
+    return _cut(" ".join(ast.unparse(node).split()))
+
+
+def _cut(text: str) -> str:
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
@@ -75,7 +79,7 @@ def _gives(value: Value, reader: Reader) -> Iterator[str]:
     options = [v for _, v in value.options() if v.kind is not UNKNOWN or v.place.sort != "unknown"]
     sometimes = " on some paths" if len(value.options()) > 1 else ""
     for option in options:
-        if option.kind == "constant" and option.data is None:
+        if option.kind is CONSTANT and option.data is None:
             continue
         yield f"gives {_result(option)}{sometimes}"
 
@@ -87,6 +91,8 @@ def _result(value: Value) -> str:
         return f"({', '.join(_result(p) for p in value.parts[:6])})"
     if value.kind is UNKNOWN:
         return f"what may be a tensor {_place(value.place)}"
+    if value.kind is CONSTANT:
+        return f"`{_cut(repr(value.data))}`"
     if value.kind in ("tensor", "module", "batch", "device", "wrapper"):
         return f"a {value.kind} {_place(value.place)}"
     return f"an {value.kind}" if value.kind[0] in "ao" else f"a {value.kind}"

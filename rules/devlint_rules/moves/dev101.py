@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from devlint.facts import BUFFER, HOST, Facts, Kind, Value, own_nodes, place_of_device, plain_name
+from devlint.findings import Safety
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 
@@ -44,6 +45,7 @@ class DiscardedMove(Rule):
 
     ## Fix safety
     Safe: the result is assigned to what was moved, when that is a name, an attribute or a subscript, and isn't there already.
+    Unsafe where only the use of it tells that it is a tensor, as for the parts of a batch: it may be meant to stay.
     Not offered for what is only collected in a list, or where arrays are made without a copy to the host: that works as
     long as the result is dropped.
 
@@ -58,7 +60,7 @@ class DiscardedMove(Rule):
     statement = ast.Expr
     effect = Effect(holds='x.device.type == "cpu"')
     seen_as = ("sync", "transfer")
-    fix = "S"
+    fix = "S/U"
 
     def shape(self) -> m.BaseMatcherNode:
         move = m.Call(func=m.Attribute(attr=m.OneOf(*(m.Name(n) for n in MOVES))))
@@ -79,8 +81,7 @@ class DiscardedMove(Rule):
         if drop is None:
             return
         subject = facts.name_of(_root(moved))
-        # Of what is a tensor by its use alone, nobody knows whether it is to stay where it is.
-        needless = drop.likely or _is_there_already(call, moved, facts) or _is_wanted_on_host(call, moved, facts)
+        needless = _is_there_already(call, moved, facts) or _is_wanted_on_host(call, moved, facts)
         assigned = _assignment(node, facts)
         change = None if needless else assigned
         made, kept = _made(call, facts)
@@ -190,10 +191,12 @@ def _elements(statement: cst.Expr) -> Sequence[cst.BaseElement]:
 def _assignment(statement: cst.Expr, facts: Facts) -> Change | None:
     """The result, or each of several, assigned to what was moved."""
     if isinstance(statement.value, cst.Call):
+        calls: list[cst.BaseExpression] = [statement.value]
         target = _target(statement.value, facts)
         names = facts.name_of(target) if target is not None else ""
     else:
         elements = _elements(statement)
+        calls = [element.value for element in elements]
         targets = [_target(element.value, facts) for element in elements]
         known = [one for one in targets if one is not None]
         names = ", ".join(map(facts.name_of, known))
@@ -205,14 +208,21 @@ def _assignment(statement: cst.Expr, facts: Facts) -> Change | None:
         return None
     targeted = cst.AssignTarget(target.deep_clone())
     assigned = cst.Assign(targets=[targeted], value=statement.value, semicolon=statement.semicolon)
-    return Change(f"assign the result to `{names}`", "safe", ((statement, assigned),))
+    # Of what is a tensor by its use alone, nobody knows whether it is to stay where it is.
+    safety: Safety = "unsafe" if any(_is_likely(call, facts) for call in calls) else "safe"
+    return Change(f"assign the result to `{names}`", safety, ((statement, assigned),))
+
+
+def _is_likely(call: cst.BaseExpression, facts: Facts) -> bool:
+    drop = facts.drop(cst.ensure_type(call, cst.Call))
+    return drop is not None and drop.likely
 
 
 def _target(call: cst.BaseExpression, facts: Facts) -> cst.BaseExpression | None:
     """What the result of a dropped move can be assigned to."""
     node = facts.node(call)
     drop = facts.drop(call) if isinstance(call, cst.Call) else None
-    if drop is None or drop.likely or _is_deliberate(node, facts):
+    if drop is None or _is_deliberate(node, facts):
         return None
     root = _root(call)
     node = facts.node(root)
