@@ -537,8 +537,10 @@ def _is_called_with_host_alone(reader: Reader, function: FunctionModel, need: Ne
 
 def _is_from_host(reader: Reader, call: Brought, depth: int = 3) -> bool:
     """Whether a call brings what is on the host, or what all calls of the function that it stands in bring from there."""
-    if call.caller is None or not depth or not any(p.is_open for p in call.places):
-        return _are_host(call.places)
+    if _are_host(call.places):
+        return True
+    if call.caller is None or not depth or any(p != HOST and not p.is_open for p in call.places):
+        return False
     before = reader.callers.brought_along(call.caller, call.places)
     return bool(before) and all(_is_from_host(reader, other, depth - 1) for other in before)
 
