@@ -107,6 +107,7 @@ class Worker:
         """Puts a source in its file's place, and returns where that is; raises FileError where it isn't to be."""
         real = self._place_of(target)
         write_source(after, before)
+        self.linter(target.settings).project().drop(target.path)
         return real
 
     def _findings(self, source: Source, settings: Settings) -> tuple[Finding, ...]:
@@ -257,6 +258,9 @@ def _run_here(targets: Sequence[Target], worker: Worker, seen: Seen) -> Iterator
             yield worker.run(target)
         seen.take_in(worker.seen())
     finally:
+        # What is left is old from now on: the report isn't to wait until all of it was looked at.
+        gc.freeze()
+        gc.unfreeze()
         gc.enable()
 
 

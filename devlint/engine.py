@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from devlint.rule import Registry, Rule, UnreadableFile
 from devlint.screen import Screen, lets_through, lines_of_names, pattern_of, trigger_lines
 from devlint.settings import Settings
 from devlint.source.looks import Looks
+from devlint.source.widths import shown_width
 from devlint.suppressions import read_suppressions
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from devlint.placement.model import PlacementModel
     from devlint.rule import Report
     from devlint.source.filesystem import FileSystem
+    from devlint.source.modules import SourceModule
     from devlint.source.project import Project
     from devlint.source.units import Unit
     from devlint.textmap import TextMap
@@ -41,6 +43,9 @@ ABOUT_MIXING = ("mixing", "unplaced-factory")
 
 class Linter:
     """Lints sources under one set of settings; what it reads of the project it keeps for the next source."""
+
+    # Whether what is understood of a source serves the files that import it, once it was linted.
+    shares = True
 
     def __init__(self, settings: Settings, registry: Registry, files: FileSystem | None = None) -> None:
         self.settings = settings
@@ -92,6 +97,11 @@ class Linter:
             self._project = self.new_project()
         return self._project
 
+    def width_of(self, source: Source) -> int:
+        """How long lines of a source may get: what its project tells its formatter or linter, else what it keeps itself."""
+        told = self.project().width(source.path or self.settings.root / source.display, self.settings.root)
+        return told if told is not None else shown_width(source.text)
+
     def new_project(self) -> Project:
         """A project of which nothing was read so far."""
         from devlint.source.project import Project
@@ -121,14 +131,33 @@ class Linter:
             if within is None:
                 self.project().forget_if_full()
             portable = any(rule.for_any_accelerator for rule in rules)
-            tree = _parse(source)
+            module = self._module(source, path, within)
             inspection = Inspection(
-                self, source, path, tree, triggered, spelt, hearing=hearing, portable=portable, within=within
+                self, source, path, module, triggered, spelt, hearing=hearing, portable=portable, within=within
             )
             try:
                 yield from inspection.findings()
             finally:
                 self.leave(inspection)
+
+    def _module(self, source: Source, path: Path, within: range | None) -> SourceModule:
+        """The module of a source: the one that others import, where it is the whole of what the disk has."""
+        project = self.project()
+        shares = self.shares and within is None and source.notebook is None and project.has_text(path, source.digest)
+        known = project.shared(path, source.text) if shares else None
+        if known is not None:
+            return known
+        tree = _parse(source)
+        if within is not None:
+            from devlint.source.slices import leave_out
+            from devlint.source.trees import without_runs
+
+            tree = without_runs(tree, within)
+            leave_out(tree, source.text, within)
+        module = project.module(path, source.text, tree)
+        if shares:
+            project.share(path, module)
+        return module
 
     def screen_of(self, text: str, path: Path, within: range | None) -> Screen:
         """The screen of a text that is linted."""
@@ -140,7 +169,7 @@ class Linter:
     def leave(self, inspection: Inspection) -> None:
         """Does what is to be done once a source was inspected: lets go of it."""
         inspection.close()
-        self.project().passed(inspection.source.text)
+        self.project().passed(inspection.path, inspection.source.text)
 
     def _hears(self, rule: type[Rule], screen: Screen) -> bool:
         """Whether a file may hold waits in code that is hot by its role that a rule tells of."""
@@ -190,18 +219,23 @@ class _InvalidSourceError(Exception):
 def _is_minor(rule: Rule, report: Report, facts: Facts, project: Project) -> bool:
     """Whether hardly anybody would act on a report.
 
-    So it is with what is likely to mix in a function that nobody uses, and with a wait in a loop that trains nothing, or
-    in a program that measures or tests, if there is no fix for it.
+    So it is with what is likely to mix in a function that nobody uses, with what costs in a loop that trains nothing, or in
+    a program that measures or tests, with a wait at the end of a step for which there is no fix, and with what a warning
+    says of code that somebody else keeps.
     """
     from devlint.signatures.answers.hot import is_unused
-    from devlint.signatures.answers.roles import is_of_tool
+    from devlint.signatures.answers.roles import is_of_others, is_of_tool
 
+    if report.minor or (rule.severity == "warning" and is_of_others(facts.model.source.path)):
+        return True
     if rule.event in ABOUT_MIXING and report.confidence == "likely" and facts.scope is not None:
         return is_unused(project, facts.scope)
-    if report.minor:
-        return True
-    hot = facts.hot_loop(report.node) if rule.only_training and report.change is None else None
-    return hot is not None and (hot.is_minor or is_of_tool(facts.model.source.path))
+    hot = facts.hot_loop(report.node) if rule.only_training else None
+    if hot is None:
+        return False
+    if hot.is_minor or is_of_tool(facts.model.source.path):
+        return rule.only_amid_step or report.change is None
+    return rule.only_amid_step and report.change is None and facts.ends_step(report.node)
 
 
 def _parse(source: Source) -> ast.Module:
@@ -248,7 +282,7 @@ class Inspection:
         linter: Linter,
         source: Source,
         path: Path,
-        tree: ast.Module,
+        module: SourceModule,
         rules: dict[type[Rule], frozenset[str]],
         spelt: dict[str, str],
         *,
@@ -256,15 +290,13 @@ class Inspection:
         portable: bool,
         within: range | None = None,
     ) -> None:
-        from devlint.source.slices import leave_out
-        from devlint.source.trees import without_runs
         from devlint.textmap import TextMap
 
         self._registry = linter.registry
         self._display = source.display
         # What was inspected.
         self.source = source
-        self._path = path
+        self.path = path
         # The rules, in their order, each with the imported names that it is about where the file itself bears no trigger.
         self._rules = dict(sorted(rules.items(), key=lambda item: item[0].code))
         # The rules that tell of waits in code that is hot by its role.
@@ -277,11 +309,9 @@ class Inspection:
         self._text: TextMap = TextMap(source.text)
         self.within = within
         self._pause = linter.pause
+        self._width = cache(partial(linter.width_of, source))
         self._project, self._hints = linter.project(), linter.settings.hints
-        if within is not None:
-            tree = without_runs(tree, within)
-            leave_out(tree, source.text, within)
-        self._module = self._project.module(path, source.text, tree)
+        self._module = module
         self._pieces: dict[Unit, Piece | None] = {}
 
     @cached_property
@@ -296,9 +326,9 @@ class Inspection:
         """Whether a project is written for releases of PyTorch before 0.4, unless the settings name the oldest one."""
         if self._surroundings.oldest_torch is not None:
             return False
-        if re.search(BEFORE_0_4, self._text.text) is not None or self._project.uses(BEFORE_0_4, self._path):
+        if re.search(BEFORE_0_4, self._text.text) is not None or self._project.uses(BEFORE_0_4, self.path):
             return True
-        return any(re.search(SAYS_BEFORE_0_4, paper) is not None for paper in self._project.papers(self._path))
+        return any(re.search(SAYS_BEFORE_0_4, paper) is not None for paper in self._project.papers(self.path))
 
     def findings(self) -> Iterator[Finding]:
         """What each rule finds; an error in one of them costs what that one would have found, and is told."""
@@ -396,7 +426,8 @@ class Inspection:
         self.release()
         if "model" in vars(self):
             self.model.close()
-        self._module.close()
+        if not self._project.is_shared(self._module):
+            self._module.close()
 
     def _piece(self, unit: Unit) -> Piece | None:
         """The unit parsed by LibCST, once for all rules; None where LibCST can't (newer syntax than it knows)."""
@@ -437,7 +468,7 @@ class Inspection:
             report.confidence,
             tuple(self._shown(note) for note in report.notes),
             report.hint,
-            self._fix(report, piece),
+            self._fix(report, piece, facts),
             cost=self._cost(rule, report, piece),
         )
 
@@ -448,15 +479,16 @@ class Inspection:
 
     def _shown(self, note: Note) -> Note:
         """A note with its path as the user would write it."""
-        if note.path == str(self._path):
+        if note.path == str(self.path):
             return Note(note.message, self._display, note.line, note.column)
         shown = Path(note.path)
         if shown.is_relative_to(Path.cwd()):
             shown = shown.relative_to(Path.cwd())
         return Note(note.message, shown.as_posix(), note.line, note.column)
 
-    def _fix(self, report: Report, piece: Piece) -> Fix | None:
+    def _fix(self, report: Report, piece: Piece, facts: Facts) -> Fix | None:
         from devlint.findings import Edit
+        from devlint.layout import kept_within
         from devlint.textmap import minimal_edit
 
         change = report.change
@@ -470,7 +502,8 @@ class Inspection:
         if any(re.search(SINCE_0_4, edit.text) for edit in edits) and self._is_for_old_releases:
             # It would run on none of the releases that the project is for.
             return None
-        return Fix(change.title, change.safety, tuple(sorted(edits)), change.imports)
+        fix = Fix(change.title, change.safety, tuple(sorted(edits)), change.imports)
+        return kept_within(fix, self._text, self._width, facts.step)
 
 
 def apply_edits(text: str, fixes: Iterable[Fix]) -> str:

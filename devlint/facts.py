@@ -171,6 +171,11 @@ class Facts:
         found = self._piece.ast_of(node)
         return self.model.hot_loop(found) if found is not None and not self.model.is_dead(found) else None
 
+    def ends_step(self, node: cst.CSTNode) -> bool:
+        """Whether a step of training is over with an expression, and the next one waits for its batch."""
+        found = self._piece.ast_of(node)
+        return found is not None and self.model.ends_step(found)
+
     def on_accelerator(self, node: cst.CSTNode) -> tuple[Value, bool] | None:
         """(the value, likely) where an expression may be a tensor on an accelerator; None where it isn't known to be.
 

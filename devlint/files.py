@@ -94,7 +94,7 @@ class Source:
     notebook: Container | None = None
     # What else there is to say of the file, a line each.
     remarks: tuple[str, ...] = ()
-    # What stands for the bytes that were read.
+    # What stands for the bytes that were read; "" where the text is another one by now.
     digest: str = ""
     # Somebody asked for this very file: they are told where it isn't Python, whatever it is about.
     is_named: bool = False
@@ -106,7 +106,7 @@ class Source:
 
     def with_text(self, text: str) -> Source:
         """The same file with other text."""
-        return dataclasses.replace(self, text=text, notebook=self.notebook and self.notebook.over(text))
+        return dataclasses.replace(self, text=text, notebook=self.notebook and self.notebook.over(text), digest="")
 
     def to_bytes(self) -> bytes:
         """The whole file as it stands, or would stand, on the disk; raises FileError when it can't be written so."""

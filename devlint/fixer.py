@@ -18,6 +18,7 @@ from devlint.causes import caused, leading, merged
 from devlint.engine import Linter, apply_edits
 from devlint.files import Source
 from devlint.findings import Edit, Finding, Fix, Span
+from devlint.layout import gets_too_long
 from devlint.rule import UnusedSuppression, WithheldFix
 from devlint.safeguards import fault
 from devlint.textmap import TextMap
@@ -172,6 +173,9 @@ def _attempt(
     edits = [edit for fix in fixes for edit in fix.edits]
     if edited == source.text:
         return "it would change nothing"
+    # One alone is laid out; what several make of a line is laid out when one of them is there.
+    if len(fixes) > 1 and gets_too_long(TextMap(source.text), edits, lambda: linter.width_of(source)):
+        return "a line would get too long"
     wrong = fault(source.text, edited, edits, imports, takes_markers=takes_markers)
     if wrong:
         return wrong

@@ -112,8 +112,12 @@ class Rule:
     statement: ClassVar[type[ast.stmt]] = ast.stmt
     # The rule has nothing to say outside of hot loops.
     only_hot: ClassVar[bool] = False
-    # In a loop that trains nothing, it tells by default of what it has a fix for; of the rest where it is selected by its code.
+    # In a loop that trains nothing, it tells by default of what it has a fix for; of the rest where it is selected by its
+    # code.
     only_training: ClassVar[bool] = False
+    # It tells by default of what each step of a training meets, with a fix or not, unless the step ends there, and the next
+    # one waits anyway for its batch.
+    only_amid_step: ClassVar[bool] = False
     # What waits that it tells of in code that is hot by its role: "read", "copy", "text", "decide", "size", "made", "staged",
     # "race", "flush", as docs/reference/facts.md explains. A rule that finds other things too tells of them in preview only.
     senses: ClassVar[frozenset[str]] = frozenset()

@@ -171,6 +171,15 @@ def test_of_two_of_one_name_it_is_the_one_that_is_imported(engine):
     assert unused(engine, "Head.forward", file="engine/other.py")
 
 
+def test_a_mode_that_is_quoted_is_no_function_and_what_is_imported_by_name_is_that_alone(engine):
+    write(engine, {"engine/tools.py": "def train():\n    pass\n\n\ndef shift():\n    pass\n"})
+    write(engine, {"engine/run.py": "from engine.tools import shift\n\n\ndef train():\n    shift()\n\n\ntrain()\n"})
+    write(engine, {"engine/data.py": "import os\n\nMODE = ['train', 'test']\nos.train(MODE)\n"})
+    assert unused(engine, "train", "shift", file="engine/tools.py") == ["train"]
+    write(engine, {"engine/more.py": "from engine import tools\n\ntools.train()\n"})
+    assert not unused(engine, "train", file="engine/tools.py")
+
+
 def test_nothing_is_dead_in_loose_files_on_top_nor_where_nobody_uses_the_neighbours(tmp_path):
     write(tmp_path, {"heads.py": HEADS, "serve.py": SERVE.replace("engine.", "")})
     assert not unused(tmp_path, "OldHead.forward", file="heads.py")

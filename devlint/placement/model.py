@@ -16,6 +16,7 @@ from devlint.placement.loops import HotLoop, Loops
 from devlint.placement.meetings import mixings, unplaced
 from devlint.placement.metrics import metrics_in
 from devlint.placement.mixing import Mixing
+from devlint.placement.pace import ends_step
 from devlint.placement.parts import Missing
 from devlint.placement.readings import Readings
 from devlint.placement.replicas import Pinned, pinned_calls
@@ -78,13 +79,17 @@ class PlacementModel(FileText):
 
     def close(self) -> None:
         """Ends the model's life; what it knows is forgotten."""
-        if "reader" in vars(self):
+        is_shared = self._project.is_shared(self.source)
+        if is_shared:
+            self.project_reader.finished(self.source)
+        elif "reader" in vars(self):
             self.reader.forget(self.source)
         self._read.clear()
         self.readings.close()
         self._hot_code.clear()
         self._assigned.clear()
-        self.source.close()
+        if not is_shared:
+            self.source.close()
         # It and its parts refer to each other; what waits for the collector costs more than all else that is freed.
         vars(self).clear()
 
@@ -298,6 +303,10 @@ class PlacementModel(FileText):
         if function is None:
             return False
         return is_unused(self._project, self.source.function(function)) or Guards(self).is_off(node)
+
+    def ends_step(self, node: ast.AST) -> bool:
+        """Whether a step of training is over with a node, and the next one waits for its batch."""
+        return ends_step(self, node)
 
     def loops_to(self, node: ast.AST, depth: int = 0) -> int:
         """How many loops run a node from the outermost hot loop on; 0 where the node isn't hot."""

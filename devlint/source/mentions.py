@@ -65,6 +65,12 @@ _PLAIN_BASES = frozenset(
 _CALLED = re.compile(r"__\w+__|forward|extra_repr|train|eval|to|_apply|_load_from_state_dict|_save_to_state_dict")
 
 
+# Names that say, where they are quoted, in which mode something runs.
+_MODES = frozenset(
+    {"train", "training", "test", "testing", "val", "valid", "validate", "eval", "evaluate", "predict", "infer"}
+)
+
+
 class Unit(NamedTuple):
     """A function, a class without its methods, a method, or the code of a module outside of all these (no name)."""
 
@@ -314,9 +320,27 @@ class Mentions:
 
     def _may_mean(self, path: Path, unit: Unit) -> bool:
         """Whether a name in a file may be that of a unit of another one: it is imported, or quoted."""
-        if path.suffix != ".py" or self._imports_it(path, unit.path) or self._is_star_importer(path):
+        if self._imports_it(path, unit.path):
+            return not self._imports_others(path, unit)
+        if unit.name in _MODES:
+            return False
+        if self._is_star_importer(path):
             return True
-        return any(unit.called in part.quoted for part in self.parts(path).values())
+        return path.suffix != ".py" or any(unit.called in part.quoted for part in self.parts(path).values())
+
+    def _imports_others(self, path: Path, unit: Unit) -> bool:
+        """Whether a file takes other names out of that of a unit, one by one, and hasn't got the file itself."""
+        parts = unit.path.with_suffix("").parts
+        taken: set[str] = set()
+        for match in import_pattern().finditer(self._roots.files.import_statements(path)):
+            module = tuple(name for name in (match["module"] or match["plain"]).strip(".").split(".") if name)
+            names = imported_names(match["names"], original=True) if match["names"] else set()
+            if not names and parts[-len(module) :] == module:
+                return False
+            if any(parts[-len(module) - 1 :] == (*module, name) for name in names):
+                return False
+            taken |= names if module and parts[-len(module) :] == module else set()
+        return bool(taken) and unit.called not in taken
 
     def _is_rare(self, unit: Unit, project: Path) -> bool:
         """Whether the name of a method tells who calls it."""

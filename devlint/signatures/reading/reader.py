@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import chain
+from pathlib import Path
 
 from devlint.signatures.reading import (  # noqa: F401 - some fill EXPRESSIONS
     batches,
@@ -67,6 +68,8 @@ MAX_KNOT = 12
 MAX_STARS = 3
 # What a module says that computes with tensors, or moves them, for others.
 _SPEAKS_OF_TENSORS = re.compile(r"\btorch\b|\btensor|\.(?:to|cuda|cpu|numpy)\(|\bdevices?\b")
+# What a package says somewhere in which tensors may go through modules that don't speak of them.
+_HOLDS_TENSORS = r"\btorch\b|\.(?:cuda|cpu)\(|\.to\(\s{0,9}(?:\w{1,30}\.){0,3}device"
 # Needs that a signature keeps for its callers.
 MAX_KEPT_NEEDS = 80
 
@@ -101,8 +104,9 @@ class Reader:
         self._classes: dict[ast.ClassDef, ClassInfo] = {}
         self._levels: dict[tuple[ClassInfo, str], Value] = {}
         self._lambdas: dict[ast.Lambda, FunctionModel] = {}
-        # Whether a module speaks of tensors or devices at all.
+        # Whether a module speaks of tensors or devices at all, and whether its package has to do with them.
         self._speaking: dict[SourceModule, bool] = {}
+        self._holding: dict[SourceModule, bool] = {}
         self._defaults: dict[FunctionModel, dict[str, Value]] = {}
         # The frames of everything that was read, by source.
         self.frames: dict[SourceModule, list[Frame]] = {}
@@ -121,7 +125,7 @@ class Reader:
     def forget(self, source: SourceModule) -> None:
         """Lets go of all that was understood of a file, which has another text by now."""
         self.finished(source)
-        for known in (self._modules, self._active, self._speaking):
+        for known in (self._modules, self._active, self._speaking, self._holding):
             known.pop(source, None)
         self._signatures = {f: s for f, s in self._signatures.items() if f.source is not source}
         self._defaults = {f: d for f, d in self._defaults.items() if f.source is not source}
@@ -138,7 +142,7 @@ class Reader:
             frame.env.clear()
         for known in (self._signatures, self._modules, self._active, self._classes, self._levels, self._lambdas):
             known.clear()
-        for kept in (self._defaults, self._recursive, self._speaking, self.frames, self.recordings):
+        for kept in (self._defaults, self._recursive, self._speaking, self._holding, self.frames, self.recordings):
             kept.clear()
         for part in (self.views, self.names, self.callers, self.atoms):
             part.close()
@@ -379,18 +383,30 @@ class Reader:
         self.callers.forget_calls_in(function)
 
     def follows(self, asking: SourceModule, function: FunctionModel) -> bool:
-        """Whether a call is followed: out of a package only where the text over there speaks of tensors or devices.
+        """Whether a call is followed: out of a package only where the text over there speaks of tensors or devices, and
+        within one only where some text of it does.
 
         That doesn't hang on the file at hand, so that the findings don't hang on which file comes first.
         """
         source = function.source
         package, _, rest = asking.name.partition(".")
-        if not (rest or asking.is_package) or source.name.partition(".")[0] == package:
-            # A script, or its own package.
+        if not (rest or asking.is_package) or self._speaks(source):
+            # Of a script, all is followed.
             return True
+        return source.name.partition(".")[0] == package and (self._speaks(asking) or self._holds_tensors(asking))
+
+    def _speaks(self, source: SourceModule) -> bool:
+        """Whether a module's text speaks of tensors or devices."""
         known = self._speaking.get(source)
         if known is None:
             known = self._speaking[source] = _SPEAKS_OF_TENSORS.search(source.text) is not None
+        return known
+
+    def _holds_tensors(self, source: SourceModule) -> bool:
+        """Whether the package that a module is in has anything to do with tensors: a whole library of others mostly hasn't."""
+        known = self._holding.get(source)
+        if known is None:
+            known = self._holding[source] = self.project.package_says(_HOLDS_TENSORS, Path(source.path))
         return known
 
     def is_reading(self, function: FunctionModel) -> bool:

@@ -13,6 +13,7 @@ from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.checkpoints.landings import copies, lands_anywhere
 from devlint_rules.checkpoints.origins import DOWNLOADS, is_of_data, is_own
+from devlint_rules.checkpoints.readers import has_device
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
@@ -34,6 +35,11 @@ class LoadWithoutMapLocation(Rule):
     gradient scaler or a random generator, which holds nothing of a device. So are tests
     (`test_*.py`, `*_test.py`), which load what they saved. What goes straight
     into `load_state_dict` is certain to be tensors; of anything else the finding is `likely`.
+
+    Told where it is selected by its code, as in `--select DEV301`: what a program loads that can't run without an
+    accelerator anyway, for the same function, its class, or each function that calls it, moves something there under no
+    condition (`model.cuda()`), what is downloaded, or is otherwise, and what is loaded by a method whose callers have all just
+    trained (`exp.train(...)`).
 
     ## Why is this bad
     Tensors are restored to the device that they were saved from. On a machine without that GPU the load fails with
@@ -121,6 +127,7 @@ class LoadWithoutMapLocation(Rule):
                 "safe" if straight else "unsafe",
                 edits=(facts.with_argument(found, f'{location}="cpu"'),),
             ),
+            minor=has_device(found, facts),
         )
 
 

@@ -38,7 +38,8 @@ class LegacyCudaType(Rule):
 
     ## What it does
     Flags `torch.cuda.FloatTensor` and its like, `x.type("torch.cuda.FloatTensor")`, and
-    `torch.set_default_tensor_type`. Annotations and `isinstance` checks are left alone.
+    `torch.set_default_tensor_type`. Annotations and `isinstance` checks are left alone; what goes by where a tensor is
+    (`torch.cuda.FloatTensor if x.is_cuda else torch.FloatTensor`) is told where the rule is selected by its code.
 
     ## Why is this bad
     `set_default_tensor_type` is deprecated since PyTorch 2.1. `torch.cuda.FloatTensor` always means the current GPU,
@@ -107,6 +108,7 @@ class LegacyCudaType(Rule):
             f"`{facts.name_of(node)}` is a legacy type: it means the current GPU, whichever one the data is on{without}",
             hint=None if change else f"give `dtype=torch.{DTYPES[kind[1]]}` and the `device` that the data is on",
             change=change,
+            minor=_goes_by_data(found, facts),
         )
 
     def _default_type(self, node: cst.CSTNode, call: ast.Call, facts: Facts) -> Report:
@@ -135,6 +137,13 @@ def _is_guarded(found: ast.expr, facts: Facts) -> bool:
             return True
         child = parent
     return False
+
+
+def _goes_by_data(found: ast.expr, facts: Facts) -> bool:
+    """`torch.cuda.FloatTensor if x.is_cuda else torch.FloatTensor`: old, and right on the current GPU."""
+    return any(
+        isinstance(p, (ast.If, ast.IfExp)) and ".is_cuda" in ast.unparse(p.test) for p in facts.model.ancestors(found)
+    )
 
 
 def _is_annotation_or_check(found: ast.expr, facts: Facts) -> bool:

@@ -32,8 +32,9 @@ class ItemInHotLoop(Rule):
     decides whether a loop that isn't over a loader goes on.
 
     In loops that train nothing (under `torch.no_grad()`, after `model.eval()`, in functions that are named for it, or that
-    only call a model) it tells by default of what it has a fix for; of the rest where it is selected by its code, as in
-    `--select DEV501`.
+    only call a model), and at the end of a step, after `optimizer.step()`, where the next step begins with a copy that waits
+    as well (`x.cuda()`), it tells where it is selected by its code, as in `--select DEV501`.
+    At the end of a step it tells by default of what it has a fix for.
 
     In code that is hot by its role (in preview) it tells of what each step comes by; of what stands where an option leads,
     runs once a request, or follows right on another wait, where it is selected by its code as well.
@@ -98,6 +99,7 @@ class ItemInHotLoop(Rule):
     trigger = r"\.\s*(?:item|tolist)\s*\(|\b(?:float|int)\s*\("
     only_hot = True
     only_training = True
+    only_amid_step = True
     effect = Effect(syncs=4, words="item")
     seen_as = ("sync",)
     fix = "U"

@@ -31,8 +31,9 @@ class HostCopyInHotLoop(Rule):
     each batch to something on the host, only a measurement can tell whether it matters: such findings are `likely`.
 
     In loops that train nothing (under `torch.no_grad()`, after `model.eval()`, in functions that are named for it, or that
-    only call a model) it tells by default of what it has a fix for; of the rest where it is selected by its code, as in
-    `--select DEV502`.
+    only call a model), and at the end of a step, after `optimizer.step()`, where the next step begins with a copy that waits
+    as well (`x.cuda()`), it tells where it is selected by its code, as in `--select DEV502`.
+    At the end of a step it tells by default of what it has a fix for.
 
     In code that is hot by its role (in preview) it tells of what each step comes by; of what stands where an option leads,
     runs once a request, or follows right on another wait, where it is selected by its code as well.
@@ -87,6 +88,7 @@ class HostCopyInHotLoop(Rule):
     trigger = r"\.\s*(?:cpu|numpy|to)\s*\("
     only_hot = True
     only_training = True
+    only_amid_step = True
     effect = Effect(syncs=4, words="cpu")
     seen_as = ("sync", "transfer")
     fix = "U"

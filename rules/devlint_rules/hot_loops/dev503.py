@@ -36,7 +36,8 @@ class PrintInHotLoop(Rule):
     exception handler, `logger.debug`, shapes, types and names, and the names of files.
 
     In loops that train nothing (under `torch.no_grad()`, after `model.eval()`, in functions that are named for it, or that
-    only call a model) it tells where it is selected by its code, as in `--select DEV503`.
+    only call a model), and at the end of a step, after `optimizer.step()`, where the next step begins with a copy that waits
+    as well (`x.cuda()`), it tells where it is selected by its code, as in `--select DEV503`.
 
     In code that is hot by its role (in preview) it tells of what each step comes by; of what stands where an option leads,
     runs once a request, or follows right on another wait, where it is selected by its code as well.
@@ -89,6 +90,7 @@ class PrintInHotLoop(Rule):
     needs = stalls.NEEDS
     only_hot = True
     only_training = True
+    only_amid_step = True
     effect = Effect(syncs=4, words="print")
     seen_as = ("sync",)
 

@@ -38,8 +38,9 @@ class BranchOnTensorInHotLoop(Rule):
     `None`, `x[mask] = 0`, which fills on the device, and what stands under a step guard.
 
     In loops that train nothing (under `torch.no_grad()`, after `model.eval()`, in functions that are named for it, or that
-    only call a model) it tells where it is selected by its code, as in `--select DEV504`; so it does
-    everywhere of sizes that only the values tell, of which no cheaper form is known.
+    only call a model), and at the end of a step, after `optimizer.step()`, where the next step begins with a copy that waits
+    as well (`x.cuda()`), it tells where it is selected by its code, as in `--select DEV504`.
+    So it does everywhere of sizes that only the values tell, of which no cheaper form is known.
 
     In code that is hot by its role (in preview) it tells of what each step comes by; of what stands where an option leads,
     runs once a request, follows right on another wait, or is only as large as values tell, where it is selected by its code
@@ -100,6 +101,7 @@ class BranchOnTensorInHotLoop(Rule):
     needs = stalls.NEEDS
     only_hot = True
     only_training = True
+    only_amid_step = True
     effect = Effect(syncs=4, words="bool")
     seen_as = ("sync",)
 

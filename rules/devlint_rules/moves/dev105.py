@@ -100,6 +100,7 @@ class CreatedThenMoved(Rule):
                 f"device that `{maker}` hands to its factories needs one allocation",
                 "likely",
                 facts.notes([upload.made]),
+                minor=_is_evaluated(node, facts),
             )
         if not m.matches(node.func, m.Attribute(value=m.Call())):
             return
@@ -115,6 +116,8 @@ class CreatedThenMoved(Rule):
         costs_each_step = _runs_each_step(node, facts) and name not in factories.OF_DATA
         if costs_each_step is not self.of_each_step:
             return
+        if _goes_where_batch_was_left(move, facts):
+            return
         at_random = name in factories.RANDOM or bool(between & factories.FILLING)
         # Random numbers may be drawn on the host on purpose: the same ones on every machine.
         likely = at_random or not factories.names_device(node, facts)
@@ -123,7 +126,32 @@ class CreatedThenMoved(Rule):
             f"`{facts.name_of(made)}` is made on cpu and moved at once: {_told(name)}",
             "likely" if likely else "certain",
             change=_made_there(node, made, name, between, move, facts),
+            minor=_is_evaluated(node, facts),
         )
+
+
+def _is_evaluated(node: cst.Call, facts: Facts) -> bool:
+    """Whether it is made in a loop that trains nothing."""
+    hot = facts.hot_loop(node)
+    return hot is not None and hot.evaluates
+
+
+def _goes_where_batch_was_left(move: factories.Move, facts: Facts) -> bool:
+    """`.to(y.device)` for a `y` that a loop over a loader takes, and leaves where it is: on the host most likely."""
+    device = facts.node(move.device)
+    if not isinstance(device, ast.Attribute) or device.attr != "device" or not isinstance(device.value, ast.Name):
+        return False
+    name = device.value.id
+    hot = facts.hot_loop(move.device)
+    loop = hot.node if hot is not None and hot.kind == "batch" else None
+    if not isinstance(loop, (ast.For, ast.AsyncFor)) or facts.on_accelerator(
+        cst.ensure_type(move.device, cst.Attribute).value
+    ):
+        return False
+    if not any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(loop.target)):
+        return False
+    given = [v for v in facts.model.assigned_values(device.value) if loop.lineno <= v.lineno <= (loop.end_lineno or 0)]
+    return not any(isinstance(n, ast.Attribute) and n.attr in ("to", "cuda") for v in given for n in ast.walk(v))
 
 
 def _told(name: str) -> str:
@@ -181,33 +209,17 @@ def _made_there(
     if cast is not None and (gone := facts.without_method(cast[0])) is not None:
         arguments.insert(0, f"dtype={cast[1]}")
         edits = (*edits, gone)
-    if _gets_too_long(making, moving, arguments, facts):
+    if _leaves_short_chain(making, moving, facts):
         return None
     same = factories.is_exact(name, made) and not between & (factories.FILLING | {"requires_grad_"})
     safety: Safety = "safe" if same else "unsafe"
     return Change("make it on the device", safety, edits=(facts.with_argument(making, *arguments), *edits))
 
 
-# As long as formatters of Python let a line be, and as people do who use none.
-_FORMATTED, _LONGEST = 88, 120
-
-
-def _gets_too_long(making: ast.Call, moving: ast.Call, arguments: list[str], facts: Facts) -> bool:
-    """Whether a line gets longer than all that its file has, or a chain too short for the lines that it is broken over.
-
-    What is gained isn't worth a line that somebody's formatter breaks anew.
-    """
+def _leaves_short_chain(making: ast.Call, moving: ast.Call, facts: Facts) -> bool:
+    """Whether a chain gets too short for the lines that it is broken over: somebody's formatter would join them."""
+    is_broken = (moving.func.end_lineno or 0) > (making.end_lineno or 0)
     lines = facts.text.text.splitlines()
-    given = [*making.args, *(k.value for k in making.keywords)]
-    last = max((a.end_lineno or 0 for a in given), default=making.end_lineno or 0)
-    own = len(lines[last - 1])
-    # A move on the same line goes.
-    gone = len(facts.code_of(moving)) - len(facts.code_of(making)) if moving.end_lineno == last else 0
-    grown = own + len(", ".join(["", *arguments])) - gone
-    longest = max(map(len, lines))
-    if grown > own and grown > (_FORMATTED if longest <= _FORMATTED else max(_LONGEST, longest)):
-        return True
-    is_broken = (moving.end_lineno or 0) > (making.end_lineno or 0)
     return is_broken and _calls_between(making, moving) < 2 and not _closes_alone(making, moving, lines)
 
 

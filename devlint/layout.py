@@ -1,0 +1,359 @@
+"""How the lines of a fix are laid out: none gets longer than its project lets lines be.
+
+A line that would is broken as black and ruff break it. At its last bracket: what is between the brackets goes on a line
+of its own, or, where that is too long as well, each part of it does. Or, where operators hold it together, before those,
+in brackets. Where that leads nowhere (comments, texts over several lines) there is no layout, and the fix is left to the
+reader.
+"""
+
+from __future__ import annotations
+
+import io
+import keyword
+import re
+import tokenize
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from devlint.findings import Edit, Fix, Span
+from devlint.source.widths import NARROWEST
+from devlint.textmap import TextMap, minimal_edit
+
+_OPENING, _CLOSING = "([{", ")]}"
+_CLOSERS = frozenset(_CLOSING)
+_COMPARING = frozenset({"==", "!=", "<=", ">=", "<", ">"})
+_COMMA = frozenset({","})
+# Operators by how they bind, those first that bind least.
+_KINDS = (
+    _COMMA,
+    frozenset({"if", "else"}),
+    frozenset({"or", "and"}),
+    _COMPARING | {"in", "is", "not"},
+    frozenset({"|"}),
+    frozenset({"^"}),
+    frozenset({"&"}),
+    frozenset({"<<", ">>"}),
+    frozenset({"+", "-"}),
+    frozenset({"*", "/", "//", "%", "@"}),
+)
+_ALONE = re.compile(r"^[ \t]*[)\]}]+[,:]?[ \t]*\r?$", re.MULTILINE)
+_OPENED = re.compile(r"[(\[{][ \t]*\r?$", re.MULTILINE)
+
+
+class TooLongError(Exception):
+    """A line that gets too long and can't be broken."""
+
+
+def laid_out(text: TextMap, edits: Sequence[Edit], width: int, step: str) -> tuple[Edit, ...]:
+    """The edits, with the lines broken that they make longer than `width`; raises TooLongError.
+
+    A line of the text that is longer already may stay as long. `step` is what the text is indented by.
+    """
+    settled: list[Edit] = []
+    for lines, group in _by_lines(sorted(edits)):
+        span = Span(lines.start, 1, lines.stop - 1, len(text.line(lines.stop - 1)) + 1)
+        old = text.slice(span)
+        new = _applied(text, group, span)
+        if not _too_long(old, new, width):
+            settled += group
+            continue
+        start, end, code = minimal_edit(old, _broken(text, old, new, span, width, step))
+        base = text.offset(span.line, span.column)
+        settled.append(Edit(Span(*text.position(base + start), *text.position(base + end)), code))
+    return tuple(settled)
+
+
+def kept_within(fix: Fix, text: TextMap, width: Callable[[], int], step: str) -> Fix | None:
+    """A fix whose lines are no longer than its project lets lines be; None where they can't be broken so.
+
+    `width` tells that length; it is asked for where a line gets longer than everybody's may be.
+    """
+    if not gets_too_long(text, fix.edits, width):
+        return fix
+    try:
+        return replace(fix, edits=laid_out(text, fix.edits, width(), step))
+    except TooLongError:
+        return None
+
+
+def gets_too_long(text: TextMap, edits: Sequence[Edit], width: Callable[[], int]) -> bool:
+    """Whether edits make a line longer than `width`, and than what it takes the place of."""
+    changed = []
+    for lines, group in _by_lines(sorted(edits)):
+        span = Span(lines.start, 1, lines.stop - 1, len(text.line(lines.stop - 1)) + 1)
+        changed.append((text.slice(span), _applied(text, group, span)))
+    return any(_too_long(old, new, NARROWEST) for old, new in changed) and any(
+        _too_long(old, new, width()) for old, new in changed
+    )
+
+
+def _by_lines(edits: Sequence[Edit]) -> Iterator[tuple[range, list[Edit]]]:
+    """The edits that share lines, with those lines."""
+    group: list[Edit] = []
+    for edit in edits:
+        if group and edit.span.line > group[-1].span.end_line:
+            yield range(group[0].span.line, group[-1].span.end_line + 1), group
+            group = []
+        group.append(edit)
+    if group:
+        yield range(group[0].span.line, group[-1].span.end_line + 1), group
+
+
+def _applied(text: TextMap, edits: Sequence[Edit], span: Span) -> str:
+    """What edits make of the lines that they stand on."""
+    base = text.offset(span.line, span.column)
+    new = text.slice(span)
+    for edit in reversed(edits):
+        start = text.offset(edit.span.line, edit.span.column) - base
+        end = text.offset(edit.span.end_line, edit.span.end_column) - base
+        new = new[:start] + edit.text + new[end:]
+    return new
+
+
+def _too_long(old: str, new: str, width: int) -> list[int]:
+    """The lines of `new`, from 0, that are longer than `width`, and than each of the lines that they take the place of."""
+    allowed = max(width, *map(len, old.splitlines() or [""]))
+    return [number for number, line in enumerate(new.splitlines()) if len(line) > allowed]
+
+
+def _broken(text: TextMap, old: str, new: str, span: Span, width: int, step: str) -> str:
+    """The new text of some lines, with those broken that are too long; raises TooLongError."""
+    start, end = text.offset(span.line, span.column), text.offset(span.end_line, span.end_column)
+    whole = text.text[:start] + new + text.text[end:]
+    hugs = _OPENED.search(text.text) is not None and _ALONE.search(text.text) is None
+    style = _Style(width, step, text.newline, hugs)
+    rows = _tokens_by_row(whole)
+    lines = new.splitlines(keepends=True)
+    for number in _too_long(old, new, width):
+        tokens, is_inner = rows.get(span.line + number, ([], False))
+        line = lines[number]
+        bare = line.rstrip("\r\n")
+        lines[number] = text.newline.join(_split(_parts(bare, tokens), style, is_inner=is_inner)) + line[len(bare) :]
+    return "".join(lines)
+
+
+@dataclass(frozen=True)
+class _Style:
+    """How a file is laid out."""
+
+    width: int
+    step: str
+    newline: str
+    # Whether its brackets close behind what they hold, rather than on lines of their own.
+    hugs: bool
+
+
+@dataclass(frozen=True)
+class _Token:
+    type: int
+    text: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A line of code whose brackets all close on it: its indentation, the rest, and the tokens of that."""
+
+    indent: str
+    code: str
+    tokens: tuple[_Token, ...]
+
+    def part(self, start: int, stop: int, indent: str, behind: str = "") -> _Line:
+        """Some of its tokens as a line of their own, with a text behind them."""
+        tokens = self.tokens[start:stop]
+        base = tokens[0].start
+        code = self.code[base : tokens[-1].end]
+        moved = [_Token(t.type, t.text, t.start - base, t.end - base) for t in tokens]
+        if behind:
+            moved.append(_Token(tokenize.OP, behind, len(code), len(code) + len(behind)))
+        return _Line(indent, code + behind, tuple(moved))
+
+    def __len__(self) -> int:
+        return len(self.indent) + len(self.code)
+
+
+def _tokens_by_row(text: str) -> dict[int, tuple[list[tokenize.TokenInfo], bool]]:
+    """The tokens that begin or end on each line, and whether that begins within a bracket; raises TooLongError."""
+    rows: dict[int, tuple[list[tokenize.TokenInfo], bool]] = {}
+    depth = 0
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(text, newline=None).readline):
+            if token.type in (tokenize.NEWLINE, tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER):
+                continue
+            for row in {token.start[0], token.end[0]}:
+                rows.setdefault(row, ([], depth > 0))[0].append(token)
+            if token.type == tokenize.OP:
+                depth += (token.string in _OPENING) - (token.string in _CLOSING)
+    except (tokenize.TokenError, SyntaxError):
+        raise TooLongError from None
+    return rows
+
+
+def _parts(line: str, tokens: Sequence[tokenize.TokenInfo]) -> _Line:
+    """A line as its tokens; raises TooLongError where it can't be broken by them alone."""
+    indent = line[: len(line) - len(line.lstrip())]
+    if not tokens or line.endswith("\\"):
+        raise TooLongError
+    found = []
+    for token in tokens:
+        is_whole = token.start[0] == token.end[0]
+        if not is_whole or token.type == tokenize.COMMENT or token.string == ";":
+            raise TooLongError
+        found.append(_Token(token.type, token.string, token.start[1] - len(indent), token.end[1] - len(indent)))
+    return _Line(indent, line.strip(), tuple(found))
+
+
+def _split(line: _Line, style: _Style, *, is_inner: bool) -> list[str]:
+    """The lines that a line is broken into; `is_inner` says that it is a part of what stands between brackets."""
+    if len(line) <= style.width:
+        return [line.indent + line.code]
+    start = 0 if is_inner else _start_of_value(line)
+    cuts = _cuts(line, start)
+    is_tuple = bool(cuts) and line.tokens[cuts[0]].text == ","
+    if len(cuts) == 1 and line.tokens[start].text in _OPENING and not is_tuple:
+        # Formatters have more to weigh there.
+        raise TooLongError
+    if is_inner and cuts:
+        return _listed(line, _outer(line, ","), style) if is_tuple else _cut(line, cuts, style)
+    if len(cuts) > 1 or is_tuple or (cuts and line.tokens[-1].text not in _CLOSERS):
+        return _in_brackets(line, start, style)
+    pair = next(
+        (pair for pair in _pairs(line, start) if len(line.part(0, pair[0] + 1, line.indent)) <= style.width), None
+    )
+    if pair is None:
+        raise TooLongError
+    body = line.part(pair[0] + 1, pair[1], line.indent + style.step)
+    head, tail = line.code[: line.tokens[pair[0]].end], line.code[line.tokens[pair[1]].start :]
+    return _around(line.indent + head, _body(line, pair, body, style), line.indent, tail, style)
+
+
+def _around(head: str, lines: list[str], indent: str, tail: str, style: _Style) -> list[str]:
+    """Lines between brackets, which close as those of the file do; raises TooLongError."""
+    if style.hugs:
+        lines, last = lines[:-1], lines[-1].removesuffix(",") + tail
+    else:
+        last = indent + tail
+    if len(last) > style.width:
+        raise TooLongError
+    return [head, *lines, last]
+
+
+def _in_brackets(line: _Line, start: int, style: _Style) -> list[str]:
+    """A value that is too long for a line, in brackets of its own; raises TooLongError."""
+    if start == 0:
+        raise TooLongError
+    body = line.part(start, len(line.tokens), line.indent + style.step)
+    head = f"{line.indent}{line.code[: line.tokens[start - 1].end]} ("
+    commas = _outer(body, ",")
+    return _around(
+        head, _listed(body, commas, style) if commas else _split(body, style, is_inner=True), line.indent, ")", style
+    )
+
+
+def _cut(line: _Line, cuts: Sequence[int], style: _Style) -> list[str]:
+    """A line broken before each of some tokens."""
+    ends = [*cuts, len(line.tokens)]
+    return [
+        part
+        for begin, end in zip([0, *cuts], ends, strict=True)
+        for part in _split(line.part(begin, end, line.indent), style, is_inner=True)
+    ]
+
+
+def _body(line: _Line, pair: tuple[int, int], body: _Line, style: _Style) -> list[str]:
+    """What is between brackets: on one line where a call's arguments fit there, else each part on its own."""
+    commas = _outer(body, ",")
+    # Or an index.
+    is_call = pair[0] > 0 and _is_operand(line.tokens[pair[0] - 1])
+    if _outer(body, "for", "lambda"):
+        # They have commas of their own.
+        if len(body) > style.width:
+            raise TooLongError
+        return [body.indent + body.code]
+    # A comma behind the last part says that each wants its line.
+    if not commas or (is_call and commas[-1] != len(body.tokens) - 1 and len(body) <= style.width):
+        return _split(body, style, is_inner=True)
+    return _listed(body, commas, style)
+
+
+def _listed(body: _Line, commas: Sequence[int], style: _Style) -> list[str]:
+    """Parts with commas between, each on a line of its own."""
+    inner = [comma for comma in commas if comma < len(body.tokens) - 1]
+    ends = [*inner, len(body.tokens) - (len(inner) < len(commas))]
+    starts = [0, *(comma + 1 for comma in inner)]
+    return [
+        part
+        for begin, end in zip(starts, ends, strict=True)
+        for part in _split(body.part(begin, end, body.indent, ","), style, is_inner=True)
+    ]
+
+
+def _start_of_value(line: _Line) -> int:
+    """Where the value begins that a statement assigns or gives back; 0 where it does neither."""
+    signs = [n for n, depth in enumerate(_depths(line)) if depth == 0 and line.tokens[n].text.endswith("=")]
+    assigning = [n for n in signs if line.tokens[n].text not in _COMPARING and line.tokens[n].type == tokenize.OP]
+    if assigning:
+        return assigning[-1] + 1
+    return int(line.tokens[0].text == "return")
+
+
+def _pairs(line: _Line, start: int) -> Iterator[tuple[int, int]]:
+    """The pairs of brackets at which a value may be broken, the last one first."""
+    opened: list[int] = []
+    found = []
+    for number, (token, depth) in enumerate(zip(line.tokens, _depths(line), strict=True)):
+        if depth == 0 and token.type == tokenize.OP and token.text in _OPENING:
+            opened.append(number)
+        elif depth == 0 and token.type == tokenize.OP and token.text in _CLOSING:
+            found.append((opened.pop(), number))
+    yield from (pair for pair in reversed(found) if pair[0] >= start and pair[1] > pair[0] + 1)
+
+
+def _cuts(line: _Line, start: int) -> list[int]:
+    """Where a value is broken that no bracket holds together: before the operators that bind least, or a chain's calls."""
+    if _outer(line, "lambda"):
+        # What is behind it is all its own.
+        raise TooLongError
+    depths, tokens = _depths(line), line.tokens
+    outer = [n for n in range(start, len(tokens)) if depths[n] == 0]
+    by_kind = {
+        kind: [n for n in outer if n > start and tokens[n].text in kind and _is_operand(tokens[n - 1])]
+        for kind in _KINDS
+    }
+    for kind, found in by_kind.items():
+        if kind == _COMMA:
+            found = [n for n in found if n < len(tokens) - 1]
+        if found:
+            return found
+    if _outer(line, "for", "await", "yield", "not"):
+        raise TooLongError
+    calls = [n for n in outer if n > start and tokens[n].text == "." and tokens[n - 1].text in _CLOSERS]
+    return calls if len(calls) > 1 else []
+
+
+def _outer(line: _Line, *texts: str) -> list[int]:
+    """The tokens of those texts that stand in no bracket of the line."""
+    return [n for n, depth in enumerate(_depths(line)) if depth == 0 and line.tokens[n].text in texts]
+
+
+def _depths(line: _Line) -> list[int]:
+    """How deep in brackets of the line each token stands, brackets as deep as what is around them; raises TooLongError."""
+    depth, found = 0, []
+    for token in line.tokens:
+        closes = token.type == tokenize.OP and token.text in _CLOSING
+        depth -= closes
+        found.append(depth)
+        if depth < 0:
+            raise TooLongError
+        depth += token.type == tokenize.OP and token.text in _OPENING
+    if depth:
+        raise TooLongError
+    return found
+
+
+def _is_operand(token: _Token) -> bool:
+    """Whether a value ends with a token."""
+    if token.type == tokenize.NAME:
+        return not keyword.iskeyword(token.text) or token.text in ("None", "True", "False")
+    return token.text in _CLOSERS or token.type in (tokenize.NUMBER, tokenize.STRING)

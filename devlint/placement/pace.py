@@ -1,0 +1,111 @@
+"""Where in its step a wait stands: in the midst of it, or at its end, where the next step waits anyway for its batch.
+
+A copy from pageable memory to an accelerator, or one that isn't asked to run beside the host, waits for all that was queued
+before. A step that begins with one can't be queued ahead of the last: what is read at the end of a step is there when the
+next one waits for it.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from devlint.placement.values import Step
+from devlint.source.modules import FunctionNode, SourceModule, last_name
+from devlint.source.trees import walk
+
+_STEPPING = re.compile(r"optim|scaler|engine|(?:^|_)opt(?:_|$)|accelerator", re.IGNORECASE)
+# Calls are followed backwards this far.
+_MAX_CALLERS = 2
+
+
+class File(Protocol):
+    """What is asked of the model of a file."""
+
+    @property
+    def source(self) -> SourceModule: ...
+    def ancestors(self, node: ast.AST) -> Iterator[ast.AST]: ...
+    def callers(self, function: FunctionNode) -> Sequence[tuple[File, Step, ast.Call]]: ...
+
+
+def ends_step(model: File, node: ast.AST, depth: int = 0, *, moved: bool = False) -> bool:
+    """Whether what follows on a node in its step is nothing but the copy of the next batch, which waits as well.
+
+    `moved` says that a function which the step calls moves the batch.
+    """
+    child = node
+    for parent in model.ancestors(node):
+        if any(_goes_on(block, child) for block in _blocks(parent)):
+            return False
+        match parent:
+            case ast.For(body=body) | ast.AsyncFor(body=body) | ast.While(body=body) if child in body:
+                if moved or _moves_batch(body, model.source.text):
+                    return True
+            case ast.FunctionDef(body=body) | ast.AsyncFunctionDef(body=body):
+                if depth == _MAX_CALLERS:
+                    return False
+                moved = moved or _moves_batch(body, model.source.text)
+                calls = [(file, call) for file, _, call in model.callers(parent)]
+                return bool(calls) and all(ends_step(file, call, depth + 1, moved=moved) for file, call in calls)
+        child = parent
+    return False
+
+
+def _goes_on(block: Sequence[ast.AST], child: ast.AST) -> bool:
+    """Whether gradients are computed, or weights changed, after a statement of a block."""
+    return child in block and any(map(_learns, block[block.index(child) + 1 :]))
+
+
+def _blocks(parent: ast.AST) -> Iterator[Sequence[ast.AST]]:
+    yield from (
+        block for name in ("body", "orelse", "finalbody") if isinstance(block := getattr(parent, name, None), list)
+    )
+
+
+def _learns(statement: ast.AST) -> bool:
+    """`loss.backward()`, `optimizer.step()`."""
+    return any(
+        isinstance(n, ast.Call)
+        and (
+            "backward" in (name := last_name(n.func))
+            or (name == "step" and isinstance(n.func, ast.Attribute) and _STEPPING.search(ast.unparse(n.func.value)))
+        )
+        for n in walk(statement)
+    )
+
+
+def _moves_batch(body: Sequence[ast.stmt], text: str) -> bool:
+    """Whether the statements of a step move something to the accelerator before they go backward, and wait for that.
+
+    `text` is that of the file.
+    """
+    is_pinned = "pin_memory" in text
+    for statement in body:
+        if any(isinstance(n, ast.Call) and _moves_and_waits(n, is_pinned=is_pinned) for n in walk(statement)):
+            return True
+        if _learns(statement):
+            return False
+    return False
+
+
+# `move_to_device(batch)`, `to_cuda(batch)`.
+_MOVING = re.compile(r"(?:\w{1,60}_)?(?:to|move|send)_(?:device|cuda|gpu)")
+# What is given to `.to` that is no place.
+_TYPES = re.compile(r"float|half|double|dtype|int|long|bool")
+
+
+def _moves_and_waits(call: ast.Call, *, is_pinned: bool) -> bool:
+    """`x.cuda()`, `x.to(device)`; with `non_blocking=True` from memory that isn't pinned."""
+    if is_pinned and any(
+        k.arg == "non_blocking" and isinstance(k.value, ast.Constant) and k.value.value for k in call.keywords
+    ):
+        return False
+    match call.func:
+        case ast.Attribute(attr="cuda"):
+            return True
+        case ast.Attribute(attr="to"):
+            given = [*call.args, *(k.value for k in call.keywords if k.arg == "device")]
+            return bool(given) and not _TYPES.search(ast.unparse(given[0]))
+    return _MOVING.fullmatch(last_name(call.func)) is not None

@@ -1,0 +1,108 @@
+"""How long a project lets its lines be: what its formatter or its linter is told, else what the file at hand shows."""
+
+from __future__ import annotations
+
+import configparser
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+# Where a project says so.
+FILES = (
+    "pyproject.toml", "ruff.toml", ".ruff.toml", "setup.cfg", ".style.yapf", ".flake8", "tox.ini",
+    ".pre-commit-config.yaml",
+)  # fmt: skip
+# What black and ruff let a line be where they are told nothing; flake8's and yapf's.
+_FORMATTED, _BY_PEP_8 = 88, 79
+# No line is too long that is no longer than this.
+NARROWEST = _BY_PEP_8
+# What people who use none of them stay within.
+_USUAL = (_FORMATTED, 100, 120)
+# So many lines that all end before a width show that somebody sees to it.
+_SHOWING = 50
+# black's arguments, and that it is used at all.
+_TOLD_BLACK = re.compile(r"(?:--line-length|(?<!\w)-l)[=\s\"',\]\[-]{1,10}(\d{2,3})\b")
+_USES_BLACK = re.compile(r"/(?:black|ruff)-pre-commit\b|psf/black(?:-pre-commit-mirror)?\b|omnilib/ufmt\b")
+
+
+def told_width(texts: Mapping[str, str]) -> int | None:
+    """The width that the files of a folder tell, by their names; None where they tell none."""
+    tables = {name: _toml(text) for name, text in texts.items() if name.endswith(".toml")}
+    sections = {
+        name: _ini(text) for name, text in texts.items() if name in ("setup.cfg", ".style.yapf", ".flake8", "tox.ini")
+    }
+    told = [
+        *_of_formatters(tables, sections),
+        *_of_hooks(texts.get(".pre-commit-config.yaml", "")),
+        *_of_linters(tables, sections),
+    ]
+    return next(iter(told), None)
+
+
+def shown_width(text: str) -> int:
+    """The width that a file's own lines keep; a short file shows little."""
+    lines = text.splitlines()
+    longest = max(map(len, lines), default=0)
+    usual = _USUAL if len(lines) >= _SHOWING else _USUAL[1:]
+    return next((width for width in usual if longest <= width), longest)
+
+
+def _of_formatters(
+    tables: Mapping[str, dict[str, Any]], sections: Mapping[str, configparser.ConfigParser]
+) -> Iterator[int]:
+    tools = tables.get("pyproject.toml", {}).get("tool", {})
+    ruff = [tables[name] for name in ("ruff.toml", ".ruff.toml") if tables.get(name)]
+    for table, key, usual in (
+        (tools.get("black"), "line-length", _FORMATTED),
+        *((table, "line-length", _FORMATTED) for table in (tools.get("ruff"), *ruff)),
+        (tools.get("yapf"), "column_limit", _BY_PEP_8),
+    ):
+        if isinstance(table, dict):
+            width = table.get(key, table.get(key.replace("-", "_"), usual))
+            yield from _numbers(width)
+    for parser in sections.values():
+        for section in ("style", "yapf"):
+            if parser.has_section(section):
+                yield from _numbers(parser.get(section, "column_limit", fallback=_BY_PEP_8))
+
+
+def _of_hooks(text: str) -> Iterator[int]:
+    if _USES_BLACK.search(text):
+        yield from _numbers(match[1] if (match := _TOLD_BLACK.search(text)) else _FORMATTED)
+
+
+def _of_linters(
+    tables: Mapping[str, dict[str, Any]], sections: Mapping[str, configparser.ConfigParser]
+) -> Iterator[int]:
+    for parser in sections.values():
+        for section in ("flake8", "pycodestyle", "pep8"):
+            if parser.has_section(section):
+                said = dict(parser.items(section))
+                ignored = f"{said.get('ignore', '')} {said.get('extend-ignore', '')}"
+                if "E501" not in ignored:
+                    yield from _numbers(said.get("max-line-length", said.get("max_line_length", _BY_PEP_8)))
+
+
+def _numbers(value: object) -> Iterator[int]:
+    """The number that a setting says; nothing where it says none."""
+    digits = re.match(r"\d{2,4}(?!\d)", str(value).strip())
+    if digits:
+        yield int(digits[0])
+
+
+def _toml(text: str) -> dict[str, Any]:
+    import tomllib
+
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return {}
+
+
+def _ini(text: str) -> configparser.ConfigParser:
+    parser = configparser.ConfigParser(interpolation=None, strict=False)
+    try:
+        parser.read_string(text)
+    except configparser.Error:
+        return configparser.ConfigParser()
+    return parser

@@ -1,0 +1,134 @@
+"""Who reads a checkpoint: a program that can't run without an accelerator all the same, or one that has just trained."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from devlint.facts import last_name, own_nodes
+
+if TYPE_CHECKING:
+    from devlint.facts import Facts, PlacementModel
+
+# A place that is on an accelerator: `"cuda"`, `"cuda:0"`, `torch.device("cuda")`.
+_CUDA = re.compile(r"(?:torch\.device\()?['\"]cuda(?::\d+)?['\"]\)?")
+_TRAINING = frozenset({"train", "fit", "training", "run_train", "train_model"})
+# Calls are followed backwards this far.
+_MAX_CALLERS = 2
+
+Asked = Callable[["PlacementModel", ast.AST], bool]
+
+
+def has_device(call: ast.Call, facts: Facts) -> bool:
+    """Whether whoever comes by a call surely has the device that its checkpoint was written with.
+
+    So it is in a program that needs an accelerator anyway, in a single process, and in one that trained in the same run.
+    What is published has mostly been moved to the host.
+    """
+    if _is_published(facts.model, call):
+        return True
+    if re.search(r"torch\.distributed|DistributedDataParallel", facts.text.text):
+        # Each process puts its copy on the first accelerator.
+        return False
+    return _is_met(facts.model, call, _needs_accelerator) or _is_met(facts.model, call, _has_just_trained)
+
+
+def _is_published(model: PlacementModel, call: ast.Call) -> bool:
+    """Whether a call downloads what somebody published, or what it loads is what its function otherwise downloads."""
+    calls = [n for n in own_nodes(model.enclosing_scope(call)) if isinstance(n, ast.Call)]
+    return any(last_name(n.func) in _DOWNLOADING for n in (call, *calls))
+
+
+_DOWNLOADING = frozenset({"load_state_dict_from_url", "load_url", "download_url_to_file", "hf_hub_download"})
+
+
+def _is_met(model: PlacementModel, node: ast.AST, asked: Asked, depth: int = 0) -> bool:
+    """Whether something holds where a node stands, or where each call of its function does."""
+    if asked(model, node):
+        return True
+    scope = model.enclosing_scope(node)
+    if depth == _MAX_CALLERS or not isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return False
+    calls = list(_calls(model, scope))
+    return bool(calls) and all(_is_met(file, call, asked, depth + 1) for file, call in calls)
+
+
+def _calls(
+    model: PlacementModel, function: ast.FunctionDef | ast.AsyncFunctionDef
+) -> Iterator[tuple[PlacementModel, ast.Call]]:
+    """The calls of a function; those of one that stands by itself also where many files import it, by its name."""
+    seen = [(file, call) for file, _, call in model.callers(function)]
+    yield from seen
+    if not seen and function in model.source.tree.body:
+        for file in model.files_naming(function.name):
+            for node in ast.walk(file.source.tree):
+                if isinstance(node, ast.Call) and last_name(node.func) == function.name:
+                    yield file, node
+
+
+def _needs_accelerator(model: PlacementModel, node: ast.AST) -> bool:
+    """Whether something is moved to an accelerator around a node, or by the object's own methods, whatever there is."""
+    owner = next((p for p in model.ancestors(node) if isinstance(p, ast.ClassDef)), None)
+    methods = owner.body if owner is not None else []
+    scopes = [
+        model.enclosing_scope(node),
+        *(m for m in methods if isinstance(m, (ast.FunctionDef, ast.AsyncFunctionDef))),
+    ]
+    return any(_moves_anyway(n, model, scope) for scope in scopes for n in own_nodes(scope))
+
+
+def _moves_anyway(node: ast.AST, model: PlacementModel, scope: ast.AST) -> bool:
+    """`model.cuda()`, `x.to("cuda")` under no condition of a scope; `x.to(DEVICE)` of a file that says `DEVICE = "cuda"`."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr="cuda")):
+            pass
+        case ast.Call(func=ast.Attribute(attr="to"), args=[place, *_]) if _names_cuda(place, model):
+            pass
+        case _:
+            return False
+    return not any(_is_condition(parent) for parent in _up_to(node, scope, model))
+
+
+def _names_cuda(place: ast.expr, model: PlacementModel) -> bool:
+    if isinstance(place, ast.Name):
+        given = [n.value for n in model.source.bindings.get(place.id, ()) if isinstance(n, ast.Assign)]
+        return bool(given) and all(_CUDA.fullmatch(ast.unparse(value)) for value in given)
+    return _CUDA.fullmatch(ast.unparse(place)) is not None
+
+
+def _up_to(node: ast.AST, scope: ast.AST, model: PlacementModel) -> Iterator[ast.AST]:
+    for parent in model.ancestors(node):
+        if parent is scope:
+            return
+        yield parent
+
+
+def _is_condition(parent: ast.AST) -> bool:
+    if isinstance(parent, ast.If):
+        return "__name__" not in ast.unparse(parent.test)
+    return isinstance(parent, (ast.IfExp, ast.Try, ast.FunctionDef, ast.Lambda))
+
+
+def _has_just_trained(model: PlacementModel, node: ast.AST) -> bool:
+    """`exp.train(setting)` before `exp.predict(setting)`."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return False
+    owner = ast.unparse(node.func.value)
+    child: ast.AST = node
+    for parent in model.ancestors(node):
+        for block in (getattr(parent, name, None) for name in ("body", "orelse")):
+            if isinstance(block, list) and child in block:
+                before = (n for statement in block[: block.index(child)] for n in ast.walk(statement))
+                if any(_trains(n, owner) for n in before):
+                    return True
+        child = parent
+    return False
+
+
+def _trains(node: ast.AST, owner: str) -> bool:
+    match node:
+        case ast.Call(func=ast.Attribute(value=of, attr=name)):
+            return name in _TRAINING and ast.unparse(of) == owner
+    return False

@@ -1,0 +1,170 @@
+"""How the lines of fixes are laid out: no longer than the project lets lines be, and as its formatter lays them out."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from devlint.engine import Linter
+from devlint.files import read_source
+from devlint.fixer import FixOutcome, fix
+from devlint.rule import load_registry
+from devlint.settings import Settings
+from devlint.source.widths import shown_width, told_width
+
+HEAD = "import torch\nfrom torch import nn\n\n\nclass Net(nn.Module):\n    def forward(self, inputs, mask):\n"
+
+
+def fixed(folder: Path, body: str, settings: str = "[tool.ruff]\nline-length = 88\n") -> FixOutcome:
+    """What the fixes make of the body of a `forward`."""
+    (folder / "pyproject.toml").write_text(settings)
+    file = folder / "net.py"
+    file.write_text(HEAD + "".join(f"        {line}\n" if line else "\n" for line in body.split("\n")))
+    linter = Linter(Settings(root=folder, src=(folder,)), load_registry())
+    return fix(read_source(file, file.name), linter, unsafe=True)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param("return mask + torch.zeros(inputs.size(0), inputs.size(1), 3).to(mask.device)", id="fits"),
+        pytest.param(
+            "zeros = torch.zeros(inputs.size(0), inputs.size(1), inputs.size(2)).to(mask.device)\nreturn zeros + mask",
+            id="its arguments fit a line",
+        ),
+        pytest.param(
+            "zeros = torch.zeros(inputs.size(0), inputs.size(1), inputs.size(2), inputs.size(3)).to(\n"
+            "    mask.device\n)\nreturn zeros + mask",
+            id="one argument a line",
+        ),
+        pytest.param(
+            "both = torch.cat(\n    [\n        mask,\n        torch.zeros(\n            inputs.size(0), inputs.size(1)).to(mask.device),\n    ]\n)\n"
+            "return both",
+            id="inside of a list",
+        ),
+        pytest.param(
+            "padded = mask + torch.ones(inputs.size(0), inputs.size(1), inputs.size(2)).to(mask.device)\nreturn padded",
+            id="behind an operator",
+        ),
+        pytest.param(
+            "return inputs, mask, torch.zeros(inputs.size(0), inputs.size(1), 3).to(mask.device)", id="a tuple"
+        ),
+        pytest.param(
+            "total = mask * 2 + torch.zeros(inputs.size(0), inputs.size(1)).to(mask.device) + inputs\nreturn total",
+            id="two operators",
+        ),
+        pytest.param(
+            "shown = torch.zeros(inputs.size(0), inputs.size(1)).to(mask.device) if mask.any() else inputs\n"
+            "return shown",
+            id="a choice",
+        ),
+    ],
+)
+def test_a_formatted_file_stays_formatted(tmp_path, body):
+    """ruff itself is asked: it changes nothing of what the fixes made."""
+    ruff = [sys.executable, "-m", "ruff", "format", "--no-cache", "--line-length", "88"]
+    before = subprocess.run([*ruff, "-"], input=_in_class(body), capture_output=True, text=True, check=True).stdout
+    lines = before.removeprefix(HEAD).splitlines()
+    outcome = fixed(tmp_path, "\n".join(line.removeprefix("        ") for line in lines))
+    assert [finding.code for finding in outcome.applied] == ["DEV105"]
+    done = subprocess.run([*ruff, "-"], input=outcome.source.text, capture_output=True, text=True, check=True)
+    assert done.stdout == outcome.source.text
+    assert max(map(len, outcome.source.text.splitlines())) <= 88
+
+
+def _in_class(body: str) -> str:
+    return HEAD + "".join(f"        {line}\n" for line in body.split("\n"))
+
+
+LONG = "return mask + torch.zeros(inputs.size(0), inputs.size(1), inputs.size(2)).to(mask.device)"
+
+
+@pytest.mark.parametrize(
+    ("settings", "width"),
+    [
+        ("[tool.black]\n", 88),
+        ("[tool.black]\nline-length = 115\n", 115),
+        ("[tool.ruff]\nline-length = 79\n", 79),
+        ("[tool.yapf]\ncolumn_limit = 80\n", 80),
+    ],
+)
+def test_the_formatter_says_how_long(tmp_path, settings, width):
+    outcome = fixed(tmp_path, LONG, settings)
+    assert outcome.applied
+    longest = max(map(len, outcome.source.text.splitlines()))
+    assert 88 < longest <= 115 if width == 115 else longest <= width
+
+
+def test_other_files_say_it_too(tmp_path):
+    assert told_width({"setup.cfg": "[flake8]\nmax-line-length = 79\n"}) == 79
+    assert told_width({"tox.ini": "[flake8]\nextend-ignore = E203,E501\n"}) is None
+    assert told_width({".style.yapf": "[style]\nbased_on_style = pep8\ncolumn_limit = 80\n"}) == 80
+    assert told_width({".pre-commit-config.yaml": "- repo: https://github.com/psf/black\n  rev: 24.1.0\n"}) == 88
+    assert told_width({".pre-commit-config.yaml": "- repo: https://github.com/psf/black\n  args: [-l, '100']\n"}) == 100
+    # A formatter counts before a linter.
+    assert told_width({"setup.cfg": "[flake8]\nmax-line-length = 79\n", "pyproject.toml": "[tool.black]\n"}) == 88
+    # What can't be read says nothing.
+    assert told_width({"pyproject.toml": "[tool", "setup.cfg": "no section", "ruff.toml": "line-length = 'x'"}) is None
+
+
+def test_where_nothing_says_it_the_file_shows_it():
+    lines = ["x = 1"] * 60
+    assert shown_width("\n".join(lines)) == 88
+    assert shown_width("\n".join([*lines, "x" * 95])) == 100
+    assert shown_width("\n".join([*lines, "x" * 133])) == 133
+    assert shown_width("x = 1\n") == 100
+
+
+def test_the_nearest_folder_counts(tmp_path):
+    (tmp_path / "pyproject.toml").write_text("[tool.black]\nline-length = 120\n")
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    (inner / "setup.cfg").write_text("[flake8]\n")
+    linter = Linter(Settings(root=tmp_path, src=(tmp_path,)), load_registry())
+    for folder, width in ((tmp_path, 120), (inner, 79)):
+        file = folder / "main.py"
+        file.write_text("x = 1\n")
+        assert linter.width_of(read_source(file, file.name)) == width
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(f"{LONG}  # as large as the inputs", id="a comment behind it"),
+        pytest.param(f"called = lambda mask: {LONG.removeprefix('return ')}\nreturn called(mask)", id="a lambda"),
+        pytest.param(f"first = 1; {LONG}", id="two statements on a line"),
+    ],
+)
+def test_what_nobody_would_break_so_has_no_fix(tmp_path, body):
+    outcome = fixed(tmp_path, body)
+    assert not outcome.applied
+    assert [finding.code for finding in outcome.remaining] == ["DEV105"]
+
+
+def test_two_fixes_of_a_line_are_laid_out_together(tmp_path):
+    body = (
+        "both = torch.zeros(inputs.size(0)).to(mask.device) + torch.ones(inputs.size(1)).to(mask.device)\nreturn both"
+    )
+    outcome = fixed(tmp_path, body)
+    assert [finding.code for finding in outcome.applied] == ["DEV105", "DEV105"]
+    assert max(map(len, outcome.source.text.splitlines())) <= 88
+
+
+def test_a_longer_line_may_stay_as_long(tmp_path):
+    """What was longer than the project lets lines be before the fix came is nobody's fault."""
+    body = f'name = "{"x" * 80}", torch.zeros(inputs.size(0), inputs.size(1)).to(device=mask.device)\nreturn name, mask'
+    outcome = fixed(tmp_path, body)
+    assert len(outcome.applied) == 1
+    assert max(map(len, outcome.source.text.splitlines())) > 88
+
+
+def test_brackets_close_as_those_of_the_file_do(tmp_path):
+    body = f"shape = torch.Size((\n    inputs.size(0), inputs.size(1)))\n{LONG}"
+    outcome = fixed(tmp_path, body)
+    assert outcome.source.text.endswith(
+        "        return mask + torch.zeros(\n"
+        "            inputs.size(0), inputs.size(1), inputs.size(2), device=mask.device)\n"
+    )
