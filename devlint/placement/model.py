@@ -84,10 +84,7 @@ class PlacementModel(FileText):
             self.project_reader.finished(self.source)
         elif "reader" in vars(self):
             self.reader.forget(self.source)
-        self._read.clear()
         self.readings.close()
-        self._hot_code.clear()
-        self._assigned.clear()
         if not is_shared:
             self.source.close()
         # It and its parts refer to each other; what waits for the collector costs more than all else that is freed.

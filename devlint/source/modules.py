@@ -187,6 +187,19 @@ class SourceModule:
             yield parent
             parent = self._parent(parent)
 
+    def statement_of(self, node: ast.AST) -> ast.AST:
+        """The statement that a node stands in, or is; the node itself, where nothing is around it."""
+        return next((p for p in (node, *self.ancestors(node)) if isinstance(p, ast.stmt)), node)
+
+    def before(self, statement: ast.AST) -> list[ast.stmt]:
+        """The statements before another one in its own block, as they stand there."""
+        parent = self._parent(statement)
+        for name in ("body", "orelse", "finalbody"):
+            block = getattr(parent, name, None)
+            if isinstance(block, list) and statement in block:
+                return block[: block.index(statement)]
+        return []
+
     def _parent(self, node: ast.AST) -> ast.AST | None:
         known = self._parents.get(node)
         line: int | None = getattr(node, "lineno", None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from devlint.knowledge import torch_knowledge
@@ -312,20 +312,17 @@ def follows_wait(source: SourceModule, node: ast.AST, waits: Collection[int], wa
     """
     if any(id(n) in waits for n in ast.walk(node) if n is not node):
         return True
-    statement, around = _statement_of(source, node)
-    for block in _blocks(around):
-        if statement in block:
-            for earlier in reversed(block[: block.index(statement)]):
-                inner = list(ast.walk(earlier))
-                if hasattr(earlier, "body"):
-                    return False
-                if any(id(n) in waits for n in inner):
-                    return True
-                called = [n for n in inner if isinstance(n, ast.Call)]
-                if any(last_name(n.func) in waiting and _is_own(n.func) for n in called):
-                    return True
-                if any(_queues_much(n.func) for n in called):
-                    return False
+    for earlier in reversed(source.before(source.statement_of(node))):
+        if hasattr(earlier, "body"):
+            return False
+        inner = list(ast.walk(earlier))
+        if any(id(n) in waits for n in inner):
+            return True
+        called = [n for n in inner if isinstance(n, ast.Call)]
+        if any(last_name(n.func) in waiting and _is_own(n.func) for n in called):
+            return True
+        if any(_queues_much(n.func) for n in called):
+            return False
     return False
 
 
@@ -347,20 +344,3 @@ def _queues_much(function: ast.expr) -> bool:
         case ast.Attribute(value=owner, attr=attr):
             return ast.unparse(owner).startswith(("self.", "cls.")) and attr not in torch_knowledge().tensor_methods
     return True
-
-
-def _statement_of(source: SourceModule, node: ast.AST) -> tuple[ast.AST, ast.AST | None]:
-    """The statement that a node stands in, or is, and what is around that."""
-    child = node
-    for parent in source.ancestors(node):
-        if isinstance(child, ast.stmt):
-            return child, parent
-        child = parent
-    return child, None
-
-
-def _blocks(parent: ast.AST | None) -> Iterator[list[ast.stmt]]:
-    for name in ("body", "orelse", "finalbody"):
-        block = getattr(parent, name, None)
-        if isinstance(block, list):
-            yield block
