@@ -169,6 +169,7 @@ class Session:
                 confidence=options.confidence or found.confidence,
                 preview=options.preview or found.preview,
                 markdown=options.markdown or found.markdown,
+                ignore_noqa=options.ignore_noqa,
                 exclude=(*found.exclude, *(_from_root(pattern, found.root) for pattern in options.exclude)),
             )
             # Several folders may have the same settings.

@@ -76,11 +76,15 @@ def _needs_accelerator(model: PlacementModel, node: ast.AST) -> bool:
         model.enclosing_scope(node),
         *(m for m in methods if isinstance(m, (ast.FunctionDef, ast.AsyncFunctionDef))),
     ]
-    return any(_moves_anyway(n, model, scope) for scope in scopes for n in own_nodes(scope))
+    shared = set(model.ancestors(node))
+    return any(_moves_anyway(n, model, scope, shared) for scope in scopes for n in own_nodes(scope))
 
 
-def _moves_anyway(node: ast.AST, model: PlacementModel, scope: ast.AST) -> bool:
-    """`model.cuda()`, `x.to("cuda")` under no condition of a scope; `x.to(DEVICE)` of a file that says `DEVICE = "cuda"`."""
+def _moves_anyway(node: ast.AST, model: PlacementModel, scope: ast.AST, shared: set[ast.AST]) -> bool:
+    """`model.cuda()`, `x.to("cuda")` under no condition of a scope but those `shared` with what is asked about.
+
+    So is `x.to(DEVICE)` of a file that says `DEVICE = "cuda"`.
+    """
     match node:
         case ast.Call(func=ast.Attribute(attr="cuda")):
             pass
@@ -88,7 +92,7 @@ def _moves_anyway(node: ast.AST, model: PlacementModel, scope: ast.AST) -> bool:
             pass
         case _:
             return False
-    return not any(_is_condition(parent) for parent in _up_to(node, scope, model))
+    return not any(_is_condition(parent) for parent in _up_to(node, scope, model) if parent not in shared)
 
 
 def _names_cuda(place: ast.expr, model: PlacementModel) -> bool:
