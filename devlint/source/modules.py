@@ -231,9 +231,9 @@ class SourceModule:
         """Whether factories may create elsewhere than on the host without being told."""
         if _DEFAULT_DEVICE.search(self.text) is not None:
             return True
-        if _WITH_DEVICE.search(self.text) is None:
-            return False
-        blocks = (n for n in walk(self.tree) if isinstance(n, (ast.With, ast.AsyncWith)))
+        lines = (bisect_right(self.line_starts, match.start()) for match in _WITH_DEVICE.finditer(self.text))
+        statements = {id(top): top for line in lines for top in self._top_level_at(line)}
+        blocks = (n for top in statements.values() for n in walk(top) if isinstance(n, (ast.With, ast.AsyncWith)))
         return any(_chooses_device(item.context_expr) for block in blocks for item in block.items)
 
     @cached_property

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -154,11 +154,17 @@ class Reader:
         for part in (self.views, self.names, self.callers, self.atoms):
             part.close()
 
-    def whole(self, source: SourceModule, within: range | None = None) -> None:
-        """Reads all that a file holds, or the functions that begin within some lines and what those ask for."""
+    def whole(
+        self, source: SourceModule, within: range | None = None, pause: Callable[[], None] = lambda: None
+    ) -> None:
+        """Reads all that a file holds, or the functions that begin within some lines and what those ask for.
+
+        `pause` is called before each; an error that it raises ends the whole, and what was read is kept.
+        """
         self.module(source)
         for function in all_functions(source):
             if function.parent is None and (within is None or touches(function.node, within)):
+                pause()
                 self.signature(function, None)
 
     # -- what other parts of the reading ask for -------------------------------------------------------------------

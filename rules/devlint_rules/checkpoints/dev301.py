@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from devlint.facts import Kind, is_test, last_name, own_nodes
+from devlint.facts import Kind, is_test, last_name, own_nodes, walk
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.checkpoints.landings import copies, lands_anywhere
@@ -156,7 +156,7 @@ def _given_later(node: cst.Call, facts: Facts) -> bool:
     name = parent.targets[0].id
     calls = (
         n
-        for n in ast.walk(facts.model.source.tree)
+        for n in walk(facts.model.source.tree)
         if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == name
     )
     return any(k.arg in ("map_location", None) for call in calls for k in call.keywords)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import Kind, Value
+from devlint.facts import Kind, Value, walk
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.moves import attributes, gathered
@@ -189,7 +189,7 @@ def _inside(value: ast.expr, facts: Facts) -> str:
 def _needs_plain(attribute: str, kind: str, facts: Facts) -> bool:
     """Whether the file does something with such an attribute that only a plain list or dict can do."""
     lacking = DICT_ONLY if kind == "dict" else LIST_ONLY
-    for node in ast.walk(facts.model.source.tree):
+    for node in walk(facts.model.source.tree):
         match node:
             case ast.Attribute(value=ast.Attribute(attr=attr), attr=name) if attr == attribute and name in lacking:
                 return True
