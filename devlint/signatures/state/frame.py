@@ -179,6 +179,8 @@ class Frame:
         self.shaped: set[Path] = set()
         # What is read now is so for one of several alternatives of a value, or in a handler: it may never come to that.
         self.supposing = 0
+        # What can't be any more, since an error would have come of it before: under such a condition nothing is reached.
+        self.ruled_out: list[Condition] = []
         # How many blocks around make new tensors somewhere else than on the host: `with torch.device("cuda"):`.
         self.elsewhere = 0
         # The call whose result the statement at hand drops.
@@ -263,6 +265,10 @@ class Frame:
             del known[length:]
 
     # -- branches --------------------------------------------------------------------------------------------------
+
+    def is_reached(self, path: Condition) -> bool:
+        """Whether there is a way to what stands under a path, errors on the way thought of."""
+        return bool(path) and not any(not self.atoms.both(path, self.atoms.negated(out)) for out in self.ruled_out)
 
     def fork(self) -> tuple[dict[Key, Value], Condition]:
         return self.env.copy(), self.path
