@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from devlint.placement.model import PlacementModel
     from devlint.rule import Report
     from devlint.source.filesystem import FileSystem
+    from devlint.source.modules import SourceModule
     from devlint.source.project import Project
     from devlint.source.units import Unit
     from devlint.textmap import TextMap
@@ -42,6 +43,9 @@ ABOUT_MIXING = ("mixing", "unplaced-factory")
 
 class Linter:
     """Lints sources under one set of settings; what it reads of the project it keeps for the next source."""
+
+    # Whether what is understood of a source serves the files that import it, once it was linted.
+    shares = True
 
     def __init__(self, settings: Settings, registry: Registry, files: FileSystem | None = None) -> None:
         self.settings = settings
@@ -64,7 +68,8 @@ class Linter:
         """The same, but for causes: those that another finding speaks for are among them."""
         path = source.path or self.settings.root / source.display
         enabled = self.settings.codes_for(path, self.registry)
-        suppressions = read_suppressions(source.text, self.settings.extra_suppressions)
+        spoken = "" if self.settings.ignore_noqa else source.text
+        suppressions = read_suppressions(spoken, self.settings.extra_suppressions)
         if suppressions.skip_file:
             return []
         rules = [rule for rule in self.registry.rules() if rule.code in enabled]
@@ -126,14 +131,33 @@ class Linter:
             if within is None:
                 self.project().forget_if_full()
             portable = any(rule.for_any_accelerator for rule in rules)
-            tree = _parse(source)
+            module = self._module(source, path, within)
             inspection = Inspection(
-                self, source, path, tree, triggered, spelt, hearing=hearing, portable=portable, within=within
+                self, source, path, module, triggered, spelt, hearing=hearing, portable=portable, within=within
             )
             try:
                 yield from inspection.findings()
             finally:
                 self.leave(inspection)
+
+    def _module(self, source: Source, path: Path, within: range | None) -> SourceModule:
+        """The module of a source: the one that others import, where it is the whole of what the disk has."""
+        project = self.project()
+        shares = self.shares and within is None and source.notebook is None and project.has_text(path, source.digest)
+        known = project.shared(path, source.text) if shares else None
+        if known is not None:
+            return known
+        tree = _parse(source)
+        if within is not None:
+            from devlint.source.slices import leave_out
+            from devlint.source.trees import without_runs
+
+            tree = without_runs(tree, within)
+            leave_out(tree, source.text, within)
+        module = project.module(path, source.text, tree)
+        if shares:
+            project.share(path, module)
+        return module
 
     def screen_of(self, text: str, path: Path, within: range | None) -> Screen:
         """The screen of a text that is linted."""
@@ -145,7 +169,7 @@ class Linter:
     def leave(self, inspection: Inspection) -> None:
         """Does what is to be done once a source was inspected: lets go of it."""
         inspection.close()
-        self.project().passed(inspection.source.text)
+        self.project().passed(inspection.path, inspection.source.text)
 
     def _hears(self, rule: type[Rule], screen: Screen) -> bool:
         """Whether a file may hold waits in code that is hot by its role that a rule tells of."""
@@ -258,7 +282,7 @@ class Inspection:
         linter: Linter,
         source: Source,
         path: Path,
-        tree: ast.Module,
+        module: SourceModule,
         rules: dict[type[Rule], frozenset[str]],
         spelt: dict[str, str],
         *,
@@ -266,15 +290,13 @@ class Inspection:
         portable: bool,
         within: range | None = None,
     ) -> None:
-        from devlint.source.slices import leave_out
-        from devlint.source.trees import without_runs
         from devlint.textmap import TextMap
 
         self._registry = linter.registry
         self._display = source.display
         # What was inspected.
         self.source = source
-        self._path = path
+        self.path = path
         # The rules, in their order, each with the imported names that it is about where the file itself bears no trigger.
         self._rules = dict(sorted(rules.items(), key=lambda item: item[0].code))
         # The rules that tell of waits in code that is hot by its role.
@@ -289,10 +311,7 @@ class Inspection:
         self._pause = linter.pause
         self._width = cache(partial(linter.width_of, source))
         self._project, self._hints = linter.project(), linter.settings.hints
-        if within is not None:
-            tree = without_runs(tree, within)
-            leave_out(tree, source.text, within)
-        self._module = self._project.module(path, source.text, tree)
+        self._module = module
         self._pieces: dict[Unit, Piece | None] = {}
 
     @cached_property
@@ -300,16 +319,16 @@ class Inspection:
         """The model of the file, for what the cheap questions leave over."""
         from devlint.placement.model import PlacementModel
 
-        return PlacementModel(self._module, self._project, self._hints, within=self.within)
+        return PlacementModel(self._module, self._project, self._hints, within=self.within, pause=self._pause)
 
     @cached_property
     def _is_for_old_releases(self) -> bool:
         """Whether a project is written for releases of PyTorch before 0.4, unless the settings name the oldest one."""
         if self._surroundings.oldest_torch is not None:
             return False
-        if re.search(BEFORE_0_4, self._text.text) is not None or self._project.uses(BEFORE_0_4, self._path):
+        if re.search(BEFORE_0_4, self._text.text) is not None or self._project.uses(BEFORE_0_4, self.path):
             return True
-        return any(re.search(SAYS_BEFORE_0_4, paper) is not None for paper in self._project.papers(self._path))
+        return any(re.search(SAYS_BEFORE_0_4, paper) is not None for paper in self._project.papers(self.path))
 
     def findings(self) -> Iterator[Finding]:
         """What each rule finds; an error in one of them costs what that one would have found, and is told."""
@@ -407,7 +426,8 @@ class Inspection:
         self.release()
         if "model" in vars(self):
             self.model.close()
-        self._module.close()
+        if not self._project.is_shared(self._module):
+            self._module.close()
 
     def _piece(self, unit: Unit) -> Piece | None:
         """The unit parsed by LibCST, once for all rules; None where LibCST can't (newer syntax than it knows)."""
@@ -459,7 +479,7 @@ class Inspection:
 
     def _shown(self, note: Note) -> Note:
         """A note with its path as the user would write it."""
-        if note.path == str(self._path):
+        if note.path == str(self.path):
             return Note(note.message, self._display, note.line, note.column)
         shown = Path(note.path)
         if shown.is_relative_to(Path.cwd()):

@@ -94,7 +94,7 @@ class Source:
     notebook: Container | None = None
     # What else there is to say of the file, a line each.
     remarks: tuple[str, ...] = ()
-    # What stands for the bytes that were read.
+    # What stands for the bytes that were read; "" where the text is another one by now.
     digest: str = ""
     # Somebody asked for this very file: they are told where it isn't Python, whatever it is about.
     is_named: bool = False
@@ -106,7 +106,7 @@ class Source:
 
     def with_text(self, text: str) -> Source:
         """The same file with other text."""
-        return dataclasses.replace(self, text=text, notebook=self.notebook and self.notebook.over(text))
+        return dataclasses.replace(self, text=text, notebook=self.notebook and self.notebook.over(text), digest="")
 
     def to_bytes(self) -> bytes:
         """The whole file as it stands, or would stand, on the disk; raises FileError when it can't be written so."""
@@ -317,6 +317,19 @@ def is_excluded(path: Path, settings: Settings) -> bool:
         if (folder and part.name in USUAL_EXCLUDES) or settings.excludes(part, folder=folder):
             return True
     return False
+
+
+def idle_excludes(settings: Settings) -> list[str]:
+    """The `exclude` patterns that nothing under the settings' root bears."""
+    left = [pattern for pattern in settings.exclude if not pattern.startswith("!")]
+    for folder, folders, files in os.walk(settings.root):
+        for name, is_folder in (*((f, True) for f in folders), *((f, False) for f in files)):
+            path = os.path.join(folder, name)  # noqa: PTH118 - asked for each file
+            left = [p for p in left if not verdict((p,), settings.root, path, folder=is_folder)]
+        if not left:
+            break
+        folders[:] = [name for name in folders if name not in USUAL_EXCLUDES]
+    return left
 
 
 def _walk(

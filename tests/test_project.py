@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from devlint.batch import Plan, Worker
 from devlint.engine import Linter
-from devlint.files import read_source
+from devlint.files import Target, read_source
 from devlint.rule import load_registry
 from devlint.settings import Settings
-from devlint.source.project import Project
+from devlint.source.project import Project, parse
 
 USER = """\
 import torch
@@ -170,6 +171,50 @@ def test_what_is_linted_after_room_was_made_is_found_as_before(tmp_path, monkeyp
     # No more than one file is kept from then on.
     monkeypatch.setattr("devlint.source.project.MAX_KEPT_BYTES", 1)
     assert codes(tmp_path, names) == before == {name: ["DEV204"] for name in names}
+
+
+@pytest.mark.parametrize("names", [["near.py", "user.py"], ["user.py", "near.py"]])
+def test_a_file_is_parsed_once_whether_it_is_linted_or_imported(tmp_path, names, monkeypatch):
+    (tmp_path / "near.py").write_text(f"import torch\n\n\n{MOVER}\n\nmove(torch.ones(3)).numpy()\n")
+    (tmp_path / "user.py").write_text(USER)
+    parsed: list[str] = []
+
+    def noted(text: str):
+        parsed.append(text)
+        return parse(text)
+
+    monkeypatch.setattr("devlint.source.project.parse", noted)
+    assert codes(tmp_path, names) == {"near.py": ["DEV204"], "user.py": ["DEV204"]}
+    assert set(Counter(parsed).values()) == {1}
+
+
+def test_a_file_that_is_linted_twice_has_the_same_findings(tmp_path):
+    (tmp_path / "main.py").write_text("import torch\n\n\ndef move(x: torch.Tensor):\n    x.cuda()\n    return x\n")
+    linter = Linter(Settings(root=tmp_path), load_registry())
+    found = [linter.check(read_source(tmp_path / "main.py", "main.py")) for _ in range(2)]
+    assert [[finding.code for finding in each] for each in found] == [["DEV101"]] * 2
+
+
+def test_a_text_that_the_disk_has_not_is_nothing_to_those_that_import_the_file(tmp_path):
+    (tmp_path / "near.py").write_text(MOVER)
+    (tmp_path / "user.py").write_text(USER)
+    linter = Linter(Settings(root=tmp_path), load_registry())
+    unsaved = read_source(tmp_path / "near.py", "near.py").with_text("import torch\n\n\ndef move(x):\n    return x\n")
+    assert linter.check(unsaved) == []
+    assert [f.code for f in linter.check(read_source(tmp_path / "user.py", "user.py"))] == ["DEV204"]
+
+
+def test_a_library_that_was_mended_is_read_anew_for_those_that_import_it(tmp_path):
+    (tmp_path / "near.py").write_text("import torch\n\n\ndef move(x: torch.Tensor):\n    x.cuda()\n    return x\n")
+    # More than are looked at for the file itself.
+    users = [f"user{number}.py" for number in range(6)]
+    for name in users:
+        (tmp_path / name).write_text(USER)
+    settings = Settings(root=tmp_path)
+    worker = Worker(Plan(fix=True, named=(str(tmp_path.resolve()),)), load_registry())
+    mended, *fixed = [worker.run(Target(tmp_path / name, name, settings)).fixed for name in ("near.py", *users)]
+    assert [finding.code for finding in mended] == ["DEV101"]
+    assert [[finding.code for finding in found] for found in fixed] == [["DEV204"]] * len(users)
 
 
 def codes(root: Path, names: list[str]) -> dict[str, list[str]]:

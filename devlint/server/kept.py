@@ -59,6 +59,9 @@ class KeptLinter(Linter):
     kept, and answers what the editor asks about it.
     """
 
+    # Another text may stand in its place with the next key.
+    shares = False
+
     def __init__(self, settings: Settings, registry: Registry, trees: Trees) -> None:
         super().__init__(settings, registry)
         self._trees = trees

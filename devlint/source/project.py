@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from devlint.source.modules import SourceModule
 
 # Source text of which trees are kept per process; a tree takes some fifty times the memory of its text.
-MAX_KEPT_BYTES = 6_000_000
+MAX_KEPT_BYTES = 4_000_000
 # As much is kept for one file that imports all of it.
 MAX_BYTES_OF_ONE_FILE = 20_000_000
 # Larger modules are generated tables; what they define is left unknown.
@@ -82,6 +82,10 @@ class Project:
         self._mentions = Mentions(self._roots)
         self._matching: dict[tuple[str, str], bool] = {}
         self._modules: dict[Path, SourceModule | None] = {}
+        # The files that were linted.
+        self._passed: set[Path] = set()
+        # The module that is linted, if others import it.
+        self._linted: SourceModule | None = None
         self._kept_bytes = 0
         # Whether that was too much for the file at hand, and all was dropped once.
         self._made_room = False
@@ -305,23 +309,50 @@ class Project:
         self._kept_bytes += len(module.text) if module is not None else 0
         return module
 
+    def shared(self, path: Path, text: str) -> SourceModule | None:
+        """The module of a file that is linted, where that was read for others by now; None where it held another text."""
+        known = self._modules.get(path)
+        # How a file was read that was linted already isn't kept.
+        is_new = known is not None and known.text == text and path not in self._passed
+        self._linted = known if is_new else None
+        return self._linted
+
+    def share(self, path: Path, module: SourceModule) -> None:
+        """Takes the module of a file that is linted for those that import it."""
+        if len(module.text) <= MAX_MODULE_BYTES:
+            self._linted = self._modules[path] = module
+
+    def has_text(self, path: Path, digest: str) -> bool:
+        """Whether a file holds what has that digest."""
+        return bool(digest) and self._files.digest(path) == digest
+
+    def is_shared(self, module: SourceModule) -> bool:
+        """Whether that is the module which others import."""
+        return self._modules.get(Path(module.path)) is module
+
+    def drop(self, path: Path) -> None:
+        """Forgets the module of a file, which holds something else by now."""
+        self._modules.pop(path, None)
+
     def forget_if_full(self) -> None:
         """Makes room before the next file, where much is kept of the last ones, or not all was read that the last one asks for."""
         if self._made_room or self._kept_bytes > MAX_KEPT_BYTES:
             self.forget()
             self._made_room = False
 
-    def passed(self, text: str) -> None:
+    def passed(self, path: Path, text: str) -> None:
         """A file was linted: what was worked out of others for it stays, in proportion to its text."""
+        self._passed.add(path)
         self._kept_bytes += len(text)
 
     def forget(self) -> None:
         """Drops all modules at once, for what was worked out of one refers to others."""
         # What refers to itself in circles waits for the collector, and that looks at everything there is.
         for known in (*self.memory.values(), *self._modules.values()):
-            if isinstance(known, Closing):
+            if isinstance(known, Closing) and known is not self._linted:
                 known.close()
         self._modules.clear()
+        self._passed.clear()
         self.memory.clear()
         self.memory = {}
         self._kept_bytes = 0

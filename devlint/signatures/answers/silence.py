@@ -26,7 +26,7 @@ _HOST_CLASSES = re.compile(
 )
 _HOST_FOLDERS = re.compile(
     r"/(?:tests?|datasets?|preprocess\w{0,30}|benchmarks?|export)/|(?:^|/)(?:\w{0,40}_)?(?:dataset|collat(?:e|or))s?\.py$"
-    r"|/(?:export|convert)(?:_\w{1,60})?\.py$"
+    r"|/(?:export|convert)(?:_\w{1,60})?\.py$|(?:^|/)(?:\w{0,60}_)?onnx(?:_\w{1,60})?\.py$"
 )
 
 

@@ -15,7 +15,7 @@ from devlint.signatures.reading.instances import Instance
 from devlint.signatures.state import containers
 from devlint.signatures.state.frame import ANYTHING, EVERY, IF_MODULE, PLACE, Call, Frame
 from devlint.signatures.state.objects import COMPUTED, attribute, class_of, move, place_around, place_of
-from devlint.signatures.state.outcome import Effect, Need
+from devlint.signatures.state.outcome import Effect, Need, Signature
 from devlint.signatures.values.conditions import TRUE, Condition
 from devlint.signatures.values.values import (
     ARRAY,
@@ -49,7 +49,7 @@ from devlint.signatures.values.values import (
     mapped,
 )
 from devlint.source.devices import MOVES
-from devlint.source.modules import FunctionModel
+from devlint.source.modules import FunctionModel, last_name
 
 # A signature hands on so many needs to each caller; what is left open in more than these is nobody's one mistake.
 MAX_NEEDS = 80
@@ -241,6 +241,9 @@ def _unknown(call: Call, callee: Value) -> Value:
     if callee.path is not None and _OF_TEXT.fullmatch(str(callee.path[-1]).strip(".[]'")):
         # It makes tensors of text, wherever the module is that has it.
         return result
+    if _PIPELINE.fullmatch(last_name(call.node.func)):
+        # A whole program: what it gives is for people, images and texts, whatever device it was moved to.
+        return result
     at = call.frame.slot(callee, PLACE)
     if at is not None and at.kind is not EITHER and at.place.sort != "unknown":
         return result.but(place=at.place, tags=COMPUTED, step=at.step)
@@ -279,6 +282,7 @@ def _holds_arrays(frame: Frame, value: Value) -> bool:
 
 _OF_ARRAYS = frozenset({"of arrays"})
 _OF_TEXT = re.compile(r"(?:.*_)?tokeni[sz](?:e|er)(?:_.*)?")
+_PIPELINE = re.compile(r"(?i)(?:\w{1,60}_)?pipe(?:line)?\d?")
 # Names that people give to what computes: what comes of calling it is where its parameters are.
 _MODEL = re.compile(
     r"(?i)(?:.*_)?(?:model|net|network|encoder|decoder|generator|discriminator|critic|actor|policy|backbone|classifier|unet|vae|transformer)\d*"
@@ -392,6 +396,8 @@ def call_function(
     if not keeps_result(reader, function):
         # An unknown decorator may do anything with what it is given.
         return call.fresh()
+    if frame.function is not None and function.source is frame.source:
+        _find(frame, signature)
     instance = Instance(frame, signature, given, call.node)
     if around is not None:
         instance.given = {**around.given, **given}
@@ -407,6 +413,13 @@ def call_function(
     if result is NEVER and not signature.returns:
         return NEVER
     return NOTHING if result is NEVER else result
+
+
+def _find(frame: Frame, signature: Signature) -> None:
+    """What a function finds outside of it, the one that calls it finds there too, unless it is its own."""
+    for key, value in signature.found.items():
+        if key not in frame.env and key not in frame.locals:
+            frame.found.setdefault(key, value)
 
 
 def bind_arguments(call: Call, function: FunctionModel, bound: Value | None) -> dict[str, Value] | None:
@@ -525,7 +538,8 @@ def _apply(frame: Frame, instance: Instance, call: Call) -> None:
 
 
 def _change_each(frame: Frame, instance: Instance, effect: Effect, target: Value) -> None:
-    """What a loop over `vars(self)` does to each attribute that is known here."""
+    """What a loop over `vars(self)`, or over all fields, does to each attribute that is known here."""
+    frame.lose_batch(target)
     slots = [k[1] for k in frame.env if isinstance(k, tuple) and len(k) == 2 and k[0] == target.identity]
     for slot in slots:
         held = frame.get((target.identity, slot)) if str(slot).startswith(".") and slot != EVERY else None

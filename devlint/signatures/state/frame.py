@@ -10,6 +10,7 @@ from devlint.signatures.state.classes import ClassInfo
 from devlint.signatures.state.outcome import Need, Signature, Use, Wait
 from devlint.signatures.values.conditions import FALSE, TRUE, Atoms, Clause, Condition
 from devlint.signatures.values.values import (
+    BATCH,
     CONSTANT,
     DICT,
     EITHER,
@@ -148,6 +149,8 @@ class Frame:
         # It is read once more, or aside: nobody else is to hear of it.
         self.again = False
         self.env: dict[Key, Value] = {}
+        # What it found outside of it, which may be otherwise when it is called again.
+        self.found: dict[Key, Value | None] = {}
         # The condition under which the statement at hand is reached; FALSE behind a return.
         self.path: Condition = TRUE
         self.returns: list[tuple[Condition, Value]] = []
@@ -221,12 +224,22 @@ class Frame:
             return None
         found = self.get((identity, slot))
         if found is None and thing.cell is not None:
-            around = self.outer
-            while around is not None and found is None:
-                found, around = around.env.get((identity, slot)), around.outer
+            found = self.outer.seen_from_inside((identity, slot)) if self.outer is not None else None
             if found is None:
                 found = thing.cell.last.get(slot)
+            if self.function is not None:
+                self.found[identity, slot] = found
         return found
+
+    def seen_from_inside(self, key: Key) -> Value | None:
+        """What this scope holds under a key by now, or one of those around it."""
+        around: Frame | None = self
+        while around is not None:
+            found = around.get(key)
+            if found is not None:
+                return found
+            around = around.outer
+        return None
 
     def put(self, thing: Value, slot: str, value: Value) -> None:
         """Writes a slot; of something that may be one of several, each keeps what it held as an alternative."""
@@ -393,6 +406,13 @@ class Frame:
                     self.tensors.add(option.path)
                 elif isinstance(option.data, tuple):
                     self.tensors.add(option.data)
+
+    def lose_batch(self, value: Value) -> None:
+        """All attributes of an object out of a loader were set anew: nothing is known any more of what is called so."""
+        for _, option in value.options():
+            if option.kind is BATCH:
+                for key in [k for k, v in self.env.items() if any(o == option for _, o in v.options())]:
+                    self.env[key] = NOTHING
 
     # -- displacing ------------------------------------------------------------------------------------------------
 
