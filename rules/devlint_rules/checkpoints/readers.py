@@ -32,7 +32,18 @@ def has_device(call: ast.Call, facts: Facts) -> bool:
     if re.search(r"torch\.distributed|DistributedDataParallel", facts.text.text):
         # Each process puts its copy on the first accelerator.
         return False
+    if _is_for_cuda(facts.model):
+        return True
     return _is_met(facts.model, call, _needs_accelerator) or _is_met(facts.model, call, _has_just_trained)
+
+
+def _is_for_cuda(model: PlacementModel) -> bool:
+    """Whether a whole project calls `.cuda()`, and nowhere asks for, or speaks of, another place."""
+    return not model.texts_match(_PLACES) and model.texts_match(r"\.cuda\(")
+
+
+# Words of code that runs in more than one place.
+_PLACES = r"is_available|\bdevices?\b|['\"]cpu['\"]"
 
 
 def _is_published(model: PlacementModel, call: ast.Call) -> bool:

@@ -31,8 +31,8 @@ class UnregisteredModule(Rule):
     Flags a list, tuple or dict of modules that a module's constructor, or a method that it alone calls, makes and keeps in a plain attribute. Modules
     without parameters and buffers (activations, pooling) are left alone, and so are those that are registered
     elsewhere too, that come from outside (a teacher may be hidden from `parameters()` on purpose), or that the class
-    looks after by itself. Where DEV104 is selected by its code, a list of modules that are registered beside it is told
-    too if the project uses `nn.DataParallel`: its replicas get copies of what is registered, and the same list.
+    looks after by itself. A list of modules that are registered beside it is told too where the project uses
+    `nn.DataParallel`, and the rule is selected by its code: its replicas get copies of what is registered, and the same list.
 
     ## Why is this bad
     A module registers the modules that are assigned to its attributes, and `nn.ModuleList` and `nn.ModuleDict` those
