@@ -72,8 +72,8 @@ MAX_STARS = 3
 _SPEAKS_OF_TENSORS = re.compile(r"\btorch\b|\btensor|\.(?:to|cuda|cpu|numpy)\(|\bdevices?\b")
 # What a package says somewhere in which tensors may go through modules that don't speak of them.
 _HOLDS_TENSORS = r"\btorch\b|\.(?:cuda|cpu)\(|\.to\(\s{0,9}(?:\w{1,30}\.){0,3}device"
-# A function that finds other things around it at more calls than these is left unknown.
-MAX_READINGS = 20
+# A function that finds other things outside of it at more calls than these is left unknown.
+MAX_CHANGES = 20
 
 
 class Reader:
@@ -87,8 +87,8 @@ class Reader:
         self._turns = 0
         self._depth = 0
         self._signatures: dict[FunctionModel, Signature | None] = {}
-        # How often each function was read.
-        self._readings: Counter[FunctionModel] = Counter()
+        # How often each function was read anew, for what it finds outside of it.
+        self._changes: Counter[FunctionModel] = Counter()
         self.knots = Knots()
         self.views = View(self)
         self.names = Names(self)
@@ -153,7 +153,7 @@ class Reader:
         self._classes = {n: c for n, c in self._classes.items() if c.source is not source}
         self._levels = {key: v for key, v in self._levels.items() if key[0].source is not source}
         self._leaders = {f for f in self._leaders if f.source is not source}
-        self._readings = Counter({f: n for f, n in self._readings.items() if f.source is not source})
+        self._changes = Counter({f: n for f, n in self._changes.items() if f.source is not source})
         for part in (self.views, self.names, self.callers):
             part.forget(source)
 
@@ -163,7 +163,7 @@ class Reader:
             frame.env.clear()
         for known in (self._signatures, self._modules, self._active, self._classes, self._levels, self._lambdas):
             known.clear()
-        for kept in (self._defaults, self._recursive, self._readings, self._speaking, self._holding):
+        for kept in (self._defaults, self._recursive, self._changes, self._speaking, self._holding):
             kept.clear()
         self._frames_of.clear()
         self.frames.clear()
@@ -346,9 +346,12 @@ class Reader:
                 return self._signatures.get(function)
         # What a function finds in its module doesn't hang on who asks for it first.
         self.module(function.source)
-        if self.knots.is_under_way(item) or self._depth > MAX_DEPTH or self._readings[function] == MAX_READINGS:
+        if self.knots.is_under_way(item) or self._depth > MAX_DEPTH:
             return None
-        self._readings[function] += 1
+        if known is not None:
+            if self._changes[function] == MAX_CHANGES:
+                return None
+            self._changes[function] += 1
         self.knots.begin(item)
         self._depth += 1
         for active in self._running:
