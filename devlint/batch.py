@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 # A process for less than so many bytes costs more than it saves.
 _BYTES_PER_JOB = 150_000
-# So many files are linted before what is left of them is looked at for circles.
-_FILES_PER_COLLECTION = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +252,8 @@ def _run_here(targets: Sequence[Target], worker: Worker, seen: Seen) -> Iterator
     gc.disable()
     try:
         for number, target in enumerate(targets):
-            _collect_young(number)
+            if number:
+                _collect_young()
             yield worker.run(target)
         seen.take_in(worker.seen())
     finally:
@@ -264,10 +263,9 @@ def _run_here(targets: Sequence[Target], worker: Worker, seen: Seen) -> Iterator
         gc.enable()
 
 
-def _collect_young(files: int) -> None:
-    """Frees what the last files left behind; what older files left is looked at when the project's modules go."""
-    if files and files % _FILES_PER_COLLECTION == 0:
-        gc.collect(0)
+def _collect_young() -> None:
+    """Frees what the last file left behind; what older files left is looked at when the project's modules go."""
+    gc.collect(0)
 
 
 _worker: Worker | None = None
@@ -307,9 +305,9 @@ def _run_chunk(targets: Sequence[Target]) -> tuple[list[FileResult], Seen]:
 def run_chunk(worker: Worker, targets: Sequence[Target]) -> tuple[list[FileResult], Seen]:
     """The results of some targets, and what was seen of other files for them."""
     results = []
-    for number, target in enumerate(targets, 1):
+    for target in targets:
         results.append(worker.run(target))
-        _collect_young(number)
+        _collect_young()
     return results, worker.seen()
 
 

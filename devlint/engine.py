@@ -68,7 +68,8 @@ class Linter:
         """The same, but for causes: those that another finding speaks for are among them."""
         path = source.path or self.settings.root / source.display
         enabled = self.settings.codes_for(path, self.registry)
-        suppressions = read_suppressions(source.text, self.settings.extra_suppressions)
+        spoken = "" if self.settings.ignore_noqa else source.text
+        suppressions = read_suppressions(spoken, self.settings.extra_suppressions)
         if suppressions.skip_file:
             return []
         rules = [rule for rule in self.registry.rules() if rule.code in enabled]
@@ -318,7 +319,7 @@ class Inspection:
         """The model of the file, for what the cheap questions leave over."""
         from devlint.placement.model import PlacementModel
 
-        return PlacementModel(self._module, self._project, self._hints, within=self.within)
+        return PlacementModel(self._module, self._project, self._hints, within=self.within, pause=self._pause)
 
     @cached_property
     def _is_for_old_releases(self) -> bool:

@@ -319,6 +319,19 @@ def is_excluded(path: Path, settings: Settings) -> bool:
     return False
 
 
+def idle_excludes(settings: Settings) -> list[str]:
+    """The `exclude` patterns that nothing under the settings' root bears."""
+    left = [pattern for pattern in settings.exclude if not pattern.startswith("!")]
+    for folder, folders, files in os.walk(settings.root):
+        for name, is_folder in (*((f, True) for f in folders), *((f, False) for f in files)):
+            path = os.path.join(folder, name)  # noqa: PTH118 - asked for each file
+            left = [p for p in left if not verdict((p,), settings.root, path, folder=is_folder)]
+        if not left:
+            break
+        folders[:] = [name for name in folders if name not in USUAL_EXCLUDES]
+    return left
+
+
 def _walk(
     top: Path, display: str, settings_for: Callable[[Path], Settings], force_exclude: bool
 ) -> Iterator[Target | Missing]:

@@ -28,6 +28,7 @@ class Options:
     unsafe_fixes: bool = False
     diff: bool = False
     add_noqa: str | None = None
+    ignore_noqa: bool = False
     # "" is the merge base with the main branch.
     since: str | None = None
     staged: bool = False
@@ -82,6 +83,7 @@ def check_together(options: Options) -> None:
         (options.statistics, any(asked.form not in (*FOR_TERMINALS, "json") for asked in options.output_format), "--statistics is told as text or JSON"),
         (options.diff, any(asked.file for asked in options.output_format), "--diff shows a diff, and writes no report"),
         (options.add_noqa is not None, options.fix or "-" in options.paths, "--add-noqa writes comments into files; leave out --fix and `-`"),
+        (options.add_noqa is not None, options.ignore_noqa, "--add-noqa writes the comments that --ignore-noqa passes over; name one of them"),
         (options.watch, "-" in options.paths or options.staged or options.add_noqa is not None or options.update_baseline or options.show_settings or options.show_files, "--watch lints files as they change; leave out `-`, --staged, --add-noqa, --update-baseline, --show-settings and --show-files"),
     ):  # fmt: skip
         if one and other:

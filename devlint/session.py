@@ -169,6 +169,7 @@ class Session:
                 confidence=options.confidence or found.confidence,
                 preview=options.preview or found.preview,
                 markdown=options.markdown or found.markdown,
+                ignore_noqa=options.ignore_noqa,
                 exclude=(*found.exclude, *(_from_root(pattern, found.root) for pattern in options.exclude)),
             )
             # Several folders may have the same settings.
@@ -183,9 +184,17 @@ class Session:
         if self.options.show_settings:
             return self._show_settings()
         if self.options.show_files:
+            self._tell_of_idle_excludes()
             emit("".join(f"{printable(target.display)}\n" for target in self.targets()))
             return FAILED if self.failed else CLEAN
         return self._run_stdin() if "-" in self.options.paths else self._run_files()
+
+    def _tell_of_idle_excludes(self) -> None:
+        """Warns of patterns that leave nothing out: misspelt, perhaps."""
+        from devlint.files import idle_excludes
+
+        for pattern in idle_excludes(self.here):
+            self.output.warn("warning", f"exclude: '{pattern}' names nothing under {self.here.root}")
 
     def _show_settings(self) -> int:
         from devlint.settings import SettingsError, layers_for

@@ -751,3 +751,18 @@ def test_a_folder_of_src_that_is_not_there_is_told():
     assert done.stderr == f"warning: {file}: src: there is no folder 'nosuch' to import from\n"
     write("devlint.toml", 'src = [".", "sub"]\n')
     assert devlint("b.py").stderr == ""
+
+
+def test_patterns_that_leave_nothing_out_are_told_where_the_files_are_shown():
+    write("a.py", CLEAN)
+    write("old/b.py", CLEAN)
+    write("deep/gen/c.py", CLEAN)
+    write("build/d.py", CLEAN)
+    write("devlint.toml", 'exclude = ["nosuch/", "old/", "gen", "build", "a/x*.py", "!old/b.py"]\n')
+    done = devlint("--show-files")
+    assert done.stdout == "a.py\n"
+    here = Path.cwd()
+    assert done.stderr.splitlines() == [
+        f"warning: exclude: '{pattern}' names nothing under {here}" for pattern in ("nosuch/", "a/x*.py")
+    ]
+    assert devlint(".").stderr == ""

@@ -63,6 +63,14 @@ def settings(folder: Path) -> None:
     assert codes(folder) == []
 
 
+def without_suppressions(folder: Path) -> None:
+    write(folder, {"a.py": BAD.replace('"cuda")', '"cuda")  # noqa: DEV101'), "b.py": f"# devlint: skip-file\n{BAD}"})
+    assert codes(folder) == []
+    # What a run with them kept doesn't count.
+    assert codes(folder, "--ignore-noqa") == ["DEV101", "DEV101"]
+    assert run(folder, "--ignore-noqa", "--add-noqa").returncode == 2
+
+
 def suppressions(folder: Path) -> None:
     write(
         folder,
@@ -154,6 +162,7 @@ TRIED: dict[str, tuple[str, Callable[[Path], None] | None]] = {
     "why: steps through other files": ("yes", steps_through_files),
     "settings in pyproject.toml": ("yes", settings),
     "suppressions by comment": ("yes", suppressions),
+    "a run that passes over them": ("yes (`--ignore-noqa`)", without_suppressions),
     "baseline of old findings": ("yes", baseline),
     "what a change causes in other files": ("yes (`--since`)", elsewhere),
     "notebooks": ("yes", notebooks),

@@ -370,12 +370,9 @@ def _last_name(node: ast.expr) -> str:
 
 def _waits_for_a_key(block: list[ast.stmt]) -> bool:
     """Each pass ends when somebody presses a key: `cv2.waitKey(0)`."""
-    return any(
-        _WAITING_FOR_A_KEY.search(ast.unparse(s)) for s in block if isinstance(s, (ast.Expr, ast.Assign, ast.If))
-    )
-
-
-_WAITING_FOR_A_KEY = re.compile(r"\bwaitKey\((?:0|-1)?\)")
+    nodes = (n for s in block if isinstance(s, (ast.Expr, ast.Assign, ast.If)) for n in walk(s))
+    calls = (n for n in nodes if isinstance(n, ast.Call) and last_name(n.func) == "waitKey" and not n.keywords)
+    return any([ast.unparse(argument) for argument in call.args] in ([], ["0"], ["-1"]) for call in calls)
 
 
 def _leaves(block: list[ast.stmt]) -> bool:

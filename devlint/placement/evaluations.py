@@ -13,7 +13,7 @@ from devlint.source.trees import own_nodes, walk
 _LEARNS = re.compile(r"backward|train|optimi[sz]|(^|_)(update|learn|fit|attack)(_|$)", re.IGNORECASE)
 # What keeps count of what happens, and learns nothing when it is told.
 _COUNTING = re.compile(
-    r"meter|metric|log|eval|bar$|progress|stat|acc|loss|dict|avg|average|track|monitor|histor|result|summary|time|count|score|conf",
+    r"meter|metric|log|eval|bar$|progress|stat|acc|loss|dict|avg|average|track|monitor|histor|result|summary|time|count|score|conf|top_?\d|prec|err(?:or)?s?\b",
     re.IGNORECASE,
 )
 _STEPPING = re.compile(r"optim|scaler|engine|opt(_|$)", re.IGNORECASE)

@@ -60,6 +60,7 @@ class PlacementModel(FileText):
         *,
         looks_around: bool = True,
         within: range | None = None,
+        pause: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__(source, project)
         self._hints = hints = hints or Hints()
@@ -67,6 +68,8 @@ class PlacementModel(FileText):
         self._looks_around = looks_around
         # The lines that are asked about; None for all of them.
         self._within = within
+        # Called between two functions when all are read: an error that it raises ends that, until it is asked for again.
+        self._pause = pause
         self.allow_sync = hints.allow_sync
         self.loader_names = (*ecosystem.LOADER_NAMES, *hints.loader_names)
         self._read: dict[FunctionModel | None, Frame | None] = {}
@@ -81,10 +84,7 @@ class PlacementModel(FileText):
             self.project_reader.finished(self.source)
         elif "reader" in vars(self):
             self.reader.forget(self.source)
-        self._read.clear()
         self.readings.close()
-        self._hot_code.clear()
-        self._assigned.clear()
         if not is_shared:
             self.source.close()
         # It and its parts refer to each other; what waits for the collector costs more than all else that is freed.
@@ -171,7 +171,7 @@ class PlacementModel(FileText):
     @cached_property
     def reader(self) -> Reader:
         """The reader of the file's project, which has read all of the file."""
-        self.project_reader.whole(self.source, self._within)
+        self.project_reader.whole(self.source, self._within, self._pause)
         return self.project_reader
 
     @property
@@ -224,6 +224,14 @@ class PlacementModel(FileText):
     def unplaced(self) -> dict[ast.Call, Mixing]:
         """The factories without a device whose result meets an input."""
         return unplaced(self.mixings, self.source)
+
+    @cached_property
+    def _unplaced_ids(self) -> frozenset[int]:
+        return frozenset(map(id, self.unplaced.values()))
+
+    def is_unplaced(self, mixing: Mixing) -> bool:
+        """Whether an operation is told where its operand is made without a device."""
+        return id(mixing) in self._unplaced_ids
 
     @cached_property
     def mixed(self) -> dict[tuple[int, int], Mixed]:

@@ -399,7 +399,8 @@ def _options(frame: Frame, metric: signed.Value) -> signed.Value | None:
     cls = class_of(me) if me is not None else None
     if cls is not None and metric.path is not None:
         found = frame.reader.made_at(cls, metric.path)[1].get(OPTIONS)
-    return found
+    # Made in one branch only, it may have others.
+    return found if found is not None and found.kind is containers.ITEMS else None
 
 
 def _site(frame: Frame, value: signed.Value) -> str:

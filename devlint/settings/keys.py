@@ -125,9 +125,16 @@ _ALL = (
         "[]",
         '["third_party"]',
         "Files and folders to leave out, by patterns as in .gitignore, beside those that .gitignore itself and common "
-        "sense leave out (`.venv`, `build`, `node_modules`, ...).",
+        "sense leave out (`.venv`, `build`, `node_modules`, ...). `devlint --show-files` shows what is left, and warns of "
+        "patterns that name nothing.",
     ),
-    Key("src", Folders(), '[".", "src"]', '["src"]', "Folders that absolute imports start from."),
+    Key(
+        "src",
+        Folders(),
+        '[".", "src"]',
+        '["src"]',
+        "Folders that absolute imports start from; one that isn't there is a warning.",
+    ),
     Key(
         "confidence",
         OneOf(get_args(Confidence)),

@@ -70,6 +70,8 @@ class Settings:
     cache_dir: Path | None = None
     # Larger files are passed over, in bytes.
     max_file_size: int = MAX_BYTES
+    # Whether comments switch nothing off.
+    ignore_noqa: bool = False
     # What the command line selects on top of the above.
     overrides: Selection = NO_CHOICE
 

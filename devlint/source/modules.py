@@ -171,6 +171,11 @@ class SourceModule:
         return self._called_on.get(name, [])
 
     @cached_property
+    def without_comments(self) -> str:
+        """The text without what stands behind a `#`."""
+        return _COMMENT.sub("", self.text)
+
+    @cached_property
     def _called_on(self) -> dict[str, list[int]]:
         found: dict[str, list[int]] = defaultdict(list)
         for match in re.finditer(r"\b(\w+)\s*\(", self.text):
@@ -186,6 +191,19 @@ class SourceModule:
         while parent is not None:
             yield parent
             parent = self._parent(parent)
+
+    def statement_of(self, node: ast.AST) -> ast.AST:
+        """The statement that a node stands in, or is; the node itself, where nothing is around it."""
+        return next((p for p in (node, *self.ancestors(node)) if isinstance(p, ast.stmt)), node)
+
+    def before(self, statement: ast.AST) -> list[ast.stmt]:
+        """The statements before another one in its own block, as they stand there."""
+        parent = self._parent(statement)
+        for name in ("body", "orelse", "finalbody"):
+            block = getattr(parent, name, None)
+            if isinstance(block, list) and statement in block:
+                return block[: block.index(statement)]
+        return []
 
     def _parent(self, node: ast.AST) -> ast.AST | None:
         known = self._parents.get(node)
@@ -218,9 +236,9 @@ class SourceModule:
         """Whether factories may create elsewhere than on the host without being told."""
         if _DEFAULT_DEVICE.search(self.text) is not None:
             return True
-        if _WITH_DEVICE.search(self.text) is None:
-            return False
-        blocks = (n for n in walk(self.tree) if isinstance(n, (ast.With, ast.AsyncWith)))
+        lines = (bisect_right(self.line_starts, match.start()) for match in _WITH_DEVICE.finditer(self.text))
+        statements = {id(top): top for line in lines for top in self._top_level_at(line)}
+        blocks = (n for top in statements.values() for n in walk(top) if isinstance(n, (ast.With, ast.AsyncWith)))
         return any(_chooses_device(item.context_expr) for block in blocks for item in block.items)
 
     @cached_property
@@ -264,6 +282,7 @@ class SourceModule:
 _GLOBAL = re.compile(r"^[ \t]+global[ \t]+(\w+(?:[ \t]*,[ \t]*\w+)*)", re.MULTILINE)
 _INDENTED_MOVE = re.compile(r"^[ \t]+(?:\w+[ \t]*=[ \t]*)?(\w+)\.(?:to|cuda|xpu|cpu|to_empty)\(", re.MULTILINE)
 _DEFAULT_DEVICE = re.compile(r"set_default_device|set_default_tensor_type|DeviceContext")
+_COMMENT = re.compile(r"#.*")
 _WITH_DEVICE = re.compile(r"\bwith\b[^\n]{0,300}device", re.IGNORECASE)
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import gc
 from pathlib import Path
 
+import pytest
 from server.test_editing import NET, TRAIN, project
 
 from devlint.files import Source, source_from_bytes
 from devlint.rule import load_registry
 from devlint.screen import Screen
-from devlint.server.kept import KeptLinter
+from devlint.server.kept import KeptLinter, StaleError
 from devlint.settings import Settings, load_settings
+from devlint.signatures.reading.reader import Reader
 from devlint.source.modules import SourceModule
 
 
@@ -59,10 +61,37 @@ def test_a_first_look_at_a_long_function_finds_what_is_typed(tmp_path: Path) -> 
     head = "import torch\n\n\ndef train(loader):\n    model = torch.nn.Linear(4, 2).cuda()\n"
     loop = "    for batch in loader:\n        loss = model(batch.cuda()).sum()\n        loss.backward()\n"
     text = head + filling + loop
-    linter = KeptLinter(Settings(root=tmp_path), load_registry(), {})
+    linter = KeptLinter(Settings(root=tmp_path, select=("DEV501",)), load_registry(), {})
     assert linter.check(source_from_bytes(text.encode(), file, "a.py")) == []
     typed = source_from_bytes(f"{text}        print(loss.item())\n".encode(), file, "a.py")
     last = len(typed.lines)
     first = linter.check(typed, range(last, last + 1))
     assert [(f.code, f.span.line) for f in first] == [("DEV501", last)]
     assert first == linter.check(typed)
+
+
+def test_a_look_that_is_not_wanted_any_more_ends_between_two_functions(tmp_path: Path) -> None:
+    step = "def f{0}(x):\n    return torch.ones(3).cuda() + torch.ones(3)\n\n\n"
+    text = "import torch\n\n\n" + "".join(step.format(number) for number in range(20))
+    source = source_from_bytes(text.encode(), tmp_path / "a.py", "a.py")
+    linter = KeptLinter(Settings(root=tmp_path, select=("DEV201",)), load_registry(), {})
+    wanted = linter.check(source)
+    assert len(wanted) == 20
+    linter.forget()
+    asked = 0
+
+    def is_stale() -> bool:
+        nonlocal asked
+        asked += 1
+        return asked > 5
+
+    linter.is_stale = is_stale
+    with pytest.raises(StaleError):
+        linter.check(source)
+    reader = linter.project().memory["reader"]
+    assert isinstance(reader, Reader)
+    read = {function.name for frames in reader.frames.values() for frame in frames if (function := frame.function)}
+    assert 0 < len(read) < 20
+    # What it leaves behind takes nothing from the next one.
+    linter.is_stale = lambda: False
+    assert linter.check(source) == wanted

@@ -326,6 +326,8 @@ def _apart(
         or (_is_of_pass_before(reader, b_when) and _is_denied(reader, frame, need, b_when, a))
     ):
         return None
+    if b.place.sort == "input" and not _is_own(frame, b) and _is_for_arrays(reader, joint):
+        return None
     if open_one and any(step.told for step in steps_to(a.step)):
         # Whoever names the host there means it.
         return None
@@ -482,17 +484,35 @@ def _is_nobodys(reader: Reader, frame: Frame, need: Need, node: ast.expr, host: 
         # What it meets is handed to NumPy as it is.
         return True
     if other.place.sort == "input" and len(name) > 1 and cls is not None:
-        me = frame.reader.self_of(frame)
         known = other.kind in (TENSOR, MODULE) and cls.is_module
-        if me is not None and me.path == name[:1] and "computed" not in other.tags and not known:
+        if _is_own(frame, other) and "computed" not in other.tags and not known:
             # A part of an object of which nothing is known.
             return True
     return (
-        is_given_copies(frame.function, other.place)
+        _is_given_copies(reader, frame.function, other.place)
+        or is_given_copies(frame.function, other.place)
         or is_moved_after_calls(frame.function)
         or is_never_named(frame.function)
         or _is_called_with_host_alone(reader, frame.function, need)
     )
+
+
+def _is_given_copies(reader: Reader, function: FunctionModel, place: Place) -> bool:
+    """Whether all calls of a function in its file bring what somebody moved to the host."""
+    if place.sort != "input":
+        return False
+    given = [call.given.get(str(place.name[0])) for call in reader.given_to(function)]
+    return bool(given) and all(value is not None and _was_sent_to_host(value) for value in given)
+
+
+def _was_sent_to_host(value: Value) -> bool:
+    return all(o.place == HOST and any(s.told for s in steps_to(o.step)) for _, o in value.options())
+
+
+def _is_own(frame: Frame, value: Value) -> bool:
+    """Whether something is where the object is that the method at hand is called on."""
+    me = frame.reader.self_of(frame)
+    return me is not None and me.path is not None and me.path == value.place.name[:1]
 
 
 def _is_called_with_host_alone(reader: Reader, function: FunctionModel, need: Need) -> bool:
@@ -511,8 +531,18 @@ def _is_called_with_host_alone(reader: Reader, function: FunctionModel, need: Ne
     if all(call.caller is not None and is_host_code(call.caller) for call in brought):
         return True
     if function.name.startswith("_"):
-        return all(_are_host(call.places) for call in brought)
-    return all(_are_host(call.places) and all(p.sort != "unknown" for p in call.given) for call in brought)
+        return all(_is_from_host(reader, call) for call in brought)
+    return all(_is_from_host(reader, call) and all(p.sort != "unknown" for p in call.given) for call in brought)
+
+
+def _is_from_host(reader: Reader, call: Brought, depth: int = 3) -> bool:
+    """Whether a call brings what is on the host, or what all calls of the function that it stands in bring from there."""
+    if _are_host(call.places):
+        return True
+    if call.caller is None or not depth or any(p != HOST and not p.is_open for p in call.places):
+        return False
+    before = reader.callers.brought_along(call.caller, call.places)
+    return bool(before) and all(_is_from_host(reader, other, depth - 1) for other in before)
 
 
 def _may_be_elsewhere(call: Brought, function: FunctionModel) -> bool:
@@ -565,7 +595,7 @@ def _on_the_host(reader: Reader, frame: Frame, need: Need) -> Iterator[Contradic
                 or not _OTHER_TENSORS.isdisjoint(frame.source.imported_packages)
             ):
                 continue
-            if option.place.is_open and _came_from_numpy(reader, need.path):
+            if option.place.is_open and _is_for_arrays(reader, need.path):
                 continue
             operand = _operand(need, node, option)
             certain = sure and not option.likely and not option.place.is_open and not need.guarded
@@ -579,8 +609,8 @@ def _on_the_host(reader: Reader, frame: Frame, need: Need) -> Iterator[Contradic
 _OTHER_TENSORS = frozenset({"tensorflow", "jax", "mxnet", "paddle", "cupy"})
 
 
-def _came_from_numpy(reader: Reader, path: Condition) -> bool:
-    """Whether a path is for inputs that are arrays: what is computed with them goes back to NumPy from the host."""
+def _is_for_arrays(reader: Reader, path: Condition) -> bool:
+    """Whether a path is for inputs that are arrays, as all others are then: what is computed with them is on the host."""
     return bool(path) and all(any(x > 0 and _asks_for_arrays(reader.atoms.atom(x).key) for x in c) for c in path)
 
 

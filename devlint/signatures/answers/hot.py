@@ -210,7 +210,9 @@ class HotCode:
         if function.is_property:
             # Whoever reads it makes it hot.
             return False
-        if is_cold_function(function) or is_hot_by_calls(function.name) or is_replaced(self._reader, function):
+        if is_cold_function(function) or is_replaced(self._reader, function):
+            return False
+        if any(is_hot_by_calls(f.name) for f in _with_outer(function)):
             return False
         return is_compiled(function) or has_role(function.name, self._class_of(function))
 
@@ -288,6 +290,14 @@ class HotCode:
             if isinstance(statement, ast.ClassDef):
                 return None
         return None
+
+
+def _with_outer(function: FunctionModel) -> Iterator[FunctionModel]:
+    """A function, and those that it stands in."""
+    scope: FunctionModel | None = function
+    while scope is not None:
+        yield scope
+        scope = scope.parent
 
 
 def is_unused(project: Project, function: FunctionModel, *, but_by_tests: bool = False) -> bool:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from devlint.knowledge import torch_knowledge
 from devlint.signatures.answers.hot import Hot, is_unused
 from devlint.signatures.answers.waits import Stall
 from devlint.signatures.reading.reader import Reader
-from devlint.signatures.state.waits import FLUSH, SIZE
+from devlint.signatures.state.waits import COPY, FLUSH, SIZE
 from devlint.source.modules import FunctionModel, SourceModule, last_name
 
 # Whether a project gives a parameter that is off by default.
@@ -33,7 +33,7 @@ _FLUSHING = re.compile(r"synchronize|empty_cache|barrier|wait")
 
 def is_minor(reader: Reader, stall: Stall, hot: Hot, gives: Gives) -> bool:
     """Whether a wait in hot code is off the main path, or couldn't be spared."""
-    if _ASIDE.search(stall.function.source.path) or _is_meant(stall):
+    if _ASIDE.search(stall.function.source.path) or _is_meant(stall) or _is_for_the_host(stall):
         return True
     way = [(stall.function.source, stall.node), *hot.calls]
     return (
@@ -48,6 +48,39 @@ def is_minor(reader: Reader, stall: Stall, hot: Hot, gives: Gives) -> bool:
 def _is_meant(stall: Stall) -> bool:
     """Whether a function stands for PyTorch's own that waits, or what is collected is the host's."""
     return stall.sense == FLUSH and (_FLUSHING.search(stall.function.name) is not None or stall.name == "gc.collect")
+
+
+# What somebody looks at or listens to, decoded once for all of it.
+_OF_RESULT = re.compile(
+    r"(?:\w{1,60}_)?(?:videos?|images?|frames?|audios?|wavs?|waveforms?|speech|pixels?|samples?|decoded)(?:_\w{1,3})?"
+)
+# How many, how long, and where: what engines count on the host, and hand on beside what is on the accelerator.
+_OF_COUNTS = re.compile(r"\w{0,60}(?:lens|lengths?|seqlens?|locs|indptr|offsets|num_\w{1,60})(?:_\w{1,3})?")
+
+
+def _is_for_the_host(stall: Stall) -> bool:
+    """Whether a copy to the host brings what was decoded for somebody, or makes sure that counts that were handed on are there."""
+    if stall.sense != COPY:
+        return False
+    root = stall.asked
+    while isinstance(root, (ast.Call, ast.Subscript, ast.Attribute)) and not _is_own_attribute(root):
+        root = root.func if isinstance(root, ast.Call) else root.value
+    called = {last_name(n.func) for n in ast.walk(stall.asked) if isinstance(n, ast.Call)}
+    names = {n.id for n in ast.walk(stall.asked) if isinstance(n, ast.Name)}
+    if "decode" in called or any(_OF_RESULT.fullmatch(name) for name in names):
+        return True
+    handed = {p.arg for p in stall.function.parameters}
+    match root:
+        case ast.Name(id=name):
+            return name in handed and _OF_COUNTS.fullmatch(name) is not None
+        case ast.Attribute(attr=name):
+            return _OF_COUNTS.fullmatch(name) is not None
+    return False
+
+
+def _is_own_attribute(node: ast.expr) -> bool:
+    """`self.lengths`."""
+    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
 
 
 def _is_called(reader: Reader, root: FunctionModel) -> bool:
@@ -148,7 +181,7 @@ def is_straight(source: SourceModule, node: ast.AST, gives: Gives) -> bool:
             case ast.If(test=test, body=body) if child in body:
                 if not _holds_mostly(test, source, parent, gives):
                     return False
-            case ast.If(test=test, orelse=orelse) if child in orelse and _is_mode(test):
+            case ast.If(test=test, orelse=orelse) if child in orelse and (_is_mode(test) or _is_usual(test)):
                 return False
             case ast.IfExp(test=test, body=value) if child is value and not _holds_mostly(test, source, parent, gives):
                 return False
@@ -205,6 +238,17 @@ def _is_mode(test: ast.expr) -> bool:
         case ast.Compare(left=ast.Attribute() | ast.Name(), ops=[ast.Eq() | ast.In()], comparators=[value]):
             return isinstance(value, (ast.Constant, ast.Tuple, ast.List, ast.Set)) and "str" in _types(value)
     return False
+
+
+# Tests that hold on the machines that code is for: what is made for accelerators is there.
+_THERE = re.compile(
+    r"(?i)\.is_cuda\b|\w*_available\b|\bhas_\w{1,60}|\b_?(?:use_)?flash_attn\w{0,60}|\b_?\w{0,60}_kernel\b"
+)
+
+
+def _is_usual(test: ast.expr) -> bool:
+    """`if x.is_cuda and FLASH_AVAILABLE:`, whose other branch is for machines that lack something."""
+    return not isinstance(test, ast.UnaryOp) and _THERE.search(ast.unparse(test)) is not None
 
 
 def _types(node: ast.expr) -> set[str]:
@@ -268,20 +312,17 @@ def follows_wait(source: SourceModule, node: ast.AST, waits: Collection[int], wa
     """
     if any(id(n) in waits for n in ast.walk(node) if n is not node):
         return True
-    statement, around = _statement_of(source, node)
-    for block in _blocks(around):
-        if statement in block:
-            for earlier in reversed(block[: block.index(statement)]):
-                inner = list(ast.walk(earlier))
-                if hasattr(earlier, "body"):
-                    return False
-                if any(id(n) in waits for n in inner):
-                    return True
-                called = [n for n in inner if isinstance(n, ast.Call)]
-                if any(last_name(n.func) in waiting and _is_own(n.func) for n in called):
-                    return True
-                if any(_queues_much(n.func) for n in called):
-                    return False
+    for earlier in reversed(source.before(source.statement_of(node))):
+        if hasattr(earlier, "body"):
+            return False
+        inner = list(ast.walk(earlier))
+        if any(id(n) in waits for n in inner):
+            return True
+        called = [n for n in inner if isinstance(n, ast.Call)]
+        if any(last_name(n.func) in waiting and _is_own(n.func) for n in called):
+            return True
+        if any(_queues_much(n.func) for n in called):
+            return False
     return False
 
 
@@ -303,20 +344,3 @@ def _queues_much(function: ast.expr) -> bool:
         case ast.Attribute(value=owner, attr=attr):
             return ast.unparse(owner).startswith(("self.", "cls.")) and attr not in torch_knowledge().tensor_methods
     return True
-
-
-def _statement_of(source: SourceModule, node: ast.AST) -> tuple[ast.AST, ast.AST | None]:
-    """The statement that a node stands in, or is, and what is around that."""
-    child = node
-    for parent in source.ancestors(node):
-        if isinstance(child, ast.stmt):
-            return child, parent
-        child = parent
-    return child, None
-
-
-def _blocks(parent: ast.AST | None) -> Iterator[list[ast.stmt]]:
-    for name in ("body", "orelse", "finalbody"):
-        block = getattr(parent, name, None)
-        if isinstance(block, list):
-            yield block

@@ -235,6 +235,7 @@ def moved(call: Call, owner: Value, name: str) -> Value:
         place = device.place
         where = place.name if place.sort in ("host", "accelerator") else "there"
         step = call.step(f"moved to {where} here" if where != "there" else f"moved here by `{call.text}`", owner.step)
+        step = step._replace(told=place == HOST)
         likely = device.likely or (owner.likely and owner.kind is not TENSOR)
         kind = owner.kind if owner.kind is BATCH else TENSOR
         if kind is BATCH and owner.data == "item" and frame_drops(call) and owner.path is not None:
@@ -553,7 +554,7 @@ def _unknown_move(call: Call, owner: Value, name: str) -> Value:
         )
     _before_move(call, owner, target)
     where = target.place.name if target.place.sort in ("host", "accelerator") else "a device"
-    step = call.step(f"moved to {where} here", owner.step)
+    step = call.step(f"moved to {where} here", owner.step)._replace(told=target.place == HOST)
     place = mapped(target, lambda d: Value(TENSOR, d.place, likely=True, step=step), frame.atoms)
     if owner.path is not None:
         # A module moves in place, and as a statement of its own it hardly is anything else.

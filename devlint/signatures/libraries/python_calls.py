@@ -219,6 +219,10 @@ def _setattr(call: Call) -> Value:
         for key in [k for k in call.frame.env if isinstance(k, tuple) and k[0] == owner.identity]:
             call.frame.env[key] = NOTHING
         call.frame.displace(owner, 0)
+        if isinstance(owner.identity, tuple):
+            # Whoever calls this finds all its attributes changed.
+            call.frame.env[owner.identity, EVERY] = NOTHING
+        call.frame.lose_batch(owner)
     return NONE
 
 

@@ -79,6 +79,11 @@ class Callers:
         """Where each call of a function brings what that leaves open in a need."""
         return self._brought[function.source].get((function, self._left_open(need)), ())
 
+    def brought_along(self, function: FunctionModel, places: frozenset[Place]) -> Sequence[Brought]:
+        """Where each call of a function brings what that hands on from these places."""
+        left_open = frozenset(p for p in places if p.is_open)
+        return self._brought[function.source].get((function, left_open), ())
+
     def _left_open(self, need: Need) -> frozenset[Place]:
         """The places that a function leaves open in a need."""
         return frozenset(o.place for _, v in need.operands for _, o in leaves(v, self._atoms) if o.place.is_open)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from devlint.knowledge import canonical
 from devlint.signatures.libraries import methods, python_calls, torch_calls, torch_modules, waits
@@ -15,8 +15,8 @@ from devlint.signatures.reading.instances import Instance
 from devlint.signatures.state import containers
 from devlint.signatures.state.frame import ANYTHING, EVERY, IF_MODULE, PLACE, Call, Frame
 from devlint.signatures.state.objects import COMPUTED, attribute, class_of, move, place_around, place_of
-from devlint.signatures.state.outcome import Effect, Need
-from devlint.signatures.values.conditions import TRUE
+from devlint.signatures.state.outcome import Effect, Need, Signature
+from devlint.signatures.values.conditions import TRUE, Condition
 from devlint.signatures.values.values import (
     ARRAY,
     BATCH,
@@ -49,7 +49,7 @@ from devlint.signatures.values.values import (
     mapped,
 )
 from devlint.source.devices import MOVES
-from devlint.source.modules import FunctionModel
+from devlint.source.modules import FunctionModel, last_name
 
 # A signature hands on so many needs to each caller; what is left open in more than these is nobody's one mistake.
 MAX_NEEDS = 80
@@ -86,6 +86,8 @@ def _callee(frame: Frame, func: ast.expr) -> Value:
     if not isinstance(func, ast.Attribute):
         return evaluate(frame, func)
     owner = evaluate(frame, func.value)
+    if owner.kind is EITHER and not frame.supposing:
+        frame.ruled_out += _never_with_methods(frame, owner)
 
     def found(option: Value) -> Value:
         if option.kind is UNKNOWN and frame.slot(option, f".{func.attr}") is None:
@@ -96,6 +98,17 @@ def _callee(frame: Frame, func: ast.expr) -> Value:
     if frame.record is not None:
         frame.record.note(frame, func, method)
     return method
+
+
+def _never_with_methods(frame: Frame, owner: Value) -> Iterator[Condition]:
+    """When what a method of is called would surely be None, which has none: that ends in an error."""
+    options = owner.options()
+    for condition, option in options:
+        others = [other for other, value in options if value != NONE]
+        if option == NONE and others and not any(frame.atoms.both(condition, other) for other in others):
+            when = frame.atoms.both(frame.path, condition)
+            if when and frame.atoms.both(frame.path, frame.atoms.negated(condition)):
+                yield when
 
 
 def _spread(call: Call, node: ast.Starred) -> None:
@@ -228,6 +241,9 @@ def _unknown(call: Call, callee: Value) -> Value:
     if callee.path is not None and _OF_TEXT.fullmatch(str(callee.path[-1]).strip(".[]'")):
         # It makes tensors of text, wherever the module is that has it.
         return result
+    if _PIPELINE.fullmatch(last_name(call.node.func)):
+        # A whole program: what it gives is for people, images and texts, whatever device it was moved to.
+        return result
     at = call.frame.slot(callee, PLACE)
     if at is not None and at.kind is not EITHER and at.place.sort != "unknown":
         return result.but(place=at.place, tags=COMPUTED, step=at.step)
@@ -266,6 +282,7 @@ def _holds_arrays(frame: Frame, value: Value) -> bool:
 
 _OF_ARRAYS = frozenset({"of arrays"})
 _OF_TEXT = re.compile(r"(?:.*_)?tokeni[sz](?:e|er)(?:_.*)?")
+_PIPELINE = re.compile(r"(?i)(?:\w{1,60}_)?pipe(?:line)?\d?")
 # Names that people give to what computes: what comes of calling it is where its parameters are.
 _MODEL = re.compile(
     r"(?i)(?:.*_)?(?:model|net|network|encoder|decoder|generator|discriminator|critic|actor|policy|backbone|classifier|unet|vae|transformer)\d*"
@@ -379,6 +396,8 @@ def call_function(
     if not keeps_result(reader, function):
         # An unknown decorator may do anything with what it is given.
         return call.fresh()
+    if frame.function is not None and function.source is frame.source:
+        _find(frame, signature)
     instance = Instance(frame, signature, given, call.node)
     if around is not None:
         instance.given = {**around.given, **given}
@@ -394,6 +413,13 @@ def call_function(
     if result is NEVER and not signature.returns:
         return NEVER
     return NOTHING if result is NEVER else result
+
+
+def _find(frame: Frame, signature: Signature) -> None:
+    """What a function finds outside of it, the one that calls it finds there too, unless it is its own."""
+    for key, value in signature.found.items():
+        if key not in frame.env and key not in frame.locals:
+            frame.found.setdefault(key, value)
 
 
 def bind_arguments(call: Call, function: FunctionModel, bound: Value | None) -> dict[str, Value] | None:
@@ -512,7 +538,8 @@ def _apply(frame: Frame, instance: Instance, call: Call) -> None:
 
 
 def _change_each(frame: Frame, instance: Instance, effect: Effect, target: Value) -> None:
-    """What a loop over `vars(self)` does to each attribute that is known here."""
+    """What a loop over `vars(self)`, or over all fields, does to each attribute that is known here."""
+    frame.lose_batch(target)
     slots = [k[1] for k in frame.env if isinstance(k, tuple) and len(k) == 2 and k[0] == target.identity]
     for slot in slots:
         held = frame.get((target.identity, slot)) if str(slot).startswith(".") and slot != EVERY else None

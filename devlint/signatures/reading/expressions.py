@@ -259,7 +259,9 @@ def _together_plain(operands: tuple[Value, ...]) -> Value:
     first = next((o for o in placed if o.place != HOST and o.rank != ZERO_DIM), None) or next(
         (o for o in placed if o.place != HOST), max(placed, key=lambda o: o.rank == RANKED)
     )
-    if first.place == HOST and (open_ones or len(placed) < len(tensors)):
+    # One that may be on the host for all we know is taken along as well.
+    gives_way = first.place == HOST or (first.rank == ZERO_DIM and first.place.is_open)
+    if gives_way and (open_ones or len(placed) < len(tensors)):
         other = next((o for o in open_ones if o.place.sort != "unknown"), None)
         if other is not None and other.place != HOST:
             # Where the other is, if that is a tensor.
@@ -267,11 +269,14 @@ def _together_plain(operands: tuple[Value, ...]) -> Value:
                 UNKNOWN, other.place, data=other.path or other.data, likely=True, step=other.step,
                 tags=other.tags | {"mixed"},
             )  # fmt: skip
-        if first.rank != RANKED:
+        if first.place == HOST and first.rank != RANKED:
             return Value(TENSOR, UNKNOWN_PLACE, rank=rank)
     if len({o.place for o in placed}) > 1 and any(o.place.is_open for o in placed) and first.place.sort == "told":
         inputs = next((o for o in placed if o.place.sort == "input"), None)
         first = inputs or first
+    if first.place.off_host and any(o.place == HOST and o.rank == RANKED for o in placed):
+        # It fails: there is nothing that could be anywhere.
+        return Value(TENSOR, UNKNOWN_PLACE, rank=rank)
     # What is computed with what is surely there is there.
     likely = (
         all(o.likely for o in tensors if o.place == first.place)

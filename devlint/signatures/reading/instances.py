@@ -308,10 +308,7 @@ class Instance:
             return condition
         known = self._conditions.get(condition)
         if known is None:
-            # What is forgotten of a condition and of its negation would go together.
-            denied = self._conditions.get(self.frame.atoms.negated(condition))
-            known = self._decided(condition) if denied is None else self.frame.atoms.negated(denied)
-            self._conditions[condition] = known
+            known = self._conditions[condition] = self._decided(condition)
         return known
 
     def _decided(self, condition: Condition) -> Condition:

@@ -71,6 +71,7 @@ class Names:
             if around.function is not None or name in around.env:
                 found = around.get(name)
                 if found is not None:
+                    frame.found[name] = found
                     return found
                 if name in around.locals:
                     return NOTHING
@@ -80,10 +81,10 @@ class Names:
             if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
                 return self._defined(frame.source, statement)
             return NOTHING
-        return self.global_value(frame.source, name)
+        return self.global_value(frame.source, name, frame)
 
-    def global_value(self, source: SourceModule, name: str) -> Value:
-        """A module's top-level name, as it is once the module has run."""
+    def global_value(self, source: SourceModule, name: str, asking: Frame | None = None) -> Value:
+        """A module's top-level name, as it is once the module has run; by now, while it runs and a function of it asks."""
         alike = self._reader.behaves_like.get(f"{source.name}.{name}")
         if alike is not None:
             return reference(alike)
@@ -109,6 +110,8 @@ class Names:
         if frame is None:
             return NOTHING
         value = frame.env.get(name, NOTHING)
+        if asking is not None and asking.function is not None and self._reader.is_running(source):
+            asking.found[name] = frame.env.get(name)
         if name in self._changed_by_functions(source):
             return mapped(value, _displaced, self._reader.atoms)
         return value
@@ -118,7 +121,7 @@ class Names:
         known = self._changed.get(source)
         if known is None:
             found: set[str] = set()
-            for name in source.changed_elsewhere:
+            for name in source.changed_elsewhere & source.bindings.keys():
                 # The text says that it may be so; the functions tell.
                 if any(_changes(function, name) for function in all_functions(source) if name in function.text):
                     found.add(name)

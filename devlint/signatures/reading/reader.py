@@ -1,10 +1,14 @@
-"""Reads functions, classes and modules on demand, each once, and keeps what was understood."""
+"""Reads functions, classes and modules on demand, and keeps what was understood.
+
+Each is read once; a function once more where what it finds outside of it has changed since.
+"""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -22,15 +26,16 @@ from devlint.signatures.reading import (  # noqa: F401 - some fill EXPRESSIONS
 )
 from devlint.signatures.reading.annotations import Annotations
 from devlint.signatures.reading.callers import Callers, is_within
+from devlint.signatures.reading.ends import forget_moves_since, leave_behind, open_needs, outcome_of
 from devlint.signatures.reading.expressions import evaluate, together
 from devlint.signatures.reading.knots import Knot, Knots
 from devlint.signatures.reading.names import Names
 from devlint.signatures.reading.views import View
 from devlint.signatures.state import containers
 from devlint.signatures.state.classes import ClassInfo
-from devlint.signatures.state.frame import ANYTHING, PLACE, Call, Frame, Key, Recording
+from devlint.signatures.state.frame import Call, Frame, Recording
 from devlint.signatures.state.objects import class_of
-from devlint.signatures.state.outcome import Effect, Need, Signature
+from devlint.signatures.state.outcome import Signature
 from devlint.signatures.values.conditions import FALSE, TRUE, Atoms
 from devlint.signatures.values.values import (
     CONSTANT,
@@ -43,13 +48,10 @@ from devlint.signatures.values.values import (
     NUMBER,
     OBJECT,
     OUTCOME,
-    TENSOR,
     UNKNOWN_PLACE,
-    Cell,
     Value,
     constant,
     either,
-    leaves,
 )  # fmt: skip
 from devlint.signatures.values.values import (
     Path as InputPath,
@@ -70,8 +72,8 @@ MAX_STARS = 3
 _SPEAKS_OF_TENSORS = re.compile(r"\btorch\b|\btensor|\.(?:to|cuda|cpu|numpy)\(|\bdevices?\b")
 # What a package says somewhere in which tensors may go through modules that don't speak of them.
 _HOLDS_TENSORS = r"\btorch\b|\.(?:cuda|cpu)\(|\.to\(\s{0,9}(?:\w{1,30}\.){0,3}device"
-# Needs that a signature keeps for its callers.
-MAX_KEPT_NEEDS = 80
+# A function that finds other things outside of it at more calls than these is left unknown.
+MAX_CHANGES = 20
 
 
 class Reader:
@@ -85,6 +87,8 @@ class Reader:
         self._turns = 0
         self._depth = 0
         self._signatures: dict[FunctionModel, Signature | None] = {}
+        # How often each function was read anew, for what it finds outside of it.
+        self._changes: Counter[FunctionModel] = Counter()
         self.knots = Knots()
         self.views = View(self)
         self.names = Names(self)
@@ -108,8 +112,9 @@ class Reader:
         self._speaking: dict[SourceModule, bool] = {}
         self._holding: dict[SourceModule, bool] = {}
         self._defaults: dict[FunctionModel, dict[str, Value]] = {}
-        # The frames of everything that was read, by source.
+        # The frames of everything that was read, by source; those of functions by these too.
         self.frames: dict[SourceModule, list[Frame]] = {}
+        self._frames_of: dict[FunctionModel, list[Frame]] = {}
         # Who wants to know what the expressions of a file are.
         self.recordings: dict[SourceModule, Recording] = {}
 
@@ -120,7 +125,22 @@ class Reader:
 
     def finished(self, source: SourceModule) -> None:
         """Lets go of how a file was read, once it has been asked for all that it holds; its signatures stay."""
-        self.frames.pop(source, None)
+        self._drop_frames(source, lambda _: True)
+
+    def frames_of(self, function: FunctionModel) -> Sequence[Frame]:
+        """The readings of a function that are kept, the first one first."""
+        return self._frames_of.get(function, ())
+
+    def _drop_frames(self, source: SourceModule, is_gone: Callable[[Frame], bool]) -> None:
+        """Lets go of readings of a file."""
+        kept = []
+        for frame in self.frames.pop(source, ()):
+            if not is_gone(frame):
+                kept.append(frame)
+            elif frame.function is not None:
+                self._frames_of[frame.function].remove(frame)
+        if kept:
+            self.frames[source] = kept
 
     def forget(self, source: SourceModule) -> None:
         """Lets go of all that was understood of a file, which has another text by now."""
@@ -133,6 +153,7 @@ class Reader:
         self._classes = {n: c for n, c in self._classes.items() if c.source is not source}
         self._levels = {key: v for key, v in self._levels.items() if key[0].source is not source}
         self._leaders = {f for f in self._leaders if f.source is not source}
+        self._changes = Counter({f: n for f, n in self._changes.items() if f.source is not source})
         for part in (self.views, self.names, self.callers):
             part.forget(source)
 
@@ -142,16 +163,25 @@ class Reader:
             frame.env.clear()
         for known in (self._signatures, self._modules, self._active, self._classes, self._levels, self._lambdas):
             known.clear()
-        for kept in (self._defaults, self._recursive, self._speaking, self._holding, self.frames, self.recordings):
+        for kept in (self._defaults, self._recursive, self._changes, self._speaking, self._holding):
             kept.clear()
+        self._frames_of.clear()
+        self.frames.clear()
+        self.recordings.clear()
         for part in (self.views, self.names, self.callers, self.atoms):
             part.close()
 
-    def whole(self, source: SourceModule, within: range | None = None) -> None:
-        """Reads all that a file holds, or the functions that begin within some lines and what those ask for."""
+    def whole(
+        self, source: SourceModule, within: range | None = None, pause: Callable[[], None] = lambda: None
+    ) -> None:
+        """Reads all that a file holds, or the functions that begin within some lines and what those ask for.
+
+        `pause` is called before each; an error that it raises ends the whole, and what was read is kept.
+        """
         self.module(source)
         for function in all_functions(source):
             if function.parent is None and (within is None or touches(function.node, within)):
+                pause()
                 self.signature(function, None)
 
     # -- what other parts of the reading ask for -------------------------------------------------------------------
@@ -192,7 +222,7 @@ class Reader:
                 statements.execute(frame, source.tree.body)
             uses.make_late(frame)
             self._modules[source] = known = frame
-            _leave_behind(frame)
+            leave_behind(frame)
             self._running.discard(source)
         return known
 
@@ -223,7 +253,7 @@ class Reader:
             if value is not None:
                 frame = Frame(self, cls.source)
                 found = evaluate(frame, value)
-                _leave_behind(frame)
+                leave_behind(frame)
                 self._levels[key] = found if cls.is_enumeration else _by_default(found)
         return self._levels[key]
 
@@ -297,7 +327,7 @@ class Reader:
             frame = Frame(self, function.source)
             prefix = self.root_prefix(function)
             known = {f"{name}{prefix}": evaluate(frame, d) for name, d in function.defaults.items()}
-            _leave_behind(frame)
+            leave_behind(frame)
             self._defaults[function] = known
         return known
 
@@ -305,7 +335,7 @@ class Reader:
         """What a function needs, gives and changes; None while it is read, and where it goes too deep."""
         item = ("function", function)
         known = self._signatures.get(function)
-        if known is not None and (closure is None or all(closure.get(n) == v for n, v in known.free.items())):
+        if known is not None and self._finds_again(known, closure):
             self.knots.used(item)
             return known
         if closure is not None and closure.again:
@@ -318,11 +348,15 @@ class Reader:
         self.module(function.source)
         if self.knots.is_under_way(item) or self._depth > MAX_DEPTH:
             return None
+        if known is not None:
+            if self._changes[function] == MAX_CHANGES:
+                return None
+            self._changes[function] += 1
         self.knots.begin(item)
         self._depth += 1
         for active in self._running:
             # What the module's top level has made by now.
-            _leave_behind(self._active[active])
+            leave_behind(self._active[active])
         try:
             made = self._read(function, closure)
             if function in self._recursive:
@@ -336,6 +370,20 @@ class Reader:
         self._signatures[function] = made
         return self.signature(function, closure) if knot is not None and self.settle(knot) else made
 
+    def _finds_again(self, known: Signature, closure: Frame | None) -> bool:
+        """Whether a function would find outside of it what it found when it was read."""
+        if not known.found:
+            return True
+        source = known.function.source
+        scopes = [scope for scope in (closure, self._active.get(source)) if scope is not None]
+        for key, value in known.found.items():
+            now = next((v for scope in scopes if (v := scope.seen_from_inside(key)) is not None), None)
+            if now is None and isinstance(key, tuple):
+                now = key[0].last.get(key[1])
+            if now != value:
+                return False
+        return True
+
     def _first_reading(self, function: FunctionModel) -> Frame | None:
         """The scope around a function, as its signature was made."""
         if function.parent is None:
@@ -345,8 +393,7 @@ class Reader:
             outer = outer.parent
         if outer not in self._signatures and not self.is_reading(outer):
             self.signature(outer, None)
-        frames = self.frames.get(function.source, ())
-        return next((frame for frame in frames if frame.function is function.parent), None)
+        return next(iter(self.frames_of(function.parent)), None)
 
     def settle(self, knot: Knot) -> bool:
         """Sees to it that a knot was read from its first function on; whether it is read anew.
@@ -372,8 +419,7 @@ class Reader:
     def _forget_reading(self, function: FunctionModel) -> None:
         """Lets go of what the reading of a function, and of those in it, told."""
         self._signatures.pop(function, None)
-        frames = self.frames.get(function.source, [])
-        frames[:] = [frame for frame in frames if not is_within(frame.function, function)]
+        self._drop_frames(function.source, lambda frame: is_within(frame.function, function))
         self.callers.forget_calls_in(function)
 
     def follows(self, asking: SourceModule, function: FunctionModel) -> bool:
@@ -417,8 +463,7 @@ class Reader:
 
     def _read_again(self, function: FunctionModel, closure: Frame | None, first: Signature) -> Signature:
         """The second reading of a function that calls itself: what that gives is known by now."""
-        frames = self.frames[function.source]
-        self.frames[function.source] = [f for f in frames if f.function is not function or f.outer is not closure]
+        self._drop_frames(function.source, lambda frame: frame.function is function and frame.outer is closure)
         self._recursive[function] = first
         second = self._read(function, closure)
         # What it needs is told by the second reading; more alternatives of what it gives would soon say nothing.
@@ -429,12 +474,13 @@ class Reader:
         frame = Frame(self, function.source, function, outer=closure)
         frame.record = self.recordings.get(function.source)
         self.frames.setdefault(function.source, []).append(frame)
+        self._frames_of.setdefault(function, []).append(frame)
         inputs.enter(frame, function, self.annotations)
         entry = dict(frame.env)
         statements.run(frame, function.node.body)
         for nested, was_called in frame.nested.items():
             if not was_called:
-                _forget_moves_since(frame, nested)
+                forget_moves_since(frame, nested)
                 handed_out = self.signature(nested, frame)
                 if handed_out is not None:
                     uses.escaping(frame, nested, handed_out.uses)
@@ -442,20 +488,16 @@ class Reader:
         # What led out of it is one state now.
         frame.exits.clear()
         gives = self._given(frame, function)
-        effects, cells = _outcome_of(frame, entry)
-        free = {}
-        if closure is not None:
-            names = {n.id for n in function.nodes if isinstance(n, ast.Name)} - function.local_names
-            free = {n: v for n in names if (v := closure.get(n)) is not None}
+        effects, cells = outcome_of(frame, entry)
         return Signature(
             function,
-            _open_needs(frame),
+            open_needs(frame),
             gives,
             effects,
             cells,
             frozenset(frame.tensors),
             bool(frame.returns),
-            free,
+            frame.found,
             tuple(frame.uses),
         )
 
@@ -496,54 +538,3 @@ def _by_default(value: Value) -> Value:
     if value.kind is DEVICE and value.place == HOST:
         return Value(DEVICE, UNKNOWN_PLACE, likely=True)
     return Value(NUMBER) if value.kind is CONSTANT else value
-
-
-def _forget_moves_since(frame: Frame, nested: FunctionModel) -> None:
-    """Before a function that was handed out is read: a module that was placed, and moved on since, may be anywhere by then."""
-    for key, then in frame.placed_then.get(nested, {}).items():
-        now = frame.env.get(key)
-        if now is not None and now.place != then.place and then.place != HOST and then.kind is TENSOR:
-            frame.env[key] = Value(TENSOR, UNKNOWN_PLACE)
-
-
-def _leave_behind(frame: Frame) -> None:
-    """Leaves what a scope made for those that see it from outside."""
-    for key, value in frame.env.items():
-        if isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], Cell):
-            key[0].last[key[1]] = value
-
-
-def _outcome_of(frame: Frame, entry: dict[Key, Value]) -> tuple[tuple[Effect, ...], dict[Cell, dict[str, Value]]]:
-    """What a scope's end leaves changed of its inputs, and of what it made."""
-    effects: list[Effect] = []
-    cells: dict[Cell, dict[str, Value]] = {}
-    for key, value in frame.env.items():
-        if not isinstance(key, tuple) or len(key) != 2:
-            continue
-        identity, slot = key
-        if isinstance(identity, Cell):
-            cells.setdefault(identity, {})[slot] = value
-        elif (
-            isinstance(identity, tuple)
-            and entry.get(key) is not value
-            and identity[:1] != ("class",)
-            and not str(identity[0]).startswith("#")
-        ):
-            effects.append(Effect(identity, slot, value))
-    # The place of the whole before the places of its parts.
-    effects.sort(key=lambda e: (e.slot != ANYTHING, len(e.path), e.slot == PLACE))
-    return tuple(effects), cells
-
-
-def _open_needs(frame: Frame) -> tuple[Need, ...]:
-    """The needs that a caller's values decide, one of each kind."""
-    found: dict[object, Need] = {}
-    for need in frame.needs:
-        options = [o for _, v in need.operands for _, o in leaves(v, frame.atoms)]
-        if not any(o.place.is_open or o.path is not None or isinstance(o.data, tuple) for o in options):
-            continue
-        places = frozenset((o.place, o.rank) for o in options)
-        key = (need.sense, places, need.name if need.sense != "operation" else "", need.path)
-        if key not in found:
-            found[key] = need
-    return tuple(found.values())[:MAX_KEPT_NEEDS]

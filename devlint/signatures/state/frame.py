@@ -10,6 +10,7 @@ from devlint.signatures.state.classes import ClassInfo
 from devlint.signatures.state.outcome import Need, Signature, Use, Wait
 from devlint.signatures.values.conditions import FALSE, TRUE, Atoms, Clause, Condition
 from devlint.signatures.values.values import (
+    BATCH,
     CONSTANT,
     DICT,
     EITHER,
@@ -149,6 +150,8 @@ class Frame:
         # It is read once more, or aside: nobody else is to hear of it.
         self.again = False
         self.env: dict[Key, Value] = {}
+        # What it found outside of it, which may be otherwise when it is called again.
+        self.found: dict[Key, Value | None] = {}
         # The condition under which the statement at hand is reached; FALSE behind a return.
         self.path: Condition = TRUE
         self.returns: list[tuple[Condition, Value]] = []
@@ -180,6 +183,8 @@ class Frame:
         self.shaped: set[Path] = set()
         # What is read now is so for one of several alternatives of a value, or in a handler: it may never come to that.
         self.supposing = 0
+        # What can't be any more, since an error would have come of it before: under such a condition nothing is reached.
+        self.ruled_out: list[Condition] = []
         # How many blocks around make new tensors somewhere else than on the host: `with torch.device("cuda"):`.
         self.elsewhere = 0
         # The call whose result the statement at hand drops.
@@ -220,12 +225,22 @@ class Frame:
             return None
         found = self.get((identity, slot))
         if found is None and thing.cell is not None:
-            around = self.outer
-            while around is not None and found is None:
-                found, around = around.env.get((identity, slot)), around.outer
+            found = self.outer.seen_from_inside((identity, slot)) if self.outer is not None else None
             if found is None:
                 found = thing.cell.last.get(slot)
+            if self.function is not None:
+                self.found[identity, slot] = found
         return found
+
+    def seen_from_inside(self, key: Key) -> Value | None:
+        """What this scope holds under a key by now, or one of those around it."""
+        around: Frame | None = self
+        while around is not None:
+            found = around.get(key)
+            if found is not None:
+                return found
+            around = around.outer
+        return None
 
     def put(self, thing: Value, slot: str, value: Value) -> None:
         """Writes a slot; of something that may be one of several, each keeps what it held as an alternative."""
@@ -264,6 +279,10 @@ class Frame:
             del known[length:]
 
     # -- branches --------------------------------------------------------------------------------------------------
+
+    def is_reached(self, path: Condition) -> bool:
+        """Whether there is a way to what stands under a path, errors on the way thought of."""
+        return bool(path) and not any(not self.atoms.both(path, self.atoms.negated(out)) for out in self.ruled_out)
 
     def fork(self) -> tuple[dict[Key, Value], Condition]:
         return self.env.copy(), self.path
@@ -388,6 +407,13 @@ class Frame:
                     self.tensors.add(option.path)
                 elif isinstance(option.data, tuple):
                     self.tensors.add(option.data)
+
+    def lose_batch(self, value: Value) -> None:
+        """All attributes of an object out of a loader were set anew: nothing is known any more of what is called so."""
+        for _, option in value.options():
+            if option.kind is BATCH:
+                for key in [k for k, v in self.env.items() if any(o == option for _, o in v.options())]:
+                    self.env[key] = NOTHING
 
     # -- displacing ------------------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Hashable
 from typing import NamedTuple
 
 from devlint.signatures.values.conditions import Condition
@@ -88,7 +89,7 @@ class Signature(NamedTuple):
     tensors: frozenset[Path]
     # Whether it comes to an end at all.
     returns: bool
-    # What it saw of the scopes around it.
-    free: dict[str, Value]
+    # What it found outside of it, which may be otherwise when it is called again.
+    found: dict[Hashable, Value | None]
     # The calls of its inputs.
     uses: tuple[Use, ...] = ()

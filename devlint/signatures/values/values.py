@@ -54,7 +54,7 @@ class Step(NamedTuple):
     before: Step | None = None
     # A module was made here, and what follows was computed with it.
     of_module: bool = False
-    # The code says that this is the place: `device="cpu"`.
+    # The code says that this is the place: `device="cpu"`, `.cpu()`.
     told: bool = False
 
 

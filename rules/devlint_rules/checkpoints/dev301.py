@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from devlint.facts import Kind, is_test, last_name, own_nodes
+from devlint.facts import Kind, is_test, last_name, own_nodes, walk
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.checkpoints.landings import copies, lands_anywhere
@@ -37,8 +37,9 @@ class LoadWithoutMapLocation(Rule):
     into `load_state_dict` is certain to be tensors; of anything else the finding is `likely`.
 
     Told where it is selected by its code, as in `--select DEV301`: what a program loads that can't run without an
-    accelerator anyway, for the same function, or each that calls it, moves something there under no condition
-    (`model.cuda()`), and what is loaded by a method whose callers have all just trained (`exp.train(...)`).
+    accelerator anyway, for the same function, its class, or each function that calls it, moves something there under no
+    condition (`model.cuda()`), what is downloaded, or is otherwise, and what is loaded by a method whose callers have all just
+    trained (`exp.train(...)`).
 
     ## Why is this bad
     Tensors are restored to the device that they were saved from. On a machine without that GPU the load fails with
@@ -155,7 +156,7 @@ def _given_later(node: cst.Call, facts: Facts) -> bool:
     name = parent.targets[0].id
     calls = (
         n
-        for n in ast.walk(facts.model.source.tree)
+        for n in walk(facts.model.source.tree)
         if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == name
     )
     return any(k.arg in ("map_location", None) for call in calls for k in call.keywords)

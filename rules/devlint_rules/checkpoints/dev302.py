@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -23,8 +24,8 @@ class WrappedStateDict(Rule):
     ## What it does
     Flags the `state_dict()` of a `DataParallel` or `DistributedDataParallel` object that goes into `torch.save`: as it
     is, as a part of a dict, through a variable or through a function that saves it. A project that loads into a wrapper
-    again, or that takes `module.` off the keys anywhere, knows what it does and is left alone. Where the model is
-    wrapped on some paths only, the finding is `likely`.
+    again, hands one to a function that loads, or takes `module.` off the keys anywhere, knows what it does and is left
+    alone. Where the model is wrapped on some paths only, the finding is `likely`.
 
     ## Why is this bad
     The wrapper holds the model as its `module`, and each key says so. The file doesn't load into the bare model, as one
@@ -80,6 +81,8 @@ class WrappedStateDict(Rule):
             return
         wrapper, sometimes = state
         owner = node.func.value
+        if _is_given_to_a_loader(found.func, facts):
+            return
         when = " on some paths" if sometimes else ""
         model = unwrapped(owner, found, facts, sometimes=sometimes)
         yield Report(
@@ -114,6 +117,22 @@ def _is_known(facts: Facts) -> bool:
         or facts.model.texts_match(STRIPPING)
         or facts.model.texts_match(WRAPS_AND_LOADS, elsewhere=True)
     )
+
+
+def _is_given_to_a_loader(state_dict: ast.expr, facts: Facts) -> bool:
+    """Whether what is saved is given to a function of another file that loads, going by its name: wrapped, as it is."""
+    if not isinstance(state_dict, ast.Attribute) or not facts.model.texts_match(_LOADS, elsewhere=True):
+        return False
+    owner = ast.unparse(state_dict.value)
+    return any(
+        owner == ast.unparse(given)
+        for call in ast.walk(facts.model.source.tree)
+        if isinstance(call, ast.Call) and _LOADER.search(ast.unparse(call.func))
+        for given in (*call.args, *(k.value for k in call.keywords))
+    )
+
+
+_LOADER = re.compile(r"(?i)(?:load|resume|restore)\w{0,40}$")
 
 
 def _may_load_into_wrapper(call: ast.Call, facts: Facts) -> bool:

@@ -27,7 +27,7 @@ _PASSING = frozenset(
 # What looks at a thing, and keeps nothing of it.
 _LOOKING = frozenset(
     {"print", "len", "isinstance", "type", "hasattr", "str", "int", "float", "bool", "set", "format", "info", "debug",
-     "warning", "warn", "error", "max", "min", "setattr_", "set_rng_state", "setstate", "set_state", "Namespace"}
+     "warning", "warn", "error", "max", "min", "set_rng_state", "setstate", "set_state", "Namespace"}
 )  # fmt: skip
 # Methods that give parts of a thing, or the thing itself in another shape or type.
 _PARTS = frozenset(

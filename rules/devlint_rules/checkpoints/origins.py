@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import is_setting, last_name, own_nodes
+from devlint.facts import is_setting, last_name, own_nodes, units_at, walk
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
@@ -142,8 +142,14 @@ def _is_on_the_host(file: ast.expr, facts: Facts) -> bool:
     """Whether a script that says nothing of devices reads what it saves."""
     if "torch.save(" not in facts.text.text:
         return False
-    calls = (n for n in ast.walk(facts.model.source.tree) if isinstance(n, ast.Call))
-    return any(_writes(call, file) for call in calls) and facts.model.is_host_program
+    return any(_writes(call, file) for call in _calls_of(_WRITING, facts)) and facts.model.is_host_program
+
+
+def _calls_of(names: Collection[str], facts: Facts) -> Iterator[ast.Call]:
+    """The calls of the file's text with one of some last names; nothing is modelled for them."""
+    source = facts.model.source
+    for unit in units_at(source, sorted({line for name in names for line in source.called_on(name)})):
+        yield from (n for n in walk(unit.node) if isinstance(n, ast.Call) and last_name(n.func) in names)
 
 
 _TO_HOST = ".cpu()"
@@ -153,15 +159,17 @@ def _is_saved_from_host(facts: Facts) -> bool:
     """All that the same file of code saves was copied to the host before."""
     if _TO_HOST not in facts.text.text:
         return False
-    calls = (c for c in facts.model.calls("save") if c.args and facts.model.qualified(c.func) == "torch.save")
-    # One after the other: each call has the function that it stands in modelled.
-    copied = False
-    for call_of_save in calls:
-        saved = call_of_save.args[0]
-        copied = _is_copied_to_host(saved, facts) or _is_moved_to_host(saved, call_of_save, facts)
-        if not copied:
-            break
-    return copied
+    others = {c for c in _calls_of({"save"}, facts) if c.args and not _saves_from_host(c, facts)}
+    # Most often the text alone says that this is no such file: to tell what a name is has a function modelled.
+    if any(ast.unparse(call.func) == "torch.save" for call in others):
+        return False
+    saves = [c for c in facts.model.calls("save") if c.args and facts.model.qualified(c.func) == "torch.save"]
+    return bool(saves) and others.isdisjoint(saves)
+
+
+def _saves_from_host(save: ast.Call, facts: Facts) -> bool:
+    saved = save.args[0]
+    return _is_copied_to_host(saved, facts) or _is_moved_to_host(saved, save, facts)
 
 
 # `state_dict[key] = param.cpu()`, and some lines on, `torch.save(`; or `model.cpu()` right before it.

@@ -25,11 +25,34 @@ def has_device(call: ast.Call, facts: Facts) -> bool:
     """Whether whoever comes by a call surely has the device that its checkpoint was written with.
 
     So it is in a program that needs an accelerator anyway, in a single process, and in one that trained in the same run.
+    What is published has mostly been moved to the host.
     """
+    if _is_published(facts.model, call):
+        return True
     if re.search(r"torch\.distributed|DistributedDataParallel", facts.text.text):
         # Each process puts its copy on the first accelerator.
         return False
+    if _is_for_cuda(facts.model):
+        return True
     return _is_met(facts.model, call, _needs_accelerator) or _is_met(facts.model, call, _has_just_trained)
+
+
+def _is_for_cuda(model: PlacementModel) -> bool:
+    """Whether a whole project calls `.cuda()`, and nowhere asks for, or speaks of, another place."""
+    return not model.texts_match(_PLACES) and model.texts_match(r"\.cuda\(")
+
+
+# Words of code that runs in more than one place.
+_PLACES = r"is_available|\bdevices?\b|['\"]cpu['\"]"
+
+
+def _is_published(model: PlacementModel, call: ast.Call) -> bool:
+    """Whether a call downloads what somebody published, or what it loads is what its function otherwise downloads."""
+    calls = [n for n in own_nodes(model.enclosing_scope(call)) if isinstance(n, ast.Call)]
+    return any(last_name(n.func) in _DOWNLOADING for n in (call, *calls))
+
+
+_DOWNLOADING = frozenset({"load_state_dict_from_url", "load_url", "download_url_to_file", "hf_hub_download"})
 
 
 def _is_met(model: PlacementModel, node: ast.AST, asked: Asked, depth: int = 0) -> bool:
@@ -57,29 +80,37 @@ def _calls(
 
 
 def _needs_accelerator(model: PlacementModel, node: ast.AST) -> bool:
-    """Whether something is moved to an accelerator around a node, or by the object's own constructor, whatever there is."""
-    scope = model.enclosing_scope(node)
-    if any(_moves_anyway(n, model, scope) for n in own_nodes(scope)):
-        return True
+    """Whether something is moved to an accelerator around a node, or by the object's own methods, whatever there is."""
     owner = next((p for p in model.ancestors(node) if isinstance(p, ast.ClassDef)), None)
-    made = (
-        next((f for f in owner.body if isinstance(f, ast.FunctionDef) and f.name == "__init__"), None)
-        if owner
-        else None
-    )
-    return made is not None and any(_moves_anyway(n, model, made) for n in own_nodes(made))
+    methods = owner.body if owner is not None else []
+    scopes = [
+        model.enclosing_scope(node),
+        *(m for m in methods if isinstance(m, (ast.FunctionDef, ast.AsyncFunctionDef))),
+    ]
+    shared = set(model.ancestors(node))
+    return any(_moves_anyway(n, model, scope, shared) for scope in scopes for n in own_nodes(scope))
 
 
-def _moves_anyway(node: ast.AST, model: PlacementModel, scope: ast.AST) -> bool:
-    """`model.cuda()`, `x.to("cuda")` under no condition of a scope."""
+def _moves_anyway(node: ast.AST, model: PlacementModel, scope: ast.AST, shared: set[ast.AST]) -> bool:
+    """`model.cuda()`, `x.to("cuda")` under no condition of a scope but those `shared` with what is asked about.
+
+    So is `x.to(DEVICE)` of a file that says `DEVICE = "cuda"`.
+    """
     match node:
         case ast.Call(func=ast.Attribute(attr="cuda")):
             pass
-        case ast.Call(func=ast.Attribute(attr="to"), args=[place, *_]) if _CUDA.fullmatch(ast.unparse(place)):
+        case ast.Call(func=ast.Attribute(attr="to"), args=[place, *_]) if _names_cuda(place, model):
             pass
         case _:
             return False
-    return not any(_is_condition(parent) for parent in _up_to(node, scope, model))
+    return not any(_is_condition(parent) for parent in _up_to(node, scope, model) if parent not in shared)
+
+
+def _names_cuda(place: ast.expr, model: PlacementModel) -> bool:
+    if isinstance(place, ast.Name):
+        given = [n.value for n in model.source.bindings.get(place.id, ()) if isinstance(n, ast.Assign)]
+        return bool(given) and all(_CUDA.fullmatch(ast.unparse(value)) for value in given)
+    return _CUDA.fullmatch(ast.unparse(place)) is not None
 
 
 def _up_to(node: ast.AST, scope: ast.AST, model: PlacementModel) -> Iterator[ast.AST]:

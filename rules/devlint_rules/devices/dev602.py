@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from devlint.facts import Kind
+from devlint.facts import Kind, walk
 from devlint.findings import Edit
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
@@ -194,7 +194,7 @@ def _is_int(value: ast.expr, facts: Facts) -> bool:
 def _is_int_option(name: str, facts: Facts) -> bool:
     """Whether the file declares a command line's option of that name as `type=int`, and never sets it otherwise."""
     declared = False
-    for node in ast.walk(facts.model.source.tree):
+    for node in walk(facts.model.source.tree):
         match node:
             case ast.Call(func=ast.Attribute(attr="add_argument"), args=options, keywords=keywords):
                 names = [

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import Kind, own_nodes
+from devlint.facts import Kind, own_nodes, walk
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 
@@ -228,7 +228,7 @@ def _uses(target: ast.expr, facts: Facts) -> list[ast.expr]:
     assert isinstance(target, ast.Attribute)
     return [
         n
-        for n in ast.walk(facts.model.source.tree)
+        for n in walk(facts.model.source.tree)
         if isinstance(n, ast.Attribute) and n.attr == target.attr and isinstance(n.ctx, ast.Load)
     ]
 

@@ -279,12 +279,8 @@ def _is_collected(call: ast.Call, loop: ast.stmt, facts: Facts) -> bool:
     known = facts.accelerated(facts.model.value(tensor)) if tensor is not None else None
     if known is None or (isinstance(call.func, ast.Name) and not known[0].is_tensor):
         return False
-    statement = _statement_of(call, facts)
+    statement = facts.model.source.statement_of(call)
     return _read_after(call, statement, loop, facts) is not None and _is_wanted(statement, loop, facts)
-
-
-def _statement_of(node: ast.expr, facts: Facts) -> ast.AST:
-    return next(parent for parent in facts.model.ancestors(node) if isinstance(parent, ast.stmt))
 
 
 def _read_after(read: ast.expr, statement: ast.AST, loop: ast.stmt, facts: Facts) -> Edit | None:

@@ -232,7 +232,7 @@ def _reads_numbers(loop: ast.stmt, facts: Facts) -> bool:
                 pass
             case _:
                 continue
-        statement = next(p for p in facts.model.ancestors(node) if isinstance(p, ast.stmt))
+        statement = facts.model.source.statement_of(node)
         collects = isinstance(statement, ast.AugAssign) or (
             isinstance(statement, ast.Expr) and ".append(" in ast.unparse(statement)
         )

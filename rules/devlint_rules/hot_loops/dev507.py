@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import MOVES, Value
+from devlint.facts import MOVES, Value, walk
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.hot_loops import stalls
@@ -137,7 +137,7 @@ def _pinning(batch: Value, facts: Facts) -> Change | None:
     for step in batch.trail:
         if step.path != facts.model.source.path or not step.message.startswith("comes from"):
             continue
-        for node in ast.walk(facts.model.source.tree):
+        for node in walk(facts.model.source.tree):
             if isinstance(node, ast.Call) and (node.lineno, node.col_offset) == (step.line, step.column):
                 if any(k.arg == "pin_memory" for k in node.keywords):
                     return None

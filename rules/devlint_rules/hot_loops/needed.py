@@ -93,23 +93,13 @@ def _is_agreed_on(read: ast.expr, hot: HotLoop, facts: Facts) -> bool:
 
 def _has_just_waited(statement: ast.stmt, facts: Facts) -> bool:
     """`torch.cuda.synchronize()` stands before it, and nothing was queued since."""
-    parent = next(facts.model.ancestors(statement), None)
-    for block in _blocks(parent):
-        if statement in block:
-            for earlier in reversed(block[: block.index(statement)]):
-                calls = [n for n in walk(earlier) if isinstance(n, ast.Call)]
-                if any(last_name(c.func) == "synchronize" for c in calls):
-                    return True
-                if hasattr(earlier, "body") or not all(_IDLE.fullmatch(dotted(c.func) or "") for c in calls):
-                    return False
+    for earlier in reversed(facts.model.source.before(statement)):
+        calls = [n for n in walk(earlier) if isinstance(n, ast.Call)]
+        if any(last_name(c.func) == "synchronize" for c in calls):
+            return True
+        if hasattr(earlier, "body") or not all(_IDLE.fullmatch(dotted(c.func) or "") for c in calls):
+            return False
     return False
-
-
-def _blocks(parent: ast.AST | None) -> Iterator[list[ast.stmt]]:
-    for name in ("body", "orelse", "finalbody"):
-        block = getattr(parent, name, None)
-        if isinstance(block, list):
-            yield block
 
 
 def is_written(copy: ast.expr, facts: Facts) -> bool:
@@ -135,8 +125,7 @@ def _is_handed_to_writer(node: ast.expr, facts: Facts) -> bool:
 
 def _assigned_names(node: ast.expr, facts: Facts) -> Iterator[str]:
     """The names that the statement around an expression gives to what it makes."""
-    statement = next((p for p in facts.model.ancestors(node) if isinstance(p, ast.stmt)), None)
-    match statement:
+    match facts.model.source.statement_of(node):
         case ast.Assign(targets=targets):
             yield from (t.id for t in targets if isinstance(t, ast.Name))
         case ast.For(target=target):

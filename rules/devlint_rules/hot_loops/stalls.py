@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from devlint.facts import Sort, Value, access_path, leaves, own_nodes, walk
@@ -127,8 +126,7 @@ def initialised_before(loop: ast.stmt, name: str, facts: Facts) -> ast.expr | No
     found = None
     inner: ast.AST = loop
     for parent in facts.model.ancestors(loop):
-        block = next((b for b in _blocks(parent) if inner in b), [])
-        for statement in block[: block.index(inner)] if inner in block else []:
+        for statement in facts.model.source.before(inner):
             if any(
                 isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store) for n in ast.walk(statement)
             ):
@@ -144,13 +142,6 @@ def initialised_before(loop: ast.stmt, name: str, facts: Facts) -> ast.expr | No
                 (v for n, v in zip(names, values, strict=True) if isinstance(n, ast.Name) and n.id == name), None
             )
     return None
-
-
-def _blocks(parent: ast.AST) -> Iterator[list[ast.AST]]:
-    for name in ("body", "orelse", "finalbody"):
-        block = getattr(parent, name, None)
-        if isinstance(block, list):
-            yield block
 
 
 def uses_in(loop: ast.AST, name: str) -> list[ast.Name]:
@@ -190,9 +181,8 @@ def _is_drawn(tensor: ast.expr, facts: Facts) -> bool:
     """`x`, where the last statement before that set it is `x = policy.sample()`."""
     if not isinstance(tensor, ast.Name):
         return False
-    statement = next(p for p in facts.model.ancestors(tensor) if isinstance(p, ast.stmt))
-    block = next((b for b in _blocks(next(facts.model.ancestors(statement))) if statement in b), [])
-    for earlier in reversed(block[: block.index(statement)] if block else []):
+    statement = facts.model.source.statement_of(tensor)
+    for earlier in reversed(facts.model.source.before(statement)):
         if any(
             isinstance(n, ast.Name) and n.id == tensor.id and isinstance(n.ctx, ast.Store) for n in ast.walk(earlier)
         ):

@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from devlint.facts import MOVES, Mixing, Operand, Place, Sort, access_path, is_told, is_under, own_nodes
+from devlint.facts import MOVES, Mixing, Operand, Place, Sort, access_path, is_told, is_under, own_nodes, walk
 from devlint.findings import Edit, Note
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def device_of(operand: Operand, facts: Facts) -> str | None:
 def device_moved_to(operand: Operand, node: ast.expr, facts: Facts) -> str | None:
     """The device as the last move in an operand's trail spells it, where a name or a string does that is known at a node."""
     for step in reversed(operand.value.trail):
-        for call in ast.walk(facts.model.source.tree) if step.path == facts.model.source.path else ():
+        for call in walk(facts.model.source.tree) if step.path == facts.model.source.path else ():
             if (
                 isinstance(call, ast.Call)
                 and isinstance(call.func, ast.Attribute)

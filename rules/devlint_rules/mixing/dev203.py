@@ -162,8 +162,7 @@ def _stays_half_done(call: ast.Call, function: ast.FunctionDef | ast.AsyncFuncti
 
 def _collected_in(call: ast.Call, facts: Facts) -> str:
     """The list that a statement appends what a call makes to; "" for other statements."""
-    statement = next((p for p in facts.model.ancestors(call) if isinstance(p, ast.stmt)), None)
-    match statement:
+    match facts.model.source.statement_of(call):
         case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append" | "extend"))):
             return name
     return ""

@@ -204,13 +204,10 @@ def _assignment(statement: cst.Expr, facts: Facts) -> Change | None:
         target = cst.ensure_type(statement.value, cst.Tuple).with_changes(elements=parts)
         if len(known) != len(elements) or len(set(names.split(", "))) != len(known):
             return None
-    if target is None:
+    if not isinstance(target, cst.BaseAssignTargetExpression):
         return None
-    assigned = cst.Assign(
-        targets=[cst.AssignTarget(cst.ensure_type(target.deep_clone(), cst.BaseAssignTargetExpression))],  # type: ignore[type-abstract]
-        value=statement.value,
-        semicolon=statement.semicolon,
-    )
+    targeted = cst.AssignTarget(target.deep_clone())
+    assigned = cst.Assign(targets=[targeted], value=statement.value, semicolon=statement.semicolon)
     # Of what is a tensor by its use alone, nobody knows whether it is to stay where it is.
     safety: Safety = "unsafe" if any(_is_likely(call, facts) for call in calls) else "safe"
     return Change(f"assign the result to `{names}`", safety, ((statement, assigned),))

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import Kind, Value
+from devlint.facts import Kind, Value, walk
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.moves import attributes, gathered
@@ -32,7 +32,7 @@ class UnregisteredModule(Rule):
     without parameters and buffers (activations, pooling) are left alone, and so are those that are registered
     elsewhere too, that come from outside (a teacher may be hidden from `parameters()` on purpose), or that the class
     looks after by itself. A list of modules that are registered beside it is told too where the project uses
-    `nn.DataParallel`: its replicas get copies of what is registered, and the same list.
+    `nn.DataParallel`, and the rule is selected by its code: its replicas get copies of what is registered, and the same list.
 
     ## Why is this bad
     A module registers the modules that are assigned to its attributes, and `nn.ModuleList` and `nn.ModuleDict` those
@@ -123,6 +123,8 @@ class UnregisteredModule(Rule):
                 "likely",
                 notes=(facts.note("registered here", registered),),
                 hint="keep them in an `nn.ModuleList` alone",
+                # Many libraries do so, and most of what they hold is never replicated.
+                minor=True,
             )
             return
         gathering = gathered.gathering(found, constructor, facts)
@@ -188,7 +190,7 @@ def _inside(value: ast.expr, facts: Facts) -> str:
 def _needs_plain(attribute: str, kind: str, facts: Facts) -> bool:
     """Whether the file does something with such an attribute that only a plain list or dict can do."""
     lacking = DICT_ONLY if kind == "dict" else LIST_ONLY
-    for node in ast.walk(facts.model.source.tree):
+    for node in walk(facts.model.source.tree):
         match node:
             case ast.Attribute(value=ast.Attribute(attr=attr), attr=name) if attr == attribute and name in lacking:
                 return True

@@ -100,6 +100,7 @@ class CreatedThenMoved(Rule):
                 f"device that `{maker}` hands to its factories needs one allocation",
                 "likely",
                 facts.notes([upload.made]),
+                minor=_is_evaluated(node, facts),
             )
         if not m.matches(node.func, m.Attribute(value=m.Call())):
             return
@@ -125,7 +126,14 @@ class CreatedThenMoved(Rule):
             f"`{facts.name_of(made)}` is made on cpu and moved at once: {_told(name)}",
             "likely" if likely else "certain",
             change=_made_there(node, made, name, between, move, facts),
+            minor=_is_evaluated(node, facts),
         )
+
+
+def _is_evaluated(node: cst.Call, facts: Facts) -> bool:
+    """Whether it is made in a loop that trains nothing."""
+    hot = facts.hot_loop(node)
+    return hot is not None and hot.evaluates
 
 
 def _goes_where_batch_was_left(move: factories.Move, facts: Facts) -> bool:

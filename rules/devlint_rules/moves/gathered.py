@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from devlint.facts import MOVES, NONE, FunctionModel, Kind, access_path, last_name, own_nodes
+from devlint.facts import MOVES, NONE, FunctionModel, Kind, access_path, last_name, own_nodes, walk
 from devlint_rules.moves.attributes import Kept, is_parameter, overrides
 
 if TYPE_CHECKING:
@@ -341,7 +341,7 @@ def _is_tended(attribute: str, constructor: FunctionModel, facts: Facts) -> bool
     tending = r"\s*\.\s*(?:to|cuda|parameters|named_parameters|state_dict|load_state_dict)\s*\("
     if re.search(rf"\.{attribute}\s*\[[^\]\n]{{0,200}}\]{tending}", facts.text.text):
         return True
-    for node in ast.walk(facts.model.source.tree):
+    for node in walk(facts.model.source.tree):
         loops = (
             [(node.iter, node.target)]
             if isinstance(node, ast.For)

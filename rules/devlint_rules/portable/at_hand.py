@@ -125,15 +125,11 @@ def _of_self(found: ast.expr, facts: Facts) -> AtHand | None:
     for name in ("device", *_TYPES):
         if not re.search(rf"\bself\.{name}\s*(?::[^=\n]+)?=[^=]|\bdef {name}\(self", text):
             continue
-        if re.search(rf"self\.{name}\b", ast.unparse(_statement(found, facts))) or scope.name == name:
+        if re.search(rf"self\.{name}\b", ast.unparse(facts.model.source.statement_of(found))) or scope.name == name:
             # Being set here.
             continue
         return AtHand(f"self.{name}", f"self.{name}" if name != "device" else "self.device.type")
     return None
-
-
-def _statement(found: ast.expr, facts: Facts) -> ast.AST:
-    return next((p for p in facts.model.ancestors(found) if isinstance(p, ast.stmt)), found)
 
 
 def _of_operand(found: ast.expr, facts: Facts) -> AtHand | None:

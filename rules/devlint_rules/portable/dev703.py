@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import dotted
+from devlint.facts import dotted, walk
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.portable import guards
@@ -138,7 +138,7 @@ def _used(test: ast.AST, facts: Facts) -> Iterator[ast.stmt]:
     """The definitions of the file that a test calls or names."""
     names = {n.id for n in ast.walk(test) if isinstance(n, ast.Name)}
     names |= {n.attr for n in ast.walk(test) if isinstance(n, ast.Attribute)}
-    for node in ast.walk(facts.model.source.tree):
+    for node in walk(facts.model.source.tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) and node.name in names:
             yield node
 

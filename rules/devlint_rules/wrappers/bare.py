@@ -6,7 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from devlint.facts import FunctionNode, Kind, Value
+from devlint.facts import FunctionNode, Kind, Value, walk
 from devlint.knowledge import torch_knowledge
 from devlint.knowledge.ecosystem import PLAIN_BASES
 
@@ -80,7 +80,7 @@ def _has_known_callers(scope: FunctionNode, facts: Facts) -> bool:
     name = scope.name
     mentions = [
         n
-        for n in ast.walk(facts.model.source.tree)
+        for n in walk(facts.model.source.tree)
         if (isinstance(n, ast.Name) and n.id == name) or (isinstance(n, ast.Attribute) and n.attr == name)
     ]
     called = all(isinstance(next(facts.model.ancestors(n), None), ast.Call) and _is_callee(n, facts) for n in mentions)

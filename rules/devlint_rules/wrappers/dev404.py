@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import GATHERED, Kind, Value, last_name
+from devlint.facts import GATHERED, Kind, Value, last_name, walk
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 
@@ -135,7 +135,7 @@ def _is_of_one_device(vector: Value, facts: Facts) -> bool:
     """Whether the wrapper is told one device, `device_ids=[0]`: then it calls the model and gathers nothing."""
     lines = {s.line for s in vector.trail if s.message.startswith("wrapped by") and s.path == facts.model.source.path}
     calls = [
-        n for n in ast.walk(facts.model.source.tree) if isinstance(n, ast.Call) and last_name(n.func) == "DataParallel"
+        n for n in walk(facts.model.source.tree) if isinstance(n, ast.Call) and last_name(n.func) == "DataParallel"
     ]
     # Where the trail is lost, all wrappers of the file count.
     ids = [k.value for c in calls if not lines or c.lineno in lines for k in c.keywords if k.arg == "device_ids"]
