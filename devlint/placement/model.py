@@ -227,6 +227,14 @@ class PlacementModel(FileText):
         return unplaced(self.mixings, self.source)
 
     @cached_property
+    def _unplaced_ids(self) -> frozenset[int]:
+        return frozenset(map(id, self.unplaced.values()))
+
+    def is_unplaced(self, mixing: Mixing) -> bool:
+        """Whether an operation is told where its operand is made without a device."""
+        return id(mixing) in self._unplaced_ids
+
+    @cached_property
     def mixed(self) -> dict[tuple[int, int], Mixed]:
         """Results on the host of functions that give theirs where an input is on other paths, by where they are made."""
         reader = self.project_reader

@@ -123,6 +123,7 @@ class UnregisteredModule(Rule):
                 "likely",
                 notes=(facts.note("registered here", registered),),
                 hint="keep them in an `nn.ModuleList` alone",
+                # Many libraries do so, and most of what they hold is never replicated.
                 minor=True,
             )
             return
