@@ -32,7 +32,18 @@ def has_device(call: ast.Call, facts: Facts) -> bool:
     if re.search(r"torch\.distributed|DistributedDataParallel", facts.text.text):
         # Each process puts its copy on the first accelerator.
         return False
+    if _is_for_cuda(facts.model):
+        return True
     return _is_met(facts.model, call, _needs_accelerator) or _is_met(facts.model, call, _has_just_trained)
+
+
+def _is_for_cuda(model: PlacementModel) -> bool:
+    """Whether a whole project calls `.cuda()`, and nowhere asks for, or speaks of, another place."""
+    return not model.texts_match(_PLACES) and model.texts_match(r"\.cuda\(")
+
+
+# Words of code that runs in more than one place.
+_PLACES = r"is_available|\bdevices?\b|['\"]cpu['\"]"
 
 
 def _is_published(model: PlacementModel, call: ast.Call) -> bool:
@@ -51,21 +62,8 @@ def _is_met(model: PlacementModel, node: ast.AST, asked: Asked, depth: int = 0) 
     scope = model.enclosing_scope(node)
     if depth == _MAX_CALLERS or not isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)):
         return False
-    calls = list(_calls(model, scope))
+    calls = model.calls_in_sight(scope)
     return bool(calls) and all(_is_met(file, call, asked, depth + 1) for file, call in calls)
-
-
-def _calls(
-    model: PlacementModel, function: ast.FunctionDef | ast.AsyncFunctionDef
-) -> Iterator[tuple[PlacementModel, ast.Call]]:
-    """The calls of a function; those of one that stands by itself also where many files import it, by its name."""
-    seen = [(file, call) for file, _, call in model.callers(function)]
-    yield from seen
-    if not seen and function in model.source.tree.body:
-        for file in model.files_naming(function.name):
-            for node in ast.walk(file.source.tree):
-                if isinstance(node, ast.Call) and last_name(node.func) == function.name:
-                    yield file, node
 
 
 def _needs_accelerator(model: PlacementModel, node: ast.AST) -> bool:

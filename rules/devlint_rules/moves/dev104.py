@@ -32,7 +32,7 @@ class UnregisteredModule(Rule):
     without parameters and buffers (activations, pooling) are left alone, and so are those that are registered
     elsewhere too, that come from outside (a teacher may be hidden from `parameters()` on purpose), or that the class
     looks after by itself. A list of modules that are registered beside it is told too where the project uses
-    `nn.DataParallel`: its replicas get copies of what is registered, and the same list.
+    `nn.DataParallel`, and the rule is selected by its code: its replicas get copies of what is registered, and the same list.
 
     ## Why is this bad
     A module registers the modules that are assigned to its attributes, and `nn.ModuleList` and `nn.ModuleDict` those
@@ -123,6 +123,8 @@ class UnregisteredModule(Rule):
                 "likely",
                 notes=(facts.note("registered here", registered),),
                 hint="keep them in an `nn.ModuleList` alone",
+                # Many libraries do so, and most of what they hold is never replicated.
+                minor=True,
             )
             return
         gathering = gathered.gathering(found, constructor, facts)
