@@ -53,11 +53,11 @@ def _at_meetings(findings: list[Finding], _text: str) -> list[Finding]:
 def _met(findings: Iterable[Finding]) -> dict[Finding, list[Finding]]:
     """The findings about meetings, by those that tell where the tensor was left behind."""
     found = list(findings)
-    causes = [f for f in found if f.code in LEFT_BEHIND]
+    causes = _Causes(found)
     told: dict[Finding, list[Finding]] = defaultdict(list)
     for finding in found:
         if finding.code in MEETINGS:
-            cause = next((c for c in causes if c is not finding and _is_caused_by(finding, c)), None)
+            cause = next((c for c in causes.near(finding) if c is not finding and _is_caused_by(finding, c)), None)
             if cause is not None:
                 told[cause].append(finding)
     return told
@@ -66,6 +66,26 @@ def _met(findings: Iterable[Finding]) -> dict[Finding, list[Finding]]:
 def caused(findings: Iterable[Finding]) -> list[Finding]:
     """The findings about meetings of tensors of which others tell where they were left behind: that is where to mend them."""
     return [finding for others in _met(findings).values() for finding in others]
+
+
+class _Causes:
+    """The findings that tell where a tensor was left behind, by the lines that they stand on or name."""
+
+    def __init__(self, findings: Iterable[Finding]) -> None:
+        self._causes = [f for f in findings if f.code in LEFT_BEHIND]
+        self._on: dict[int, list[int]] = defaultdict(list)
+        for number, cause in enumerate(self._causes):
+            for line in {*_lines(cause), *(note.line for note in cause.notes)}:
+                self._on[line].append(number)
+
+    def near(self, finding: Finding) -> Iterator[Finding]:
+        """Those that may be the cause of a finding, in their order."""
+        lines = {*_lines(finding), *(note.line for note in finding.notes)}
+        yield from (self._causes[number] for number in sorted({n for line in lines for n in self._on.get(line, ())}))
+
+
+def _lines(finding: Finding) -> range:
+    return range(finding.span.line, finding.span.end_line + 1)
 
 
 def _is_caused_by(finding: Finding, cause: Finding) -> bool:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from devlint.causes import WAITS
 from devlint.engine import Linter
 from devlint.files import source_from_bytes
 from devlint.findings import Finding
@@ -32,7 +33,8 @@ FIRST = HEAD.count("\n") + 1
 
 
 def linter() -> Linter:
-    return Linter(Settings(root=Path.cwd()), load_registry())
+    # Selected by their codes, waits at the end of a step are told as well.
+    return Linter(Settings(root=Path.cwd(), extend_select=tuple(sorted(WAITS))), load_registry())
 
 
 def check(text: str) -> list[Finding]:

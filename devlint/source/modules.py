@@ -171,6 +171,11 @@ class SourceModule:
         return self._called_on.get(name, [])
 
     @cached_property
+    def without_comments(self) -> str:
+        """The text without what stands behind a `#`."""
+        return _COMMENT.sub("", self.text)
+
+    @cached_property
     def _called_on(self) -> dict[str, list[int]]:
         found: dict[str, list[int]] = defaultdict(list)
         for match in re.finditer(r"\b(\w+)\s*\(", self.text):
@@ -277,6 +282,7 @@ class SourceModule:
 _GLOBAL = re.compile(r"^[ \t]+global[ \t]+(\w+(?:[ \t]*,[ \t]*\w+)*)", re.MULTILINE)
 _INDENTED_MOVE = re.compile(r"^[ \t]+(?:\w+[ \t]*=[ \t]*)?(\w+)\.(?:to|cuda|xpu|cpu|to_empty)\(", re.MULTILINE)
 _DEFAULT_DEVICE = re.compile(r"set_default_device|set_default_tensor_type|DeviceContext")
+_COMMENT = re.compile(r"#.*")
 _WITH_DEVICE = re.compile(r"\bwith\b[^\n]{0,300}device", re.IGNORECASE)
 
 

@@ -136,7 +136,7 @@ _MAX_COPYING = 64
 def is_given_copies(function: FunctionModel, place: Place) -> bool:
     """Whether all calls of that name in the file bring an input copied to the host, whatever they are called on."""
     names = [a.arg for a in function.parameters]
-    if place.sort != "input" or place.name[0] not in names or f"{function.name}(" not in function.source.text:
+    if place.sort != "input" or place.name[0] not in names:
         return False
     name, position = str(place.name[0]), names.index(place.name[0]) - (function.cls is not None)
     lines = function.source.called_on(function.name)
@@ -208,7 +208,7 @@ _TO_ACCELERATOR = frozenset({"to", "cuda"})
 
 def is_host_program(project: Project, source: SourceModule) -> bool:
     """Whether a notebook, a script, or a part of a project with scripts, says nothing of devices, and nor does the project."""
-    if _PLACES.search(_COMMENT.sub("", source.text)) is not None:
+    if _PLACES.search(source.without_comments) is not None:
         return False
     path = Path(source.path)
     if source.path.endswith(".ipynb"):
@@ -239,7 +239,6 @@ def _runs(source: SourceModule) -> bool:
 
 _PLACES = re.compile(r"(?i)cuda|gpu|device|accelerat|trainer|\bx[lp]u\b|\bmps\b")
 _PROGRAM = r"(?m)^if __name__ == "
-_COMMENT = re.compile(r"#.*")
 
 
 def is_of_host_project(project: Project, source: SourceModule) -> bool:

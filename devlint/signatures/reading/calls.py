@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from devlint.knowledge import canonical
 from devlint.signatures.libraries import methods, python_calls, torch_calls, torch_modules, waits
@@ -16,7 +16,7 @@ from devlint.signatures.state import containers
 from devlint.signatures.state.frame import ANYTHING, EVERY, IF_MODULE, PLACE, Call, Frame
 from devlint.signatures.state.objects import COMPUTED, attribute, class_of, move, place_around, place_of
 from devlint.signatures.state.outcome import Effect, Need, Signature
-from devlint.signatures.values.conditions import TRUE
+from devlint.signatures.values.conditions import TRUE, Condition
 from devlint.signatures.values.values import (
     ARRAY,
     BATCH,
@@ -86,6 +86,8 @@ def _callee(frame: Frame, func: ast.expr) -> Value:
     if not isinstance(func, ast.Attribute):
         return evaluate(frame, func)
     owner = evaluate(frame, func.value)
+    if owner.kind is EITHER and not frame.supposing:
+        frame.ruled_out += _never_with_methods(frame, owner)
 
     def found(option: Value) -> Value:
         if option.kind is UNKNOWN and frame.slot(option, f".{func.attr}") is None:
@@ -96,6 +98,17 @@ def _callee(frame: Frame, func: ast.expr) -> Value:
     if frame.record is not None:
         frame.record.note(frame, func, method)
     return method
+
+
+def _never_with_methods(frame: Frame, owner: Value) -> Iterator[Condition]:
+    """When what a method of is called would surely be None, which has none: that ends in an error."""
+    options = owner.options()
+    for condition, option in options:
+        others = [other for other, value in options if value != NONE]
+        if option == NONE and others and not any(frame.atoms.both(condition, other) for other in others):
+            when = frame.atoms.both(frame.path, condition)
+            if when and frame.atoms.both(frame.path, frame.atoms.negated(condition)):
+                yield when
 
 
 def _spread(call: Call, node: ast.Starred) -> None:

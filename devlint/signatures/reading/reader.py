@@ -112,8 +112,9 @@ class Reader:
         self._speaking: dict[SourceModule, bool] = {}
         self._holding: dict[SourceModule, bool] = {}
         self._defaults: dict[FunctionModel, dict[str, Value]] = {}
-        # The frames of everything that was read, by source.
+        # The frames of everything that was read, by source; those of functions by these too.
         self.frames: dict[SourceModule, list[Frame]] = {}
+        self._frames_of: dict[FunctionModel, list[Frame]] = {}
         # Who wants to know what the expressions of a file are.
         self.recordings: dict[SourceModule, Recording] = {}
 
@@ -124,7 +125,22 @@ class Reader:
 
     def finished(self, source: SourceModule) -> None:
         """Lets go of how a file was read, once it has been asked for all that it holds; its signatures stay."""
-        self.frames.pop(source, None)
+        self._drop_frames(source, lambda _: True)
+
+    def frames_of(self, function: FunctionModel) -> Sequence[Frame]:
+        """The readings of a function that are kept, the first one first."""
+        return self._frames_of.get(function, ())
+
+    def _drop_frames(self, source: SourceModule, is_gone: Callable[[Frame], bool]) -> None:
+        """Lets go of readings of a file."""
+        kept = []
+        for frame in self.frames.pop(source, ()):
+            if not is_gone(frame):
+                kept.append(frame)
+            elif frame.function is not None:
+                self._frames_of[frame.function].remove(frame)
+        if kept:
+            self.frames[source] = kept
 
     def forget(self, source: SourceModule) -> None:
         """Lets go of all that was understood of a file, which has another text by now."""
@@ -149,6 +165,7 @@ class Reader:
             known.clear()
         for kept in (self._defaults, self._recursive, self._changes, self._speaking, self._holding):
             kept.clear()
+        self._frames_of.clear()
         self.frames.clear()
         self.recordings.clear()
         for part in (self.views, self.names, self.callers, self.atoms):
@@ -376,8 +393,7 @@ class Reader:
             outer = outer.parent
         if outer not in self._signatures and not self.is_reading(outer):
             self.signature(outer, None)
-        frames = self.frames.get(function.source, ())
-        return next((frame for frame in frames if frame.function is function.parent), None)
+        return next(iter(self.frames_of(function.parent)), None)
 
     def settle(self, knot: Knot) -> bool:
         """Sees to it that a knot was read from its first function on; whether it is read anew.
@@ -403,8 +419,7 @@ class Reader:
     def _forget_reading(self, function: FunctionModel) -> None:
         """Lets go of what the reading of a function, and of those in it, told."""
         self._signatures.pop(function, None)
-        frames = self.frames.get(function.source, [])
-        frames[:] = [frame for frame in frames if not is_within(frame.function, function)]
+        self._drop_frames(function.source, lambda frame: is_within(frame.function, function))
         self.callers.forget_calls_in(function)
 
     def follows(self, asking: SourceModule, function: FunctionModel) -> bool:
@@ -448,8 +463,7 @@ class Reader:
 
     def _read_again(self, function: FunctionModel, closure: Frame | None, first: Signature) -> Signature:
         """The second reading of a function that calls itself: what that gives is known by now."""
-        frames = self.frames[function.source]
-        self.frames[function.source] = [f for f in frames if f.function is not function or f.outer is not closure]
+        self._drop_frames(function.source, lambda frame: frame.function is function and frame.outer is closure)
         self._recursive[function] = first
         second = self._read(function, closure)
         # What it needs is told by the second reading; more alternatives of what it gives would soon say nothing.
@@ -460,6 +474,7 @@ class Reader:
         frame = Frame(self, function.source, function, outer=closure)
         frame.record = self.recordings.get(function.source)
         self.frames.setdefault(function.source, []).append(frame)
+        self._frames_of.setdefault(function, []).append(frame)
         inputs.enter(frame, function, self.annotations)
         entry = dict(frame.env)
         statements.run(frame, function.node.body)

@@ -194,8 +194,7 @@ class Recorder(Generic[Told]):
             return None
         if function.parent is None:
             self._reader.signature(function, None)
-        frames = self._reader.frames.get(function.source, ())
-        return next((f for f in frames if f.function is function and f.record is self and not f.again), None)
+        return next((f for f in self._reader.frames_of(function) if f.record is self and not f.again), None)
 
     def _all_given(self, function: FunctionModel, calls: Sequence[Given]) -> dict[Key, Value]:
         """What the calls give for parameters, by the names of those of which all calls tell."""

@@ -180,7 +180,8 @@ def _function(frame: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Non
         frame.aside(lambda: _each(frame, known))
     function = frame.source.function(node, frame.cls, frame.function)
     frame.nested.setdefault(function, False)
-    frame.placed_then[function] = {k: v for k, v in frame.env.items() if isinstance(k, tuple) and k[-1] == PLACE}
+    if frame.function is not None:
+        frame.placed_then[function] = {k: v for k, v in frame.env.items() if isinstance(k, tuple) and k[-1] == PLACE}
     # What a module's own names are isn't seen through the scope: they may change after it was read.
     frame.env[node.name] = Value(FUNCTION, data=(function, frame if frame.function is not None else None, None))
 
@@ -221,12 +222,13 @@ def _if(frame: Frame, node: ast.If) -> None:
     env, before = frame.fork()
     then_path = frame.atoms.both(before, condition)
     else_path = frame.atoms.both(before, frame.atoms.negated(condition))
-    if not else_path:
+    if not frame.is_reached(else_path):
         _aside(frame, node.orelse)
         assume(frame, node.test, True)
         execute(frame, node.body)
         return
-    if not then_path:
+    if not frame.is_reached(then_path):
+        then_path = FALSE
         _aside(frame, node.body)
 
     def then() -> None:
@@ -296,7 +298,7 @@ def _unrolled(frame: Frame, node: ast.For | ast.AsyncFor, parts: Sequence[Value]
 
 def _while(frame: Frame, node: ast.While) -> None:
     condition = condition_of(frame, node.test)
-    if not frame.atoms.both(frame.path, condition):
+    if not frame.atoms.may_meet(frame.path, condition):
         execute(frame, node.orelse)
         return
     always = condition == TRUE
@@ -389,7 +391,10 @@ def _continue(frame: Frame, node: ast.Continue) -> None:
 
 def _try(frame: Frame, node: ast.Try) -> None:
     env, before = frame.fork()
+    known = len(frame.ruled_out)
     execute(frame, node.body)
+    # What comes of an error in there goes on.
+    del frame.ruled_out[known:]
     body_path, body_env = frame.path, frame.env
     raised = frame.atoms.literal(("raised", id(node), frame.reader.turn()))
     states: list[tuple[Condition, dict[Key, Value]]] = []

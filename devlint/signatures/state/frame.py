@@ -33,6 +33,7 @@ from devlint.signatures.values.values import (
     Value,
     either,
     mapped,
+    one_of,
     under,
 )
 from devlint.source.modules import FunctionModel, SourceModule
@@ -182,6 +183,8 @@ class Frame:
         self.shaped: set[Path] = set()
         # What is read now is so for one of several alternatives of a value, or in a handler: it may never come to that.
         self.supposing = 0
+        # What can't be any more, since an error would have come of it before: under such a condition nothing is reached.
+        self.ruled_out: list[Condition] = []
         # How many blocks around make new tensors somewhere else than on the host: `with torch.device("cuda"):`.
         self.elsewhere = 0
         # The call whose result the statement at hand drops.
@@ -277,6 +280,10 @@ class Frame:
 
     # -- branches --------------------------------------------------------------------------------------------------
 
+    def is_reached(self, path: Condition) -> bool:
+        """Whether there is a way to what stands under a path, errors on the way thought of."""
+        return bool(path) and not any(not self.atoms.both(path, self.atoms.negated(out)) for out in self.ruled_out)
+
     def fork(self) -> tuple[dict[Key, Value], Condition]:
         return self.env.copy(), self.path
 
@@ -328,7 +335,7 @@ class Frame:
         if self._is_fresh(a) and self._is_fresh(b):
             # One of several things of which nothing is known is one such thing.
             return Value(UNKNOWN, path=(f"#{self.reader.turn()}",), likely=True)
-        return either([(when_a, a), (when_b, b)], self.atoms)
+        return one_of(when_a, a, when_b, b, self.atoms)
 
     def _is_bare(self, value: Value) -> bool:
         """Whether a value is a parameter of which nothing is known; where a number stands in for it, it is one itself."""

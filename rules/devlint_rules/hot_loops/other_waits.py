@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import HOST, Kind, last_name, leaves, own_nodes
+from devlint.facts import HOST, Kind, Value, last_name, leaves, own_nodes
 from devlint.knowledge import torch_knowledge
 from devlint_rules.hot_loops.needed import WRITERS, WRITING
 from devlint_rules.hot_loops.sized import sized_by_values
@@ -22,6 +22,8 @@ _READING_BUILTINS = frozenset(
 )
 # In the text of a function that is called: it reads what it is given.
 _READS = re.compile(r"\.(?:item|tolist|numpy)\(|\.cpu\(\)|\bfloat\(|\bnonzero\(|\bprint\(")
+# In the text of a model's `forward`, which computes with numbers of Python's as well.
+_READ_THERE = re.compile(r"\.(?:item|tolist|numpy)\(|\.cpu\(\)|\bnonzero\(")
 # Functions that nobody has read, and that score, decode, show or keep what they are given.
 _ON_THE_HOST = re.compile(
     r"(?i)accuracy|(?:^|_)acc(?:_|$)|metric|scor|(?:^|_)m?iou|dice|(?:^|_)f1|(?:^|_)auc|bleu|rouge|decode|(?:^|_)nms|post_?process|to_numpy|tensor2"
@@ -103,13 +105,24 @@ def _reads_inside(call: ast.Call, facts: Facts) -> bool:
     if called is not None:
         return _READS.search(called.function.text) is not None or _calls_what_reads(called.function.text, facts)
     value = facts.model.value(call.func)
-    if any(v.is_module or v.name.startswith(("torch.", "builtins.")) for _, v in value.alternatives()):
+    modules = [v for _, v in value.alternatives() if v.is_module]
+    if modules:
+        return any(_reads_in_forward(module) for module in modules)
+    if any(v.name.startswith(("torch.", "builtins.")) for _, v in value.alternatives()):
         return False
     name = last_name(call.func)
     if name in WRITERS or WRITING.fullmatch(name) or _ON_THE_HOST.search(name):
         return True
     is_statement = isinstance(next(facts.model.ancestors(call), None), ast.Expr)
     return is_statement and bool(tensors) and name not in _QUEUEING | torch_knowledge().tensor_methods.keys()
+
+
+def _reads_in_forward(module: Value) -> bool:
+    """Whether a module of the project, or what a wrapper wraps, reads tensors in its own `forward`."""
+    while module.inner is not None:
+        module = module.inner
+    forward = module.cls.method("forward") if module.cls is not None else None
+    return forward is not None and _READ_THERE.search(forward.text) is not None
 
 
 # Calls in a text, by the names of what is called.

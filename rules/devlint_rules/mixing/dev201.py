@@ -90,7 +90,7 @@ class CrossDeviceOp(Rule):
         mixing = facts.mixing(node)
         if mixing is None or mixing.sense is not Sense.OPERATION or mixing.kept:
             return
-        if dropped_move(mixing.host, facts) or mixing in facts.model.unplaced.values():
+        if dropped_move(mixing.host, facts) or facts.model.is_unplaced(mixing):
             return
         host, other = text_of(mixing.host, facts), text_of(mixing.other, facts)
         when = ", on some paths," if mixing.sometimes else ""
