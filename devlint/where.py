@@ -200,9 +200,10 @@ def _kind_of(value: Value) -> str:
 
 def _condition(guards: Guards) -> str:
     """The conditions under which a value is the one, as the reader wrote them."""
-    spelt = (g.condition.rsplit("@", 1)[0] for g in sorted(guards) if g.outcome)
-    denied = (f"not ({g.condition.rsplit('@', 1)[0]})" for g in sorted(guards) if not g.outcome)
-    return " and ".join([*spelt, *denied])
+    tests = [(text, g.outcome) for g in sorted(guards) if (text := g.condition.rsplit("@", 1)[0])]
+    return " and ".join(
+        [*(t for t, outcome in tests if outcome), *(f"not ({t})" for t, outcome in tests if not outcome)]
+    )
 
 
 # Kinds that have a place.

@@ -436,10 +436,39 @@ def _guards(frame: Frame, condition: Condition) -> Guards:
 
 
 def _text(frame: Frame, key: Hashable) -> str:
-    """A test, as the reader wrote it, where that can be told."""
+    """A test, as the reader wrote it, where that can be told; else ""."""
     match key:
-        case ("true", tuple() as path):
-            return signed.text_of(_spelt(frame, path))
-        case ("none", tuple() as path):
-            return f"{signed.text_of(_spelt(frame, path))} is None"
+        case ("true", asked):
+            return _written(frame, asked)
+        case ("none", asked):
+            return f"{asked} is None" if (asked := _written(frame, asked)) else ""
+        case ("isinstance", asked, tuple() as types):
+            parts = [_written(frame, asked), *(_written(frame, t) for t in types)]
+            return f"isinstance({', '.join(parts)})" if all(parts) else ""
+        case ("has", asked, str() as name):
+            return f'hasattr({asked}, "{name}")' if (asked := _written(frame, asked)) else ""
+        case (str() as sign, left, right) if sign in _SIGNS:
+            parts = [_written(frame, left), _written(frame, right)]
+            return f" {_SIGNS[sign]} ".join(parts) if all(parts) else ""
+    return ""
+
+
+_SIGNS = {"==": "==", "Lt": "<", "LtE": "<=", "Gt": ">", "GtE": ">=", "In": "in"}
+
+
+def _written(frame: Frame, asked: Hashable) -> str:
+    """What a test asks about, as it is written; "" where that isn't known."""
+    if isinstance(asked, tuple):
+        return signed.text_of(_spelt(frame, asked))
+    if not isinstance(asked, signed.Value):
+        return ""
+    match asked.kind, asked.data:
+        case signed.CONSTANT, constant:
+            return repr(constant)
+        case "count", _:
+            return "torch.cuda.device_count()"
+        case signed.REFERENCE, str() as name:
+            return name.rsplit(".", 1)[-1]
+        case signed.NUMBER, str() as name:
+            return name
     return ""
