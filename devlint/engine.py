@@ -219,7 +219,7 @@ class _InvalidSourceError(Exception):
 def _is_minor(rule: Rule, report: Report, facts: Facts, project: Project) -> bool:
     """Whether hardly anybody would act on a report.
 
-    So it is with what is likely to mix in a function that nobody uses, with what costs in a loop that trains nothing, or in
+    So it is with what is likely to mix in a function that nobody uses, or only code for the host, with what costs in a loop that trains nothing, or in
     a program that measures or tests, with a wait at the end of a step for which there is no fix, and with what a warning
     says of code that somebody else keeps.
     """
@@ -229,7 +229,7 @@ def _is_minor(rule: Rule, report: Report, facts: Facts, project: Project) -> boo
     if report.minor or (rule.severity == "warning" and is_of_others(facts.model.source.path)):
         return True
     if rule.event in ABOUT_MIXING and report.confidence == "likely" and facts.scope is not None:
-        return is_unused(project, facts.scope)
+        return is_unused(project, facts.scope) or facts.model.is_called_by_host(facts.scope)
     hot = facts.hot_loop(report.node) if rule.only_training else None
     if hot is None:
         return False

@@ -330,7 +330,7 @@ class Session:
 
     def _admitted(self, results: Sequence[FileResult], targets: Sequence[Target], reason: str) -> list[FileResult]:
         """The results without the findings that got a `# noqa` comment."""
-        from devlint.adoption.noqa import with_noqa
+        from devlint.adoption.noqa import with_all_noqa
         from devlint.batch import Worker, unified_diff
         from devlint.disk import FileError
         from devlint.reports import counted
@@ -344,7 +344,7 @@ class Session:
                 left.append(result)
                 continue
             linter = worker.linter(target.settings)
-            changed, admitted = with_noqa(result.source, result.findings, reason, linter.every_finding)
+            changed, admitted = with_all_noqa(result.source, result.findings, reason, linter)
             diff = unified_diff(result.source, changed) if admitted and self.options.diff else ""
             if admitted:
                 try:

@@ -99,3 +99,28 @@ def test_comments_can_be_looked_at_first(tmp_path):
     assert "-x.cuda()\n+x.cuda()  # noqa: DEV101 - old\n" in done.stdout
     assert done.stderr == "Would add: 1 code in `# noqa` comments, in 1 file\n"
     assert (tmp_path / "a.py").read_text() == HEAD + "x.cuda()\n"
+
+
+def test_what_a_finding_spoke_for_is_admitted_too(tmp_path):
+    """With its comment, the other one would be told by the next run."""
+    net = """import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.emb = nn.Embedding(10, 4)
+
+    def forward(self, x):
+        pos = torch.arange(x.shape[1])
+        return x + self.emb(pos)
+
+
+net = Net().cuda()
+print(net(torch.ones(2, 3, 4, device="cuda")))
+"""
+    write(tmp_path, {"a.py": net})
+    assert devlint(tmp_path).returncode == 1
+    assert devlint(tmp_path, "--add-noqa").returncode == 0
+    assert devlint(tmp_path).stdout == "All checks passed!\n"

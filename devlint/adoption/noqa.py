@@ -10,13 +10,28 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
 from devlint.adoption.marks import NEVER_OLD
-from devlint.engine import apply_edits
+from devlint.engine import Linter, apply_edits
 from devlint.files import Source
 from devlint.findings import Edit, Finding, Fix, Span
 
 # About comments themselves: another one would be about those.
 _ABOUT_COMMENTS = frozenset({"DEV001", "DEV002"})
 _CODES = re.compile(r"#\s*noqa\s?:\s?[A-Z]+[0-9]+(?:[,\s]\s?[A-Z]+[0-9]+){0,50}", re.IGNORECASE)
+
+
+def with_all_noqa(
+    source: Source, findings: Iterable[Finding], reason: str, linter: Linter
+) -> tuple[Source, list[Finding]]:
+    """(the source with comments for the findings, and for those that they spoke for; those that got one)."""
+    shown = {(f.code, f.span) for f in linter.check(source)}
+    admitted: list[Finding] = []
+    while True:
+        source, more = with_noqa(source, findings, reason, linter.every_finding)
+        if not more:
+            return source, admitted
+        admitted += more
+        # Nobody speaks for these any more: the next run would tell them.
+        findings = [f for f in linter.check(source) if (f.code, f.span) not in shown]
 
 
 def with_noqa(

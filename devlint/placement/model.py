@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from devlint.hints import Hints
 from devlint.knowledge import canonical, ecosystem, torch_knowledge
+from devlint.placement.callers import is_called_by_host
 from devlint.placement.classes import ClassModel
 from devlint.placement.guards import Guards
 from devlint.placement.loops import HotLoop, Loops
@@ -36,7 +37,7 @@ from devlint.signatures.answers.uploads import Upload, uploads
 from devlint.signatures.libraries.frameworks import is_step
 from devlint.signatures.reading.reader import Reader
 from devlint.source.kinds import Kind
-from devlint.source.modules import FunctionModel, FunctionNode, SourceModule, dotted
+from devlint.source.modules import FunctionModel, FunctionNode, SourceModule, dotted, last_name
 from devlint.source.project import Project
 from devlint.source.trees import touches, walk, without_runs
 from devlint.source.units import Unit, all_functions, units_at
@@ -309,6 +310,10 @@ class PlacementModel(FileText):
             return False
         return is_unused(self._project, self.source.function(function)) or Guards(self).is_off(node)
 
+    def is_called_by_host(self, function: FunctionModel) -> bool:
+        """Whether only code for the host calls a function, or such as gives it what is there."""
+        return is_called_by_host(self, function)
+
     def ends_step(self, node: ast.AST) -> bool:
         """Whether a step of training is over with a node, and the next one waits for its batch."""
         return ends_step(self, node)
@@ -335,6 +340,18 @@ class PlacementModel(FileText):
             (model, Step(message, model.source.path, node.lineno, node.col_offset), node)
             for model in (self, *self._calling_models(scope))
             for node in model._calls_of(scope)
+        ]
+
+    def calls_in_sight(self, function: FunctionNode) -> list[tuple[PlacementModel, ast.Call]]:
+        """The calls of a function, with each one's file; of one at the top of a file that many import, those by its name."""
+        seen = [(model, node) for model, _, node in self.callers(function)]
+        if seen or function not in self.source.tree.body:
+            return seen
+        return [
+            (file, node)
+            for file in self.files_naming(function.name)
+            for node in walk(file.source.tree)
+            if isinstance(node, ast.Call) and last_name(node.func) == function.name
         ]
 
     def function_called(self, call: ast.Call) -> FunctionNode | None:

@@ -86,7 +86,7 @@ class Translator:
     def value(self, frame: Frame, value: signed.Value, depth: int = MAX_DEPTH) -> Value:
         """A value of the signatures."""
         if value.kind is signed.EITHER:
-            met = [(c, v) for c, v in value.parts if frame.atoms.both(c, frame.path)]
+            met = [(c, v) for c, v in value.parts if frame.atoms.may_meet(c, frame.path)]
             return either((_guards(frame, c), self.value(frame, v, depth)) for c, v in met or value.parts)
         tell = _TELLING.get(value.kind)
         return tell(self, frame, value, depth) if tell is not None else UNKNOWN

@@ -272,6 +272,8 @@ class Server(LanguageServer):
         self.documents.close(uri)
         if path is not None and disk.unsaved.pop(os.path.realpath(path), None) is not None:
             self.desk.changed(path, saved=False)
+            for other in self.desk.hanging_on(path):
+                self.lint_soon(other, _QUIET)
 
     # -- questions -----------------------------------------------------------------------------------------------------
 

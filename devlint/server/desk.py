@@ -6,7 +6,7 @@ import gc
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ from devlint.files import Source, is_excluded
 from devlint.findings import Finding, Span
 from devlint.rule import Registry
 from devlint.server.documents import Snapshot
-from devlint.server.focus import change_between
+from devlint.server.focus import change_between, standing
 from devlint.server.kept import KeptLinter, Trees, stamp_of
 from devlint.server.options import Options
 from devlint.settings import FILE_NAMES, Settings, SettingsError, forget_files, load_settings
@@ -193,10 +193,10 @@ class Desk:
         source, linter = snapshot.source, self.linter(settings)
         linter.renew(snapshot.path, itself=not first)
         sound = self._sound.get(key)
-        if sound is not None and sound.project is not linter.project():
-            # Settings, or other files, have changed: what was found may have as well.
-            sound = None
-        change = change_between(sound.source.lines, source.lines) if sound is not None else None
+        change = None
+        # Where settings, or other files, have changed, what was found may have as well.
+        if sound is not None and sound.project is linter.project():
+            change = change_between(sound.source.lines, source.lines)
         within = change.within if first and change is not None else None
         linter.is_stale = is_stale
         try:
@@ -204,13 +204,17 @@ class Desk:
         finally:
             linter.is_stale = lambda: False
         is_sound = not (len(found) == 1 and found[0].code == "DEV000" and not found[0].message.startswith("internal"))
-        if sound is not None and change is not None and (within is not None or not is_sound):
+        moved: Iterable[Finding] = ()
+        if sound is not None and not is_sound:
+            # What isn't typed over stands, until it can be looked at again.
+            enabled = settings.codes_for(snapshot.path or self.folder, self.registry)
+            earlier = [f for f in sound.findings if f.code in enabled]
+            moved = standing(sound.source.lines, source.lines, earlier, source.display)
+        elif sound is not None and change is not None and within is not None:
             # What was found elsewhere stands, until all is looked at again.
-            known = {(f.code, f.span.line) for f in found}
-            moved = change.moved(sound.findings, source.display, looked=is_sound)
-            found = sorted(
-                [*(f for f in moved if (f.code, f.span.line) not in known), *found], key=lambda f: f.sort_key
-            )
+            moved = change.moved(sound.findings, source.display)
+        known = {(f.code, f.span.line) for f in found}
+        found = sorted([*(f for f in moved if (f.code, f.span.line) not in known), *found], key=lambda f: f.sort_key)
         if is_sound:
             self._sound[key] = Sound(source, found, linter.project())
         return self._new(snapshot, source, settings, found), within is None or not is_sound

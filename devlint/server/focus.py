@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
 
 from devlint.findings import Edit, Finding, Fix, Note, Span
 
@@ -33,12 +34,9 @@ class Change:
     # Whether those lines are a part of their definition alone: what it is to the rest is left for later.
     is_part: bool = False
 
-    def moved(self, findings: Iterable[Finding], path: str, *, looked: bool = True) -> Iterator[Finding]:
-        """Findings of the text before where they stand in the one after, but for those that are to be looked for again.
-
-        `looked` says whether anything was: of a text that is no Python, all that isn't typed over stands.
-        """
-        again = self.within if looked and not self.is_part else range(self.first, self.new_end)
+    def moved(self, findings: Iterable[Finding], path: str) -> Iterator[Finding]:
+        """Findings of the text before where they stand in the one after, but for those that are to be looked for again."""
+        again = range(self.first, self.new_end) if self.is_part else self.within
         for finding in findings:
             span = self._span(finding.span)
             if span is not None and span.line not in again:
@@ -67,8 +65,27 @@ class Change:
         return replace(finding.fix, edits=tuple(edits)) if len(edits) == len(spans) else None
 
 
-def change_between(before: Sequence[str], after: Sequence[str]) -> Change | None:
-    """What differs between the lines of two texts; None where that is more than somebody types."""
+def standing(before: Sequence[str], after: Sequence[str], findings: Iterable[Finding], path: str) -> Iterator[Finding]:
+    """Findings of a text where they stand in one that is no Python: those on lines that it has as well, without fixes."""
+    top, below = _alike(before, after)
+    old, new = before[top : len(before) - below], after[top : len(after) - below]
+    lines = dict(
+        zip(range(len(before) - below + 1, len(before) + 1), range(len(after) - below + 1, len(after) + 1), strict=True)
+    )
+    lines |= {number: number for number in range(1, top + 1)}
+    for same in SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks():
+        lines |= {top + same.a + n: top + same.b + n for n in range(1, same.size + 1)}
+    for finding in findings:
+        span = finding.span
+        by = lines.get(span.line, 0) - span.line
+        if all(lines.get(number) == number + by for number in range(span.line, span.end_line + 1)):
+            notes = tuple(replace(n, line=lines.get(n.line, n.line)) if n.path == path else n for n in finding.notes)
+            moved = replace(span, line=span.line + by, end_line=span.end_line + by)
+            yield replace(finding, span=moved, notes=notes, fix=None)
+
+
+def _alike(before: Sequence[str], after: Sequence[str]) -> tuple[int, int]:
+    """How many lines two texts have in common at their top, and how many of the others at their end."""
     shorter = min(len(before), len(after))
     top = 0
     while top < shorter and before[top] == after[top]:
@@ -76,6 +93,12 @@ def change_between(before: Sequence[str], after: Sequence[str]) -> Change | None
     below = 0
     while below < shorter - top and before[-1 - below] == after[-1 - below]:
         below += 1
+    return top, below
+
+
+def change_between(before: Sequence[str], after: Sequence[str]) -> Change | None:
+    """What differs between the lines of two texts; None where that is more than somebody types."""
+    top, below = _alike(before, after)
     first, old_end, new_end = top + 1, len(before) - below + 1, len(after) - below + 1
     if max(old_end, new_end) - first > MOST_LINES:
         return None

@@ -133,8 +133,13 @@ def test_what_is_typed_half_leaves_the_findings_of_its_own_function(editor: Edit
     assert codes(editor.settle(uri)) == ["DEV101"]
     editor.insert(uri, 6, 0, "    for y in (\n")
     assert codes(editor.settle(uri)) == ["DEV101", "DEV000"]
+    # It is still no Python, and is asked about, while something is typed above.
+    assert editor.hover(uri, 4, 4) == ""
+    editor.insert(uri, 0, 0, "# one more line\n")
+    first, half = editor.settle(uri)
+    assert (first.code, first.range.start.line, half.code) == ("DEV101", 6, "DEV000")
     # What is typed over goes.
-    editor.insert(uri, 5, 4, "y = ")
+    editor.insert(uri, 6, 4, "y = ")
     assert codes(editor.settle(uri)) == ["DEV000"]
 
 
@@ -232,8 +237,7 @@ def test_unsaved_text_counts_for_other_files_too(editor: Editor, folder: Path) -
     before = editor.counts[user]
     # What isn't saved is gone with the window.
     editor.close(maker)
-    editor.insert(user, 0, 0, "\n")
-    assert codes(editor.settle(user)) == ["DEV201"]
+    editor.until(lambda: editor.counts[user] > before and codes(editor.published[user].diagnostics) == ["DEV201"])
 
 
 def test_a_file_that_another_program_changes_is_read_again(editor: Editor, folder: Path) -> None:

@@ -37,7 +37,8 @@ _HOST_NAME = re.compile(
 # Methods of tensors that ask for nothing on the device, or have asked already.
 _HOST_ANSWERS = frozenset(
     {"numpy", "cpu", "tolist", "item", "size", "numel", "dim", "stride", "nelement", "element_size", "data_ptr", "ndimension",
-     "storage_offset", "get_device", "is_contiguous", "is_floating_point", "is_complex", "type", "get", "keys", "index"}
+     "storage_offset", "get_device", "is_inference", "is_shared", "is_signed", "is_conj",
+     "is_neg", "is_same_size", "is_set_to", "is_contiguous", "is_floating_point", "is_complex", "type", "get", "keys", "index"}
 )  # fmt: skip
 
 

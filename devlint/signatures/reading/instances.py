@@ -187,6 +187,10 @@ class Instance:
             if str(value.path[0]).startswith("#"):
                 return actual.but(place=value.place, step=value.step, likely=value.likely)
             return actual
+        if value.kind is BATCH and str(value.path[0]).startswith("#"):
+            # It came out of a loader in the function: the call says nothing of it, but where an input's loader is.
+            own = value.but(path=actual.path)
+            return mapped(self._open_place(value.place), lambda p: _placed(own, p), self.frame.atoms)
         if value.kind in (NUMBER, CONSTANT):
             if actual.kind is TENSOR and actual.path is not None:
                 # It isn't a tensor on this way: None, where it may be left out.

@@ -298,7 +298,7 @@ def _unrolled(frame: Frame, node: ast.For | ast.AsyncFor, parts: Sequence[Value]
 
 def _while(frame: Frame, node: ast.While) -> None:
     condition = condition_of(frame, node.test)
-    if not frame.atoms.both(frame.path, condition):
+    if not frame.atoms.may_meet(frame.path, condition):
         execute(frame, node.orelse)
         return
     always = condition == TRUE

@@ -33,6 +33,7 @@ from devlint.signatures.values.values import (
     Value,
     either,
     mapped,
+    one_of,
     under,
 )
 from devlint.source.modules import FunctionModel, SourceModule
@@ -334,7 +335,7 @@ class Frame:
         if self._is_fresh(a) and self._is_fresh(b):
             # One of several things of which nothing is known is one such thing.
             return Value(UNKNOWN, path=(f"#{self.reader.turn()}",), likely=True)
-        return either([(when_a, a), (when_b, b)], self.atoms)
+        return one_of(when_a, a, when_b, b, self.atoms)
 
     def _is_bare(self, value: Value) -> bool:
         """Whether a value is a parameter of which nothing is known; where a number stands in for it, it is one itself."""

@@ -84,6 +84,10 @@ class Atoms:
             return a if d <= c else frozenset({c | d}) if _go_together(c, d) else FALSE
         return self._limited(_conjoined(a, b))
 
+    def may_meet(self, a: Condition, b: Condition) -> bool:
+        """Whether there is a way to `a and b`, which needn't be worked out for that."""
+        return any(_go_together(c, d) for c in a for d in b)
+
     def either(self, a: Condition, b: Condition) -> Condition:
         """`a or b`."""
         if a == b or not b:

@@ -311,6 +311,16 @@ def either(options: Iterable[tuple[Condition, Value]], atoms: Atoms) -> Value:
     return Value(EITHER, parts=tuple((condition, option) for option, condition in flat.items()))
 
 
+def one_of(when_a: Condition, a: Value, when_b: Condition, b: Value, atoms: Atoms) -> Value:
+    """One value or another: what either is under one condition stays under it, where it is one of the two in any case."""
+    others = set(b.options())
+    same = [option for option in a.options() if option in others]
+    if not same or atoms.either(when_a, when_b) != TRUE:
+        return either([(when_a, a), (when_b, b)], atoms)
+    left, right = (Value(EITHER, parts=tuple(o for o in v.options() if o not in same)) for v in (a, b))
+    return either([*same, (when_a, left), (when_b, right)], atoms)
+
+
 def _blurred(options: Iterable[Value]) -> Value:
     """What can be said of too many alternatives: their kind, if it is one."""
     kinds = {o.kind for o in options}
@@ -328,7 +338,7 @@ def under(value: Value, path: Condition, atoms: Atoms) -> Value:
     """A value without the alternatives that a path rules out."""
     if value.kind is not EITHER or path == TRUE:
         return value
-    kept = [(c, v) for c, v in value.parts if atoms.both(c, path)]
+    kept = [(c, v) for c, v in value.parts if atoms.may_meet(c, path)]
     if len(kept) == len(value.parts):
         return value
     return kept[0][1] if len(kept) == 1 else either(kept, atoms)

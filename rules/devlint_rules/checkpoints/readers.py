@@ -62,21 +62,8 @@ def _is_met(model: PlacementModel, node: ast.AST, asked: Asked, depth: int = 0) 
     scope = model.enclosing_scope(node)
     if depth == _MAX_CALLERS or not isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)):
         return False
-    calls = list(_calls(model, scope))
+    calls = model.calls_in_sight(scope)
     return bool(calls) and all(_is_met(file, call, asked, depth + 1) for file, call in calls)
-
-
-def _calls(
-    model: PlacementModel, function: ast.FunctionDef | ast.AsyncFunctionDef
-) -> Iterator[tuple[PlacementModel, ast.Call]]:
-    """The calls of a function; those of one that stands by itself also where many files import it, by its name."""
-    seen = [(file, call) for file, _, call in model.callers(function)]
-    yield from seen
-    if not seen and function in model.source.tree.body:
-        for file in model.files_naming(function.name):
-            for node in ast.walk(file.source.tree):
-                if isinstance(node, ast.Call) and last_name(node.func) == function.name:
-                    yield file, node
 
 
 def _needs_accelerator(model: PlacementModel, node: ast.AST) -> bool:
