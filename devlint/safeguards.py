@@ -140,11 +140,15 @@ def _bound_too_late(tree: ast.Module, text: str, places: Sequence[range]) -> set
         if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load):
             continue
         scope = _scope_of(node, parents)
-        if isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Module)) and not _is_bound_at(
-            node, scope, parents
-        ):
+        # What the body of a class hasn't bound yet is looked for in the module.
+        elsewhere = isinstance(scope, ast.ClassDef) and any(node.id in _binds(n) for n in _own(tree))
+        if isinstance(scope, _Scopes) and not elsewhere and not _is_bound_at(node, scope, parents):
             found.add(node.id)
     return found
+
+
+# Where a name that is bound at all is asked for before it is.
+_Scopes = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module)
 
 
 def _within(tree: ast.AST, lines: TextMap, places: Sequence[range]) -> Iterator[ast.expr]:
@@ -190,8 +194,17 @@ def _is_bound_at(name: ast.Name, scope: ast.AST, parents: dict[ast.AST, ast.AST]
             return True
         child = parent
     # What the statement asked for already was there for it.
-    statement = _statement_of(name, parents)
-    return any(n is not name and isinstance(n, ast.Name) and n.id == name.id for n in ast.walk(statement))
+    return any(
+        n is not name and isinstance(n, ast.Name) and n.id == name.id
+        for part in _header(_statement_of(name, parents))
+        for n in ast.walk(part)
+    )
+
+
+def _header(statement: ast.AST) -> Iterator[ast.AST]:
+    """The parts of a statement that aren't in blocks of its own."""
+    inside = {id(part) for block in _blocks(statement) for part in block}
+    yield from (part for part in ast.iter_child_nodes(statement) if id(part) not in inside)
 
 
 def _statement_of(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> ast.AST:

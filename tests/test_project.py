@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -246,3 +249,36 @@ def test_a_library_that_has_nothing_to_do_with_tensors_is_not_followed(tmp_path,
     linter.check(read_source(file, "main.py"))
     assert (package / "frame.py" in linter.project().loaded) is True
     assert (package / "deep.py" in linter.project().loaded) is is_read
+
+
+def test_findings_do_not_hang_on_how_a_path_is_given(tmp_path, monkeypatch):
+    """Relative, absolute, from another folder, by a link, as a file or a folder: the same lines are told."""
+    package = tmp_path / "project" / "package"
+    package.mkdir(parents=True)
+    (tmp_path / "project" / "pyproject.toml").write_text("[project]\nname = 'x'\n")
+    (package / "__init__.py").write_text("")
+    (package / "near.py").write_text(NEAR.replace("from far import", "from package.far import"))
+    (package / "far.py").write_text("def anything(x):\n    return x\n\n\nsomething = anything\n")
+    user = package / "user.py"
+    user.write_text(USER.replace("from near", "from package.near"))
+    (tmp_path / "linked").symlink_to(tmp_path / "project")
+    told = set()
+    for folder, given in (
+        (package, "user.py"),
+        (package, "./user.py"),
+        (package, "../package/user.py"),
+        (package, "."),
+        (tmp_path / "project", "package/user.py"),
+        (tmp_path / "project", "package"),
+        (tmp_path, "project/package/user.py"),
+        (tmp_path, str(user)),
+        (tmp_path / "linked", "package/user.py"),
+    ):
+        monkeypatch.chdir(folder)
+        command = [sys.executable, "-P", "-m", "devlint", "check", given, "--output-format", "json", "--no-cache"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 1, (given, done.stderr)
+        found = [f for f in json.loads(done.stdout) if f["path"].endswith("user.py")]
+        told.add(tuple((f["code"], f["line"], f["column"], f["message"]) for f in found))
+    ((only,),) = (told,)
+    assert [code for code, *_ in only] == ["DEV204"]

@@ -59,6 +59,19 @@ def test_a_name_that_isnt_bound(body):
 @pytest.mark.parametrize(
     "body",
     [
+        "def f(device=x):\n    return device\n",
+        # The class has bound nothing of that name yet.
+        "class A:\n    def f(self, device=x):\n        return device\n    @property\n    def device(self):\n        return 0\n",
+    ],
+)
+def test_a_default_is_worked_out_where_the_function_is_defined(body):
+    assert of_body(body, before="=x", after="=device") == UNBOUND
+    assert of_body(f"device = 0\n{body}", before="=x", after="=device") == ""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
         "def f(x, device):\n    y = x\n",
         "def f(x, *device):\n    y = x\n",
         "def f(x, *, device=None):\n    def g():\n        y = x\n",
