@@ -16,6 +16,7 @@ from devlint.signatures.answers.silence import (
     is_host_data,
     is_host_file,
     is_host_program,
+    is_made_elsewhere,
     is_moved_after_calls,
     is_never_named,
     is_of_host_project,
@@ -335,6 +336,8 @@ def _apart(
         need.told_inside or _is_moved_by_choice(reader, frame, a) or _is_nobodys(reader, frame, need, host[0], a, b)
     ):
         return None
+    if a.place == HOST and _is_made_by_default(a) and is_made_elsewhere(reader.project, frame.source):
+        return None
     likely = a.likely or b.likely or open_one or not sure or need.guarded
     return Contradiction(
         need.sense,
@@ -349,6 +352,13 @@ def _apart(
         frame.function,
         need.via,
     )
+
+
+def _is_made_by_default(value: Value) -> bool:
+    """Whether a factory made a tensor on the host since nobody told it anything."""
+    first = next(iter(steps_to(value.step)), None)
+    made = first is not None and first.message.startswith("created on cpu by") and not first.told
+    return made and value.kind is TENSOR
 
 
 def _operand(need: Need, node: ast.expr, value: Value) -> Operand:

@@ -241,6 +241,14 @@ _PLACES = re.compile(r"(?i)cuda|gpu|device|accelerat|trainer|\bx[lp]u\b|\bmps\b"
 _PROGRAM = r"(?m)^if __name__ == "
 
 
+def is_made_elsewhere(project: Project, source: SourceModule) -> bool:
+    """Whether a program of the project makes its tensors on an accelerator where nothing else is said."""
+    return source.sets_default_device or project.uses(_DEFAULTS, Path(source.path))
+
+
+_DEFAULTS = r"set_default_(?:tensor_type\([^)\n]{0,80}cuda|device\()"
+
+
 def is_of_host_project(project: Project, source: SourceModule) -> bool:
     """Whether a whole project names no accelerator and moves nothing: nobody has run it on one. A few files alone don't tell."""
     return _MOVING.search(source.text) is None and project.never_says(_MOVING.pattern, Path(source.path), _A_PROJECT)

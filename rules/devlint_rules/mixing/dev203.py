@@ -92,8 +92,6 @@ class FactoryWithoutDevice(Rule):
         if mixing is None or not isinstance(call, ast.Call) or dropped_move(mixing.host, facts):
             return
         function = facts.model.enclosing_scope(call)
-        if facts.model.project_uses(_DEFAULTS):
-            return
         if isinstance(function, ast.Module) or (function.name in _BEFORE_MOVES and _is_of_a_module(function, facts)):
             return
         other, place = text_of(mixing.other, facts), mixing.other.value.place
@@ -116,8 +114,6 @@ class FactoryWithoutDevice(Rule):
         )
 
 
-# A program of the project makes its tensors on an accelerator where nothing else is said.
-_DEFAULTS = r"set_default_(?:tensor_type\([^)\n]{0,80}cuda|device\()"
 # What these create in a module moves with it.
 _BEFORE_MOVES = ("__init__", "reset_parameters", "init_weights")
 
