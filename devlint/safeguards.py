@@ -140,9 +140,10 @@ def _bound_too_late(tree: ast.Module, text: str, places: Sequence[range]) -> set
         if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load):
             continue
         scope = _scope_of(node, parents)
-        # What the body of a class hasn't bound yet is looked for in the module.
-        elsewhere = isinstance(scope, ast.ClassDef) and any(node.id in _binds(n) for n in _own(tree))
-        if isinstance(scope, _Scopes) and not elsewhere and not _is_bound_at(node, scope, parents):
+        if isinstance(scope, ast.ClassDef) and any(node.id in _binds(n) for n in _own(tree)):
+            # What the body of a class hasn't bound yet is looked for in the module.
+            scope = tree
+        if isinstance(scope, _Scopes) and not _is_bound_at(node, scope, parents):
             found.add(node.id)
     return found
 

@@ -39,6 +39,7 @@ UNBOUND = "`device` isn't bound there"
         # Too late.
         "def f(x):\n    y = x\n    device = 0\n",
         "x = 1\ny = x\ndevice = 0\n",
+        "x = 1\nclass A:\n    def f(self, y = x):\n        pass\ndevice = 0\n",
         "def f(x):\n    for i in x:\n        y = x\n        device = 0\n",
         # On some ways only.
         "def f(x):\n    if x:\n        device = 0\n    y = x\n",

@@ -139,6 +139,10 @@ def _other_device(call: ast.Call, scope: FunctionModel | None, model: PlacementM
     if of_self:
         if chosen.alias or scope.name == "__init__" or not _precedes(call, chosen, scope) or _sets(scope, of_self):
             return None
+        default = scope.defaults.get(chosen.name)
+        if isinstance(default, ast.Constant) and isinstance(default.value, str):
+            # Whoever says nothing didn't choose `device="cuda"`: the object's own may well be meant.
+            return None
         message = f"`{ast.unparse(call.func)}` goes by `{of_self}`, and this function was told `{chosen.name}`"
         return _Found(message, chosen.name, wrong)
     if chosen.alias or _decides(scope, chosen):
