@@ -1,0 +1,196 @@
+"""What a function leaves open by itself: whether its calls, and what else it does, say that it is on the host or elsewhere."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Hashable
+
+from devlint.signatures.answers.silence import (
+    is_given_copies,
+    is_handed_over_with_a_device,
+    is_host_code,
+    is_host_data,
+    is_host_file,
+    is_host_program,
+    is_moved_after_calls,
+    is_never_named,
+    is_of_host_project,
+    is_of_shapes,
+    is_stand_in,
+    speaks_of_devices,
+)
+from devlint.signatures.reading.callers import Brought, is_within
+from devlint.signatures.reading.reader import Reader
+from devlint.signatures.state.frame import PLACE, Frame
+from devlint.signatures.state.outcome import Need
+from devlint.signatures.values.conditions import Condition
+from devlint.signatures.values.values import (
+    GENERATOR,
+    HOST,
+    MODULE,
+    TENSOR,
+    Place,
+    Value,
+    leaves,
+    steps_to,
+)
+from devlint.source.modules import FunctionModel
+
+
+def is_nobodys(reader: Reader, frame: Frame, need: Need, node: ast.expr, host: Value, other: Value) -> bool:
+    """Whether a function that is told for itself alone is meant for the host, or isn't known well enough."""
+    if is_host_file(frame.source.path) or is_host_program(reader.project, frame.source):
+        return True
+    if frame.function is None:
+        return False
+    name = other.place.name
+    cls = frame.reader.class_around(frame)
+    if is_of_host_project(reader.project, frame.source):
+        return True
+    # Modules are made on the host and moved as wholes; an object that is made of tensors is where they are.
+    of_tensors = cls is not None and not cls.is_module and not cls.outside_bases and other.kind is TENSOR
+    if is_host_code(frame.function, may_construct=of_tensors) or is_stand_in(node):
+        return True
+    if is_host_data(other.place) or is_of_shapes(other.place):
+        return True
+    if any(step.of_module for step in steps_to(host.step)):
+        # The function computes with a module of the program's own that nobody moves.
+        return True
+    if any(v.kind is GENERATOR and v.place == HOST and v.path is None for v in frame.env.values()):
+        # It draws with a generator of the host, which gives nothing for elsewhere.
+        return True
+    if any(
+        need_.sense == "host"
+        and any(o.place == other.place for _, v in need_.operands for _, o in leaves(v, reader.atoms))
+        for need_ in frame.needs
+    ):
+        # What it meets is handed to NumPy as it is.
+        return True
+    if other.place.sort == "input" and len(name) > 1 and cls is not None:
+        known = other.kind in (TENSOR, MODULE) and cls.is_module
+        if is_own(frame, other) and "computed" not in other.tags and not known:
+            # A part of an object of which nothing is known.
+            return True
+    return (
+        _is_given_copies(reader, frame.function, other.place)
+        or is_given_copies(frame.function, other.place)
+        or is_moved_after_calls(frame.function)
+        or is_never_named(frame.function)
+        or _is_called_with_host_alone(reader, frame.function, need)
+    )
+
+
+def _is_given_copies(reader: Reader, function: FunctionModel, place: Place) -> bool:
+    """Whether all calls of a function in its file bring what somebody moved to the host."""
+    if place.sort != "input":
+        return False
+    given = [call.given.get(str(place.name[0])) for call in reader.given_to(function)]
+    return bool(given) and all(value is not None and _was_sent_to_host(value) for value in given)
+
+
+def _was_sent_to_host(value: Value) -> bool:
+    return all(o.place == HOST and any(s.told for s in steps_to(o.step)) for _, o in value.options())
+
+
+def is_own(frame: Frame, value: Value) -> bool:
+    """Whether something is where the object is that the method at hand is called on."""
+    me = frame.reader.self_of(frame)
+    return me is not None and me.path is not None and me.path == value.place.name[:1]
+
+
+def _is_called_with_host_alone(reader: Reader, function: FunctionModel, need: Need) -> bool:
+    """Whether all calls of a function that can be seen bring from the host what meets what is made there, or stand in
+    code that is meant for the host.
+
+    Of a private function, which nobody else calls, it is enough that all calls bring what it meets from there; of others,
+    that nothing else that they bring is somewhere unknown.
+    """
+    brought = reader.callers.brought_to(function, need)
+    if function.parent is not None and reader.given_to(function):
+        # All that calls it is in sight.
+        return not any(_may_be_elsewhere(call, function) for call in brought)
+    if not brought:
+        return False
+    if all(call.caller is not None and is_host_code(call.caller) for call in brought):
+        return True
+    if function.name.startswith("_"):
+        return all(_is_from_host(reader, call) for call in brought)
+    return all(_is_from_host(reader, call) and all(p.sort != "unknown" for p in call.given) for call in brought)
+
+
+def _is_from_host(reader: Reader, call: Brought, depth: int = 3) -> bool:
+    """Whether a call brings what is on the host, or what all calls of the function that it stands in bring from there."""
+    if _are_host(call.places):
+        return True
+    if call.caller is None or not depth or any(p != HOST and not p.is_open for p in call.places):
+        return False
+    before = reader.callers.brought_along(call.caller, call.places)
+    return bool(before) and all(_is_from_host(reader, other, depth - 1) for other in before)
+
+
+def _may_be_elsewhere(call: Brought, function: FunctionModel) -> bool:
+    """Whether a call from outside brings what is on an accelerator, or what its own caller has."""
+    return not is_within(call.caller, function) and any(p.off_host or p.is_open for p in call.places)
+
+
+def _are_host(places: frozenset[Place]) -> bool:
+    """Whether what a call brings is all on the host."""
+    return bool(places) and all(p == HOST or is_host_data(p) for p in places)
+
+
+def is_given_host(reader: Reader, function: FunctionModel, need: Need) -> bool:
+    """Whether all calls of a function that can be seen bring on the host what it wants there."""
+    brought = reader.callers.brought_to(function, need)
+    return bool(brought) and all(_are_host(call.places) for call in brought)
+
+
+def is_for_arrays(reader: Reader, path: Condition) -> bool:
+    """Whether a path is for inputs that are arrays, as all others are then: what is computed with them is on the host."""
+    return bool(path) and all(any(x > 0 and _asks_for_arrays(reader.atoms.atom(x).key) for x in c) for c in path)
+
+
+def _asks_for_arrays(key: Hashable) -> bool:
+    match key:
+        case ("isinstance", _, tuple() as types):
+            return bool(types) and all(isinstance(t, Value) and str(t.data).startswith("numpy.") for t in types)
+    return False
+
+
+def may_be_off_host(frame: Frame, value: Value) -> bool:
+    """Whether the code around gives evidence that an input comes from an accelerator."""
+    if frame.function is None or is_host_code(frame.function) or is_host_file(frame.source.path):
+        return False
+    if (
+        "computed" in value.tags
+        or _is_with_a_module(frame, value)
+        or (value.place.sort == "input" and value.kind is TENSOR and "of module" in value.tags)
+    ):
+        return True
+    me = frame.reader.self_of(frame)
+    if value.path is not None and value.path[0] in frame.moved and (me is None or me.path != value.path[:1]):
+        # The function moves another part of it, or a copy, from where it is.
+        return False
+    cls = frame.reader.class_around(frame)
+    if cls is not None and cls.is_module and value.place == Place("input", (frame.function.parameters[0].arg,)):
+        return True
+    return speaks_of_devices(frame.function) or is_handed_over_with_a_device(frame.function)
+
+
+def _is_with_a_module(frame: Frame, value: Value) -> bool:
+    """Whether a value is on the device that a module was moved to here."""
+    moved = (v.place for k, v in frame.env.items() if isinstance(k, tuple) and len(k) == 2 and k[1] == PLACE)
+    return value.place.sort == "told" and value.place in moved
+
+
+def meets_own_parts(frame: Frame, value: Value) -> bool:
+    """Whether a module's method also computes with a value and what the module itself holds or gives."""
+    me, cls = frame.reader.self_of(frame), frame.reader.class_around(frame)
+    if me is None or cls is None or not cls.is_module or me.path is None:
+        return False
+    own = Place("input", me.path)
+    for need in frame.needs:
+        if need.sense in ("operation", "index"):
+            places = [{o.place for _, o in operand.options()} for _, operand in need.operands]
+            if {own} in places and {value.place} in places and value.place != own:
+                return True
+    return False
