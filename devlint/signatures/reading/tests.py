@@ -78,21 +78,21 @@ def condition_of(frame: Frame, node: ast.expr) -> Condition:
 
 
 def type_compared(frame: Frame, node: ast.Compare) -> Condition | None:
-    """The condition that `type(x) in (A, B)` holds, of wrappers of torch; None for other comparisons."""
+    """The condition that `type(x) in (A, B)` holds, of wrappers of torch, tensors and arrays; None for other comparisons."""
     match node:
         case ast.Compare(left=ast.Call(func=ast.Name(id="type"), args=[thing]), ops=[op], comparators=[types]):
-            wrappers = _wrappers_named(frame, types)
+            named = _types_named(frame, types)
             outcome = isinstance(op, (ast.Eq, ast.Is, ast.In))
-            return instance_of(frame, evaluate(frame, thing), wrappers, outcome=outcome) if wrappers else None
+            return instance_of(frame, evaluate(frame, thing), named, outcome=outcome) if named else None
     return None
 
 
-def _wrappers_named(frame: Frame, types: ast.expr) -> tuple[Value, ...]:
-    """The wrappers of torch that something is compared with, if it is with nothing else."""
+def _types_named(frame: Frame, types: ast.expr) -> tuple[Value, ...]:
+    """The types that something is compared with, if nothing is derived from them: wrappers of torch, tensors, arrays."""
     spelt = types.elts if isinstance(types, (ast.Tuple, ast.List, ast.Set)) else [types]
     named = tuple(evaluate(frame, node) for node in spelt if isinstance(node, (ast.Name, ast.Attribute)))
-    wrappers = torch_knowledge().wrappers
-    is_all = len(named) == len(spelt) and all(t.kind is REFERENCE and canonical(t.data) in wrappers for t in named)
+    known = torch_knowledge().wrappers.keys() | {"torch.Tensor", "numpy.ndarray"}
+    is_all = len(named) == len(spelt) and all(t.kind is REFERENCE and canonical(t.data) in known for t in named)
     return named if is_all else ()
 
 
