@@ -97,9 +97,13 @@ class Linter:
             self._project = self.new_project()
         return self._project
 
+    def told_width(self, source: Source) -> int | None:
+        """How long lines of a source may get, as its project tells its formatter or linter; None where it tells none."""
+        return self.project().width(source.path or self.settings.root / source.display, self.settings.root)
+
     def width_of(self, source: Source) -> int:
-        """How long lines of a source may get: what its project tells its formatter or linter, else what it keeps itself."""
-        told = self.project().width(source.path or self.settings.root / source.display, self.settings.root)
+        """How long lines of a source may get: what its project tells, else what it keeps itself."""
+        told = self.told_width(source)
         return told if told is not None else shown_width(source.text)
 
     def new_project(self) -> Project:
@@ -310,6 +314,7 @@ class Inspection:
         self.within = within
         self._pause = linter.pause
         self._width = cache(partial(linter.width_of, source))
+        self._told_width = partial(linter.told_width, source)
         self._project, self._hints = linter.project(), linter.settings.hints
         self._module = module
         self._pieces: dict[Unit, Piece | None] = {}
@@ -503,7 +508,11 @@ class Inspection:
             # It would run on none of the releases that the project is for.
             return None
         fix = Fix(change.title, change.safety, tuple(sorted(edits)), change.imports)
-        return kept_within(fix, self._text, self._width, facts.step)
+        laid_out = kept_within(fix, self._text, self._width, facts.step)
+        if laid_out is None and self._told_width() is None:
+            # Where nobody says how long a line may be, one that can't be broken may be long.
+            return fix
+        return laid_out
 
 
 def apply_edits(text: str, fixes: Iterable[Fix]) -> str:

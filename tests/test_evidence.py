@@ -32,6 +32,8 @@ if len(sys.argv) > 2:
 sys.exit(int(sys.argv[1]))
 """
 ITEM_LINE = 14
+# What a program that needs CUDA loads, and what it waits for at the end of a step, is told where it is asked for.
+ASKED = ("--isolated", "--select", "DEV,DEV301,DEV501", "--evidence", "report.json")
 
 
 def devlint(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -51,7 +53,7 @@ def folder(tmp_path_factory) -> Path:
 
 
 def test_a_finding_says_how_often_it_was_seen(folder):
-    done = devlint(folder, "train.py", "--isolated", "--evidence", "report.json", "--output-format", "json")
+    done = devlint(folder, "train.py", *ASKED, "--output-format", "json")
     seen = {(f["code"], f["line"]): f.get("seen") for f in json.loads(done.stdout)}
     assert seen[("DEV501", ITEM_LINE)]["count"] == 6
     assert seen[("DEV301", 17)] is None
@@ -59,20 +61,20 @@ def test_a_finding_says_how_often_it_was_seen(folder):
 
 def test_what_was_seen_comes_first(folder):
     plain = devlint(folder, "train.py", "--isolated", "--output-format", "concise", "--select", "DEV3,DEV5")
-    beside = devlint(folder, "train.py", "--isolated", "--evidence", "report.json", "--output-format", "concise")
+    beside = devlint(folder, "train.py", *ASKED, "--output-format", "concise")
     assert "seen" not in plain.stdout
     assert beside.stdout.splitlines()[0].endswith("(seen 6 times)")
 
 
 def test_what_no_finding_speaks_of_is_listed(folder):
-    done = devlint(folder, "train.py", "--isolated", "--evidence", "report.json")
+    done = devlint(folder, "train.py", *ASKED)
     listed = done.stdout.split("Seen at run time, without a finding:")[1]
     assert "train.py:10: transfer" in listed
     assert "train.py:14" not in listed
 
 
 def test_the_text_report_tells_it_too(folder):
-    done = devlint(folder, "train.py", "--isolated", "--evidence", "report.json")
+    done = devlint(folder, "train.py", *ASKED)
     assert "\nseen: 6 times" in done.stdout
 
 
@@ -104,7 +106,7 @@ def test_a_script_that_isnt_there(folder):
 
 def test_what_was_not_seen_is_ranked_by_what_it_must_cost(folder):
     (folder / "two.py").write_text(PROGRAM.replace("checkpoint =", "torch.load(checkpoint)\ncheckpoint ="))
-    done = devlint(folder, "two.py", "--isolated", "--evidence", "report.json", "--output-format", "json")
+    done = devlint(folder, "two.py", *ASKED, "--output-format", "json")
     effects = [f["cost"]["effect"] for f in json.loads(done.stdout)]
     assert effects == ["error", "error", "slow"]
 

@@ -91,8 +91,8 @@ def train(dataset):
     model = torch.nn.Linear(4, 1).cuda()
     for x in DataLoader(dataset):
         loss = model(x.cuda()).sum()
-        loss.backward()
         {}
+        loss.backward()
 
 
 train([])

@@ -246,7 +246,7 @@ def is_made_elsewhere(project: Project, source: SourceModule) -> bool:
     return source.sets_default_device or project.uses(_DEFAULTS, Path(source.path))
 
 
-_DEFAULTS = r"set_default_(?:tensor_type\([^)\n]{0,80}cuda|device\()"
+_DEFAULTS = r"(?m)^[ \t]{0,40}torch\.set_default_(?:tensor_type\([^)\n]{0,80}cuda|device\((?!None|self\b))"
 
 
 def is_of_host_project(project: Project, source: SourceModule) -> bool:

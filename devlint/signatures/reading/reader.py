@@ -138,7 +138,10 @@ class Reader:
             if not is_gone(frame):
                 kept.append(frame)
             elif frame.function is not None:
-                self._frames_of[frame.function].remove(frame)
+                readings = self._frames_of[frame.function]
+                readings.remove(frame)
+                if not readings:
+                    del self._frames_of[frame.function]
         if kept:
             self.frames[source] = kept
 
