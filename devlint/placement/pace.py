@@ -37,7 +37,8 @@ def ends_step(model: File, node: ast.AST, depth: int = 0, *, moved: bool = False
     """
     child = node
     for parent in model.ancestors(node):
-        if any(_goes_on(block, child) for block in _blocks(parent)):
+        if any(map(_learns, model.source.after(child))):
+            # Gradients are computed after it, or weights changed.
             return False
         match parent:
             case ast.For(body=body) | ast.AsyncFor(body=body) | ast.While(body=body) if child in body:
@@ -51,17 +52,6 @@ def ends_step(model: File, node: ast.AST, depth: int = 0, *, moved: bool = False
                 return bool(calls) and all(ends_step(file, call, depth + 1, moved=moved) for file, call in calls)
         child = parent
     return False
-
-
-def _goes_on(block: Sequence[ast.AST], child: ast.AST) -> bool:
-    """Whether gradients are computed, or weights changed, after a statement of a block."""
-    return child in block and any(map(_learns, block[block.index(child) + 1 :]))
-
-
-def _blocks(parent: ast.AST) -> Iterator[Sequence[ast.AST]]:
-    yield from (
-        block for name in ("body", "orelse", "finalbody") if isinstance(block := getattr(parent, name, None), list)
-    )
 
 
 def _learns(statement: ast.AST) -> bool:
