@@ -18,7 +18,7 @@ from devlint.source.importers import Importers
 from devlint.source.looks import Answer, Looks, Question
 from devlint.source.mentions import Mentions
 from devlint.source.roots import ImportRoots
-from devlint.source.texts import Texts, TooManyError, is_test_file, may_bind
+from devlint.source.texts import Texts, TooManyError, is_test_file, may_bind, shows_off
 from devlint.source.widths import FILES as WIDTH_FILES
 from devlint.source.widths import told_width
 
@@ -183,6 +183,15 @@ class Project:
     def uses(self, pattern: str, asking: Path) -> bool:
         """Whether another file of the project that is no test matches; False where the project is too large to tell."""
         return self._matching_elsewhere(pattern, asking, lambda path: not is_test_file(path)) is True
+
+    def uses_itself(self, pattern: str, asking: Path) -> bool:
+        """The same, where what merely shows a package off, its examples and benchmarks, says nothing of the package's own files."""
+
+        def counts(path: Path) -> bool:
+            return not is_test_file(path) and not (in_package and shows_off(path, asking))
+
+        in_package = "." in self.name_of(asking)[1]
+        return self._matching_elsewhere(pattern, asking, counts) is True
 
     def _matching_elsewhere(self, pattern: str, asking: Path, counts: Callable[[Path], bool]) -> bool | None:
         """Whether another file than `asking` that counts matches; None where the project is too large to tell."""
