@@ -419,7 +419,10 @@ class Inspection:
         if not names:
             self.model.ensure_all()
             return
-        for unit in units_at(self._module, lines_of_names(self._text.text, names, self._text.starts)):
+        lines = lines_of_names(self._text.text, names, self._text.starts)
+        # A first look asks about its own lines alone.
+        asked = [line for line in lines if self.within is None or line in self.within]
+        for unit in units_at(self._module, asked):
             self.model.ensure(unit.scope)
 
     def release(self) -> None:
