@@ -59,19 +59,23 @@ class Atoms:
         """The test of a literal, whatever its outcome."""
         return self._atoms[abs(literal) - 1]
 
-    def forgotten(self) -> Condition:
-        """A condition of which nothing is known any more."""
-        return self.literal(("forgotten", len(self._atoms)))
+    def forgotten(self, *, about_devices: bool = False) -> Condition:
+        """A condition of which nothing is known any more, but whether a test of devices took part."""
+        return self.literal(("forgotten", about_devices, len(self._atoms)))
 
     def is_forgotten(self, condition: Condition) -> bool:
         """Whether each way to it passes a condition of which nothing is known any more."""
         return all(any(self._is_forgotten(x) for x in clause) for clause in condition)
 
-    def _is_forgotten(self, literal: int) -> bool:
+    def forgets_devices(self, condition: Condition) -> bool:
+        """Whether a way to it passes a condition of which only that is known that a test of devices took part."""
+        return any(self._is_forgotten(x, about_devices=True) for clause in condition for x in clause)
+
+    def _is_forgotten(self, literal: int, *, about_devices: bool = False) -> bool:
         key = self.atom(literal).key
         while isinstance(key, tuple) and key[0] == "at call":
             key = key[2]
-        return isinstance(key, tuple) and key[0] == "forgotten"
+        return isinstance(key, tuple) and key[0] == "forgotten" and (key[1] or not about_devices)
 
     def both(self, a: Condition, b: Condition) -> Condition:
         """`a and b`."""
@@ -105,7 +109,9 @@ class Atoms:
         return known
 
     def _limited(self, condition: Condition) -> Condition:
-        return self.forgotten() if len(condition) > MAX_CLAUSES else condition
+        if len(condition) <= MAX_CLAUSES:
+            return condition
+        return self.forgotten(about_devices=self.about_devices(condition) or self.forgets_devices(condition))
 
     def implies(self, a: Condition, b: Condition) -> bool:
         """Whether `b` holds wherever `a` does; False where that can't be told."""
