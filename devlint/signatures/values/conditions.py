@@ -7,7 +7,7 @@ come apart.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Set
 from functools import lru_cache
 from operator import neg
 from typing import NamedTuple
@@ -130,6 +130,11 @@ class Atoms:
         return told is not None and told == (literal > 0)
 
 
+def about(condition: Condition, tests: Set[int]) -> Condition:
+    """What a condition says of some tests."""
+    return _simplified({frozenset(x for x in clause if abs(x) in tests) for clause in condition})
+
+
 def _go_together(c: Clause, d: Clause) -> bool:
     """Whether no test would have to come out both ways."""
     return d.isdisjoint(map(neg, c))
@@ -138,7 +143,7 @@ def _go_together(c: Clause, d: Clause) -> bool:
 # The same two conditions meet again and again on a program's way: once for each value that they decide.
 @lru_cache(maxsize=2048)
 def _conjoined(a: Condition, b: Condition) -> Condition:
-    if _tests_of(a).isdisjoint(_tests_of(b)):
+    if tests_of(a).isdisjoint(tests_of(b)):
         # Nothing of the one makes anything of the other superfluous.
         return frozenset([c | d for c in a for d in b])
     return _simplified({c | d for c in a for d in b if _go_together(c, d)})
@@ -150,7 +155,8 @@ def _disjoined(a: Condition, b: Condition) -> Condition:
 
 
 @lru_cache(maxsize=2048)
-def _tests_of(condition: Condition) -> frozenset[int]:
+def tests_of(condition: Condition) -> frozenset[int]:
+    """The tests that take part in a condition, whatever their outcome."""
     return frozenset(map(abs, frozenset().union(*condition)))
 
 
