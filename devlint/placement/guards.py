@@ -42,6 +42,17 @@ class Guards:
             child = parent
         return False
 
+    def is_rare(self, node: ast.AST) -> bool:
+        """Whether a node runs now and then: each so many steps, for somebody who looks, on an error path."""
+        child = node
+        for parent in self._model.ancestors(node):
+            if self._cold.is_cold(parent, child):
+                return True
+            if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                return False
+            child = parent
+        return False
+
     def is_off(self, node: ast.AST) -> bool:
         """Whether a node runs only where somebody gives a flag, and nobody does."""
         child = node
