@@ -21,7 +21,7 @@ from devlint.signatures.answers.main_path import follows_wait, is_minor
 from devlint.signatures.answers.roles import is_compiled, is_in_loop, is_of_tool
 from devlint.signatures.answers.waits import Stall, in_words, stalls
 from devlint.signatures.reading.reader import Reader
-from devlint.signatures.state.waits import COPY, DECIDE, MADE, RACE, READ, SIZE, STAGED
+from devlint.signatures.state.waits import COPY, DECIDE, FLUSH, MADE, RACE, READ, SIZE, STAGED
 from devlint.signatures.values.values import Value
 from devlint.source.modules import FunctionModel, SourceModule, last_name
 
@@ -112,6 +112,8 @@ def stalls_of(model: Waiting) -> list[HotStall]:
     for stall in waiting:
         if stall.sense == RACE:
             found.append(_told(stall, "", (), 0))
+        elif _makes_room(model, stall):
+            continue
         elif (role := hot.of(stall.function)) is not None:
             if stall.supposed and not _speaks_of_devices(model, role.root):
                 continue
@@ -142,6 +144,22 @@ def stalls_of(model: Waiting) -> list[HotStall]:
             way = (_loop(loop), *loop.path)
             found.append(_told(stall, "at each step", way, model.loops_to(stall.node), minor=minor))
     return found
+
+
+# Options of those whose accelerators have little room.
+_OF_ROOM = re.compile(r"(?i)offload|low_?(?:v?ram|mem)|sav\w*_(?:v?ram|mem)|(?:v?ram|memory)_sav")
+
+
+def _makes_room(model: Waiting, stall: Stall) -> bool:
+    """Whether memory is given back for somebody who asked to do with little of it: `if offload: torch.cuda.empty_cache()`."""
+    if stall.sense != FLUSH or "empty_cache" not in stall.name:
+        return False
+    child: ast.AST = stall.node
+    for parent in model.ancestors(stall.node):
+        if isinstance(parent, ast.If) and child in parent.body and _OF_ROOM.search(ast.unparse(parent.test)):
+            return True
+        child = parent
+    return False
 
 
 # Names that say nothing of what is handed.
