@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from devlint.placement.values import Step
+from devlint.source.devices import names_a_move
 from devlint.source.modules import FunctionNode, SourceModule, last_name
 from devlint.source.trees import walk
 
@@ -80,8 +81,6 @@ def _moves_batch(body: Sequence[ast.stmt], text: str) -> bool:
     return False
 
 
-# `move_to_device(batch)`, `to_cuda(batch)`.
-_MOVING = re.compile(r"(?:\w{1,60}_)?(?:to|move|send)_(?:device|cuda|gpu)")
 # What is given to `.to` that is no place.
 _TYPES = re.compile(r"float|half|double|dtype|int|long|bool")
 
@@ -98,4 +97,4 @@ def _moves_and_waits(call: ast.Call, *, is_pinned: bool) -> bool:
         case ast.Attribute(attr="to"):
             given = [*call.args, *(k.value for k in call.keywords if k.arg == "device")]
             return bool(given) and not _TYPES.search(ast.unparse(given[0]))
-    return _MOVING.fullmatch(last_name(call.func)) is not None
+    return names_a_move(last_name(call.func))

@@ -186,12 +186,19 @@ class Project:
 
     def uses_itself(self, pattern: str, asking: Path) -> bool:
         """The same, where what merely shows a package off, its examples and benchmarks, says nothing of the package's own files."""
+        return self._matching_elsewhere(pattern, asking, self._beside_shows(asking)) is True
 
-        def counts(path: Path) -> bool:
-            return not is_test_file(path) and not (in_package and shows_off(path, asking))
+    def file_with(self, pattern: str, asking: Path) -> Path | None:
+        """The file that makes `uses_itself` true; None where none does. For people who ask why: no result may hang on it."""
+        try:
+            return self._texts.first_match(asking, pattern, self._beside_shows(asking))
+        except TooManyError:
+            return None
 
+    def _beside_shows(self, asking: Path) -> Callable[[Path], bool]:
+        """Whether a file says how the program runs that `asking` belongs to: no test, and no example of its package."""
         in_package = "." in self.name_of(asking)[1]
-        return self._matching_elsewhere(pattern, asking, counts) is True
+        return lambda path: not is_test_file(path) and not (in_package and shows_off(path, asking))
 
     def _matching_elsewhere(self, pattern: str, asking: Path, counts: Callable[[Path], bool]) -> bool | None:
         """Whether another file than `asking` that counts matches; None where the project is too large to tell."""
