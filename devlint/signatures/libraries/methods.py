@@ -159,7 +159,9 @@ def _typed(call: Call, owner: Value) -> Value:
         return owner.but(place=CUDA, path=None, step=call.step("moved to cuda here", owner.step))
     if name.startswith("torch.") and name.endswith("Tensor"):
         return owner.but(place=HOST, path=None, step=call.step("moved to cpu here", owner.step))
-    if given.kind in (UNKNOWN, EITHER) and (given.path is None or "dtype" not in str(given.path[-1])):
+    is_open = given.kind in (UNKNOWN, EITHER) and (given.path is None or "dtype" not in str(given.path[-1]))
+    # What is called `dtype` is none where the file hands on what `x.type()` gives.
+    if is_open or (given.kind is not REFERENCE and ".type()" in call.frame.source.text):
         return Value(TENSOR, UNKNOWN_PLACE, rank=owner.rank, likely=True)
     return owner.but(path=None)
 
