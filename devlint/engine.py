@@ -16,6 +16,7 @@ from devlint.causes import merged
 from devlint.files import Source
 from devlint.findings import INTERNAL_ERROR, Cost, Finding, Fix, Note, Span
 from devlint.knowledge.releases import BEFORE_0_4, SAYS_BEFORE_0_4, SINCE_0_4
+from devlint.regexes import regex
 from devlint.rule import Registry, Rule, UnreadableFile
 from devlint.screen import Screen, lets_through, lines_of_names, pattern_of, trigger_lines
 from devlint.settings import Settings
@@ -211,7 +212,7 @@ def _as_editable(finding: Finding, source: Source) -> Finding:
 
 
 # Syntax of Python 3.12: `type X = int`, `def f[T](x: T)`, `class A[T]`.
-_NEWER = re.compile(r"type\s+\w+\s*[=\[]|(?:(?:async\s+)?def|class)\s+\w+\s*\[")
+_NEWER = regex(r"type\s+\w+\s*[=\[]|(?:(?:async\s+)?def|class)\s+\w+\s*\[")
 
 
 class _InvalidSourceError(Exception):

@@ -18,8 +18,9 @@ import click
 
 from devlint.console import emit, is_terminal
 from devlint.escapes import printable, printable_lines
+from devlint.failure import CLEAN, FAILED, FOUND, Failure
 from devlint.options import ReportForm, check_together
-from devlint.output import CLEAN, FAILED, FOUND, Failure, Output
+from devlint.output import Output
 from devlint.settings.selection import ALWAYS_REPORTED
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from devlint.findings import Edit, Finding, Fix, Span
+from devlint.regexes import regex
 from devlint.settings import nearest
 from devlint.textmap import split_lines
 
@@ -20,12 +21,12 @@ if TYPE_CHECKING:
     from devlint.rule import Registry, Rule
 
 # Whether a text could hold a marker at all; tokenizing is only worth its time then.
-_HINT = re.compile(r"#\s*(?:noqa|devlint)|DEV\d{3}", re.IGNORECASE)
+_HINT = regex(r"#\s*(?:noqa|devlint)|DEV\d{3}", re.IGNORECASE)
 
-_NOQA = re.compile(r"#\s*noqa\b(?:\s*:\s*(?P<codes>[A-Z]+[0-9]\w*(?:[,\s]+[A-Z]+[0-9]\w*)*))?", re.IGNORECASE)
-_OURS = re.compile(r"#\s*devlint\s*:\s*(?P<form>[\w-]+)(?:\[(?P<codes>[^\]#]*)\])?", re.IGNORECASE)
-_OUR_CODE = re.compile(r"DEV\d\w*")
-_ANY_CODE = re.compile(r"[A-Z]+\d*", re.IGNORECASE)
+_NOQA = regex(r"#\s*noqa\b(?:\s*:\s*(?P<codes>[A-Z]+[0-9]\w*(?:[,\s]+[A-Z]+[0-9]\w*)*))?", re.IGNORECASE)
+_OURS = regex(r"#\s*devlint\s*:\s*(?P<form>[\w-]+)(?:\[(?P<codes>[^\]#]*)\])?", re.IGNORECASE)
+_OUR_CODE = regex(r"DEV\d\w*")
+_ANY_CODE = regex(r"[A-Z]+\d*", re.IGNORECASE)
 # The forms of our own; `cuda-only` is no suppression, but what rules about portability ask for.
 _FORMS = ("ignore", "off", "on", "skip-file", "cuda-only")
 # What others call them.
@@ -39,10 +40,10 @@ _MEANT = {
     **dict.fromkeys(("begin", "start", "pause", "disable-begin"), "off"),
 }
 # Codes where the brackets should be: `ignore DEV101`, `ignore=DEV101`, `ignore[DEV101`.
-_UNBRACKETED = re.compile(r"\s*[=:(\[]|\s+DEV\d")
+_UNBRACKETED = regex(r"\s*[=:(\[]|\s+DEV\d")
 # A noqa without its colon, which other linters take for a bare one; and words that look like it.
-_BARE_NOQA = re.compile(r"#\s*noqa(?:\s|\s?[\[(=-]|:\s?[\[(])\s?(?P<codes>DEV\d+)", re.IGNORECASE)
-_ALMOST_NOQA = re.compile(r"#\s*(?P<form>[\w-]{3,6})\s?:\s?(?P<codes>DEV\d+)", re.IGNORECASE)
+_BARE_NOQA = regex(r"#\s*noqa(?:\s|\s?[\[(=-]|:\s?[\[(])\s?(?P<codes>DEV\d+)", re.IGNORECASE)
+_ALMOST_NOQA = regex(r"#\s*(?P<form>[\w-]{3,6})\s?:\s?(?P<codes>DEV\d+)", re.IGNORECASE)
 # Beyond the last line of any file.
 _END = 1 << 60
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import click
 
 from devlint.console import emit
+from devlint.failure import INTERRUPTED, Failure
 from devlint.files import SUFFIXES, Target, discover
 from devlint.options import Options
-from devlint.output import INTERRUPTED, Failure
 from devlint.patterns import USUAL_EXCLUDES
 from devlint.session import Session
 from devlint.settings import FILE_NAMES, Settings, forget_files

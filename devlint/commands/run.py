@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
-from devlint.commands.options import HELP, need_torch
-from devlint.output import Failure
+from devlint.commands import HELP
+from devlint.commands.options import need_torch
+from devlint.failure import Failure
 
 
 @click.command(context_settings={**HELP, "ignore_unknown_options": True, "allow_interspersed_args": False})

@@ -13,10 +13,11 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from devlint.placement.values import Step
+from devlint.regexes import regex
 from devlint.source.modules import FunctionNode, SourceModule, last_name
 from devlint.source.trees import walk
 
-_STEPPING = re.compile(r"optim|scaler|engine|(?:^|_)opt(?:_|$)|accelerator", re.IGNORECASE)
+_STEPPING = regex(r"optim|scaler|engine|(?:^|_)opt(?:_|$)|accelerator", re.IGNORECASE)
 # Calls are followed backwards this far.
 _MAX_CALLERS = 2
 
@@ -91,9 +92,9 @@ def _moves_batch(body: Sequence[ast.stmt], text: str) -> bool:
 
 
 # `move_to_device(batch)`, `to_cuda(batch)`.
-_MOVING = re.compile(r"(?:\w{1,60}_)?(?:to|move|send)_(?:device|cuda|gpu)")
+_MOVING = regex(r"(?:\w{1,60}_)?(?:to|move|send)_(?:device|cuda|gpu)")
 # What is given to `.to` that is no place.
-_TYPES = re.compile(r"float|half|double|dtype|int|long|bool")
+_TYPES = regex(r"float|half|double|dtype|int|long|bool")
 
 
 def _moves_and_waits(call: ast.Call, *, is_pinned: bool) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -11,6 +10,7 @@ from typing import Protocol
 from devlint.placement.guards import Guards
 from devlint.placement.loops import HotLoop, Program
 from devlint.placement.values import Step
+from devlint.regexes import regex
 from devlint.signatures.answers.callees import Callee
 from devlint.signatures.answers.hosted import says_host
 from devlint.signatures.answers.hot import Hot, HotCode
@@ -133,9 +133,7 @@ def stalls_of(model: Waiting) -> list[HotStall]:
 
 
 # Names that say nothing of what is handed.
-_PLAIN = re.compile(
-    r"self|cls|\w|inputs?|outputs?|hidden_states|tensors?|data|values?|batch|logits|scores?|loss|args|mask"
-)
+_PLAIN = regex(r"self|cls|\w|inputs?|outputs?|hidden_states|tensors?|data|values?|batch|logits|scores?|loss|args|mask")
 
 
 def _handed(stall: Stall) -> str:
@@ -187,7 +185,7 @@ def _is_given_on_host(stall: Stall, hot: Hot) -> bool:
 
 
 # Functions that make a tensor of what a request brings: it has to be uploaded.
-_BRINGING = re.compile(
+_BRINGING = regex(
     r"_?(?:pre_?process|load)_(?:\w{1,60}_)?(?:images?|videos?|audios?|frames?|wavs?|waveforms?|pixels?|prompts?|texts?)(?:_\w{1,60})?"
 )
 
@@ -223,7 +221,7 @@ def _asks_for_tensor(test: ast.expr) -> str | None:
 
 
 # Functions that answer a request: what they return is what somebody on the host asked for.
-_ANSWERING = re.compile(
+_ANSWERING = regex(
     r"__call__|generat|decode|sample|predict|infer|detect|transcribe|synthesi[sz]e|translate|extract|postprocess|post_process"
 )
 

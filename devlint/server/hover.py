@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 
 from devlint.findings import Span
+from devlint.regexes import regex
 from devlint.reports import place_of
 from devlint.rule import Registry
 from devlint.server.documents import Snapshot
@@ -18,9 +19,9 @@ from devlint.where import Known, known_at
 if TYPE_CHECKING:
     from devlint.placement.model import PlacementModel
 
-_CODE = re.compile(r"\b[A-Z]+[0-9]{3,4}\b", re.IGNORECASE)
+_CODE = regex(r"\b[A-Z]+[0-9]{3,4}\b", re.IGNORECASE)
 # Where a comment begins that may name codes; a `#` in a string before it does no harm here.
-_COMMENT = re.compile(r"#\s*(?:noqa|devlint)\b", re.IGNORECASE)
+_COMMENT = regex(r"#\s*(?:noqa|devlint)\b", re.IGNORECASE)
 
 
 def rule_at(snapshot: Snapshot, line: int, column: int, registry: Registry) -> tuple[Span, str] | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from devlint.escapes import printable
+from devlint.regexes import regex
 
 if TYPE_CHECKING:
     from devlint.rule import Registry, Rule
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 # Reported whatever is selected, unless ignored: the run itself went wrong.
 ALWAYS_REPORTED = frozenset({"DEV000", "DEV003"})
 
-_CODE = re.compile(r"[A-Za-z]+[0-9]+")
+_CODE = regex(r"[A-Za-z]+[0-9]+")
 
 
 class SettingsError(Exception):

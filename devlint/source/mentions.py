@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from devlint.disk import digest_of
 from devlint.patterns import USUAL_EXCLUDES
+from devlint.regexes import regex
 from devlint.source.called import may_be_called
 from devlint.source.filesystem import import_pattern
 from devlint.source.givens import Givens
@@ -44,17 +45,15 @@ _TEXTS = (".py", ".ipynb", ".md", ".rst", ".toml", ".cfg", ".ini", ".yaml", ".ym
 MAX_DATA_BYTES = 200_000
 
 _WORDS = bytes(c if (chr(c).isalnum() and c < 128) or c == ord("_") else ord(" ") for c in range(256))
-_DEFINED = re.compile(rb"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)", re.MULTILINE)
-_DEFINITION = re.compile(
-    r"(?P<indent>[ \t]*)(?:(?:async[ \t]+)?def|(?P<cls>class))[ \t]+(?P<name>\w+)[ \t]*(?P<bases>.*)"
-)
-_CODE = re.compile(r"```.{0,20000}?```|`[^`\n]{1,300}`", re.DOTALL)
-_USED = re.compile(r"\w+(?=\s?[(.])|(?<=[.`])\w+|(?<=import )[\w, ]+")
-_ON_SELF = re.compile(r"\b(?:self|cls)\.(\w+)")
-_QUOTED = re.compile(r"['\"](\w+)['\"]")
-_COMMENT = re.compile(r"(?:^|\s)#[^'\"\n]{0,400}$")
+_DEFINED = regex(rb"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)", re.MULTILINE)
+_DEFINITION = regex(r"(?P<indent>[ \t]*)(?:(?:async[ \t]+)?def|(?P<cls>class))[ \t]+(?P<name>\w+)[ \t]*(?P<bases>.*)")
+_CODE = regex(r"```.{0,20000}?```|`[^`\n]{1,300}`", re.DOTALL)
+_USED = regex(r"\w+(?=\s?[(.])|(?<=[.`])\w+|(?<=import )[\w, ]+")
+_ON_SELF = regex(r"\b(?:self|cls)\.(\w+)")
+_QUOTED = regex(r"['\"](\w+)['\"]")
+_COMMENT = regex(r"(?:^|\s)#[^'\"\n]{0,400}$")
 # Decorators that hand on what they are given, and tell nobody of it.
-_PLAIN = re.compile(
+_PLAIN = regex(
     r"(?:abc\.|functools\.|typing\.|contextlib\.|dataclasses\.|torch\.|triton\.|tl\.)?(?:\w+\.)?(?:staticmethod|classmethod|property|cached_property|abstractmethod|override|overload|final|"
     r"dataclass|wraps|lru_cache|cache|contextmanager|no_grad|inference_mode|enable_grad|set_grad_enabled|compile|script|disable|jit|autocast|custom_fwd|custom_bwd)"
 )
@@ -62,7 +61,7 @@ _PLAIN = re.compile(
 _PLAIN_BASES = frozenset(
     {"object", "ABC", "nn", "torch", "Module", "Generic", "Protocol", "Enum", "typing", "abc", "ABCMeta", "metaclass", "T"}
 )  # fmt: skip
-_CALLED = re.compile(r"__\w+__|forward|extra_repr|train|eval|to|_apply|_load_from_state_dict|_save_to_state_dict")
+_CALLED = regex(r"__\w+__|forward|extra_repr|train|eval|to|_apply|_load_from_state_dict|_save_to_state_dict")
 
 
 # Names that say, where they are quoted, in which mode something runs.

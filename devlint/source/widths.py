@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from devlint.regexes import regex
+
 # Where a project says so.
 FILES = (
     "pyproject.toml", "ruff.toml", ".ruff.toml", "setup.cfg", ".style.yapf", ".flake8", "tox.ini",
@@ -21,8 +23,8 @@ _USUAL = (_FORMATTED, 100, 120)
 # So many lines that all end before a width show that somebody sees to it.
 _SHOWING = 50
 # black's arguments, and that it is used at all.
-_TOLD_BLACK = re.compile(r"(?:--line-length|(?<!\w)-l)[=\s\"',\]\[-]{1,10}(\d{2,3})\b")
-_USES_BLACK = re.compile(r"/(?:black|ruff)-pre-commit\b|psf/black(?:-pre-commit-mirror)?\b|omnilib/ufmt\b")
+_TOLD_BLACK = regex(r"(?:--line-length|(?<!\w)-l)[=\s\"',\]\[-]{1,10}(\d{2,3})\b")
+_USES_BLACK = regex(r"/(?:black|ruff)-pre-commit\b|psf/black(?:-pre-commit-mirror)?\b|omnilib/ufmt\b")
 
 
 def told_width(texts: Mapping[str, str]) -> int | None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from devlint.facts import Kind, is_test, last_name, own_nodes, walk
-from devlint.lazy import cst, m
+from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.checkpoints.landings import copies, lands_anywhere
 from devlint_rules.checkpoints.origins import DOWNLOADS, is_of_data, is_own
@@ -254,7 +253,7 @@ def _uses(call: ast.expr, facts: Facts) -> list[ast.expr]:
 
 
 # Calls whose argument is plain data or a host tensor by what they do: random states are ByteTensors on the host.
-_HOST_SINKS = re.compile(r"(?:rng_state|setstate|set_state)")
+_HOST_SINKS = regex(r"(?:rng_state|setstate|set_state)")
 
 
 def _is_host_data(use: ast.expr, facts: Facts) -> bool:

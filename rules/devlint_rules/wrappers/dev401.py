@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from devlint.facts import Kind, own_nodes
-from devlint.lazy import cst, m
+from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.guards import expects_missing, is_unwrapped_beside
 from devlint_rules.wrappers.unwrapping import class_of, unwrapped, wrap_notes
@@ -208,7 +207,7 @@ def _asks_often(found: ast.expr, facts: Facts) -> bool:
     return sum(node in facts.model.missing for node in own_nodes(facts.model.enclosing_scope(found))) > 1
 
 
-_TRAINING = re.compile(r"backward\(|train|loss")
+_TRAINING = regex(r"backward\(|train|loss")
 
 
 def _trains(found: ast.expr, facts: Facts) -> bool:
