@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import re
@@ -125,6 +126,8 @@ def cli() -> None:
 
 def main() -> None:
     """The console script."""
+    # What a run imports stays until its end, and most are short: they needn't have it looked over for garbage again and again.
+    gc.disable()
     occupy_closed_streams()
     code = _code_of_run()
     try:

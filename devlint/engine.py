@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from devlint.causes import merged
 from devlint.files import Source
 from devlint.findings import INTERNAL_ERROR, Cost, Finding, Fix, Note, Span
-from devlint.knowledge.releases import BEFORE_0_4, SAYS_BEFORE_0_4, SINCE_0_4
 from devlint.regexes import regex
 from devlint.rule import Registry, Rule, UnreadableFile
 from devlint.screen import Screen, lets_through, lines_of_names, pattern_of, trigger_lines
@@ -48,14 +47,16 @@ class Linter:
     # Whether what is understood of a source serves the files that import it, once it was linted.
     shares = True
 
-    def __init__(self, settings: Settings, registry: Registry, files: FileSystem | None = None) -> None:
+    def __init__(
+        self, settings: Settings, registry: Registry, files: FileSystem | None = None, looks: Looks | None = None
+    ) -> None:
         self.settings = settings
         self._files = files
         self.registry = registry
-        self.looks = Looks()
+        self.looks = looks if looks is not None else Looks()
         self._project: Project | None = None
         self._screens: dict[Path, Screen] = {}
-        self._words = {r.code: (settings.severity_of(r), settings.fixes(r)) for r in registry.rules()}
+        self._words = {r.code: (settings.severity_of(r), settings.fixes(r)) for r in registry.outlines()}
 
     def check(self, source: Source, within: range | None = None) -> list[Finding]:
         """The findings of a source after selection, suppressions and confidence, each cause once, in reading order.
@@ -73,7 +74,7 @@ class Linter:
         suppressions = read_suppressions(spoken, self.settings.extra_suppressions)
         if suppressions.skip_file:
             return []
-        rules = [rule for rule in self.registry.rules() if rule.code in enabled]
+        rules = [rule for rule in self.registry.outlines() if rule.code in enabled]
         try:
             found = [f for f in self._findings(source, path, rules, within) if f.code in enabled]
         except _InvalidSourceError as error:
@@ -303,11 +304,11 @@ class Inspection:
         self.source = source
         self.path = path
         # The rules, in their order, each with the imported names that it is about where the file itself bears no trigger.
-        self._rules = dict(sorted(rules.items(), key=lambda item: item[0].code))
+        self._rules = {rule.loaded(): rules[rule] for rule in sorted(rules, key=lambda rule: rule.code)}
         # The rules that tell of waits in code that is hot by its role.
-        self._hearing = list(hearing)
+        self._hearing = [rule.loaded() for rule in hearing]
         # Those that are selected by their code: what is minor is told as well.
-        self._named = {rule for rule in (*rules, *self._hearing) if linter.settings.names(rule)}
+        self._named = {rule for rule in (*self._rules, *self._hearing) if linter.settings.names(rule)}
         # Names that the settings explain, and what they stand for.
         self._spelt = spelt
         self._surroundings = _surroundings(linter.settings, path, portable=portable)
@@ -332,6 +333,8 @@ class Inspection:
         """Whether a project is written for releases of PyTorch before 0.4, unless the settings name the oldest one."""
         if self._surroundings.oldest_torch is not None:
             return False
+        from devlint.knowledge.releases import BEFORE_0_4, SAYS_BEFORE_0_4
+
         if re.search(BEFORE_0_4, self._text.text) is not None or self._project.uses(BEFORE_0_4, self.path):
             return True
         return any(re.search(SAYS_BEFORE_0_4, paper) is not None for paper in self._project.papers(self.path))
@@ -494,6 +497,7 @@ class Inspection:
 
     def _fix(self, report: Report, piece: Piece, facts: Facts) -> Fix | None:
         from devlint.findings import Edit
+        from devlint.knowledge.releases import SINCE_0_4
         from devlint.layout import kept_within
         from devlint.textmap import minimal_edit
 

@@ -321,7 +321,7 @@ def _meant_by(form: _Form, written: str) -> str:
 
 
 def _told(amiss: _Amiss, path: str, registry: Registry) -> Finding | None:
-    rule = registry.find(amiss.code)
+    rule = registry.outline(amiss.code)
     if rule is None:
         return None
     fix = Fix("remove the comment", "safe", (Edit(amiss.removal, ""),)) if amiss.removal else None
@@ -373,21 +373,23 @@ def _spans(comment: _Comment, match: re.Match[str]) -> tuple[Span, Span, Span | 
 
 def _rules_of(code: str, registry: Registry) -> list[type[Rule]]:
     """The rules that a code, the beginning of one, or a name in a comment speaks of."""
-    found = registry.find(code)
+    found = registry.outline(code)
     if found is not None:
         return [found]
     is_code = _ANY_CODE.fullmatch(code) is not None
-    return [rule for rule in registry.rules() if is_code and rule.code.startswith(code)]
+    return [rule for rule in registry.outlines() if is_code and rule.code.startswith(code)]
 
 
 def _unknown(marker: _Marker, path: str, registry: Registry) -> Iterable[Finding]:
     """DEV002 for each code of ours that no rule has."""
-    rule = registry.find("DEV002")
+    rule = registry.outline("DEV002")
     for code in marker.codes or ():
         ours = marker.kind != "noqa" or _OUR_CODE.fullmatch(code)
         if rule is None or not ours or _rules_of(code, registry):
             continue
-        known = [word for known in registry.rules() for word in (known.code, *[known.name] * (marker.kind != "noqa"))]
+        known = [
+            word for known in registry.outlines() for word in (known.code, *[known.name] * (marker.kind != "noqa"))
+        ]
         message = f"no rule is called '{code}', so this comment switches nothing off for it"
         hint = nearest(code, known).removeprefix("; ") or None
         yield Finding(rule.code, rule.name, message, path, marker.codes_span or marker.span, hint=hint)
@@ -395,13 +397,13 @@ def _unknown(marker: _Marker, path: str, registry: Registry) -> Iterable[Finding
 
 def _unused(marker: _Marker, path: str, enabled: frozenset[str], registry: Registry) -> Iterable[Finding]:
     """DEV001 for a comment of which all or some codes take no finding."""
-    rule = registry.find("DEV001")
+    rule = registry.outline("DEV001")
     if rule is None:
         return
     removal = tuple(Edit(span, "") for span in (marker.removal, *marker.also_removed))
     if marker.codes is None:
         # A bare noqa is for all linters; a bare ignore may be for a rule that isn't on in this run.
-        everything = {known.code for known in registry.rules() if known.default} <= enabled
+        everything = {known.code for known in registry.outlines() if known.default} <= enabled
         if marker.kind != "noqa" and not marker.used and everything:
             fix = Fix("remove the comment", "safe", removal)
             yield Finding(rule.code, rule.name, "this comment switches nothing off", path, marker.span, fix=fix)

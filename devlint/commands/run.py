@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import click
@@ -36,6 +37,9 @@ def run(
     """
     need_torch("run")
     from devlint.runtime import run_program
+
+    # The program is to run as it does by itself.
+    gc.enable()
 
     try:
         code = run_program(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import configparser
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from devlint.regexes import regex
+
+if TYPE_CHECKING:
+    from configparser import ConfigParser
 
 # Where a project says so.
 FILES = (
@@ -49,9 +51,7 @@ def shown_width(text: str) -> int:
     return next((width for width in usual if longest <= width), longest)
 
 
-def _of_formatters(
-    tables: Mapping[str, dict[str, Any]], sections: Mapping[str, configparser.ConfigParser]
-) -> Iterator[int]:
+def _of_formatters(tables: Mapping[str, dict[str, Any]], sections: Mapping[str, ConfigParser]) -> Iterator[int]:
     tools = tables.get("pyproject.toml", {}).get("tool", {})
     ruff = [tables[name] for name in ("ruff.toml", ".ruff.toml") if tables.get(name)]
     for table, key, usual in (
@@ -73,9 +73,7 @@ def _of_hooks(text: str) -> Iterator[int]:
         yield from _numbers(match[1] if (match := _TOLD_BLACK.search(text)) else _FORMATTED)
 
 
-def _of_linters(
-    tables: Mapping[str, dict[str, Any]], sections: Mapping[str, configparser.ConfigParser]
-) -> Iterator[int]:
+def _of_linters(tables: Mapping[str, dict[str, Any]], sections: Mapping[str, ConfigParser]) -> Iterator[int]:
     for parser in sections.values():
         for section in ("flake8", "pycodestyle", "pep8"):
             if parser.has_section(section):
@@ -101,7 +99,9 @@ def _toml(text: str) -> dict[str, Any]:
         return {}
 
 
-def _ini(text: str) -> configparser.ConfigParser:
+def _ini(text: str) -> ConfigParser:
+    import configparser
+
     parser = configparser.ConfigParser(interpolation=None, strict=False)
     try:
         parser.read_string(text)
