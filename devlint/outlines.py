@@ -18,7 +18,7 @@ FILE = "outlines.json"
 
 # The attributes that are asked for before any file is suspected of holding one of a rule's findings, and what makes them
 # of what JSON has.
-_ASKED: Mapping[str, Any] = {
+ASKED: Mapping[str, Any] = {
     "code": str,
     "name": str,
     "trigger": str,
@@ -44,7 +44,7 @@ def outlines_of(pack: ModuleType) -> list[dict[str, Any]] | None:
 
     told = json.loads(text)
     words.learn(told["words"])
-    return [each | {name: made(each[name]) for name, made in _ASKED.items()} for each in told["rules"]]
+    return [each | {name: made(each[name]) for name, made in ASKED.items()} for each in told["rules"]]
 
 
 def told_of(rules: Iterable[Any]) -> str:
@@ -52,11 +52,11 @@ def told_of(rules: Iterable[Any]) -> str:
     import json
 
     chosen = sorted(rules, key=lambda rule: rule.code)
-    patterns = sorted({pattern for rule in chosen for pattern in (rule.trigger, *rule.needs)})
+    patterns = sorted({words.NOWHERE, *(pattern for rule in chosen for pattern in (rule.trigger, *rule.needs))})
     told = {"rules": list(map(_told_of, chosen)), "words": words.told_of(patterns)}
     return json.dumps(told, indent=0, separators=(",", ":"), sort_keys=True, default=sorted) + "\n"
 
 
 def _told_of(rule: Any) -> dict[str, Any]:
     place = {"__module__": rule.__module__, "__qualname__": rule.__qualname__}
-    return {name: getattr(rule, name) for name in _ASKED} | {"_hears_only": rule.hears_only()} | place
+    return {name: getattr(rule, name) for name in ASKED} | {"_hears_only": rule.hears_only()} | place

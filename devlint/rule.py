@@ -22,6 +22,7 @@ from devlint.addresses import rule_page
 from devlint.findings import Confidence, Edit, Note, Safety, Severity
 from devlint.installed import EntryPoint, entry_points
 from devlint.outlines import outlines_of
+from devlint.words import NOWHERE
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -207,7 +208,7 @@ class Rule:
 class MetaRule(Rule):
     """A code about the run itself; the engine reports it, not a matcher."""
 
-    trigger = r"(?!)"
+    trigger = NOWHERE
 
 
 class UnreadableFile(MetaRule):

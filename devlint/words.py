@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 
+# An expression that matches nothing.
+NOWHERE = r"(?!)"
 _BLANK = ord(" ")
 _TO_WORDS = bytes(
     ord(chr(c).lower()) if c < 128 and (chr(c).isalnum() or c == ord("_")) else _BLANK for c in range(256)
