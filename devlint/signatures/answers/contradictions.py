@@ -309,6 +309,9 @@ def _apart(
         if atoms.about_devices(a_when) and not atoms.implies(b_path, a_when):
             return None
         given = bool(need.via) and a_when == TRUE
+        if atoms.forgets_devices(need.path):
+            # What was asked of devices on the way there may keep the operands together.
+            return None
         if not given and atoms.is_forgotten(joint):
             # One operand's alternatives are split by the path, the other's by their own conditions: nobody knows which go together.
             return None
@@ -421,7 +424,7 @@ def _is_denied(reader: Reader, frame: Frame, need: Need, when: Condition, other:
                 case ("==", counted, Value() as none) if literal > 0 and none.data == 0 and _counts_parts(counted):
                     # Nothing was in it: hardly ever.
                     absent = True
-                case ("forgotten", _) | ("at call", _, _):
+                case ("forgotten", _, _) | ("at call", _, _):
                     # Nobody knows what it hangs on any more.
                     absent = True
         if not denied and not absent:
