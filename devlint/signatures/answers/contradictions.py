@@ -84,6 +84,8 @@ class Contradiction:
     scope: FunctionModel | None
     # The calls that lead there, the outermost first.
     via: tuple[tuple[SourceModule, ast.Call], ...] = ()
+    # Where it is told at a call: the operation, and the function that it stands in.
+    operation: tuple[FunctionModel, ast.expr | ast.AugAssign] | None = None
 
 
 def contradictions(reader: Reader, source: SourceModule) -> list[Contradiction]:
@@ -124,7 +126,8 @@ def _is_given_wrong(one: Contradiction, call: ast.Call) -> bool:
 
 
 def _at_call(one: Contradiction, call: ast.Call) -> Contradiction:
-    return replace(one, node=call, function=None, by_itself=False)
+    operation = (one.function, one.node) if one.function is not None else None
+    return replace(one, node=call, function=None, by_itself=False, operation=operation)
 
 
 def _judged(reader: Reader, frame: Frame, need: Need) -> Iterator[Contradiction]:

@@ -245,6 +245,11 @@ def is_made_elsewhere(project: Project, source: SourceModule) -> bool:
     return source.sets_default_device or project.uses(_DEFAULTS, Path(source.path))
 
 
+def made_elsewhere_by(project: Project, source: SourceModule) -> Path | None:
+    """The other file that says so, for people who ask."""
+    return project.file_with(_DEFAULTS, Path(source.path))
+
+
 _DEFAULTS = r"(?m)^[ \t]{0,40}torch\.set_default_(?:tensor_type\([^)\n]{0,80}cuda|device\((?!None|self\b))"
 
 
