@@ -11,6 +11,7 @@ from devlint.signatures.reading.tests import (
     assume,
     comparison,
     condition_of,
+    denial_of,
     host_when_true,
     outcome,
     truth,
@@ -39,7 +40,7 @@ def _conditional(frame: Frame, node: ast.IfExp) -> Value:
     env, before = frame.fork()
     options = []
     for is_true, branch in ((True, node.body), (False, node.orelse)):
-        when = condition if is_true else frame.atoms.negated(condition)
+        when = condition if is_true else denial_of(frame, node.test)
         frame.path = frame.atoms.both(before, when)
         if not frame.path:
             continue
