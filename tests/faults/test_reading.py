@@ -204,6 +204,21 @@ def test_tables_of_data_are_passed_over(project):
     ]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="there is no such limit")
+def test_a_table_in_a_statement_takes_no_gigabytes(project):
+    """That of what stands beside it is told."""
+    import resource
+
+    write("table.py", BAD + "y = torch.tensor([" + "1, " * 150_000 + "]).cuda()\ny.cuda()\n")
+    done = devlint(
+        "--output-format", "concise", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (900 << 20,) * 2)
+    )
+    assert [line.split()[:2] for line in done.stdout.splitlines()[:2]] == [
+        ["table.py:4:1:", "DEV101"],
+        ["table.py:6:1:", "DEV101"],
+    ]
+
+
 def test_sizes_are_read_no_further_than_asked(project):
     file = write("x.py", "12345")
     assert read_bytes(file, 5) == b"12345"

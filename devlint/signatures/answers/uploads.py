@@ -149,4 +149,9 @@ def _position(node: ast.AST) -> tuple[int, int]:
 
 
 def _holds(node: ast.AST, inner: ast.AST) -> bool:
-    return any(n is inner for n in ast.walk(node))
+    """Whether an expression stands in a statement, both of one file."""
+    return _position(node) <= _position(inner) and _end(inner) <= _end(node)
+
+
+def _end(node: ast.AST) -> tuple[int, int]:
+    return getattr(node, "end_lineno", 0), getattr(node, "end_col_offset", 0)
