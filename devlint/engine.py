@@ -48,6 +48,8 @@ class Linter:
 
     # Whether what is understood of a source serves the files that import it, once it was linted.
     shares = True
+    # Where somebody asks what isn't told: those findings, each with the options that would have it told.
+    withheld: list[tuple[Finding, str]] | None = None
 
     def __init__(self, settings: Settings, registry: Registry, files: FileSystem | None = None) -> None:
         self.settings = settings
@@ -179,7 +181,8 @@ class Linter:
 
     def _hears(self, rule: type[Rule], screen: Screen) -> bool:
         """Whether a file may hold waits in code that is hot by its role that a rule tells of."""
-        wanted = bool(rule.senses) and (self.settings.previews or rule.hears_only())
+        told = self.settings.previews or rule.hears_only() or self.withheld is not None
+        wanted = bool(rule.senses) and told
         return wanted and screen.is_about_torch and screen.holds(rule.trigger)
 
     def _imported(self, source: Source, path: Path, rule: type[Rule]) -> frozenset[str]:
@@ -309,6 +312,7 @@ class Inspection:
         self._hearing = list(hearing)
         # Those that are selected by their code: what is minor is told as well.
         self._named = {rule for rule in (*rules, *self._hearing) if linter.settings.names(rule)}
+        self._previews, self._withheld = linter.settings.previews, linter.withheld
         # Names that the settings explain, and what they stand for.
         self._spelt = spelt
         self._surroundings = _surroundings(linter.settings, path, portable=portable)
@@ -403,7 +407,10 @@ class Inspection:
         for stall in self.model.stalls:
             if stall.sense not in rule.senses or (self.within is not None and stall.node.lineno not in self.within):
                 continue
+            options = [] if self._previews or rule.hears_only() else ["--preview"]
             if stall.minor and rule not in self._named:
+                options.append(f"--extend-select {rule.code}")
+            if options and self._withheld is None:
                 continue
             for unit in units_at(self._module, [stall.node.lineno]):
                 piece = self._piece(unit)
@@ -411,7 +418,8 @@ class Inspection:
                 if piece is not None and node is not None:
                     facts = Facts(self.model, piece, self._text, self._display, self._surroundings)
                     for report in judge.judge_stall(node, stall, facts):
-                        yield replace(self._finding(judge, report, piece, facts), cost=Cost(rule.costs(), stall.loops))
+                        found = self._finding(judge, report, piece, facts)
+                        yield from self._told(replace(found, cost=Cost(rule.costs(), stall.loops)), options)
                     break
 
     def _model_events(self, names: frozenset[str]) -> None:
@@ -421,7 +429,10 @@ class Inspection:
         if not names:
             self.model.ensure_all()
             return
-        for unit in units_at(self._module, lines_of_names(self._text.text, names, self._text.starts)):
+        lines = lines_of_names(self._text.text, names, self._text.starts)
+        # A first look asks about its own lines alone.
+        asked = [line for line in lines if self.within is None or line in self.within]
+        for unit in units_at(self._module, asked):
             self.model.ensure(unit.scope)
 
     def release(self) -> None:
@@ -464,8 +475,17 @@ class Inspection:
         facts = Facts(self.model, piece, self._text, self._display, self._surroundings)
         for node in matches:
             for report in rule.judge(node, facts):
-                if type(rule) in self._named or not _is_minor(rule, report, facts, self._project):
-                    yield self._finding(rule, report, piece, facts)
+                is_minor = type(rule) not in self._named and _is_minor(rule, report, facts, self._project)
+                if not is_minor or self._withheld is not None:
+                    options = [f"--extend-select {rule.code}"] if is_minor else []
+                    yield from self._told(self._finding(rule, report, piece, facts), options)
+
+    def _told(self, finding: Finding, options: list[str]) -> Iterator[Finding]:
+        """A finding, unless options would have to be given: then it is kept for who asks for those."""
+        if not options:
+            yield finding
+        elif self._withheld is not None:
+            self._withheld.append((finding, " ".join(options)))
 
     def _finding(self, rule: Rule, report: Report, piece: Piece, facts: Facts) -> Finding:
         return Finding(

@@ -50,10 +50,7 @@ def laid_out(text: TextMap, edits: Sequence[Edit], width: int, step: str) -> tup
     A line of the text that is longer already may stay as long. `step` is what the text is indented by.
     """
     settled: list[Edit] = []
-    for lines, group in _by_lines(sorted(edits)):
-        span = Span(lines.start, 1, lines.stop - 1, len(text.line(lines.stop - 1)) + 1)
-        old = text.slice(span)
-        new = _applied(text, group, span)
+    for span, group, old, new in _changes(text, edits):
         if not _too_long(old, new, width):
             settled += group
             continue
@@ -78,13 +75,17 @@ def kept_within(fix: Fix, text: TextMap, width: Callable[[], int], step: str) ->
 
 def gets_too_long(text: TextMap, edits: Sequence[Edit], width: Callable[[], int]) -> bool:
     """Whether edits make a line longer than `width`, and than what it takes the place of."""
-    changed = []
-    for lines, group in _by_lines(sorted(edits)):
-        span = Span(lines.start, 1, lines.stop - 1, len(text.line(lines.stop - 1)) + 1)
-        changed.append((text.slice(span), _applied(text, group, span)))
+    changed = [(old, new) for _, _, old, new in _changes(text, edits)]
     return any(_too_long(old, new, NARROWEST) for old, new in changed) and any(
         _too_long(old, new, width()) for old, new in changed
     )
+
+
+def _changes(text: TextMap, edits: Sequence[Edit]) -> Iterator[tuple[Span, list[Edit], str, str]]:
+    """The lines that edits change: where they are, the edits there, what stands there and what they make of it."""
+    for lines, group in _by_lines(sorted(edits)):
+        span = Span(lines.start, 1, lines.stop - 1, len(text.line(lines.stop - 1)) + 1)
+        yield span, group, text.slice(span), _applied(text, group, span)
 
 
 def _by_lines(edits: Sequence[Edit]) -> Iterator[tuple[range, list[Edit]]]:

@@ -26,6 +26,7 @@ from devlint.textmap import TextMap
 
 if TYPE_CHECKING:
     from devlint.files import Source
+    from devlint.rule import Registry
     from devlint.settings import Settings
 
 
@@ -258,6 +259,20 @@ def _reason_of_name(node: ast.Name, name: str, model: PlacementModel) -> str:
         text = ast.unparse(last)
         return f"it comes from `{text if len(text) <= 60 else text[:57] + '...'}` (line {last.lineno})"
     return ""
+
+
+def untold_on(source: Source, line: int, settings: Settings, registry: Registry, found: list[Known]) -> list[str]:
+    """What isn't told of a line, and why, in words, a line each; `found` is what is known of it."""
+    from devlint.untold import silences_on, withheld_on
+
+    made = any(known.trail and known.trail[0][0].startswith("created on cpu by") for known in found)
+    asks = made or any(known.kind in _TOLD for known in found)
+    silent = silences_on(source, line, settings, has_made=made) if asks else ()
+    return [printable(told) for told in (*withheld_on(source, line, settings, registry), *silent)]
+
+
+# Kinds that DEV2 is about.
+_TOLD = frozenset(kind.value for kind in (Kind.TENSOR, Kind.PARAMETER, Kind.BATCH))
 
 
 def render(found: list[Known], source: Source, display: str) -> str:

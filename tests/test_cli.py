@@ -215,6 +215,7 @@ def test_settings_can_be_shown():
     assert said["severity"] == f'severity = {{ "DEV5" = "error" }}  # {folder}/pyproject.toml'
     assert said["hot-functions"] == 'hot-functions = ["go"]  # --config'
     assert said["confidence"] == 'confidence = "likely"  # the default'
+    assert said["# select"].endswith("# the default: all rules that are on by default, those of installed packs too")
     assert said["# on top: select"] == '# on top: select = ["DEV5"]  # the command line'
     (codes,) = (line for line in said if "rules are on" in line)
     assert "DEV503" in codes

@@ -7,7 +7,7 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devlint.signatures.values.conditions import TRUE, Atoms, Condition
+from devlint.signatures.values.conditions import MAX_CLAUSES, TRUE, Atoms, Condition
 from devlint.signatures.values.values import Value, constant, either, one_of
 
 TESTS = ("a", "b", "c")
@@ -68,3 +68,14 @@ def test_what_is_one_value_on_one_way_and_another_one_elsewhere(way, left, right
     found = one_of(when, a, atoms.negated(when), b, atoms)
     for outcomes in OUTCOMES:
         assert seen(found, outcomes) == seen(a if holds(when, outcomes) else b, outcomes)
+
+
+def test_a_condition_that_grew_too_long_says_whether_it_asked_for_devices() -> None:
+    for host_when in (None, True):
+        atoms = Atoms()
+        ways = TRUE
+        for number in range(MAX_CLAUSES):
+            one = atoms.either(atoms.literal(("a", number)), atoms.literal(("b", number), host_when))
+            ways = atoms.both(ways, one)
+        assert atoms.is_forgotten(ways)
+        assert atoms.forgets_devices(ways) is (host_when is not None)

@@ -45,6 +45,24 @@ def test_what_a_caller_made_is_best_moved_there():
     assert found.hint == "best moved once, where the caller makes it (line 11)"
 
 
+def test_a_finding_at_a_call_names_what_is_given_there_and_the_operation():
+    Path("ops.py").write_text(
+        "import torch\n\n\ndef add(u, v):\n    s = u * 2\n    return torch.matmul(s, v)\n\n\n"
+        "def run(m, inp):\n    return m(inp)\n\n\ndef twice(m, x):\n    return m(m(x))\n"
+    )
+    text = (
+        "import torch\nfrom torch import nn\n\nfrom ops import add, run, twice\n\na = torch.ones(3)\nb = torch.ones(3).cuda()\n"
+        "print(add(a, b))\nnet = nn.Linear(3, 3).cuda()\nrun(net, a)\nm = nn.Linear(3, 3).cuda()\nx = torch.ones(3)\ntwice(m, x)\n"
+    )
+    assert messages(text) == [
+        "`s` is on cpu and `v` is on cuda: `torch.matmul` needs both on one device, in `add` (ops.py:6), "
+        "which is called with `a, b`",
+        "`inp` is on cpu, but `m`, which computes from it, is on cuda, in `run` (ops.py:10), which is called with `net, a`",
+        # Whoever reads the line knows these.
+        "`x` is on cpu, but `m`, which computes from it, is on cuda",
+    ]
+
+
 @pytest.mark.parametrize(
     "rule", [r for r in load_registry().rules() if not issubclass(r, MetaRule)], ids=lambda rule: rule.code
 )

@@ -378,6 +378,16 @@ def test_the_reference_and_the_schema_are_current():
     assert done.returncode == 0, done.stderr
 
 
+def test_the_default_of_select_is_told_as_what_holds():
+    """Whoever wrote `select = ["DEV"]`, as if that were the default, would leave out the rules of packs."""
+    key = KEYS["select"]
+    assert (key.default, schema()["properties"]["select"].get("default")) == ("", None)
+    assert "installed packs too" in schema()["properties"]["select"]["description"]
+    packs = Registry([*REGISTRY.rules(), _rule("ACME001", "of-a-pack")])
+    settings = Settings(Path("/p"))
+    assert "ACME001" in {rule.code for rule in packs.rules() if settings.selects(rule, packs)}
+
+
 @pytest.mark.parametrize("key", KEYS.values(), ids=lambda key: key.name)
 def test_the_schema_takes_what_settings_take(key, tmp_path, monkeypatch):
     # A release that the example asks for, whichever this is.

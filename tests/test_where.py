@@ -173,3 +173,45 @@ def test_what_a_finding_goes_by_is_told_with_its_trail(tmp_path: Path) -> None:
     assert "\nw: tensor on cpu (likely)\n" in told
     for note in found["notes"]:
         assert f"    {note['message']} ({note['path']}:{note['line']})\n" in told
+
+
+def untold(folder: Path, place: str) -> list[str]:
+    """What `where` says isn't told of a line."""
+    return where(folder, place).stdout.rstrip().split("\n\n")[-1].splitlines()
+
+
+def test_it_says_what_would_be_told_by_code_or_in_preview(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        "import torch\n\n\ndef train(model, loader, optimizer, device):\n    losses = []\n    for x, y in loader:\n"
+        "        loss = (model(x.to(device)) - y.to(device)).square().mean()\n        loss.backward()\n"
+        "        optimizer.step()\n        losses.append(loss.item())\n"
+    )
+    (tmp_path / "net.py").write_text(
+        "from torch import nn\n\n\nclass Net(nn.Module):\n    def forward(self, x, lengths):\n        return x[: int(lengths.max())]\n"
+    )
+    message = "`loss.item()` makes the host wait for the accelerator at each step"
+    assert untold(tmp_path, "train.py:10") == [f"DEV501 would be told here with `--extend-select DEV501`: {message}"]
+    [told] = untold(tmp_path, "net.py:6")
+    assert told.startswith("DEV501 would be told here with `--preview`: `int(lengths.max())` makes the host wait")
+    # And so it is.
+    command = [sys.executable, "-m", "devlint", "train.py", "--output-format", "concise"]
+    assert message not in subprocess.run(command, cwd=tmp_path, capture_output=True, text=True).stdout
+    named = [*command, "--extend-select", "DEV501"]
+    assert message in subprocess.run(named, cwd=tmp_path, capture_output=True, text=True).stdout
+
+
+def test_it_says_why_findings_are_silent(tmp_path: Path) -> None:
+    text = "import torch\n\n\ndef {0}(x):\n    return x + torch.arange(4)\n\n\nDEVICE = 'cuda'\n"
+    for name in ("load_rows", "shift"):
+        (tmp_path / f"{name}.py").write_text(text.format(name))
+    open_inputs = "DEV2 tells nothing here that hangs on where inputs are"
+    assert untold(tmp_path, "load_rows.py:5") == [
+        f"by its name or its class, `load_rows` is code for the host: {open_inputs}"
+    ]
+    assert "is code for the host" not in where(tmp_path, "shift.py:5").stdout
+    (tmp_path / "shift.py").write_text(text.format("shift").replace("DEVICE = 'cuda'", "shift(torch.ones(4))"))
+    assert untold(tmp_path, "shift.py:5")
+    (tmp_path / "setup_torch.py").write_text("import torch\n\ntorch.set_default_device('cuda')\n")
+    assert "setup_torch.py sets a default device: DEV2 says nothing of tensors that are made without one" in untold(
+        tmp_path, "shift.py:5"
+    )

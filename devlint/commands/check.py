@@ -61,7 +61,11 @@ def _shard(_context: click.Context, _parameter: click.Parameter, value: str | No
     help="Write a `# noqa` comment, with a reason if one is given, for each finding instead of reporting it.",
 )
 @click.option("--ignore-noqa", is_flag=True, help="Report what comments switch off as well.")
-@list_option("--select", "CODES", "Run these rules only: codes, prefixes such as DEV5, names, or ALL.")
+@list_option(
+    "--select",
+    "CODES",
+    "Run these rules only: codes, prefixes such as DEV5, names, or ALL. Otherwise those on by default, of packs too.",
+)
 @list_option("--ignore", "CODES", "Leave these rules out.")
 @list_option("--extend-select", "CODES", "Run these rules as well.")
 @click.option(

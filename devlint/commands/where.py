@@ -28,21 +28,22 @@ def where(place: str, output_format: str, config: tuple[str, ...], isolated: boo
     On a line with `def`, say the function's signature: what it needs, gives and changes, whatever device it is used on.
 
     NAME is an expression as it stands on the line, such as `batch` or `self.net`. A place as reports tell it, with a
-    column, is all of its line. In a notebook, the line counts from the cell's start: `notes.ipynb:cell 3:4`.
+    column, is all of its line. What isn't told of a line, though rules know it, comes last. In a notebook, the line counts from the cell's start: `notes.ipynb:cell 3:4`.
     """
     import json
 
     from devlint.disk import FileError
     from devlint.files import read_source
     from devlint.settings import SettingsError, load_settings, split_config
-    from devlint.where import NothingThereError, explain, render, signature_of
+    from devlint.where import NothingThereError, explain, render, signature_of, untold_on
 
     asked = _split_place(place)
     file, name = asked.file, asked.name
     need_folder()
     try:
         named, inline = split_config(config)
-        settings = load_settings(Path(file), config=named, isolated=isolated, registry=load_registry(), inline=inline)
+        registry = load_registry()
+        settings = load_settings(Path(file), config=named, isolated=isolated, registry=registry, inline=inline)
         source = read_source(Path(file), file)
         line = _line_of(asked, source)
         signature = signature_of(source, line, settings) if name is None else []
@@ -60,7 +61,8 @@ def where(place: str, output_format: str, config: tuple[str, ...], isolated: boo
     elif output_format == "json":
         emit(json.dumps([known.as_dict() for known in found], indent=2).replace("\x7f", "\\u007f") + "\n")
     else:
-        emit(render(found, source, file) + "\n")
+        untold = untold_on(source, line, settings, registry, found) if name is None else []
+        emit("\n".join([render(found, source, file), *([""] if untold else []), *untold]) + "\n")
 
 
 class _Asked(NamedTuple):

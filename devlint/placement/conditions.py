@@ -42,9 +42,9 @@ def _says_none(condition: str, outcome: bool) -> bool:
 
 # Conditions, by their outcome, under which a program has no accelerator.
 _WITHOUT = {
-    True: re.compile(r"""(?:.*\.)?(?:no_cuda|no_gpu|use_cpu|cpu_only|is_cpu)|.* == ['"]cpu['"]"""),
+    True: re.compile(r"""(?:.*\.)?(?:no_cuda|no_gpu|no_accel|use_cpu|cpu_only|is_cpu)|.* == ['"]cpu['"]"""),
     False: re.compile(
-        r"""(?:.*\.)?(?:use_cuda|use_gpu|cuda|gpu|is_cuda)|.* == ['"]cuda['"]|torch\.cuda\.is_available\(\)"""
+        r"""(?:.*\.)?(?:use_cuda|use_gpu|use_accel|cuda|gpu|is_cuda)|.* == ['"]cuda['"]|torch\.(?:cuda|accelerator)\.is_available\(\)"""
         r"""|(?:.*\.)?(?:n_?gpus?|num_gpus?|device_count\(\))(?: > 0| >= 1)?"""
     ),
 }

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Protocol
 
+from devlint.placement.choices import Choices
 from devlint.placement.cold import ColdCode, File, flat
 from devlint.source.modules import last_name
 
@@ -20,6 +21,8 @@ class Asked(File, Protocol):
     """What is asked of the model of a file."""
 
     def project_gives(self, name: str) -> bool: ...
+    @property
+    def choices(self) -> Choices: ...
 
 
 class Guards:
@@ -38,7 +41,18 @@ class Guards:
                 return True
             checks += _checks(parent, child)
             if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                return _are_off(parent, checks) or self.is_off(node)
+                return _are_off(parent, checks) or self.is_off(node) or self._model.choices.is_never_made(node)
+            child = parent
+        return False
+
+    def is_rare(self, node: ast.AST) -> bool:
+        """Whether a node runs now and then: each so many steps, for somebody who looks, on an error path."""
+        child = node
+        for parent in self._model.ancestors(node):
+            if self._cold.is_cold(parent, child):
+                return True
+            if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                return False
             child = parent
         return False
 

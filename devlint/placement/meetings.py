@@ -37,9 +37,17 @@ def _mixing(found: Contradiction) -> Mixing:
             for source, call in found.via
             if call is not found.node
         ),
+        _operation(found),
         any(f is not None and f.cls is not None for f in (found.function, found.scope))
         and is_kept_elsewhere(found.scope, found.host.value),
     )
+
+
+def _operation(found: Contradiction) -> old.Step | None:
+    if found.operation is None:
+        return None
+    function, node = found.operation
+    return old.Step(function.name, function.source.path, node.lineno, node.col_offset)
 
 
 def _words(call: ast.Call) -> str:

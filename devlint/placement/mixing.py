@@ -50,6 +50,8 @@ class Mixing:
     # The function that the operation stands in by itself shows it, whatever calls it.
     by_itself: bool
     calls: tuple[Step, ...] = ()
+    # Where it is told at a call: the operation, under the name of the function that it stands in.
+    operation: Step | None = None
     # A method shows it, and another one has kept the operand on the host.
     in_method: bool = False
 

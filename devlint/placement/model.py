@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from devlint.hints import Hints
 from devlint.knowledge import canonical, ecosystem, torch_knowledge
 from devlint.placement.callers import is_called_by_host
+from devlint.placement.choices import Choices
 from devlint.placement.classes import ClassModel
 from devlint.placement.guards import Guards
 from devlint.placement.loops import HotLoop, Loops
@@ -76,6 +77,7 @@ class PlacementModel(FileText):
         self._read: dict[FunctionModel | None, Frame | None] = {}
         self._loops = Loops(self, hints.hot_functions)
         self._hot_code: dict[int, HotCode] = {}
+        self.choices = Choices(self)
         self.readings = Readings(self.project_reader, source, self.loader_names, hears=looks_around)
 
     def close(self) -> None:
@@ -308,7 +310,11 @@ class PlacementModel(FileText):
         )
         if function is None:
             return False
-        return is_unused(self._project, self.source.function(function)) or Guards(self).is_off(node)
+        return (
+            is_unused(self._project, self.source.function(function))
+            or Guards(self).is_off(node)
+            or self.choices.is_never_made(node)
+        )
 
     def is_called_by_host(self, function: FunctionModel) -> bool:
         """Whether only code for the host calls a function, or such as gives it what is there."""

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from devlint.placement.values import Step
+from devlint.source.devices import names_a_move
 from devlint.source.modules import FunctionNode, SourceModule, last_name
 from devlint.source.trees import walk
 
@@ -37,7 +38,8 @@ def ends_step(model: File, node: ast.AST, depth: int = 0, *, moved: bool = False
     """
     child = node
     for parent in model.ancestors(node):
-        if any(_goes_on(block, child) for block in _blocks(parent)):
+        if any(map(_learns, model.source.after(child))):
+            # Gradients are computed after it, or weights changed.
             return False
         match parent:
             case ast.For(body=body) | ast.AsyncFor(body=body) | ast.While(body=body) if child in body:
@@ -51,17 +53,6 @@ def ends_step(model: File, node: ast.AST, depth: int = 0, *, moved: bool = False
                 return bool(calls) and all(ends_step(file, call, depth + 1, moved=moved) for file, call in calls)
         child = parent
     return False
-
-
-def _goes_on(block: Sequence[ast.AST], child: ast.AST) -> bool:
-    """Whether gradients are computed, or weights changed, after a statement of a block."""
-    return child in block and any(map(_learns, block[block.index(child) + 1 :]))
-
-
-def _blocks(parent: ast.AST) -> Iterator[Sequence[ast.AST]]:
-    yield from (
-        block for name in ("body", "orelse", "finalbody") if isinstance(block := getattr(parent, name, None), list)
-    )
 
 
 def _learns(statement: ast.AST) -> bool:
@@ -90,8 +81,6 @@ def _moves_batch(body: Sequence[ast.stmt], text: str) -> bool:
     return False
 
 
-# `move_to_device(batch)`, `to_cuda(batch)`.
-_MOVING = re.compile(r"(?:\w{1,60}_)?(?:to|move|send)_(?:device|cuda|gpu)")
 # What is given to `.to` that is no place.
 _TYPES = re.compile(r"float|half|double|dtype|int|long|bool")
 
@@ -108,4 +97,4 @@ def _moves_and_waits(call: ast.Call, *, is_pinned: bool) -> bool:
         case ast.Attribute(attr="to"):
             given = [*call.args, *(k.value for k in call.keywords if k.arg == "device")]
             return bool(given) and not _TYPES.search(ast.unparse(given[0]))
-    return _MOVING.fullmatch(last_name(call.func)) is not None
+    return names_a_move(last_name(call.func))

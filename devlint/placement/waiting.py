@@ -8,8 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from devlint.placement.answering import ends_answer, is_handed_out
+from devlint.placement.choices import Choices
 from devlint.placement.guards import Guards
 from devlint.placement.loops import HotLoop, Program
+from devlint.placement.unmoved import is_left_on_host
 from devlint.placement.values import Step
 from devlint.signatures.answers.callees import Callee
 from devlint.signatures.answers.hosted import says_host
@@ -18,7 +21,7 @@ from devlint.signatures.answers.main_path import follows_wait, is_minor
 from devlint.signatures.answers.roles import is_compiled, is_in_loop, is_of_tool
 from devlint.signatures.answers.waits import Stall, in_words, stalls
 from devlint.signatures.reading.reader import Reader
-from devlint.signatures.state.waits import COPY, DECIDE, MADE, RACE, READ, SIZE, STAGED
+from devlint.signatures.state.waits import COPY, DECIDE, FLUSH, MADE, RACE, READ, SIZE, STAGED
 from devlint.signatures.values.values import Value
 from devlint.source.modules import FunctionModel, SourceModule, last_name
 
@@ -57,6 +60,8 @@ class Waiting(Program, Protocol):
     def files_naming(self, name: str) -> Sequence[Waiting]: ...
     def file_of(self, source: SourceModule) -> Waiting | None: ...
     def project_gives(self, name: str) -> bool: ...
+    @property
+    def choices(self) -> Choices: ...
     def is_dead(self, node: ast.AST) -> bool: ...
     def hot_code(self, between: int = ...) -> HotCode: ...
 
@@ -74,7 +79,12 @@ def hot_code(model: Waiting, patterns: tuple[str, ...], between: int) -> HotCode
             if other.source.path != model.source.path:
                 yield other.hot_code(between - 1)
 
-    return HotCode(model.project_reader, model.source, patterns, Guards(model).is_cold, elsewhere)
+    def of_file(source: SourceModule) -> HotCode | None:
+        other = model.file_of(source) if between else None
+        return other.hot_code(between - 1) if other is not None and other.source.path != model.source.path else None
+
+    guards = Guards(model)
+    return HotCode(model.project_reader, model.source, patterns, guards.is_cold, elsewhere, guards.is_rare, of_file)
 
 
 def _defining(model: Waiting, function: FunctionModel) -> Iterator[Waiting]:
@@ -102,6 +112,8 @@ def stalls_of(model: Waiting) -> list[HotStall]:
     for stall in waiting:
         if stall.sense == RACE:
             found.append(_told(stall, "", (), 0))
+        elif _makes_room(model, stall):
+            continue
         elif (role := hot.of(stall.function)) is not None:
             if stall.supposed and not _speaks_of_devices(model, role.root):
                 continue
@@ -114,7 +126,7 @@ def stalls_of(model: Waiting) -> list[HotStall]:
                 continue
             if _is_given_on_host(stall, role) or _brings_request(stall):
                 continue
-            if not _is_handed_out(model, stall, role):
+            if not is_handed_out(model, stall, role):
                 minor = is_minor(model.project_reader, stall, role, model.project_gives) or follows_wait(
                     model.source, stall.node, waits, names
                 )
@@ -126,10 +138,28 @@ def stalls_of(model: Waiting) -> list[HotStall]:
         elif (loop := model.hot_loop(stall.node)) is not None:
             if is_of_tool(model.source.path) or model.is_dead(stall.node):
                 continue
+            if is_left_on_host(model, stall, loop) or ends_answer(model, stall):
+                continue
             minor = loop.is_minor or follows_wait(model.source, stall.node, waits, names)
             way = (_loop(loop), *loop.path)
             found.append(_told(stall, "at each step", way, model.loops_to(stall.node), minor=minor))
     return found
+
+
+# Options of those whose accelerators have little room.
+_OF_ROOM = re.compile(r"(?i)offload|low_?(?:v?ram|mem)|sav\w*_(?:v?ram|mem)|(?:v?ram|memory)_sav")
+
+
+def _makes_room(model: Waiting, stall: Stall) -> bool:
+    """Whether memory is given back for somebody who asked to do with little of it: `if offload: torch.cuda.empty_cache()`."""
+    if stall.sense != FLUSH or "empty_cache" not in stall.name:
+        return False
+    child: ast.AST = stall.node
+    for parent in model.ancestors(stall.node):
+        if isinstance(parent, ast.If) and child in parent.body and _OF_ROOM.search(ast.unparse(parent.test)):
+            return True
+        child = parent
+    return False
 
 
 # Names that say nothing of what is handed.
@@ -220,52 +250,6 @@ def _asks_for_tensor(test: ast.expr) -> str | None:
         ):
             return ast.unparse(asked)
     return None
-
-
-# Functions that answer a request: what they return is what somebody on the host asked for.
-_ANSWERING = re.compile(
-    r"__call__|generat|decode|sample|predict|infer|detect|transcribe|synthesi[sz]e|translate|extract|postprocess|post_process"
-)
-
-
-def _ends_loop(model: Waiting, stall: Stall) -> bool:
-    """Whether what is asked ends the loop that makes an answer: whoever generates has to know when it is through."""
-    child: ast.AST = stall.node
-    for parent in model.ancestors(stall.node):
-        if isinstance(parent, ast.If):
-            return child is parent.test and isinstance(parent.body[-1], ast.Break)
-        if isinstance(parent, ast.stmt):
-            return False
-        child = parent
-    return False
-
-
-def _is_handed_out(model: Waiting, stall: Stall, hot: Hot) -> bool:
-    """Whether a copy to the host is what a request gets for an answer: made at its end, and returned."""
-    function = stall.function
-    call = next((p for p in model.ancestors(stall.node) if isinstance(p, ast.Call)), None)
-    if call is not None and last_name(call.func) == "pack_padded_sequence":
-        # PyTorch wants the lengths there.
-        return True
-    if stall.sense not in (COPY, READ, DECIDE) or not _ANSWERING.search(function.name):
-        return False
-    if _ends_loop(model, stall):
-        return True
-    if hot.calls or stall.sense == DECIDE:
-        return False
-    names: set[str] = set()
-    for parent in model.ancestors(stall.node):
-        match parent:
-            case ast.Return() | ast.Yield():
-                return True
-            case ast.For() | ast.While() | ast.AsyncFor():
-                return False
-            case ast.Assign(targets=[ast.Name(id=name)]):
-                names.add(name)
-            case ast.FunctionDef() | ast.AsyncFunctionDef():
-                break
-    returned = [n.value for n in function.nodes if isinstance(n, ast.Return) and n.value is not None]
-    return any(isinstance(n, ast.Name) and n.id in names for value in returned for n in ast.walk(value))
 
 
 def _told(stall: Stall, often: str, hot: tuple[Step, ...], loops: int, *, minor: bool = False) -> HotStall:

@@ -22,9 +22,10 @@ from devlint.findings import Finding
 from devlint.rule import Registry
 from devlint.server import hover as hovers
 from devlint.server.actions import KINDS, Asked, WithheldError, actions, edits_of
+from devlint.server.conversation import Conversation
 from devlint.server.desk import Desk, Outcome
 from devlint.server.diagnostics import SOURCE, diagnostics
-from devlint.server.documents import Documents, NotebookSnapshot, Snapshot
+from devlint.server.documents import Documents, NotebookSnapshot
 from devlint.server.kept import StaleError
 from devlint.server.lenses import lenses
 from devlint.server.options import Options, read_options, told_of_devlint
@@ -52,8 +53,10 @@ _NOTEBOOKS = types.NotebookDocumentSyncOptions(
 class Server(LanguageServer):
     """One connection with an editor."""
 
+    protocol: Conversation
+
     def __init__(self, registry: Registry) -> None:
-        super().__init__(SOURCE, __version__, notebook_document_sync=_NOTEBOOKS)
+        super().__init__(SOURCE, __version__, notebook_document_sync=_NOTEBOOKS, protocol_cls=Conversation)
         self.registry = registry
         self.documents = Documents()
         # The options of each folder of the workspace; under "" those of everything else.
@@ -277,10 +280,6 @@ class Server(LanguageServer):
 
     # -- questions -----------------------------------------------------------------------------------------------------
 
-    def snapshot_of(self, uri: str) -> Snapshot | None:
-        """The document that a text is, or is a cell of."""
-        return self.documents.snapshot(self.documents.key_of(uri))
-
     async def current(self, uri: str) -> Outcome | None:
         """What linting a document comes to as it is now; on the thread, unless it is known."""
         key = self.documents.key_of(uri)
@@ -325,7 +324,8 @@ class Server(LanguageServer):
 
     async def hover(self, params: types.HoverParams) -> types.Hover | None:
         """What is known of what the pointer is on."""
-        snapshot = self.snapshot_of(params.text_document.uri)
+        key = self.documents.key_of(params.text_document.uri)
+        snapshot = self.documents.snapshot(key)
         if snapshot is None or not self.options_of(snapshot.path).hover:
             return None
         formats = getattr(getattr(self.client_capabilities.text_document, "hover", None), "content_format", None)
@@ -336,7 +336,10 @@ class Server(LanguageServer):
             found = hovers.rule_at(snapshot, line, column, self.registry)
             if found is None:
                 model = self.desk.model(snapshot)
-                found = hovers.value_at(model, line, column, snapshot) if model is not None else None
+                if model is not None:
+                    found = hovers.value_at(model, line, column, snapshot)
+                elif (last := self.desk.last_model(key, snapshot)) is not None:
+                    found = hovers.last_known_at(*last, line, column, snapshot)
             return hovers.as_hover(snapshot, found, markdown=markdown) if found is not None else None
 
         return await self.worker.do(_without_errors(work, None), ASKED)
@@ -477,11 +480,13 @@ def made(registry: Registry) -> Server:
 
 
 def serve(registry: Registry) -> None:
-    """Talks with an editor on the standard streams until it says goodbye."""
+    """Talks with an editor on the standard streams until it says goodbye; exits with 1 where it leaves without."""
     logging.basicConfig(stream=sys.stderr, level=logging.ERROR, format="devlint: %(message)s")
     # Nothing but messages may go to the standard output, whatever a rule of some pack prints.
     stdout, sys.stdout = sys.stdout.buffer, sys.stderr
     # Trees are large, and the collector would walk them while a key is waited for: it is called when nobody types.
     gc.disable()
     gc.freeze()
-    made(registry).start_io(stdout=stdout)
+    server = made(registry)
+    server.start_io(stdout=stdout)
+    sys.exit(0 if server.protocol.is_over else 1)

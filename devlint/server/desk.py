@@ -16,7 +16,7 @@ from devlint.files import Source, is_excluded
 from devlint.findings import Finding, Span
 from devlint.rule import Registry
 from devlint.server.documents import Snapshot
-from devlint.server.focus import change_between, standing
+from devlint.server.focus import change_between, lines_kept, standing
 from devlint.server.kept import KeptLinter, Trees, stamp_of
 from devlint.server.options import Options
 from devlint.settings import FILE_NAMES, Settings, SettingsError, forget_files, load_settings
@@ -253,6 +253,14 @@ class Desk:
             return self.linter(settings).model_of(snapshot.source)
         except (FileError, SyntaxError, ValueError, RecursionError, MemoryError):
             return None
+
+    def last_model(self, key: str, snapshot: Snapshot) -> tuple[PlacementModel, dict[int, int]] | None:
+        """The model of the last text of a document that was Python, and its lines that the text of now has as well."""
+        sound = self._sound.get(key)
+        if sound is None:
+            return None
+        kept = lines_kept(sound.source.lines, snapshot.source.lines)
+        return self.linter_of(snapshot).model_of(sound.source), kept
 
     def linter_of(self, snapshot: Snapshot) -> KeptLinter:
         """The linter of a document."""

@@ -9,10 +9,11 @@ from lsprotocol import types
 
 from devlint.disk import FileError, read_bytes
 from devlint.files import source_from_bytes
-from devlint.findings import Finding, Note, Span
+from devlint.findings import Finding, Note
 from devlint.rule import Registry
 from devlint.server.desk import Outcome
 from devlint.server.documents import Snapshot
+from devlint.server.extents import extent
 from devlint.server.positions import Places, uri_of
 
 SOURCE = "devlint"
@@ -75,11 +76,12 @@ def message_of(finding: Finding, *, with_trail: bool = False) -> str:
 
 def _related(note: Note, snapshot: Snapshot) -> types.DiagnosticRelatedInformation:
     if note.path == snapshot.display:
-        uri, range = snapshot.range(Span(note.line, note.column, note.line, note.column))
+        uri, range = snapshot.range(extent(snapshot.map, note.line, note.column))
     else:
         places = _places_in(note.path, snapshot.encoding)
-        at = places.position(note.line, note.column) if places else types.Position(note.line - 1, note.column - 1)
-        uri, range = uri_of(note.path), types.Range(at, at)
+        at = types.Position(note.line - 1, note.column - 1)
+        range = places.range(extent(places.map, note.line, note.column)) if places else types.Range(at, at)
+        uri = uri_of(note.path)
     return types.DiagnosticRelatedInformation(types.Location(uri, range), note.message)
 
 

@@ -15,7 +15,7 @@ from devlint.files import Source, source_from_bytes
 from devlint.findings import Edit, Span
 from devlint.notebooks import Notebook
 from devlint.server.positions import Places, path_of, same_uri
-from devlint.textmap import minimal_edit, split_lines
+from devlint.textmap import TextMap, minimal_edit, split_lines
 
 Edits = dict[str, list[types.TextEdit]]
 
@@ -45,6 +45,11 @@ class Snapshot:
         """What is linted; raises FileError."""
         # The bytes are what the file would hold once it is saved: limits of size are about those.
         return source_from_bytes(self.text.encode("utf-8", "surrogatepass"), self.path, self.display)
+
+    @cached_property
+    def map(self) -> TextMap:
+        """Where things stand in the source."""
+        return TextMap(self.source.text)
 
     @cached_property
     def places(self) -> Places:

@@ -67,6 +67,18 @@ class Change:
 
 def standing(before: Sequence[str], after: Sequence[str], findings: Iterable[Finding], path: str) -> Iterator[Finding]:
     """Findings of a text where they stand in one that is no Python: those on lines that it has as well, without fixes."""
+    lines = lines_kept(before, after)
+    for finding in findings:
+        span = finding.span
+        by = lines.get(span.line, 0) - span.line
+        if all(lines.get(number) == number + by for number in range(span.line, span.end_line + 1)):
+            notes = tuple(replace(n, line=lines.get(n.line, n.line)) if n.path == path else n for n in finding.notes)
+            moved = replace(span, line=span.line + by, end_line=span.end_line + by)
+            yield replace(finding, span=moved, notes=notes, fix=None)
+
+
+def lines_kept(before: Sequence[str], after: Sequence[str]) -> dict[int, int]:
+    """The lines of a text that another one has as well, each with its number there; all from 1."""
     top, below = _alike(before, after)
     old, new = before[top : len(before) - below], after[top : len(after) - below]
     lines = dict(
@@ -75,13 +87,7 @@ def standing(before: Sequence[str], after: Sequence[str], findings: Iterable[Fin
     lines |= {number: number for number in range(1, top + 1)}
     for same in SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks():
         lines |= {top + same.a + n: top + same.b + n for n in range(1, same.size + 1)}
-    for finding in findings:
-        span = finding.span
-        by = lines.get(span.line, 0) - span.line
-        if all(lines.get(number) == number + by for number in range(span.line, span.end_line + 1)):
-            notes = tuple(replace(n, line=lines.get(n.line, n.line)) if n.path == path else n for n in finding.notes)
-            moved = replace(span, line=span.line + by, end_line=span.end_line + by)
-            yield replace(finding, span=moved, notes=notes, fix=None)
+    return lines
 
 
 def _alike(before: Sequence[str], after: Sequence[str]) -> tuple[int, int]:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from lsprotocol import types
 
@@ -22,6 +25,8 @@ _CODE = re.compile(r"\b[A-Z]+[0-9]{3,4}\b", re.IGNORECASE)
 # Where a comment begins that may name codes; a `#` in a string before it does no harm here.
 _COMMENT = re.compile(r"#\s*(?:noqa|devlint)\b", re.IGNORECASE)
 
+_BEFORE = "*As it was while the text was valid Python.*"
+
 
 def rule_at(snapshot: Snapshot, line: int, column: int, registry: Registry) -> tuple[Span, str] | None:
     """The code in a comment at a place, and its rule's page as Markdown."""
@@ -34,34 +39,59 @@ def rule_at(snapshot: Snapshot, line: int, column: int, registry: Registry) -> t
     return None
 
 
-def value_at(model: PlacementModel, line: int, column: int, snapshot: Snapshot) -> tuple[Span, str] | None:
-    """The expression at a place and what is known of it, as Markdown; on a line with `def`, the function's signature."""
+def value_at(
+    model: PlacementModel, line: int, column: int, snapshot: Snapshot, kept: Mapping[int, int] | None = None
+) -> tuple[Span, str] | None:
+    """The expression at a place and what is known of it, as Markdown; on a line with `def`, the function's signature.
+
+    `kept` says where the lines of the model's text are in the snapshot's, where that is another one.
+    """
     found = known_at(model, line, column)
     if found is not None:
         span, known = found
-        return (span, "\n\n".join(_shown(one, snapshot) for one in known)) if known else None
+        return (span, "\n\n".join(_shown(one, snapshot, kept) for one in known)) if known else None
     signature = model.signature_at(line)
     if not signature:
         return None
-    text = snapshot.source.lines[line - 1].rstrip("\r\n")
+    text = snapshot.source.lines[(kept[line] if kept is not None else line) - 1].rstrip("\r\n")
     start = len(text) - len(text.lstrip())
     return Span(line, start + 1, line, len(text) + 1), "```text\n" + "\n".join(signature) + "\n```"
 
 
-def _shown(known: Known, snapshot: Snapshot) -> str:
-    steps = [f"- {message} ({_link(path, at, snapshot)})" for message, path, at in known.trail]
+def last_known_at(
+    model: PlacementModel, kept: Mapping[int, int], line: int, column: int, snapshot: Snapshot
+) -> tuple[Span, str] | None:
+    """The same of a text that isn't Python now, as its last sound one had it; `kept` has where lines of that one are now."""
+    before = next((old for old, new in kept.items() if new == line), None)
+    found = value_at(model, before, column, snapshot, kept) if before is not None else None
+    if before is None or found is None:
+        return None
+    span, text = found
+    here = replace(span, line=span.line + line - before, end_line=span.end_line + line - before)
+    return here, f"{text}\n\n{_BEFORE}"
+
+
+def _shown(known: Known, snapshot: Snapshot, kept: Mapping[int, int] | None) -> str:
+    steps = [f"- {message} ({_link(path, at, snapshot, kept)})" for message, path, at in known.trail]
     if known.why:
         steps.append(f"- {known.why}")
     return "\n".join([f"`{known.text}`: {known.said}", *([""] if steps else []), *steps])
 
 
-def _link(path: str, line: int, snapshot: Snapshot) -> str:
+def _link(path: str, line: int, snapshot: Snapshot, kept: Mapping[int, int] | None) -> str:
     """A line as a link that the editor follows; in a notebook, by its cell."""
-    if snapshot.source.notebook is None or path != str(snapshot.source.path or snapshot.display):
+    is_here = path == str(snapshot.source.path or snapshot.display)
+    if is_here and kept is not None:
+        if line not in kept:
+            return "a line that isn't there now"
+        line = kept[line]
+    if not is_here or snapshot.source.notebook is None:
         return f"[{Path(path).name}:{line}]({uri_of(path)}#L{line})"
     place = place_of(snapshot.source, line, 1)
     uri, _ = snapshot.range(Span(line, 1, line, 1))
-    return f"[cell {place.cell}:{place.line}]({uri}#L{place.line})"
+    # Most editors tell cells of one notebook apart by what stands behind the `#`, which has no room for a line then.
+    at = "" if urlsplit(uri).fragment else f"#L{place.line}"
+    return f"[cell {place.cell}:{place.line}]({uri}{at})"
 
 
 def as_hover(snapshot: Snapshot, found: tuple[Span, str], *, markdown: bool) -> types.Hover:
@@ -70,5 +100,6 @@ def as_hover(snapshot: Snapshot, found: tuple[Span, str], *, markdown: bool) -> 
     _, range = snapshot.range(span)
     if markdown:
         return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, text), range)
+    text = text.replace(_BEFORE, _BEFORE.strip("*"))
     plain = re.sub(r"\[([^\]]{0,300})\]\([^)]{0,300}\)", r"\1", text.replace("```text\n", "").replace("\n```", ""))
     return types.Hover(types.MarkupContent(types.MarkupKind.PlainText, plain), range)

@@ -41,6 +41,8 @@ class Key:
     text: str
     # Says how the settings are read, and is no part of them.
     about_reading: bool = False
+    # What it means that nobody says a value and none holds.
+    unset: str = ""
 
 
 _ALL = (
@@ -67,10 +69,11 @@ _ALL = (
     Key(
         "select",
         Codes(),
-        '["DEV"]',
+        "",
         '["DEV1", "DEV3", "item-in-hot-loop"]',
         "The rules to run: codes, their beginnings, or names, in any case. A beginning takes the rules that are on by "
         "default; `ALL` takes opt-in rules too. The most specific choice wins.",
+        unset="all rules that are on by default, those of installed packs too",
     ),
     Key("ignore", Codes(), "[]", '["DEV502"]', "Rules to leave out. Wins over `select` where both are as specific."),
     Key("extend-select", Codes(), "[]", '["DEV507"]', "Rules to run beside those of `select`, or of the defaults."),

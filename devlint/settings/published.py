@@ -26,7 +26,7 @@ def shown(path: Path, found: Layers, settings: Settings, registry: Registry) -> 
     lines = [f"# The settings for {path}, from {settings.origin or 'no file'}; its patterns count from {settings.root}"]
     for key in KEYS.values():
         value = as_toml(said[key.name][1]) if key.name in said else key.default
-        origin = said[key.name][0] if key.name in said else "the default"
+        origin = said[key.name][0] if key.name in said else f"the default{key.unset and f': {key.unset}'}"
         lines.append(f"{'' if value else '# '}{key.name} = {value or '(not set)'}  # {origin}")
     for layer in found.layers[:-1]:
         also = {key: layer.table[key] for key in ("select", "ignore", "extend-select") if key in layer.table}
@@ -71,6 +71,8 @@ def _property(key: Key) -> dict[str, Any]:
         return tomllib.loads(f"value = {text}")["value"]
 
     told = {"description": key.text, **key.shape.schema(), "examples": [value(key.example)]}
+    if key.unset:
+        told["description"] += f" Without it: {key.unset}."
     return {**told, "default": value(key.default)} if key.default else told
 
 
@@ -94,5 +96,5 @@ use [devlint.schema.json](devlint.schema.json).
 
 
 def _entry(key: Key) -> str:
-    default = f"Default: `{key.default}`" if key.default else "Default: not set"
+    default = f"Default: `{key.default}`" if key.default else f"Default: {key.unset or 'not set'}"
     return f"\n## {key.name}\n\n{key.text}\n\n{default}\n\n```toml\n{key.name} = {key.example}\n```\n"

@@ -29,6 +29,15 @@ def is_device_name(node: ast.expr) -> bool:
     return False
 
 
+# `move_to_device(batch)`, `to_cuda(batch)`.
+_MOVING = re.compile(r"(?:\w{1,60}_)?(?:to|move|send)_(?:device|cuda|gpu)")
+
+
+def names_a_move(function_name: str) -> bool:
+    """Whether a function puts what it is given on a device, going by its name."""
+    return _MOVING.fullmatch(function_name) is not None
+
+
 # Names under which programs keep what their user told them.
 SETTINGS_NAMES = frozenset(
     {"self", "args", "opt", "opts", "options", "config", "cfg", "conf", "hparams", "params", "FLAGS"}

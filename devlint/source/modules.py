@@ -198,12 +198,20 @@ class SourceModule:
 
     def before(self, statement: ast.AST) -> list[ast.stmt]:
         """The statements before another one in its own block, as they stand there."""
+        return self._beside(statement)[0]
+
+    def after(self, statement: ast.AST) -> list[ast.stmt]:
+        """The statements after another one in its own block, as they stand there."""
+        return self._beside(statement)[1]
+
+    def _beside(self, statement: ast.AST) -> tuple[list[ast.stmt], list[ast.stmt]]:
         parent = self._parent(statement)
         for name in ("body", "orelse", "finalbody"):
             block = getattr(parent, name, None)
             if isinstance(block, list) and statement in block:
-                return block[: block.index(statement)]
-        return []
+                at = block.index(statement)
+                return block[:at], block[at + 1 :]
+        return [], []
 
     def _parent(self, node: ast.AST) -> ast.AST | None:
         known = self._parents.get(node)

@@ -184,6 +184,13 @@ class Project:
         """Whether another file of the project that is no test matches; False where the project is too large to tell."""
         return self._matching_elsewhere(pattern, asking, lambda path: not is_test_file(path)) is True
 
+    def file_with(self, pattern: str, asking: Path) -> Path | None:
+        """The file that makes `uses` true; None where none does. For people who ask why: no result may hang on it."""
+        try:
+            return self._texts.first_match(asking, pattern, lambda path: not is_test_file(path))
+        except TooManyError:
+            return None
+
     def _matching_elsewhere(self, pattern: str, asking: Path, counts: Callable[[Path], bool]) -> bool | None:
         """Whether another file than `asking` that counts matches; None where the project is too large to tell."""
         try:

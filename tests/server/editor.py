@@ -6,7 +6,7 @@ import asyncio
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,14 @@ PLAIN = types.ClientCapabilities()
 class Editor:
     """A client and its server; what the server tells is kept, and can be waited for."""
 
-    def __init__(self, *folders: Path, can: types.ClientCapabilities = ALL, options: Any = None, cwd: Any = None):
+    def __init__(
+        self,
+        *folders: Path,
+        can: types.ClientCapabilities = ALL,
+        options: Any = None,
+        cwd: Any = None,
+        greets: bool = True,
+    ):
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, daemon=True).start()
         self.client = LanguageClient("tests", "1")
@@ -53,6 +60,10 @@ class Editor:
         self._listen()
         command = [sys.executable, "-P", "-m", "devlint", "server"]
         self._wait_for(self.client.start_io(*command, cwd=cwd))
+        if greets:
+            self._greet(folders, can, options)
+
+    def _greet(self, folders: Sequence[Path], can: types.ClientCapabilities, options: Any) -> None:
         roots = [types.WorkspaceFolder(folder.as_uri(), folder.name) for folder in folders]
         self.answer = self.ask(
             self.client.initialize_async,

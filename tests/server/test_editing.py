@@ -134,7 +134,7 @@ def test_what_is_typed_half_leaves_the_findings_of_its_own_function(editor: Edit
     editor.insert(uri, 6, 0, "    for y in (\n")
     assert codes(editor.settle(uri)) == ["DEV101", "DEV000"]
     # It is still no Python, and is asked about, while something is typed above.
-    assert editor.hover(uri, 4, 4) == ""
+    assert editor.hover(uri, 4, 4).startswith("`x`: tensor on cpu")
     editor.insert(uri, 0, 0, "# one more line\n")
     first, half = editor.settle(uri)
     assert (first.code, first.range.start.line, half.code) == ("DEV101", 6, "DEV000")
@@ -224,6 +224,21 @@ def test_the_trail_is_shown_across_files(editor: Editor, folder: Path) -> None:
     assert {("train.py", 16), ("net.py", 9), ("train.py", 8)} <= trail
 
 
+def test_the_trail_covers_what_it_speaks_of(editor: Editor, folder: Path) -> None:
+    project(folder, net=NET, train=TRAIN)
+    [shown] = editor.settle(editor.open(folder / "train.py"))
+    lines = {"train.py": TRAIN.splitlines(), "net.py": NET.splitlines()}
+    covered = []
+    for one in shown.related_information or ():
+        range = one.location.range
+        assert range.start.line == range.end.line
+        line = lines[Path(one.location.uri).name][range.start.line]
+        covered.append(line[range.start.character : range.end.character])
+    assert "Net().to(device)" in covered
+    assert "for images, labels in loader" in covered
+    assert "" not in covered
+
+
 def test_unsaved_text_counts_for_other_files_too(editor: Editor, folder: Path) -> None:
     project(folder, made="import torch\n\n\ndef made():\n    return torch.ones(3).cuda()\n")
     use = "import torch\nfrom made import made\n\nprint(made() + torch.ones(3))\n"
@@ -310,6 +325,23 @@ def test_hover_tells_kind_place_and_trail(editor: Editor, folder: Path) -> None:
     assert "created on cpu by `Net` ([train.py:17](" in shown
     assert "[net.py:10](file://" in shown
     assert editor.hover(uri, 5, 0) == ""
+
+
+def test_hover_tells_what_was_known_while_something_is_typed_half(editor: Editor, folder: Path) -> None:
+    project(folder, net=NET, train=TRAIN)
+    uri = editor.open(folder / "train.py")
+    editor.settle(uri)
+    whole = editor.hover(uri, 12, 18)
+    editor.insert(uri, 11, 0, "        total = (\n")
+    assert sorted(codes(editor.settle(uri))) == ["DEV000", "DEV501"]
+    # All is one line further down by now.
+    shown = editor.hover(uri, 13, 18)
+    assert shown.splitlines()[0] == whole.splitlines()[0]
+    assert "[train.py:18](" in shown
+    assert shown.endswith("*As it was while the text was valid Python.*")
+    assert editor.hover(uri, 6, 4).startswith("```text\ntrain(")
+    # Of what is typed itself, nothing is known.
+    assert editor.hover(uri, 11, 10) == ""
 
 
 def test_hover_and_findings_of_one_line_agree(editor: Editor, folder: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from server.test_editing import NET, TRAIN, project
 
+from devlint.engine import Inspection
 from devlint.files import Source, source_from_bytes
 from devlint.rule import load_registry
 from devlint.screen import Screen
@@ -95,3 +96,24 @@ def test_a_look_that_is_not_wanted_any_more_ends_between_two_functions(tmp_path:
     # What it leaves behind takes nothing from the next one.
     linter.is_stale = lambda: False
     assert linter.check(source) == wanted
+
+
+class Watched(KeptLinter):
+    """A linter that tells which functions its last look read."""
+
+    read_last: frozenset[str] = frozenset()
+
+    def leave(self, inspection: Inspection) -> None:
+        self.read_last = frozenset(scope.name for scope in inspection.model._read if scope is not None)
+        super().leave(inspection)
+
+
+def test_a_first_look_at_an_import_leaves_functions_alone(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text("import torch\n\nnet = torch.nn.DataParallel(torch.nn.Linear(3, 3)).cuda()\n")
+    text = "from net import net\n\n\ndef size():\n    return net.in_features\n"
+    source = source_from_bytes(text.encode(), tmp_path / "a.py", "a.py")
+    linter = Watched(Settings(root=tmp_path, src=(tmp_path,), select=("DEV401",)), load_registry(), {})
+    assert linter.check(source, range(1, 4)) == []
+    assert linter.read_last == frozenset()
+    assert [(f.code, f.span.line) for f in linter.check(source)] == [("DEV401", 5)]
+    assert linter.read_last == {"size"}

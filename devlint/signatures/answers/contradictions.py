@@ -84,6 +84,8 @@ class Contradiction:
     scope: FunctionModel | None
     # The calls that lead there, the outermost first.
     via: tuple[tuple[SourceModule, ast.Call], ...] = ()
+    # Where it is told at a call: the operation, and the function that it stands in.
+    operation: tuple[FunctionModel, ast.expr | ast.AugAssign] | None = None
 
 
 def contradictions(reader: Reader, source: SourceModule) -> list[Contradiction]:
@@ -124,7 +126,8 @@ def _is_given_wrong(one: Contradiction, call: ast.Call) -> bool:
 
 
 def _at_call(one: Contradiction, call: ast.Call) -> Contradiction:
-    return replace(one, node=call, function=None, by_itself=False)
+    operation = (one.function, one.node) if one.function is not None else None
+    return replace(one, node=call, function=None, by_itself=False, operation=operation)
 
 
 def _judged(reader: Reader, frame: Frame, need: Need) -> Iterator[Contradiction]:
@@ -309,6 +312,9 @@ def _apart(
         if atoms.about_devices(a_when) and not atoms.implies(b_path, a_when):
             return None
         given = bool(need.via) and a_when == TRUE
+        if atoms.forgets_devices(need.path):
+            # What was asked of devices on the way there may keep the operands together.
+            return None
         if not given and atoms.is_forgotten(joint):
             # One operand's alternatives are split by the path, the other's by their own conditions: nobody knows which go together.
             return None
@@ -421,7 +427,7 @@ def _is_denied(reader: Reader, frame: Frame, need: Need, when: Condition, other:
                 case ("==", counted, Value() as none) if literal > 0 and none.data == 0 and _counts_parts(counted):
                     # Nothing was in it: hardly ever.
                     absent = True
-                case ("forgotten", _) | ("at call", _, _):
+                case ("forgotten", _, _) | ("at call", _, _):
                     # Nobody knows what it hangs on any more.
                     absent = True
         if not denied and not absent:

@@ -69,13 +69,20 @@ class HotCode:
         patterns: Iterable[str] = (),
         is_cold: Callable[[ast.AST], bool] = lambda node: False,
         elsewhere: Callable[[FunctionModel], Iterable[HotCode]] = lambda function: (),
+        is_rare: Callable[[ast.AST], bool] = lambda node: False,
+        of_file: Callable[[SourceModule], HotCode | None] = lambda source: None,
     ) -> None:
-        """`elsewhere` gives the hot code of other files that may call a function of this one."""
+        """`elsewhere` gives the hot code of other files that may call a function of this one, `of_file` that of a file.
+
+        What is rare runs now and then; that is cold as well.
+        """
         self._reader = reader
         self._source = source
         self._patterns = tuple(patterns)
         self._is_cold = is_cold
         self._elsewhere = elsewhere
+        self._is_rare = is_rare
+        self._of_file = of_file
         self._asked: dict[FunctionModel, Hot | None] = {}
         self._functions = list(all_functions(source))
         self._methods: dict[str, list[FunctionModel]] = {}
@@ -153,6 +160,7 @@ class HotCode:
                 self._callers.setdefault(called, []).append((caller, node))
         unmet = self._met_only_cold()
         roots = [f for f in self._functions if f not in unmet and self.is_root(f) and not self._is_unused(f)]
+        roots = [f for f in roots if not self.is_met_rarely(f)]
         found: dict[FunctionModel, Hot] = {f: Hot(f) for f in roots if not self._answers_request(f)}
         callers: dict[FunctionModel, set[FunctionModel]] = {f: set() for f in roots}
         waiting = deque(found)
@@ -202,6 +210,21 @@ class HotCode:
             unmet |= more
             growing = bool(more)
         return unmet
+
+    def is_met_rarely(self, function: FunctionModel) -> bool:
+        """Whether something calls a function, or the one whose place it takes, and all that does runs now and then."""
+        if self._is_named_hot(function) or function.name.startswith(("__", "forward")):
+            return False
+        info = self._class_of(function)
+        before = info.inherited_method(function.name) if info is not None else None
+        if before is not None and before is not function:
+            file = self._of_file(before.source)
+            return file is not None and file.is_met_rarely(before)
+        calls = self._callers.get(function, ())
+        if not calls or not all(self._is_rare(node) for _, node in calls):
+            return False
+        called = rf"(?<!def )(?<!super\(\)\.)\b{function.name}\s*\("
+        return not self._reader.project.texts_match(called, Path(self._source.path))
 
     def is_root(self, function: FunctionModel) -> bool:
         """Whether a function is hot by its role."""

@@ -72,7 +72,7 @@ def is_nobodys(reader: Reader, frame: Frame, need: Need, node: ast.expr, host: V
             # A part of an object of which nothing is known.
             return True
     return (
-        _is_given_copies(reader, frame.function, other.place)
+        _is_sent_by_calls(reader, frame.function, other.place)
         or is_given_copies(frame.function, other.place)
         or is_moved_after_calls(frame.function)
         or is_never_named(frame.function)
@@ -80,7 +80,7 @@ def is_nobodys(reader: Reader, frame: Frame, need: Need, node: ast.expr, host: V
     )
 
 
-def _is_given_copies(reader: Reader, function: FunctionModel, place: Place) -> bool:
+def _is_sent_by_calls(reader: Reader, function: FunctionModel, place: Place) -> bool:
     """Whether all calls of a function in its file bring what somebody moved to the host."""
     if place.sort != "input":
         return False

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from devlint.signatures.values.values import Place
-from devlint.source.devices import is_device_name
+from devlint.source.devices import is_device_name, names_a_move
 from devlint.source.modules import FunctionModel, SourceModule, dotted, last_name
 from devlint.source.project import Project
 from devlint.source.trees import own_nodes, walk
@@ -179,26 +179,25 @@ def is_moved_after_calls(function: FunctionModel) -> bool:
 
 
 def _is_moved_behind(unit: Unit, call: ast.AST) -> bool:
-    """Whether a statement gives names what a call gives, and each of them is moved behind it."""
+    """Whether a statement gives names what a call gives, and one of them is moved behind it."""
     match unit.statement:
         case ast.Assign(targets=[target], value=value) if value is call:
             names = {n.id for n in walk(target) if isinstance(n, ast.Name)}
         case _:
             return False
     scope = unit.scope.node if unit.scope is not None else None
-    moves = [
-        n
+    return any(
+        isinstance(n, ast.Call) and n.lineno >= call.lineno and _is_move_of(n, names)
         for n in (own_nodes(scope) if scope is not None else ())
-        if isinstance(n, ast.Call) and n.lineno >= call.lineno and _is_move_of(n, names)
-    ]
-    return bool(names) and names <= {ast.unparse(n.func.value) for n in moves if isinstance(n.func, ast.Attribute)}
+    )
 
 
 def _is_move_of(call: ast.Call, names: set[str]) -> bool:
+    """`x.cuda()`, `to_cuda(x, y)`."""
     match call.func:
-        case ast.Attribute(value=ast.Name(id=name), attr=attr):
-            return name in names and attr in _TO_ACCELERATOR
-    return False
+        case ast.Attribute(value=ast.Name(id=name), attr=attr) if attr in _TO_ACCELERATOR:
+            return name in names
+    return names_a_move(last_name(call.func)) and any(isinstance(n, ast.Name) and n.id in names for n in call.args)
 
 
 # Functions that are called from more places have no one story.
@@ -250,6 +249,11 @@ _PROGRAM = r"(?m)^if __name__ == "
 def is_made_elsewhere(project: Project, source: SourceModule) -> bool:
     """Whether a program of the project makes its tensors on an accelerator where nothing else is said."""
     return source.sets_default_device or project.uses(_DEFAULTS, Path(source.path))
+
+
+def made_elsewhere_by(project: Project, source: SourceModule) -> Path | None:
+    """The other file that says so, for people who ask."""
+    return project.file_with(_DEFAULTS, Path(source.path))
 
 
 _DEFAULTS = r"(?m)^[ \t]{0,40}torch\.set_default_(?:tensor_type\([^)\n]{0,80}cuda|device\((?!None|self\b))"

@@ -30,7 +30,7 @@ from devlint.signatures.values.values import (
     steps_to,
 )
 from devlint.source.devices import is_device_name
-from devlint.source.modules import FunctionModel, SourceModule, dotted
+from devlint.source.modules import FunctionModel, SourceModule, dotted, last_name
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def on_accelerator(
     frame: Frame, node: ast.expr, value: Value, *, surely_tensor: bool = False
 ) -> tuple[Value, bool] | None:
     """(the alternative, certain) where a value may well be a tensor on an accelerator; None where it isn't known to be."""
-    if says_host(node):
+    if says_host(node) or _was_received(frame, node):
         return None
     best: tuple[Value, bool] | None = None
     for _, option in leaves(value, frame.atoms):
@@ -121,6 +121,36 @@ def on_accelerator(
     ):
         return best[0], False
     return best
+
+
+# What brings something from another process, and what it is called of.
+_RECEIVING = re.compile(
+    r"get|get_nowait|recv\w{0,40}|receive\w{0,40}|pop|popleft|loads|unpackb|deserialize\w{0,40}|result"
+)
+_CARRIERS = re.compile(
+    r"(?i)queue|(?:^|_)q$|socket|zmq|pipe|(?:^|_)conn|redis|pickle|msgpack|channel|future|client|shm|ipc"
+)
+
+
+def _was_received(frame: Frame, node: ast.expr, back: int = 2) -> bool:
+    """Whether something, or what it is a part of, came from another process: by a queue, a socket, a pickle."""
+    root = node
+    while isinstance(root, (ast.Attribute, ast.Subscript, ast.Call, ast.Await)):
+        match root:
+            case ast.Call(func=ast.Attribute(value=owner, attr=name)):
+                if _RECEIVING.fullmatch(name) and _CARRIERS.search(last_name(owner)):
+                    return True
+                if name in ("to", "cuda"):
+                    return False
+                root = owner
+            case ast.Call():
+                return False
+            case ast.Attribute(value=inner) | ast.Subscript(value=inner) | ast.Await(value=inner):
+                root = inner
+    if not (isinstance(root, ast.Name) and back and frame.function is not None):
+        return False
+    given = frame.function.assigned.get(root.id, ())
+    return bool(given) and all(value is not node and _was_received(frame, value, back - 1) for value in given)
 
 
 def _is_off_host(frame: Frame, node: ast.expr, option: Value, surely_tensor: bool) -> bool | None:

@@ -95,8 +95,8 @@ def apply(call: Call, facts: Operator, operands: list[Named]) -> Value:
 
 
 def _is_host_array(value: Value) -> bool:
-    """Whether a value is a tensor on the host that has dimensions."""
-    return value.kind is TENSOR and value.place == HOST and rank_of(value) == RANKED
+    """Whether a value is a tensor on the host that has dimensions, or one of a batch that is there."""
+    return value.kind in (TENSOR, BATCH) and value.place == HOST and rank_of(value) == RANKED
 
 
 def note(call: Call, facts: Operator | ModuleFacts, operands: list[Named], shown: str) -> None:

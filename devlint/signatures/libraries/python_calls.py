@@ -212,7 +212,7 @@ def _setattr(call: Call) -> Value:
         return NONE
     if name.kind is CONSTANT and isinstance(name.data, str):
         store_attribute(call.frame, owner, name.data, value)
-    elif (owner.identity, EVERY) in call.frame.env:
+    elif call.frame.env.get((owner.identity, EVERY), NOTHING) != NOTHING:
         # In a loop over `vars(owner)`.
         call.frame.put(owner, EVERY, value)
     else:

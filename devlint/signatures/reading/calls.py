@@ -339,9 +339,12 @@ def unknown_call(call: Call, name: str = "", *, displaces: bool = True) -> Value
         return call.fresh(HOST).but(kind=BATCH, data="item", rank=RANKED, step=step)
     places: dict[Place, Step | None] = {}
     likely_computes = True
+    is_for_its_effect = displaces and _drops_result(call)
     for _, value in call.everything():
         if displaces:
             frame.displace(value, 2)
+        if is_for_its_effect:
+            frame.lose_batch(value)
         for _, option in value.options():
             known = option.place.is_open or option.place.off_host
             if option.kind in (TENSOR, BATCH) or (option.kind is UNKNOWN and known):
@@ -358,6 +361,11 @@ def unknown_call(call: Call, name: str = "", *, displaces: bool = True) -> Value
         if place != HOST and place.sort != "unknown":
             return call.fresh(place).but(step=trail, tags=DISTRIBUTION if of_torch else frozenset())
     return call.fresh()
+
+
+def _drops_result(call: Call) -> bool:
+    """`load_data_to_gpu(batch)`: what is called so is called for what it does to what it is given."""
+    return isinstance(next(call.frame.source.ancestors(call.node), None), ast.Expr)
 
 
 # -- functions of the project ------------------------------------------------------------------------------------------

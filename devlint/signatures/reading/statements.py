@@ -12,7 +12,7 @@ from devlint.signatures.reading.expressions import evaluate, operate
 from devlint.signatures.reading.tests import assume, condition_of, denial_of, narrow
 from devlint.signatures.state import containers, objects
 from devlint.signatures.state.frame import PLACE, Frame, Key
-from devlint.signatures.values.conditions import FALSE, TRUE, Condition
+from devlint.signatures.values.conditions import FALSE, TRUE, Condition, about
 from devlint.signatures.values.values import (
     CLASS,
     DEVICE,
@@ -531,12 +531,13 @@ def _raise(frame: Frame, node: ast.Raise) -> None:
 
 def _assert(frame: Frame, node: ast.Assert) -> None:
     condition = condition_of(frame, node.test)
-    path = frame.atoms.both(frame.path, condition)
-    if path:
-        assume(frame, node.test, True)
-        # Only what is asked of devices is worth to be remembered behind it.
-        if frame.atoms.about_devices(condition) or _asks_for_class(node.test):
-            frame.path = path
+    if not frame.atoms.both(frame.path, condition):
+        return
+    assume(frame, node.test, True)
+    if not frame.atoms.about_devices(condition) and not _asks_for_class(node.test):
+        # What nothing hangs on that came before isn't worth to be remembered.
+        condition = about(condition, frame.tests_at_work())
+    frame.path = frame.atoms.both(frame.path, condition)
 
 
 def _asks_for_class(test: ast.expr) -> bool:

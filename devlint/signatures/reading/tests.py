@@ -43,13 +43,13 @@ from devlint.signatures.values.values import (
 
 # Names of flags, and the outcome under which the program runs on the host.
 _HOST_FLAG = re.compile(
-    r"(?i)(?:^|[._])(?:no_?cuda|no_?gpu|use_cpu|cpu_only|is_cpu|on_cpu|force_cpu|cpu|disable_cuda)$"
+    r"(?i)(?:^|[._])(?:no_?cuda|no_?gpu|no_?accel(?:erator)?|use_cpu|cpu_only|is_cpu|on_cpu|force_cpu|cpu|disable_cuda)$"
 )
 # Tests for runs that nobody computes with: there is nothing to say on their side.
 _ASIDE = re.compile(
     r"(?i)is_?(?:\w{0,40}(?:tracing|scripting|compiling|proxy)|(?:\w{0,40}export|in_onnx|fx)\w{0,40})$|(?:^|_)onnx_trace$"
 )
-_DEVICE_FLAG = re.compile(r"(?i)cuda|gpu|accelerator|is_available|on_device")
+_DEVICE_FLAG = re.compile(r"(?i)cuda|gpu|accel|is_available|on_device")
 
 
 def condition_of(frame: Frame, node: ast.expr) -> Condition:

@@ -180,7 +180,9 @@ def _part(frame: Frame, owner: Value, contents: Value, index: Value, node: ast.e
         if isinstance(node, ast.Slice):
             return owner
         part = contents.parts[0]
-        return NOTHING if part is NEVER else part
+        # Of parts that aren't alike, nobody knows which one has that key.
+        by_key = index.kind is CONSTANT and isinstance(index.data, str)
+        return NOTHING if part is NEVER or (by_key and part.kind is EITHER) else part
     return NOTHING
 
 

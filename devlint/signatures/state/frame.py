@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 from devlint.signatures.state.classes import ClassInfo
 from devlint.signatures.state.outcome import Need, Signature, Use, Wait
-from devlint.signatures.values.conditions import FALSE, TRUE, Atoms, Clause, Condition
+from devlint.signatures.values.conditions import FALSE, TRUE, Atoms, Clause, Condition, tests_of
 from devlint.signatures.values.values import (
     BATCH,
     CONSTANT,
@@ -407,6 +407,11 @@ class Frame:
                     self.tensors.add(option.path)
                 elif isinstance(option.data, tuple):
                     self.tensors.add(option.data)
+
+    def tests_at_work(self) -> set[int]:
+        """The tests on which something hangs that is held here."""
+        held = (v.parts for v in self.env.values() if v.kind is EITHER)
+        return {test for parts in held for condition, _ in parts for test in tests_of(condition)}
 
     def lose_batch(self, value: Value) -> None:
         """All attributes of an object out of a loader were set anew: nothing is known any more of what is called so."""

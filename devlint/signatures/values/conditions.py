@@ -7,7 +7,7 @@ come apart.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Set
 from functools import lru_cache
 from operator import neg
 from typing import NamedTuple
@@ -59,19 +59,23 @@ class Atoms:
         """The test of a literal, whatever its outcome."""
         return self._atoms[abs(literal) - 1]
 
-    def forgotten(self) -> Condition:
-        """A condition of which nothing is known any more."""
-        return self.literal(("forgotten", len(self._atoms)))
+    def forgotten(self, *, about_devices: bool = False) -> Condition:
+        """A condition of which nothing is known any more, but whether a test of devices took part."""
+        return self.literal(("forgotten", about_devices, len(self._atoms)))
 
     def is_forgotten(self, condition: Condition) -> bool:
         """Whether each way to it passes a condition of which nothing is known any more."""
         return all(any(self._is_forgotten(x) for x in clause) for clause in condition)
 
-    def _is_forgotten(self, literal: int) -> bool:
+    def forgets_devices(self, condition: Condition) -> bool:
+        """Whether a way to it passes a condition of which only that is known that a test of devices took part."""
+        return any(self._is_forgotten(x, about_devices=True) for clause in condition for x in clause)
+
+    def _is_forgotten(self, literal: int, *, about_devices: bool = False) -> bool:
         key = self.atom(literal).key
         while isinstance(key, tuple) and key[0] == "at call":
             key = key[2]
-        return isinstance(key, tuple) and key[0] == "forgotten"
+        return isinstance(key, tuple) and key[0] == "forgotten" and (key[1] or not about_devices)
 
     def both(self, a: Condition, b: Condition) -> Condition:
         """`a and b`."""
@@ -105,7 +109,9 @@ class Atoms:
         return known
 
     def _limited(self, condition: Condition) -> Condition:
-        return self.forgotten() if len(condition) > MAX_CLAUSES else condition
+        if len(condition) <= MAX_CLAUSES:
+            return condition
+        return self.forgotten(about_devices=self.about_devices(condition) or self.forgets_devices(condition))
 
     def implies(self, a: Condition, b: Condition) -> bool:
         """Whether `b` holds wherever `a` does; False where that can't be told."""
@@ -124,6 +130,11 @@ class Atoms:
         return told is not None and told == (literal > 0)
 
 
+def about(condition: Condition, tests: Set[int]) -> Condition:
+    """What a condition says of some tests."""
+    return _simplified({frozenset(x for x in clause if abs(x) in tests) for clause in condition})
+
+
 def _go_together(c: Clause, d: Clause) -> bool:
     """Whether no test would have to come out both ways."""
     return d.isdisjoint(map(neg, c))
@@ -132,7 +143,7 @@ def _go_together(c: Clause, d: Clause) -> bool:
 # The same two conditions meet again and again on a program's way: once for each value that they decide.
 @lru_cache(maxsize=2048)
 def _conjoined(a: Condition, b: Condition) -> Condition:
-    if _tests_of(a).isdisjoint(_tests_of(b)):
+    if tests_of(a).isdisjoint(tests_of(b)):
         # Nothing of the one makes anything of the other superfluous.
         return frozenset([c | d for c in a for d in b])
     return _simplified({c | d for c in a for d in b if _go_together(c, d)})
@@ -144,7 +155,8 @@ def _disjoined(a: Condition, b: Condition) -> Condition:
 
 
 @lru_cache(maxsize=2048)
-def _tests_of(condition: Condition) -> frozenset[int]:
+def tests_of(condition: Condition) -> frozenset[int]:
+    """The tests that take part in a condition, whatever their outcome."""
     return frozenset(map(abs, frozenset().union(*condition)))
 
 

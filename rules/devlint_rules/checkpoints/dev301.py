@@ -31,7 +31,7 @@ class LoadWithoutMapLocation(Rule):
     trained, a file that ships beside the code, what the same file of code saves from the host
     (`torch.save(net.cpu().state_dict(), ...)`), weights that are published under their hash
     (`https://download.pytorch.org/...`, `.../resnet18-5c106cde.pth`), which everybody loads, what a dataset reads
-    (a class or a file that is called so), or the state of a scheduler, a
+    (a class or a file that is called so), what is kept under a name for data (`train_data = torch.load(path)`), or the state of a scheduler, a
     gradient scaler or a random generator, which holds nothing of a device. So are tests
     (`test_*.py`, `*_test.py`), which load what they saved. What goes straight
     into `load_state_dict` is certain to be tensors; of anything else the finding is `likely`.

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import Kind
+from devlint.facts import Kind, walk
 from devlint.findings import Note
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
@@ -126,7 +126,7 @@ def _is_given_to_a_loader(state_dict: ast.expr, facts: Facts) -> bool:
     owner = ast.unparse(state_dict.value)
     return any(
         owner == ast.unparse(given)
-        for call in ast.walk(facts.model.source.tree)
+        for call in walk(facts.model.source.tree)
         if isinstance(call, ast.Call) and _LOADER.search(ast.unparse(call.func))
         for given in (*call.args, *(k.value for k in call.keywords))
     )

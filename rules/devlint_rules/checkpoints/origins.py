@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from devlint.facts import is_setting, last_name, own_nodes, units_at, walk
@@ -214,6 +214,8 @@ def is_of_data(call: ast.Call, facts: Facts) -> bool:
     if _DATA_FILE.search(facts.path) is not None or _is_called_after_data(call, facts):
         return True
     scope = facts.model.enclosing_scope(call)
+    if _is_kept_as_data(call, scope, facts):
+        return True
     if _PLOTTING.search("" if isinstance(scope, ast.Module) else scope.name) is not None:
         return True
     classes = (n for n in facts.model.ancestors(call) if isinstance(n, ast.ClassDef))
@@ -226,7 +228,24 @@ def _is_called_after_data(call: ast.Call, facts: Facts) -> bool:
     return any(_OF_DATA.search(text) is not None for text in _texts_in(values))
 
 
-def _texts_in(values: list[ast.expr]) -> list[str]:
+def _is_kept_as_data(call: ast.Call, scope: ast.AST, facts: Facts) -> bool:
+    """`data = torch.load(path)`, in a function that names no parts of a checkpoint."""
+    match next(facts.model.ancestors(call), None):
+        case ast.Assign(targets=[ast.Name(id=name) | ast.Attribute(attr=name)]) if _DATA_NAME.fullmatch(name):
+            named = [last_name(n.func) for n in own_nodes(scope) if isinstance(n, ast.Call)]
+            return not any(map(_OF_CHECKPOINTS.search, (*named, *_texts_in(own_nodes(scope)))))
+    return False
+
+
+_OF_CHECKPOINTS = re.compile(r"(?i)state|model|net|optim|encoder|decoder|weight|epoch|checkpoint|ckpt")
+
+
+_DATA_NAME = re.compile(
+    r"_?(?:(?:train|val|valid|test|raw)_)?(?:data|datasets?|samples|examples|vocab|dico|corpus|trajectories)"
+)
+
+
+def _texts_in(values: Iterable[ast.AST]) -> list[str]:
     """The texts that stand in expressions."""
     return [n.value for v in values for n in ast.walk(v) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
 

@@ -64,6 +64,24 @@ def span_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> range:
     return range(function.lineno, (function.end_lineno or function.lineno) + 1)
 
 
+def at_call(mixing: Mixing, facts: Facts) -> str:
+    """What to add to a message that stands at a call: what that gives, and where operands are by the names that are told.
+
+    Empty where the reader finds these on the line.
+    """
+    call, operation = mixing.node, mixing.operation
+    if operation is None or not isinstance(call, ast.Call):
+        return ""
+    names = {ast.unparse(part) for part in walk(call) if isinstance(part, ast.expr)}
+    if names.issuperset(text_of(operand, facts) for operand in (mixing.host, mixing.other)):
+        return ""
+    here = facts.model.source.path
+    where = f"line {operation.line}" if operation.path == here else f"{Path(operation.path).name}:{operation.line}"
+    given = ", ".join(ast.unparse(a) for a in [*call.args, *(k.value for k in call.keywords)])
+    called = f"is called with `{given}`" if 0 < len(given) <= 40 else "is called here"
+    return f", in `{operation.message}` ({where}), which {called}"
+
+
 def is_likely(mixing: Mixing) -> bool:
     """Whether an inference took part, or a device that only the program's user knows."""
     return not mixing.certain

@@ -11,6 +11,7 @@ from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.mixing.apart import (
     MAKES_TENSORS,
+    at_call,
     device_moved_to,
     device_of,
     dropped_move,
@@ -98,7 +99,7 @@ class CrossDeviceOp(Rule):
         yield Report(
             node,
             f"`{host}` is on {mixing.host.value.place} and `{other}` is{when} {place_text(mixing.other.value.place, mixing.other.node, facts)}: "
-            f"{_operation(mixing)} needs both on one device",
+            f"{_operation(mixing)} needs both on one device{at_call(mixing, facts)}",
             "likely" if is_likely(mixing) else "certain",
             notes=trails(mixing, facts),
             hint=made_by_caller(mixing, facts)

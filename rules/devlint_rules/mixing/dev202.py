@@ -10,6 +10,7 @@ from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.mixing.apart import (
     MAKES_TENSORS,
+    at_call,
     device_moved_to,
     dropped_move,
     is_likely,
@@ -94,7 +95,7 @@ class CrossDeviceCall(Rule):
         yield Report(
             node,
             f"`{text_of(given, facts)}` is {place_text(given.value.place, given.node, facts)}, but `{subject}`, which computes from it, "
-            f"is {place_text(module.value.place, module.node, facts)}",
+            f"is {place_text(module.value.place, module.node, facts)}{at_call(mixing, facts)}",
             "likely" if is_likely(mixing) else "certain",
             notes=trails(mixing, facts),
             hint=made_by_caller(mixing, facts) if given is mixing.host else f"move `{subject}` once, after it is made",

@@ -1,0 +1,241 @@
+"""Choices that no call makes: code under a test that the arguments of all calls in sight decide, or the defaults that they leave."""
+
+from __future__ import annotations
+
+import ast
+import operator
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
+
+from devlint.signatures.answers.callees import Callee
+from devlint.signatures.state.classes import ClassInfo
+from devlint.source.modules import FunctionModel, SourceModule, last_name
+from devlint.source.trees import walk
+
+# What a parameter is given is followed through so many calls.
+MAX_DEPTH = 3
+# A function that is called from more places than these is used in every way there is.
+MAX_CALLS = 30
+# So many files may name a function; where there are more, not all of them are known.
+MAX_FILES = 12
+
+# A value that isn't told.
+_OPEN = object()
+_EITHER = frozenset({True, False})
+# Decorators of functions that only their calls run.
+_PLAIN = re.compile(
+    r"(?:\w+\.){0,3}(?:staticmethod|classmethod|no_grad|inference_mode|enable_grad|compile|disable|script|autocast|lru_cache|cache|contextmanager)"
+)
+# Names that are called of so many things that a call says nothing of who is called.
+_ANYBODYS = re.compile(r"__\w+__|forward|step|run|call|apply|get|set|update|add|build|main|train|eval|load|save|init")
+
+
+class File(Protocol):
+    """What is asked of the model of a file, and of those that import it."""
+
+    @property
+    def source(self) -> SourceModule: ...
+    def files_naming(self, name: str) -> Sequence[File]: ...
+    def texts_match(self, pattern: str, *, elsewhere: bool = ...) -> bool: ...
+    def class_info(self, node: ast.ClassDef) -> ClassInfo: ...
+    def ancestors(self, node: ast.AST) -> Iterator[ast.AST]: ...
+    @property
+    def choices(self) -> Choices: ...
+
+
+class Choices:
+    """Answers for one file which of its code no call in sight chooses."""
+
+    def __init__(self, model: File) -> None:
+        self._model = model
+        self._calls: dict[FunctionModel, list[tuple[File, ast.Call]] | None] = {}
+        self._uses: dict[str, tuple[list[ast.Call], bool]] | None = None
+
+    def is_never_made(self, node: ast.AST) -> bool:
+        """Whether each call in sight of a node's function, and there are some, decides a test around the node against it."""
+        tests: list[tuple[ast.expr, bool]] = []
+        child = node
+        for parent in self._model.ancestors(node):
+            if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                return bool(tests) and self._excludes(self._model.source.function(parent), tests)
+            if isinstance(parent, (ast.Lambda, ast.ClassDef)):
+                return False
+            tests += _tests(parent, child)
+            child = parent
+        return False
+
+    def _excludes(self, function: FunctionModel, tests: list[tuple[ast.expr, bool]]) -> bool:
+        names = _untouched(function)
+        tests = [t for t in tests if any(isinstance(n, ast.Name) and n.id in names for n in ast.walk(t[0]))]
+        calls = self.calls_of(function) if tests else None
+        if not calls:
+            return False
+        asked = {n.id for test, _ in tests for n in ast.walk(test) if isinstance(n, ast.Name) and n.id in names}
+        for file, call in calls:
+            known = {name: _given(file, function, call, name, MAX_DEPTH) for name in asked}
+            if all(holds in _outcomes(test, known) for test, holds in tests):
+                return False
+        return True
+
+    def calls_of(self, function: FunctionModel) -> list[tuple[File, ast.Call]] | None:
+        """The calls of a function, each with its file; None where others may call it as well."""
+        if function not in self._calls:
+            self._calls[function] = self._all_calls(function)
+        return self._calls[function]
+
+    def _all_calls(self, function: FunctionModel) -> list[tuple[File, ast.Call]] | None:
+        name, model = function.name, self._model
+        if _ANYBODYS.fullmatch(name) or not all(map(_PLAIN.fullmatch, function.decorators)):
+            return None
+        files: list[File] = [model]
+        if function.cls is not None:
+            info = model.class_info(function.cls)
+            if (not info.is_module and info.outside_bases) or info.inherited_method(name) is not None:
+                # The class that it is derived from may call it.
+                return None
+            if model.texts_match(rf"(?<!def )\b{name}\b", elsewhere=True):
+                return None
+        elif function.parent is None:
+            files += model.files_naming(name)
+        found: list[tuple[File, ast.Call]] = []
+        for file in files:
+            calls, is_handed_on = file.choices.uses_of(name)
+            if is_handed_on:
+                return None
+            found += [(file, call) for call in calls]
+        return found if len(found) <= MAX_CALLS and len(files) <= MAX_FILES else None
+
+    def uses_of(self, name: str) -> tuple[list[ast.Call], bool]:
+        """The calls in this file of what has a name, and whether that name stands elsewhere than in a call of it."""
+        if self._uses is None:
+            self._uses = {}
+            called = set[int]()
+            for node in walk(self._model.source.tree):
+                if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)):
+                    called.add(id(node.func))
+                    self._uses.setdefault(last_name(node.func), ([], False))[0].append(node)
+            for node in walk(self._model.source.tree):
+                if isinstance(node, (ast.Name, ast.Attribute)) and id(node) not in called:
+                    at = last_name(node)
+                    self._uses[at] = (self._uses[at][0] if at in self._uses else [], True)
+        return self._uses.get(name, ([], False))
+
+
+def _tests(parent: ast.AST, child: ast.AST) -> Iterator[tuple[ast.expr, bool]]:
+    """The tests that `child` runs under by standing in `parent`, each with its outcome."""
+    match parent:
+        case ast.If(test=test, body=body, orelse=orelse):
+            if child in body or child in orelse:
+                yield test, child in body
+        case ast.IfExp(test=test, body=body) if child is not test:
+            yield test, child is body
+        case ast.BoolOp(op=op, values=values):
+            for value in values[: next((at for at, value in enumerate(values) if value is child), 0)]:
+                yield value, isinstance(op, ast.And)
+
+
+def _untouched(function: FunctionModel) -> frozenset[str]:
+    """The parameters that hold what they were given all along."""
+    return frozenset(a.arg for a in function.parameters) - function.outline.bound - {"self", "cls"}
+
+
+def _given(file: File, function: FunctionModel, call: ast.Call, name: str, depth: int) -> tuple[object, ...]:
+    """What a call gives a parameter, as far as that is told."""
+    called = Callee(function, function.cls is not None and not function.is_static)
+    plain = [k for k in call.keywords if k.arg is not None]
+    if len(plain) < len(call.keywords) or any(isinstance(a, ast.Starred) for a in call.args):
+        return (_OPEN,)
+    given = called.given(call).get(name)
+    if given is None:
+        given = _default(function, name)
+        return (given.value,) if isinstance(given, ast.Constant) else (_OPEN,)
+    if isinstance(given, ast.Constant):
+        return (given.value,)
+    if isinstance(given, ast.Name) and depth:
+        return _handed_on(file, call, given.id, depth - 1)
+    return (_OPEN,)
+
+
+def _handed_on(file: File, call: ast.Call, name: str, depth: int) -> tuple[object, ...]:
+    """What a parameter of the function that a call stands in may hold."""
+    around = next((p for p in file.ancestors(call) if isinstance(p, (ast.FunctionDef, ast.AsyncFunctionDef))), None)
+    if around is None:
+        return (_OPEN,)
+    caller = file.source.function(around)
+    calls = file.choices.calls_of(caller) if name in _untouched(caller) else None
+    if not calls:
+        return (_OPEN,)
+    return tuple(value for other, node in calls for value in _given(other, caller, node, name, depth))
+
+
+def _default(function: FunctionModel, name: str) -> ast.expr | None:
+    arguments = function.node.args
+    named = [*arguments.posonlyargs, *arguments.args]
+    pairs = [
+        *zip(named[len(named) - len(arguments.defaults) :], arguments.defaults, strict=True),
+        *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
+    ]
+    return next((default for a, default in pairs if a.arg == name), None)
+
+
+def _outcomes(test: ast.expr, known: dict[str, tuple[object, ...]]) -> frozenset[bool]:
+    """How a test may come out where names hold one of some values."""
+    match test:
+        case ast.Constant(value=value):
+            return frozenset({bool(value)})
+        case ast.Name(id=name):
+            return _each(known.get(name, (_OPEN,)), bool)
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return frozenset(not outcome for outcome in _outcomes(operand, known))
+        case ast.BoolOp(op=op, values=values):
+            decides = isinstance(op, ast.Or)
+            told = [_outcomes(value, known) for value in values]
+            found = {decides} if any(decides in outcomes for outcomes in told) else set()
+            return frozenset(found | ({not decides} if all(decides not in outcomes for outcomes in told) else set()))
+        case ast.Compare(left=ast.Name(id=name), ops=[op], comparators=[right]):
+            compared, other = _COMPARED.get(type(op)), _constants(right)
+            if compared is not None and other is not _OPEN:
+                return _each(known.get(name, (_OPEN,)), lambda value: compared(value, other))
+        case ast.Call(func=func, args=[ast.Name(id=name), *_]) if last_name(func) in ("is_tensor", "isinstance"):
+            return _each(known.get(name, (_OPEN,)), lambda value: None if value is not None else False)
+    return _EITHER
+
+
+def _each(values: Sequence[object], asked: Callable[[object], object]) -> frozenset[bool]:
+    """How a question comes out for each of some values: either way where it can't be told (None)."""
+    found = set[bool]()
+    for value in values:
+        try:
+            told = asked(value) if value is not _OPEN else None
+        except TypeError:
+            told = None
+        found |= {told} if isinstance(told, bool) else _EITHER
+    return frozenset(found)
+
+
+_COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], object]] = {
+    ast.Is: operator.is_,
+    ast.IsNot: operator.is_not,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.In: lambda value, among: value in among if isinstance(among, tuple) else None,
+    ast.NotIn: lambda value, among: value not in among if isinstance(among, tuple) else None,
+}
+
+
+def _constants(node: ast.expr) -> object:
+    """A constant, or a tuple of those that are spelt out."""
+    match node:
+        case ast.Constant(value=value):
+            return value
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
+            return -value
+        case ast.Tuple(elts=elts) | ast.List(elts=elts) | ast.Set(elts=elts):
+            found = tuple(_constants(part) for part in elts)
+            return _OPEN if _OPEN in found else found
+    return _OPEN
