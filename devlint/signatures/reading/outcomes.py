@@ -40,7 +40,9 @@ def _conditional(frame: Frame, node: ast.IfExp) -> Value:
     env, before = frame.fork()
     options = []
     for is_true, branch in ((True, node.body), (False, node.orelse)):
-        when = condition if is_true else denial_of(frame, node.test)
+        when = condition if is_true else frame.atoms.negated(condition)
+        if not is_true and frame.atoms.is_forgotten(when):
+            when = denial_of(frame, node.test)
         frame.path = frame.atoms.both(before, when)
         if not frame.path:
             continue
