@@ -248,7 +248,7 @@ _PROGRAM = r"(?m)^if __name__ == "
 
 def is_made_elsewhere(project: Project, source: SourceModule) -> bool:
     """Whether a program of the project makes its tensors on an accelerator where nothing else is said."""
-    return source.sets_default_device or project.uses(_DEFAULTS, Path(source.path))
+    return source.sets_default_device or project.uses_itself(_DEFAULTS, Path(source.path))
 
 
 def made_elsewhere_by(project: Project, source: SourceModule) -> Path | None:
