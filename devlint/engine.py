@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 FOLLOWING_IMPORTS = ("missing-attribute", "pinned-device")
 # Events of tensors that meet others elsewhere.
 ABOUT_MIXING = ("mixing", "unplaced-factory")
+# A LibCST tree takes 6 kB for each item of a list: a statement with more commas than these is a table, and no rule's matter.
+_MAX_COMMAS = 20_000
 
 
 class Linter:
@@ -450,7 +452,9 @@ class Inspection:
             self._module.close()
 
     def _piece(self, unit: Unit) -> Piece | None:
-        """The unit parsed by LibCST, once for all rules; None where LibCST can't (newer syntax than it knows)."""
+        """The unit parsed by LibCST, once for all rules; None for tables, and where LibCST can't (newer syntax than it knows)."""
+        if unit not in self._pieces and self._text.slice(self._text.span_of(unit.node)).count(",") > _MAX_COMMAS:
+            self._pieces[unit] = None
         if unit not in self._pieces:
             from libcst import ParserSyntaxError
 

@@ -46,6 +46,8 @@ _BARE_NOQA = regex(r"#\s*noqa(?:\s|\s?[\[(=-]|:\s?[\[(])\s?(?P<codes>DEV\d+)", r
 _ALMOST_NOQA = regex(r"#\s*(?P<form>[\w-]{3,6})\s?:\s?(?P<codes>DEV\d+)", re.IGNORECASE)
 # Beyond the last line of any file.
 _END = 1 << 60
+# Up to so many lines, each of them is looked up.
+_A_FEW_LINES = 8
 
 # Findings that no comment switches off: the file couldn't be linted, or a fix failed.
 _NOT_SUPPRESSED = frozenset({"DEV000", "DEV003"})
@@ -123,6 +125,12 @@ class Suppressions:
     ) -> None:
         self.skip_file = skip_file
         self._markers = markers
+        # By the lines of those that take a few: a file may have as many comments as findings.
+        self._by_line: dict[int, list[_Marker]] = {}
+        self._wide = [marker for marker in markers if len(marker.lines) > _A_FEW_LINES]
+        for marker in markers:
+            for line in marker.lines if len(marker.lines) <= _A_FEW_LINES else ():
+                self._by_line.setdefault(line, []).append(marker)
         self._amiss = amiss
         self._statement_ends = statement_ends
 
@@ -149,7 +157,9 @@ class Suppressions:
         if finding.code in _NOT_SUPPRESSED:
             return False
         last_line = self._statement_ends.get(finding.span.line, finding.span.end_line)
-        return bool([marker for marker in self._markers if marker.takes(finding, last_line)])
+        lines = {*range(finding.span.line, finding.span.end_line + 1), last_line}
+        near = {id(m): m for line in lines for m in self._by_line.get(line, ())}
+        return bool([marker for marker in (*self._wide, *near.values()) if marker.takes(finding, last_line)])
 
 
 def read_suppressions(source_text: str, extra: Sequence[tuple[str, tuple[str, ...]]] = ()) -> Suppressions:

@@ -297,7 +297,7 @@ _WITH_DEVICE = regex(r"\bwith\b[^\n]{0,300}device", re.IGNORECASE)
 
 def _chooses_device(context: ast.expr) -> bool:
     """`with torch.device("cuda"):`, `with device:`, `with on_device():`. `torch.cuda.device(1)` says which `cuda` is meant."""
-    if isinstance(context, ast.Call) and (dotted(context.func) or "").endswith("cuda.device"):
+    if isinstance(context, ast.Call) and (dotted(context.func) or "").endswith(("cuda.device", "cuda.device_of")):
         return False
     return is_device_name(context)
 

@@ -189,6 +189,16 @@ def is_test(path: Path) -> bool:
     return path.name.startswith("test_") or path.stem.endswith("_test") or path.name == "conftest.py"
 
 
+def shows_off(path: Path, asking: Path) -> bool:
+    """Whether a file stands in a folder for examples and the like, and another one doesn't."""
+    return not _SHOWING.isdisjoint(set(path.parts[:-1]) - set(asking.parts[:-1]))
+
+
+_SHOWING = frozenset(
+    {"example", "examples", "tutorial", "tutorials", "benchmark", "benchmarks", "doc", "docs", "test", "tests"}
+)
+
+
 def is_test_file(path: Path) -> bool:
     """Whether a file is a test, or stands among tests."""
     return is_test(path) or path.parent.name in ("test", "tests")

@@ -24,6 +24,8 @@ NARROWEST = _BY_PEP_8
 _USUAL = (_FORMATTED, 100, 120)
 # So many lines that all end before a width show that somebody sees to it.
 _SHOWING = 50
+# One line in so many may be longer than its file's lines are.
+_GOT_AWAY = 100
 # black's arguments, and that it is used at all.
 _TOLD_BLACK = regex(r"(?:--line-length|(?<!\w)-l)[=\s\"',\]\[-]{1,10}(\d{2,3})\b")
 _USES_BLACK = regex(r"/(?:black|ruff)-pre-commit\b|psf/black(?:-pre-commit-mirror)?\b|omnilib/ufmt\b")
@@ -44,11 +46,13 @@ def told_width(texts: Mapping[str, str]) -> int | None:
 
 
 def shown_width(text: str) -> int:
-    """The width that a file's own lines keep; a short file shows little."""
-    lines = text.splitlines()
-    longest = max(map(len, lines), default=0)
-    usual = _USUAL if len(lines) >= _SHOWING else _USUAL[1:]
-    return next((width for width in usual if longest <= width), longest)
+    """The width that a file's own lines keep, but for a few that got away; a short file shows little."""
+    lengths = sorted(map(len, text.splitlines()))
+    longest = max(lengths, default=0)
+    usual = _USUAL if len(lengths) >= _SHOWING else _USUAL[1:]
+    kept = lengths[-1 - len(lengths) // _GOT_AWAY] if lengths else 0
+    fits = next((width for width in usual if longest <= width), None)
+    return fits or (_USUAL[-1] if kept <= _USUAL[-1] else longest)
 
 
 def _of_formatters(tables: Mapping[str, dict[str, Any]], sections: Mapping[str, ConfigParser]) -> Iterator[int]:

@@ -207,7 +207,7 @@ _TO_ACCELERATOR = frozenset({"to", "cuda"})
 
 def is_host_program(project: Project, source: SourceModule) -> bool:
     """Whether a notebook, a script, or a part of a project with scripts, says nothing of devices, and nor does the project."""
-    if _PLACES.search(source.without_comments) is not None:
+    if _says(source.without_comments, _PLACES):
         return False
     path = Path(source.path)
     if source.path.endswith(".ipynb"):
@@ -217,6 +217,12 @@ def is_host_program(project: Project, source: SourceModule) -> bool:
         return True
     # A part of programs none of which says anything of devices.
     return not project.texts_match(_PLACES.pattern, path) and project.texts_match(_PROGRAM, path)
+
+
+@lru_cache(maxsize=8)
+def _says(text: str, pattern: re.Pattern[str]) -> bool:
+    """Whether a file's text holds a pattern: each of its findings asks."""
+    return pattern.search(text) is not None
 
 
 def _runs(source: SourceModule) -> bool:
@@ -242,7 +248,7 @@ _PROGRAM = r"(?m)^if __name__ == "
 
 def is_made_elsewhere(project: Project, source: SourceModule) -> bool:
     """Whether a program of the project makes its tensors on an accelerator where nothing else is said."""
-    return source.sets_default_device or project.uses(_DEFAULTS, Path(source.path))
+    return source.sets_default_device or project.uses_itself(_DEFAULTS, Path(source.path))
 
 
 def made_elsewhere_by(project: Project, source: SourceModule) -> Path | None:
@@ -255,7 +261,7 @@ _DEFAULTS = r"(?m)^[ \t]{0,40}torch\.set_default_(?:tensor_type\([^)\n]{0,80}cud
 
 def is_of_host_project(project: Project, source: SourceModule) -> bool:
     """Whether a whole project names no accelerator and moves nothing: nobody has run it on one. A few files alone don't tell."""
-    return _MOVING.search(source.text) is None and project.never_says(_MOVING.pattern, Path(source.path), _A_PROJECT)
+    return not _says(source.text, _MOVING) and project.never_says(_MOVING.pattern, Path(source.path), _A_PROJECT)
 
 
 _MOVING = regex(

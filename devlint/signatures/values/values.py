@@ -56,6 +56,8 @@ class Step(NamedTuple):
     of_module: bool = False
     # The code says that this is the place: `device="cpu"`, `.cpu()`.
     told: bool = False
+    # Where what was moved had been before, in the words of the function that moves it.
+    left: Place = UNKNOWN_PLACE
 
 
 def steps_to(step: Step | None) -> tuple[Step, ...]:
