@@ -79,7 +79,7 @@ class Project:
         self._texts = Texts(self._roots)
         self._importers = Importers(self._roots, self._texts)
         self._callers = Importers(self._roots, self._texts, MAX_CALLING_FILES, MAX_FILES_WITH_CALLERS)
-        self._mentions = Mentions(self._roots)
+        self._mentions = Mentions(self._roots, self._texts)
         self._matching: dict[tuple[str, str], bool] = {}
         self._modules: dict[Path, SourceModule | None] = {}
         # The files that were linted.

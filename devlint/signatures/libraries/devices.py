@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-import re
 
+from devlint.regexes import regex
 from devlint.signatures.state.frame import Call, Frame
 from devlint.signatures.values.values import (
     BATCH,
@@ -33,7 +33,7 @@ def parse_place(text: str) -> Place | None:
     return HOST if backend == "cpu" else Place("accelerator", text)
 
 
-_NUMBERED = re.compile(r"(cuda|xpu):(?:\{\w*\}|%[dsi])?")
+_NUMBERED = regex(r"(cuda|xpu):(?:\{\w*\}|%[dsi])?")
 
 
 def numbered_device(text: object) -> Value | None:

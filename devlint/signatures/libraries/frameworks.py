@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 from devlint.knowledge.ecosystem import ACCELERATE_PASSING, ACCELERATE_PREPARING, STEP_METHODS, StepMethods
+from devlint.regexes import regex
 from devlint.signatures.libraries.devices import CUDA, named_device
 from devlint.signatures.state.frame import Call, Frame
 from devlint.signatures.state.objects import FRAMEWORK, move, place_of
@@ -41,7 +42,7 @@ from devlint.source.modules import FunctionModel
 Meaning = Callable[[Call], Value]
 
 # Names that people give to models: what else is handed over are optimizers, schedulers and loaders.
-_MODEL = re.compile(
+_MODEL = regex(
     r"(?i)(?:.{0,60}_)?(?:model|net|network|unet|vae|transformer|encoder(?:_\w{1,30})?|policy|controlnet|critic|actor|generator|discriminator)\d{0,3}"
 )
 
@@ -147,7 +148,7 @@ def _placed(call: Call, node: ast.expr, value: Value, place: Place = CUDA) -> Va
 
 # A module was handed to a framework: what comes back may be another one.
 PREPARED = "prepared"
-_LOADER = re.compile(r"(?i).{0,60}(?:loader|_dl)\d{0,3}")
+_LOADER = regex(r"(?i).{0,60}(?:loader|_dl)\d{0,3}")
 
 
 def _is_named(node: ast.expr, pattern: re.Pattern[str]) -> bool:

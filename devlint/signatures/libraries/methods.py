@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Callable
 
 from devlint.knowledge import ecosystem, torch_knowledge
 from devlint.knowledge.metrics import is_metric
 from devlint.knowledge.operators import operator
+from devlint.regexes import regex
 from devlint.signatures.libraries import frameworks, metrics
 from devlint.signatures.libraries.devices import CUDA, device_from, named_device, numbered_device
 from devlint.signatures.libraries.operations import apply, operands_of
@@ -542,7 +542,7 @@ def _is_of_axes(call: Call) -> bool:
     return "matplotlib" in call.frame.source.imported_packages and _AXES.fullmatch(last_name(owner)) is not None
 
 
-_AXES = re.compile(r"(?:\w{1,40}_)?ax(?:e?s|is|arr)?\d{0,2}(?:_\w{1,40})?")
+_AXES = regex(r"(?:\w{1,40}_)?ax(?:e?s|is|arr)?\d{0,2}(?:_\w{1,40})?")
 
 
 # What a distribution computes, where it is.
