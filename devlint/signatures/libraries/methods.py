@@ -160,10 +160,14 @@ def _typed(call: Call, owner: Value) -> Value:
     if name.startswith("torch.") and name.endswith("Tensor"):
         return owner.but(place=HOST, path=None, step=call.step("moved to cpu here", owner.step))
     is_open = given.kind in (UNKNOWN, EITHER) and (given.path is None or "dtype" not in str(given.path[-1]))
-    # What is called `dtype` is none where the file hands on what `x.type()` gives.
-    if is_open or (given.kind is not REFERENCE and ".type()" in call.frame.source.text):
+    # What is called `dtype` is none where the file hands on the type of a tensor.
+    if is_open or (given.kind is not REFERENCE and _HANDS_TYPE_ON.search(call.frame.source.text)):
         return Value(TENSOR, UNKNOWN_PLACE, rank=owner.rank, likely=True)
     return owner.but(path=None)
+
+
+# `f(output, x.type())`, `f(dtype=x.type())`
+_HANDS_TYPE_ON = re.compile(r"[,=] ?[\w.\[\]]{1,60}\.type\(\)")
 
 
 def _new(call: Call, owner: Value) -> Value:
