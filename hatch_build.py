@@ -1,11 +1,14 @@
-"""The build hook: with DEVLINT_COMPILE=1, the wheel holds what costs the most time compiled by mypyc, beside its source.
+"""The build hook: the wheel holds what is asked of all rules (devlint/outlines.py), so that few of them need be loaded.
 
-Without that, the wheel is pure Python, and nothing here needs a compiler. Both find the same.
+With DEVLINT_COMPILE=1 it also holds what costs the most time compiled by mypyc, beside its source. Without that, the wheel is
+pure Python, and nothing here needs a compiler. All of them find the same.
 """
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import tempfile
 from contextlib import chdir
 from pathlib import Path
@@ -61,16 +64,32 @@ def compiled(root: Path, folder: Path) -> dict[str, str]:
     return {str(path): path.relative_to(folder / "lib").as_posix() for path in made}
 
 
+def outlined(root: Path, folder: Path) -> dict[str, str]:
+    """Writes the outlines of the rules into a folder; returns where the file lies, and where in the wheel it belongs."""
+    code = (
+        "import sys; sys.path[:0] = sys.argv[1:]\n"
+        "import devlint_rules; from devlint.outlines import FILE, told_of; from devlint.rule import rules_in\n"
+        "print(FILE, told_of(rules_in(devlint_rules)), sep='\\n')"
+    )
+    command = [sys.executable, "-c", code, str(root), str(root / "rules")]
+    name, _, text = subprocess.run(command, check=True, capture_output=True, text=True).stdout.partition("\n")
+    (folder / name).write_text(text, encoding="utf-8")
+    return {str(folder / name): f"devlint_rules/{name}"}
+
+
 class CompiledBuildHook(BuildHookInterface[Any]):
-    """Adds the compiled modules to a wheel."""
+    """Adds to a wheel what is made of its modules."""
 
     def dependencies(self) -> list[str]:
         return NEEDS if is_asked_for() else []
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        if not is_asked_for() or version == "editable":
+        if version == "editable":
             return
         self._folder = tempfile.TemporaryDirectory(prefix="devlint-build-")
+        build_data["force_include"] |= outlined(Path(self.root), Path(self._folder.name))
+        if not is_asked_for():
+            return
         build_data["force_include"] |= compiled(Path(self.root), Path(self._folder.name))
         build_data["pure_python"] = False
         build_data["infer_tag"] = True

@@ -9,9 +9,9 @@ def __getattr__(name: str) -> str:
     """The version, which is git's tag: what this was installed as, and 0.0.0 where it wasn't installed."""
     if name != "__version__":
         raise AttributeError(f"module 'devlint' has no attribute {name!r}")
-    from importlib import metadata
+    from devlint.installed import version
 
     try:
-        return metadata.version("devlint")
-    except metadata.PackageNotFoundError:
+        return version("devlint")
+    except ModuleNotFoundError:
         return "0.0.0"

@@ -23,7 +23,7 @@ from devlint.rule import Registry, load_registry
 from devlint.settings import Settings
 from devlint.shards import chunks, size_of
 from devlint.source.filesystem import FileFacts, FileSystem
-from devlint.source.looks import Answer, Looks
+from devlint.source.looks import Answer, Looks, Unkept
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ProcessPoolExecutor
@@ -45,6 +45,8 @@ class Plan:
     # The paths that the user named, links resolved: what lies elsewhere is written only with `follow_links`.
     named: tuple[str, ...] = ()
     follow_links: bool = False
+    # Results are kept for later runs, and with them what they hang on.
+    keeps: bool = False
 
 
 # Gives the result of each target, and says in Seen what was seen of other files.
@@ -64,7 +66,8 @@ class Worker:
     def linter(self, settings: Settings) -> Linter:
         """The linter for files under `settings`, made once."""
         if settings not in self._linters:
-            self._linters[settings] = Linter(settings, self.registry, self.files)
+            looks = Looks() if self.plan.keeps else Unkept()
+            self._linters[settings] = Linter(settings, self.registry, self.files, looks)
         return self._linters[settings]
 
     def seen(self) -> Seen:
@@ -155,7 +158,7 @@ class Worker:
 
     def failed(self, display: str, reason: str) -> FileResult:
         """The result of a file that couldn't be linted."""
-        rule = self.registry.find("DEV000")
+        rule = self.registry.outline("DEV000")
         name = rule.name if rule else "failed"
         return FileResult(display, (Finding("DEV000", name, reason, display, Span(1, 1, 1, 1)),))
 
@@ -200,6 +203,7 @@ def run_all(
 
     `jobs` of None: as many processes as pay; `elsewhere` does the work instead of processes of our own.
     """
+    plan = replace(plan, keeps=cache is not None)
     known = cache.known(targets) if cache is not None else {}
     if plan.fix or plan.diff:
         # Whoever mends findings needs more than what is told of them.

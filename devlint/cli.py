@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import re
 import sys
 from collections.abc import Iterable
+from importlib import import_module
 from typing import Any
 
 import click
 
-from devlint.commands.baseline import baseline
-from devlint.commands.check import check
-from devlint.commands.clean import clean
-from devlint.commands.completion import completion
-from devlint.commands.init import init
-from devlint.commands.merge import merge
-from devlint.commands.new_rule import new_rule
-from devlint.commands.options import HELP
-from devlint.commands.rules import rule, rules
-from devlint.commands.run import run
-from devlint.commands.server import server
-from devlint.commands.where import where
+from devlint.commands import HELP
 from devlint.console import OutputError, emit, occupy_closed_streams, silence
 from devlint.escapes import printable_lines
-from devlint.output import CLEAN, FAILED, INTERRUPTED, Failure
+from devlint.failure import CLEAN, FAILED, INTERRUPTED, Failure
+from devlint.regexes import regex
 from devlint.signals import TerminatedError
 
+# The module of each command in `commands/`: a run imports the one that it is about.
+_COMMANDS = {
+    "baseline": "baseline",
+    "check": "check",
+    "clean": "clean",
+    "completion": "completion",
+    "init": "init",
+    "merge": "merge",
+    "new-rule": "new_rule",
+    "rule": "rules",
+    "rules": "rules",
+    "run": "run",
+    "server": "server",
+    "where": "where",
+}
 # Commands of other linters, and what they are here.
 _ELSEWHERE = {
     "explain": "`devlint rule CODE` prints a rule's page",
@@ -38,7 +45,7 @@ _ELSEWHERE = {
     "help": "see `devlint --help`",
     "version": "see `devlint --version`",
 }
-_CODE = re.compile(r"[A-Z]{2,8}[0-9]{3,4}", re.IGNORECASE)
+_CODE = regex(r"[A-Z]{2,8}[0-9]{3,4}", re.IGNORECASE)
 
 
 def _meant(word: str, commands: Iterable[str]) -> str:
@@ -56,13 +63,23 @@ def _meant(word: str, commands: Iterable[str]) -> str:
 
 
 class _DefaultToCheck(click.Group):
-    """A group of commands in which `devlint PATH` means `devlint check PATH`."""
+    """The commands, in which `devlint PATH` means `devlint check PATH`."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module = import_module(f"devlint.commands.{_COMMANDS[cmd_name]}")
+        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
+        return command
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        own = {*self.commands, "-h", "--help", "-V", "--version"}
+        own = {*_COMMANDS, "-h", "--help", "-V", "--version"}
         # A shell that completes the first word hasn't got any yet.
         if (args or not ctx.resilient_parsing) and (not args or args[0] not in own):
-            if args and not ctx.resilient_parsing and (meant := _meant(args[0], self.commands)):
+            if args and not ctx.resilient_parsing and (meant := _meant(args[0], _COMMANDS)):
                 raise Failure(f"{args[0]}: no such file, folder or command; {meant}")
             args = ["check", *args]
         return super().parse_args(ctx, args)
@@ -73,7 +90,9 @@ class _DefaultToCheck(click.Group):
 
         found = super().shell_complete(ctx, incomplete)
         if incomplete.startswith("-"):
-            return found + self.commands["check"].shell_complete(ctx, incomplete)
+            check = self.get_command(ctx, "check")
+            assert check is not None
+            return found + check.shell_complete(ctx, incomplete)
         return found or [CompletionItem(incomplete, type="file")]
 
 
@@ -105,13 +124,10 @@ def cli() -> None:
     """Find device-placement bugs in PyTorch code, and fix them."""
 
 
-for command in (check, init, baseline, clean, merge, run, where, server, rule, rules, new_rule):
-    cli.add_command(command)
-cli.add_command(completion)
-
-
 def main() -> None:
     """The console script."""
+    # What a run imports stays until its end, and most are short: they needn't have it looked over for garbage again and again.
+    gc.disable()
     occupy_closed_streams()
     code = _code_of_run()
     try:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import shutil
 import signal
 import stat
-import tempfile
 from collections.abc import Iterator
 from io import FileIO
 from pathlib import Path
+
+try:
+    # `hashlib` has it from there, and brings OpenSSL along, which takes longer to load than a file to lint.
+    from _blake2 import blake2b as blake2b
+except ImportError:
+    from hashlib import blake2b as blake2b
 
 # What is read of one file where nobody says otherwise.
 MAX_BYTES = 4_000_000
@@ -82,8 +86,6 @@ def read_bytes(path: Path, limit: int = MAX_BYTES) -> bytes:
 
 def digest_of(raw: bytes) -> str:
     """What stands for some bytes."""
-    from hashlib import blake2b
-
     return blake2b(raw, digest_size=16).hexdigest()
 
 
@@ -140,6 +142,8 @@ def put_bytes(path: str, data: bytes) -> None:
 @contextlib.contextmanager
 def _written_beside(path: str, data: bytes) -> Iterator[str]:
     """A new file in a file's folder that holds `data` for sure; taken away unless it was put in that file's place."""
+    import tempfile
+
     handle, temporary = tempfile.mkstemp(prefix=".devlint-", dir=os.path.dirname(path) or ".")  # noqa: PTH120
     try:
         with os.fdopen(handle, "wb") as file:
@@ -182,6 +186,8 @@ def _write_all(file: FileIO, data: bytes) -> None:
 
 def _dress_as(path: str, temporary: str, before: os.stat_result) -> None:
     """Gives a new file the owner, mode and extended attributes of another, as far as we may."""
+    import shutil
+
     with contextlib.suppress(OSError, AttributeError):
         os.chown(temporary, before.st_uid, before.st_gid)
     with contextlib.suppress(OSError):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from devlint.causes import merged
 from devlint.files import Source
 from devlint.findings import INTERNAL_ERROR, Cost, Finding, Fix, Note, Span
-from devlint.knowledge.releases import BEFORE_0_4, SAYS_BEFORE_0_4, SINCE_0_4
+from devlint.regexes import regex
 from devlint.rule import Registry, Rule, UnreadableFile
 from devlint.screen import Screen, lets_through, lines_of_names, pattern_of, trigger_lines
 from devlint.settings import Settings
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 FOLLOWING_IMPORTS = ("missing-attribute", "pinned-device")
 # Events of tensors that meet others elsewhere.
 ABOUT_MIXING = ("mixing", "unplaced-factory")
+# A LibCST tree takes 6 kB for each item of a list: a statement with more commas than these is a table, and no rule's matter.
+_MAX_COMMAS = 20_000
 
 
 class Linter:
@@ -49,14 +51,16 @@ class Linter:
     # Where somebody asks what isn't told: those findings, each with the options that would have it told.
     withheld: list[tuple[Finding, str]] | None = None
 
-    def __init__(self, settings: Settings, registry: Registry, files: FileSystem | None = None) -> None:
+    def __init__(
+        self, settings: Settings, registry: Registry, files: FileSystem | None = None, looks: Looks | None = None
+    ) -> None:
         self.settings = settings
         self._files = files
         self.registry = registry
-        self.looks = Looks()
+        self.looks = looks if looks is not None else Looks()
         self._project: Project | None = None
         self._screens: dict[Path, Screen] = {}
-        self._words = {r.code: (settings.severity_of(r), settings.fixes(r)) for r in registry.rules()}
+        self._words = {r.code: (settings.severity_of(r), settings.fixes(r)) for r in registry.outlines()}
 
     def check(self, source: Source, within: range | None = None) -> list[Finding]:
         """The findings of a source after selection, suppressions and confidence, each cause once, in reading order.
@@ -74,7 +78,7 @@ class Linter:
         suppressions = read_suppressions(spoken, self.settings.extra_suppressions)
         if suppressions.skip_file:
             return []
-        rules = [rule for rule in self.registry.rules() if rule.code in enabled]
+        rules = [rule for rule in self.registry.outlines() if rule.code in enabled]
         try:
             found = [f for f in self._findings(source, path, rules, within) if f.code in enabled]
         except _InvalidSourceError as error:
@@ -214,7 +218,7 @@ def _as_editable(finding: Finding, source: Source) -> Finding:
 
 
 # Syntax of Python 3.12: `type X = int`, `def f[T](x: T)`, `class A[T]`.
-_NEWER = re.compile(r"type\s+\w+\s*[=\[]|(?:(?:async\s+)?def|class)\s+\w+\s*\[")
+_NEWER = regex(r"type\s+\w+\s*[=\[]|(?:(?:async\s+)?def|class)\s+\w+\s*\[")
 
 
 class _InvalidSourceError(Exception):
@@ -305,11 +309,11 @@ class Inspection:
         self.source = source
         self.path = path
         # The rules, in their order, each with the imported names that it is about where the file itself bears no trigger.
-        self._rules = dict(sorted(rules.items(), key=lambda item: item[0].code))
+        self._rules = {rule.loaded(): rules[rule] for rule in sorted(rules, key=lambda rule: rule.code)}
         # The rules that tell of waits in code that is hot by its role.
-        self._hearing = list(hearing)
+        self._hearing = [rule.loaded() for rule in hearing]
         # Those that are selected by their code: what is minor is told as well.
-        self._named = {rule for rule in (*rules, *self._hearing) if linter.settings.names(rule)}
+        self._named = {rule for rule in (*self._rules, *self._hearing) if linter.settings.names(rule)}
         self._previews, self._withheld = linter.settings.previews, linter.withheld
         # Names that the settings explain, and what they stand for.
         self._spelt = spelt
@@ -335,6 +339,8 @@ class Inspection:
         """Whether a project is written for releases of PyTorch before 0.4, unless the settings name the oldest one."""
         if self._surroundings.oldest_torch is not None:
             return False
+        from devlint.knowledge.releases import BEFORE_0_4, SAYS_BEFORE_0_4
+
         if re.search(BEFORE_0_4, self._text.text) is not None or self._project.uses(BEFORE_0_4, self.path):
             return True
         return any(re.search(SAYS_BEFORE_0_4, paper) is not None for paper in self._project.papers(self.path))
@@ -446,7 +452,9 @@ class Inspection:
             self._module.close()
 
     def _piece(self, unit: Unit) -> Piece | None:
-        """The unit parsed by LibCST, once for all rules; None where LibCST can't (newer syntax than it knows)."""
+        """The unit parsed by LibCST, once for all rules; None for tables, and where LibCST can't (newer syntax than it knows)."""
+        if unit not in self._pieces and self._text.slice(self._text.span_of(unit.node)).count(",") > _MAX_COMMAS:
+            self._pieces[unit] = None
         if unit not in self._pieces:
             from libcst import ParserSyntaxError
 
@@ -513,6 +521,7 @@ class Inspection:
 
     def _fix(self, report: Report, piece: Piece, facts: Facts) -> Fix | None:
         from devlint.findings import Edit
+        from devlint.knowledge.releases import SINCE_0_4
         from devlint.layout import kept_within
         from devlint.textmap import minimal_edit
 

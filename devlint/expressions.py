@@ -6,8 +6,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from devlint.regexes import regex
+
 # A class of characters, an escape, how a group begins, how often something is repeated, or one character.
-_TOKEN = re.compile(
+_TOKEN = regex(
     r"""(?P<class>\[\^?\]?(?:\\.|[^\]\\]){0,400}\])
     | (?P<width>\\[bBAZ]|[\^$]|\(\?[aiLmsux]{1,9}\)|\(\?\#[^)]{0,400}\))  # it takes up no characters
     | \\(?P<escaped>[^\w\s]|_)                                  # a character that would mean something else

@@ -8,7 +8,6 @@ names; everything else of devlint may change with any release.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -31,6 +30,7 @@ from devlint.placement.values import (
     leaves,
 )
 from devlint.portable import Portable
+from devlint.regexes import regex
 from devlint.signatures.values.values import text_of as text_of_path
 from devlint.source.devices import MOVES, SETTINGS_NAMES, is_device_name, is_setting
 from devlint.source.kinds import Kind
@@ -127,7 +127,7 @@ class Surroundings:
 
 
 # A keyword of somebody who writes blanks around its sign.
-_SPACED = re.compile(r"\w+ = ")
+_SPACED = regex(r"\w+ = ")
 
 
 class Facts:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from devlint.findings import Edit, Fix, Span
+from devlint.regexes import regex
 from devlint.source.widths import NARROWEST
 from devlint.textmap import TextMap, minimal_edit
 
@@ -36,8 +37,8 @@ _KINDS = (
     frozenset({"+", "-"}),
     frozenset({"*", "/", "//", "%", "@"}),
 )
-_ALONE = re.compile(r"^[ \t]*[)\]}]+[,:]?[ \t]*\r?$", re.MULTILINE)
-_OPENED = re.compile(r"[(\[{][ \t]*\r?$", re.MULTILINE)
+_ALONE = regex(r"^[ \t]*[)\]}]+[,:]?[ \t]*\r?$", re.MULTILINE)
+_OPENED = regex(r"[(\[{][ \t]*\r?$", re.MULTILINE)
 
 
 class TooLongError(Exception):

@@ -1,13 +1,15 @@
 """LibCST, loaded at its first use: a run that finds nothing suspect never pays for it.
 
 Rule modules write `from devlint.lazy import cst, m` and use both as if imported; `m` is `libcst.matchers`, the most of
-which devlint/matching.py does without it.
+which devlint/matching.py does without it. `regex` is `re.compile`, put off until the expression is asked something.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from devlint.regexes import regex
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -30,4 +32,4 @@ else:
     cst = _LazyModule("libcst")
     m = Matchers()
 
-__all__ = ["cst", "m"]
+__all__ = ["cst", "m", "regex"]

@@ -15,15 +15,16 @@ from dataclasses import dataclass, replace
 
 from devlint.disk import FileError
 from devlint.findings import Span
+from devlint.regexes import regex
 from devlint.textmap import split_lines
 
 MARKDOWN_SUFFIXES = (".md", ".markdown")
 _PYTHON = frozenset({"python", "python3", "py", "pycon", "ipython", "ipython3"})
 # What a fence says of its code: `python`, `{.python .numberLines}`, `{code-block} python`, `python title="train.py"`.
-_INFO = re.compile(r"\{code-(?:block|cell)\}\s*(?P<directive>\w+)|\{\s*\.?(?P<attribute>\w+)|(?P<word>\w+)")
-_DIRECTIVE = re.compile(r"(?P<indent>[ \t]*)\.\.[ \t]+(?:code-block|sourcecode|code|testcode)::(?P<language>.*)")
-_OPTION = re.compile(r"[ \t]*:[\w-]+:")
-_PROMPT = re.compile(r"(?:>>>|\.\.\.)(?: |$)")
+_INFO = regex(r"\{code-(?:block|cell)\}\s*(?P<directive>\w+)|\{\s*\.?(?P<attribute>\w+)|(?P<word>\w+)")
+_DIRECTIVE = regex(r"(?P<indent>[ \t]*)\.\.[ \t]+(?:code-block|sourcecode|code|testcode)::(?P<language>.*)")
+_OPTION = regex(r"[ \t]*:[\w-]+:")
+_PROMPT = regex(r"(?:>>>|\.\.\.)(?: |$)")
 
 
 @dataclass(frozen=True)

@@ -15,16 +15,17 @@ from dataclasses import dataclass, replace
 
 from devlint.disk import FileError
 from devlint.findings import Span
+from devlint.regexes import regex
 from devlint.textmap import split_lines
 
 # After these the rest of the cell is Python; after any other cell magic it is something else.
 _PYTHON_CELL_MAGICS = frozenset({"capture", "prun", "python", "python3", "time", "timeit"})
 
-_SPACE = re.compile(r"[ \t\r\n]*")
+_SPACE = regex(r"[ \t\r\n]*")
 # A line of IPython's own: `%magic`, `!shell`, `?help`, `help?`, and `name = !shell` or `name = %magic`.
-_MAGIC = re.compile(r"[ \t]*(?:[%!?]|[\w.]+\?{1,2}[ \t]*$|(?P<target>[\w.,\[\]][\w.,\[\] \t]*=)[ \t]*[%!](?!=))")
+_MAGIC = regex(r"[ \t]*(?:[%!?]|[\w.]+\?{1,2}[ \t]*$|(?P<target>[\w.,\[\]][\w.,\[\] \t]*=)[ \t]*[%!](?!=))")
 # What can hide a bracket or begin a string that goes on: for telling where a statement begins.
-_LEXEME = re.compile(r"#.*|'''|\"\"\"|'(?:\\.|[^'\\])*'?|\"(?:\\.|[^\"\\])*\"?|[()\[\]{}]|\\$")
+_LEXEME = regex(r"#.*|'''|\"\"\"|'(?:\\.|[^'\\])*'?|\"(?:\\.|[^\"\\])*\"?|[()\[\]{}]|\\$")
 
 _decoder = json.JSONDecoder()
 

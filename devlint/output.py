@@ -7,13 +7,14 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 import click
 
 from devlint.console import emit, follows_links, is_terminal
 from devlint.disk import put_bytes
 from devlint.escapes import printable, printable_lines
+from devlint.failure import Failure, wants_color
 from devlint.findings import FOR_TERMINALS
 
 if TYPE_CHECKING:
@@ -23,18 +24,6 @@ if TYPE_CHECKING:
 
 # What is told beside a diff: files that couldn't be read, fixes that the diff lacks.
 _BESIDE_DIFFS = {"DEV000": "error", "DEV003": "warning"}
-# Exit codes.
-CLEAN, FOUND, FAILED, INTERRUPTED = 0, 1, 2, 130
-
-
-class Failure(click.ClickException):
-    """Ends the run with a one-line message and exit code 2."""
-
-    exit_code = FAILED
-
-    def show(self, file: IO[Any] | None = None) -> None:
-        said = f"{click.style('error', fg='red', bold=True)}: {printable(self.message)}\n"
-        emit(said, err=True, color=wants_color(sys.stderr))
 
 
 class Output:
@@ -139,12 +128,3 @@ class Output:
         """Whether a report's codes are to lead to their pages: its reader is a terminal that follows links."""
         stream = sys.stderr if to_stderr else sys.stdout
         return self.options.output_file is None and self.colored(stream) and is_terminal(stream) and follows_links()
-
-
-def wants_color(stream: IO[str] | None) -> bool:
-    """Whether a stream is shown in colours when nobody says: on a terminal, unless NO_COLOR says no."""
-    if os.environ.get("NO_COLOR"):
-        return False
-    if os.environ.get("FORCE_COLOR"):
-        return True
-    return is_terminal(stream) and os.environ.get("TERM") != "dumb"

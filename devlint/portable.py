@@ -10,15 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from devlint.patterns import verdict
+from devlint.regexes import regex
 
 # What `accept` may name: code under a test for one of these may use `torch.cuda`, which is theirs too.
 ACCEPTED = ("rocm",)
 # What `replace` may name beside `torch.cuda` and what is in it: methods, attributes, and "cuda" itself where a device is asked for.
 METHOD, ATTRIBUTE, DEVICE = "torch.Tensor.cuda", "torch.Tensor.is_cuda", "cuda"
 
-_MARK = re.compile(r"#\s*devlint:\s*cuda-only(?![\w-])", re.IGNORECASE)
+_MARK = regex(r"#\s*devlint:\s*cuda-only(?![\w-])", re.IGNORECASE)
 _NAME = r"[A-Za-z_]\w*"
-_LAYER = re.compile(rf"{_NAME}(?:\.{_NAME}(?:\(\))?)+")
+_LAYER = regex(rf"{_NAME}(?:\.{_NAME}(?:\(\))?)+")
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ loss: its files go to another one, and those that end one worker after the other
 from __future__ import annotations
 
 import os
-import re
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -17,13 +16,14 @@ from typing import Any
 from devlint.batch import Plan, Worker, run_chunk
 from devlint.cache.identity import identity_of
 from devlint.cache.seen import Seen
+from devlint.failure import Failure
 from devlint.files import Target
-from devlint.output import Failure
+from devlint.regexes import regex
 from devlint.reports import FileResult
 from devlint.rule import Registry, load_registry
 from devlint.shards import chunks
 
-_ADDRESS = re.compile(r"dask://(?P<at>[^/\s]+:\d+)")
+_ADDRESS = regex(r"dask://(?P<at>[^/\s]+:\d+)")
 # How long a scheduler and its workers are waited for, in seconds.
 _PATIENCE = 15
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import pkgutil
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -22,6 +21,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 from devlint.addresses import rule_page
 from devlint.findings import Confidence, Edit, Note, Safety, Severity
 from devlint.installed import EntryPoint, entry_points
+from devlint.outlines import outlines_of
+from devlint.words import NOWHERE
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -164,6 +165,11 @@ class Rule:
         raise NotImplementedError
 
     @classmethod
+    def loaded(cls) -> type[Rule]:
+        """The rule itself; another class only where this one is an `Outline`."""
+        return cls
+
+    @classmethod
     def hears_only(cls) -> bool:
         """Whether waits in code that is hot by its role are all that it tells of."""
         return cls.shape is Rule.shape
@@ -202,7 +208,7 @@ class Rule:
 class MetaRule(Rule):
     """A code about the run itself; the engine reports it, not a matcher."""
 
-    trigger = r"(?!)"
+    trigger = NOWHERE
 
 
 class UnreadableFile(MetaRule):
@@ -276,11 +282,30 @@ class WithheldFix(MetaRule):
     severity = "warning"
 
 
+class Outline(Rule):
+    """Stands for a rule whose module isn't loaded yet, by what `devlint/outlines.py` knows of it."""
+
+    _hears_only: ClassVar[bool]
+
+    @classmethod
+    def loaded(cls) -> type[Rule]:
+        rule: type[Rule] = getattr(import_module(cls.__module__), cls.__name__)
+        return rule
+
+    @classmethod
+    def hears_only(cls) -> bool:
+        return cls._hears_only
+
+
 META_RULES: tuple[type[Rule], ...] = (UnreadableFile, UnusedSuppression, UnknownCode, WithheldFix)
 
 
 class Registry:
-    """The rules at hand, by code. `packs` says which pack each comes from, by its code."""
+    """The rules at hand, by code. `packs` says which pack each comes from, by its code.
+
+    What is only needed once a file is suspected of something may be left to a rule's module, which is loaded then:
+    `outlines` has all that is asked before.
+    """
 
     def __init__(
         self,
@@ -295,16 +320,27 @@ class Registry:
         self.left_out: tuple[str, ...] = tuple(left_out)
 
     def rules(self) -> list[type[Rule]]:
+        """All rules, each with its page and all that it does."""
+        return [rule.loaded() for rule in self._rules.values()]
+
+    def outlines(self) -> list[type[Rule]]:
+        """What stands for each rule: its class attributes, but for the documentation and what running its examples shows."""
         return list(self._rules.values())
 
     @cached_property
     def opt_in_prefixes(self) -> frozenset[str]:
         """The beginnings of codes that no rule has which is on by default."""
-        taken = {rule.code[:end] for rule in self.rules() if rule.default for end in range(1, len(rule.code) + 1)}
-        return frozenset(r.code[:end] for r in self.rules() for end in range(1, len(r.code) + 1)) - taken
+        rules = self.outlines()
+        taken = {rule.code[:end] for rule in rules if rule.default for end in range(1, len(rule.code) + 1)}
+        return frozenset(r.code[:end] for r in rules for end in range(1, len(r.code) + 1)) - taken
 
     def find(self, code_or_name: str) -> type[Rule] | None:
         """A rule by its code (any case) or its name."""
+        found = self.outline(code_or_name)
+        return found.loaded() if found is not None else None
+
+    def outline(self, code_or_name: str) -> type[Rule] | None:
+        """What stands for such a rule."""
         return self._rules.get(code_or_name.upper()) or self._by_name.get(code_or_name.lower())
 
     def pack_of(self, rule: type[Rule]) -> str:
@@ -332,7 +368,7 @@ def load_registry() -> Registry:
         # Who asks for its name waits for its description to be read.
         pack = partial(_pack_name, entry)
         try:
-            rules = list(_defined_in(entry.load()))
+            rules = list(_offered_by(entry.load()))
         except Exception as error:
             said = f"{type(error).__name__}: {error}".split("\n", 1)[0]
             left_out.append(f"{pack()} can't be loaded: {said}; mend or uninstall it")
@@ -368,7 +404,17 @@ def rules_in(pack: ModuleType) -> Iterator[type[Rule]]:
         yield rule
 
 
+def _offered_by(pack: ModuleType) -> Iterable[type[Rule]]:
+    """The rules of a pack, or what stands for them."""
+    told = outlines_of(pack) if pack.__name__ == _OWN_PACK else None
+    if told is None:
+        return _defined_in(pack)
+    return [type(each["__qualname__"], (Outline,), each) for each in told]
+
+
 def _defined_in(pack: ModuleType) -> Iterator[type[Rule]]:
+    import pkgutil
+
     modules = [pack]
     for info in pkgutil.walk_packages(getattr(pack, "__path__", ()), f"{pack.__name__}."):
         modules.append(import_module(info.name))

@@ -19,13 +19,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from devlint.findings import Edit
+from devlint.regexes import regex
 from devlint.textmap import TextMap
 
 # Comments that are taken away on purpose when nothing needs them.
-_MARKER = re.compile(r"#\s*(?:noqa|devlint)", re.IGNORECASE)
+_MARKER = regex(r"#\s*(?:noqa|devlint)", re.IGNORECASE)
 # Module attributes that Python sets by itself.
 _ALWAYS_BOUND = frozenset({*dir(builtins), "__file__", "__name__", "__doc__", "__path__", "__class__", "__spec__"})
-_BLANK_END = re.compile(r"[ \t]\r?$", re.MULTILINE)
+_BLANK_END = regex(r"[ \t]\r?$", re.MULTILINE)
 
 
 @contextmanager
@@ -347,10 +348,10 @@ def _around(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> Iterator[ast.AST]
 
 # Calls that only work where there is an accelerator
 
-_BACKEND_CALL = re.compile(
+_BACKEND_CALL = regex(
     r"torch\.(?:cuda|xpu|mps|hpu|npu|accelerator)\.(?!is_available\b|device_count\b|current_accelerator\b)\w+"
 )
-_ASKS = re.compile(
+_ASKS = regex(
     r"\b(?:is_available|current_accelerator)\s*\(|\b(?:no|use)_(?:cuda|gpu)\b|\bdevice_count\s*\("
     # A setting that is on or off: `if args.cuda:`.
     r"|(?:^|\bif )(?:not )?(?:[A-Za-z_]\w{0,40}\.){1,3}(?:cuda|gpu):?$",

@@ -18,8 +18,9 @@ import click
 
 from devlint.console import emit, is_terminal
 from devlint.escapes import printable, printable_lines
+from devlint.failure import CLEAN, FAILED, FOUND, Failure
 from devlint.options import ReportForm, check_together
-from devlint.output import CLEAN, FAILED, FOUND, Failure, Output
+from devlint.output import Output
 from devlint.settings.selection import ALWAYS_REPORTED
 
 if TYPE_CHECKING:
@@ -529,7 +530,7 @@ class Session:
         options = self.options
         run = Run(
             results,
-            {rule.code: rule for rule in self.registry.rules()},
+            {rule.code: rule for rule in self.registry.outlines()},
             unsafe_fixes=options.unsafe_fixes,
             quiet=options.quiet,
             failed=failed,
@@ -545,7 +546,7 @@ class Session:
         if self.here.previews:
             return []
         named = {*(self.overrides.select or ()), *self.overrides.extend_select}
-        rules = [r for r in self.registry.rules() if not r.hears_only() and not named.isdisjoint((r.code, r.name))]
+        rules = [r for r in self.registry.outlines() if not r.hears_only() and not named.isdisjoint((r.code, r.name))]
         codes = " and ".join(rule.code for rule in rules if rule.senses and rule.code not in found)
         return [f"More of {codes} is in preview: waits in code that is hot by its role (--preview)"] if codes else []
 
@@ -554,7 +555,7 @@ class Session:
         from devlint.evidence import describe
         from devlint.reports import FileResult
 
-        rules = {rule.code: rule.seen_as for rule in self.registry.rules()}
+        rules = {rule.code: rule.seen_as for rule in self.registry.outlines()}
         asked = [(Path(f.path).resolve(), f, rules.get(f.code, ())) for result in results for f in result.findings]
         findings, left = evidence.beside(asked)
         sources = {result.display: result for result in results}

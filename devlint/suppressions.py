@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from devlint.findings import Edit, Finding, Fix, Span
+from devlint.regexes import regex
 from devlint.settings import nearest
 from devlint.textmap import split_lines
 
@@ -20,12 +21,12 @@ if TYPE_CHECKING:
     from devlint.rule import Registry, Rule
 
 # Whether a text could hold a marker at all; tokenizing is only worth its time then.
-_HINT = re.compile(r"#\s*(?:noqa|devlint)|DEV\d{3}", re.IGNORECASE)
+_HINT = regex(r"#\s*(?:noqa|devlint)|DEV\d{3}", re.IGNORECASE)
 
-_NOQA = re.compile(r"#\s*noqa\b(?:\s*:\s*(?P<codes>[A-Z]+[0-9]\w*(?:[,\s]+[A-Z]+[0-9]\w*)*))?", re.IGNORECASE)
-_OURS = re.compile(r"#\s*devlint\s*:\s*(?P<form>[\w-]+)(?:\[(?P<codes>[^\]#]*)\])?", re.IGNORECASE)
-_OUR_CODE = re.compile(r"DEV\d\w*")
-_ANY_CODE = re.compile(r"[A-Z]+\d*", re.IGNORECASE)
+_NOQA = regex(r"#\s*noqa\b(?:\s*:\s*(?P<codes>[A-Z]+[0-9]\w*(?:[,\s]+[A-Z]+[0-9]\w*)*))?", re.IGNORECASE)
+_OURS = regex(r"#\s*devlint\s*:\s*(?P<form>[\w-]+)(?:\[(?P<codes>[^\]#]*)\])?", re.IGNORECASE)
+_OUR_CODE = regex(r"DEV\d\w*")
+_ANY_CODE = regex(r"[A-Z]+\d*", re.IGNORECASE)
 # The forms of our own; `cuda-only` is no suppression, but what rules about portability ask for.
 _FORMS = ("ignore", "off", "on", "skip-file", "cuda-only")
 # What others call them.
@@ -39,12 +40,14 @@ _MEANT = {
     **dict.fromkeys(("begin", "start", "pause", "disable-begin"), "off"),
 }
 # Codes where the brackets should be: `ignore DEV101`, `ignore=DEV101`, `ignore[DEV101`.
-_UNBRACKETED = re.compile(r"\s*[=:(\[]|\s+DEV\d")
+_UNBRACKETED = regex(r"\s*[=:(\[]|\s+DEV\d")
 # A noqa without its colon, which other linters take for a bare one; and words that look like it.
-_BARE_NOQA = re.compile(r"#\s*noqa(?:\s|\s?[\[(=-]|:\s?[\[(])\s?(?P<codes>DEV\d+)", re.IGNORECASE)
-_ALMOST_NOQA = re.compile(r"#\s*(?P<form>[\w-]{3,6})\s?:\s?(?P<codes>DEV\d+)", re.IGNORECASE)
+_BARE_NOQA = regex(r"#\s*noqa(?:\s|\s?[\[(=-]|:\s?[\[(])\s?(?P<codes>DEV\d+)", re.IGNORECASE)
+_ALMOST_NOQA = regex(r"#\s*(?P<form>[\w-]{3,6})\s?:\s?(?P<codes>DEV\d+)", re.IGNORECASE)
 # Beyond the last line of any file.
 _END = 1 << 60
+# Up to so many lines, each of them is looked up.
+_A_FEW_LINES = 8
 
 # Findings that no comment switches off: the file couldn't be linted, or a fix failed.
 _NOT_SUPPRESSED = frozenset({"DEV000", "DEV003"})
@@ -122,6 +125,12 @@ class Suppressions:
     ) -> None:
         self.skip_file = skip_file
         self._markers = markers
+        # By the lines of those that take a few: a file may have as many comments as findings.
+        self._by_line: dict[int, list[_Marker]] = {}
+        self._wide = [marker for marker in markers if len(marker.lines) > _A_FEW_LINES]
+        for marker in markers:
+            for line in marker.lines if len(marker.lines) <= _A_FEW_LINES else ():
+                self._by_line.setdefault(line, []).append(marker)
         self._amiss = amiss
         self._statement_ends = statement_ends
 
@@ -148,7 +157,9 @@ class Suppressions:
         if finding.code in _NOT_SUPPRESSED:
             return False
         last_line = self._statement_ends.get(finding.span.line, finding.span.end_line)
-        return bool([marker for marker in self._markers if marker.takes(finding, last_line)])
+        lines = {*range(finding.span.line, finding.span.end_line + 1), last_line}
+        near = {id(m): m for line in lines for m in self._by_line.get(line, ())}
+        return bool([marker for marker in (*self._wide, *near.values()) if marker.takes(finding, last_line)])
 
 
 def read_suppressions(source_text: str, extra: Sequence[tuple[str, tuple[str, ...]]] = ()) -> Suppressions:
@@ -320,7 +331,7 @@ def _meant_by(form: _Form, written: str) -> str:
 
 
 def _told(amiss: _Amiss, path: str, registry: Registry) -> Finding | None:
-    rule = registry.find(amiss.code)
+    rule = registry.outline(amiss.code)
     if rule is None:
         return None
     fix = Fix("remove the comment", "safe", (Edit(amiss.removal, ""),)) if amiss.removal else None
@@ -372,21 +383,23 @@ def _spans(comment: _Comment, match: re.Match[str]) -> tuple[Span, Span, Span | 
 
 def _rules_of(code: str, registry: Registry) -> list[type[Rule]]:
     """The rules that a code, the beginning of one, or a name in a comment speaks of."""
-    found = registry.find(code)
+    found = registry.outline(code)
     if found is not None:
         return [found]
     is_code = _ANY_CODE.fullmatch(code) is not None
-    return [rule for rule in registry.rules() if is_code and rule.code.startswith(code)]
+    return [rule for rule in registry.outlines() if is_code and rule.code.startswith(code)]
 
 
 def _unknown(marker: _Marker, path: str, registry: Registry) -> Iterable[Finding]:
     """DEV002 for each code of ours that no rule has."""
-    rule = registry.find("DEV002")
+    rule = registry.outline("DEV002")
     for code in marker.codes or ():
         ours = marker.kind != "noqa" or _OUR_CODE.fullmatch(code)
         if rule is None or not ours or _rules_of(code, registry):
             continue
-        known = [word for known in registry.rules() for word in (known.code, *[known.name] * (marker.kind != "noqa"))]
+        known = [
+            word for known in registry.outlines() for word in (known.code, *[known.name] * (marker.kind != "noqa"))
+        ]
         message = f"no rule is called '{code}', so this comment switches nothing off for it"
         hint = nearest(code, known).removeprefix("; ") or None
         yield Finding(rule.code, rule.name, message, path, marker.codes_span or marker.span, hint=hint)
@@ -394,13 +407,13 @@ def _unknown(marker: _Marker, path: str, registry: Registry) -> Iterable[Finding
 
 def _unused(marker: _Marker, path: str, enabled: frozenset[str], registry: Registry) -> Iterable[Finding]:
     """DEV001 for a comment of which all or some codes take no finding."""
-    rule = registry.find("DEV001")
+    rule = registry.outline("DEV001")
     if rule is None:
         return
     removal = tuple(Edit(span, "") for span in (marker.removal, *marker.also_removed))
     if marker.codes is None:
         # A bare noqa is for all linters; a bare ignore may be for a rule that isn't on in this run.
-        everything = {known.code for known in registry.rules() if known.default} <= enabled
+        everything = {known.code for known in registry.outlines() if known.default} <= enabled
         if marker.kind != "noqa" and not marker.used and everything:
             fix = Fix("remove the comment", "safe", removal)
             yield Finding(rule.code, rule.name, "this comment switches nothing off", path, marker.span, fix=fix)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-import re
 
 from devlint.findings import Span
+from devlint.regexes import regex
 
-_NEWLINE = re.compile(r"\r\n|\n|\r")
+_NEWLINE = regex(r"\r\n|\n|\r")
 # Where Python's own parser ends a line; str.splitlines ends it at form feeds and other characters as well.
-_LINE = re.compile(r"[^\r\n]+(?:\r\n?|\n)?|\r\n?|\n")
+_LINE = regex(r"[^\r\n]+(?:\r\n?|\n)?|\r\n?|\n")
 
 
 def split_lines(text: str) -> list[str]:

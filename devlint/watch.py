@@ -6,6 +6,7 @@ the other files under the same settings, on which findings hang as well, and the
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
@@ -14,9 +15,9 @@ from pathlib import Path
 import click
 
 from devlint.console import emit
+from devlint.failure import INTERRUPTED, Failure
 from devlint.files import SUFFIXES, Target, discover
 from devlint.options import Options
-from devlint.output import INTERRUPTED, Failure
 from devlint.patterns import USUAL_EXCLUDES
 from devlint.session import Session
 from devlint.settings import FILE_NAMES, Settings, forget_files
@@ -34,6 +35,8 @@ def watch(options: Options) -> int:
 
     Raises Failure where nothing can be watched, or the options can't be used to begin with.
     """
+    # It goes on for long.
+    gc.enable()
     session = Session(options)
     watched = _Watched(_scope(session))
     try:

@@ -1,4 +1,4 @@
-"""Words that a text must have for a regular expression to match it, read off the expression itself.
+"""The words of a text, and those that it must have for a regular expression to match it.
 
 Looking for words costs little, and most texts lack those that a rule is about: what they turn down isn't searched. A
 word here is any run of letters, digits and underscores, also as a part of a longer one; case is left aside.
@@ -7,14 +7,12 @@ word here is any run of letters, digits and underscores, also as a part of a lon
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 
-from devlint import expressions as parser
-
-# A word shorter than this stands nearly everywhere.
-_MIN_LENGTH = 2
+# An expression that matches nothing.
+NOWHERE = r"(?!)"
 _BLANK = ord(" ")
 _TO_WORDS = bytes(
     ord(chr(c).lower()) if c < 128 and (chr(c).isalnum() or c == ord("_")) else _BLANK for c in range(256)
@@ -56,50 +54,35 @@ class Alternative:
 @cache
 def alternatives(pattern: str) -> tuple[Alternative, ...]:
     """The outermost alternatives of an expression: it matches where one of them does."""
-    return tuple(Alternative(part.encode(), _needed(parser.parse(part))) for part in parser.split(pattern))
+    told = _learnt.get(pattern)
+    if told is not None:
+        return tuple(Alternative(part.encode(), _encoded(words)) for part, words in told)
+    from devlint.expressions import split
+    from devlint.needed import words_for
+
+    return tuple(Alternative(part.encode(), _encoded(words_for(part))) for part in split(pattern))
 
 
-def _needed(parsed: Sequence[Sequence[parser.Part]]) -> frozenset[bytes] | None:
-    """The words of which one stands in whatever a parsed expression matches; None where it doesn't tell."""
-    sets = [_of_sequence(parts) for parts in parsed]
-    return None if None in sets else frozenset().union(*(s for s in sets if s is not None))
+def _encoded(words: Iterable[str] | None) -> frozenset[bytes] | None:
+    return None if words is None else frozenset(word.encode() for word in words)
 
 
-def _of_sequence(parts: Iterable[parser.Part]) -> frozenset[bytes] | None:
-    """The same for an expression without alternatives: of several such sets, the most telling one."""
-    found = [words for words in _sets(parts) if words is not None]
-    return max(found, key=_shortest, default=None)
+# The alternatives of some expressions, each with its words, as `told_of` tells them.
+Told = Mapping[str, Sequence[tuple[str, Sequence[str] | None]]]
+_learnt: dict[str, Sequence[tuple[str, Sequence[str] | None]]] = {}
 
 
-def _shortest(words: frozenset[bytes]) -> int:
-    return min(map(len, words), default=1_000)
+def learn(told: Told) -> None:
+    """Takes in what was told of expressions before: it needn't be read off them again."""
+    _learnt.update(told)
 
 
-def _sets(parts: Iterable[parser.Part]) -> Iterator[frozenset[bytes] | None]:
-    run = ""
-    for part in parts:
-        if part.kind in ("plain", "escaped") and part.least is None and _is_of_words(part.text):
-            run += part.text
-            continue
-        if part.kind in ("(?!", "(?<!") and not part.text:
-            # It matches nowhere.
-            yield frozenset()
-        if part.kind in _WITHOUT_WIDTH:
-            continue
-        yield _word(run)
-        run = ""
-        if part.kind.startswith("(") and not part.kind.startswith("(?(") and part.least != 0:
-            yield _needed(part.inside)
-    yield _word(run)
-
-
-# Between the characters of a word, they leave it one.
-_WITHOUT_WIDTH = ("width", "(?=", "(?!", "(?<=", "(?<!")
-
-
-def _is_of_words(character: str) -> bool:
-    return character.isascii() and _TO_WORDS[ord(character)] != _BLANK
-
-
-def _word(run: str) -> frozenset[bytes] | None:
-    return frozenset({run.lower().encode()}) if len(run) >= _MIN_LENGTH else None
+def told_of(patterns: Iterable[str]) -> Told:
+    """The alternatives of some expressions as plain data, for `learn`."""
+    return {
+        pattern: [
+            (part.pattern.decode(), None if part.words is None else sorted(word.decode() for word in part.words))
+            for part in alternatives(pattern)
+        ]
+        for pattern in patterns
+    }

@@ -116,6 +116,9 @@ def test_where_nothing_says_it_the_file_shows_it():
     assert shown_width("\n".join([*lines, "x" * 95])) == 100
     assert shown_width("\n".join([*lines, "x" * 133])) == 133
     assert shown_width("x = 1\n") == 100
+    # One of more than a hundred got away.
+    assert shown_width("\n".join([*lines, *lines, "x" * 110, "x" * 133])) == 120
+    assert shown_width("\n".join([*lines, *lines, *["x" * 125] * 5])) == 125
 
 
 def test_the_nearest_folder_counts(tmp_path):

@@ -94,7 +94,12 @@ def test_the_wheel_holds_the_two_packages_and_what_they_read(released):
         names = file.namelist()
         metadata = file.read("devlint-9.8.7.dist-info/METADATA").decode()
     assert {name.split("/")[0] for name in names} == {"devlint", "devlint_rules", "devlint-9.8.7.dist-info"}
-    for needed in ("devlint/py.typed", "devlint/knowledge/operators.json", "devlint/scaffold/templates/rule.py.in"):
+    for needed in (
+        "devlint/py.typed",
+        "devlint/knowledge/operators.json",
+        "devlint/scaffold/templates/rule.py.in",
+        "devlint_rules/outlines.json",
+    ):
         assert needed in names
     urls = re.findall(r"^Project-URL: \w+, (.+)$", metadata, re.MULTILINE)
     assert urls

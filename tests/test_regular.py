@@ -14,6 +14,7 @@ import pytest
 from regular import superlinear
 
 import devlint
+from devlint.regexes import Regex
 from devlint.rule import load_registry
 
 # Modes in which a search doesn't begin anew at each character.
@@ -41,7 +42,7 @@ def modules(package: ModuleType) -> Iterator[ModuleType]:
 
 def patterns_in(value: object) -> Iterator[re.Pattern]:
     """Compiled expressions, in containers too."""
-    if isinstance(value, re.Pattern):
+    if isinstance(value, (re.Pattern, Regex)):
         yield value
     elif isinstance(value, dict):
         for item in (*value.keys(), *value.values()):

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from devlint.files import PAGE_SUFFIXES, SUFFIXES
+from devlint.regexes import regex
 from devlint.settings import FILE_NAMES
 
 # Where a project's main branch may stand, what a CI says of it first.
@@ -21,7 +22,7 @@ _MAIN = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
 _WHOLE_HISTORY = "fetch the whole history (`git fetch --unshallow`; in GitHub's checkout action, `fetch-depth: 0`)"
 # What a run reads beside the code: settings, what marks a project's root, what is ignored.
 _BESIDE = (*FILE_NAMES, ".gitignore", "setup.cfg")
-_HUNK = re.compile(rb"@@ -\S+ \+(\d+)(?:,(\d+))? @@")
+_HUNK = regex(rb"@@ -\S+ \+(\d+)(?:,(\d+))? @@")
 
 
 class GitError(Exception):

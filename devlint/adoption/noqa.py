@@ -13,10 +13,11 @@ from devlint.adoption.marks import NEVER_OLD
 from devlint.engine import Linter, apply_edits
 from devlint.files import Source
 from devlint.findings import Edit, Finding, Fix, Span
+from devlint.regexes import regex
 
 # About comments themselves: another one would be about those.
 _ABOUT_COMMENTS = frozenset({"DEV001", "DEV002"})
-_CODES = re.compile(r"#\s*noqa\s?:\s?[A-Z]+[0-9]+(?:[,\s]\s?[A-Z]+[0-9]+){0,50}", re.IGNORECASE)
+_CODES = regex(r"#\s*noqa\s?:\s?[A-Z]+[0-9]+(?:[,\s]\s?[A-Z]+[0-9]+){0,50}", re.IGNORECASE)
 
 
 def with_all_noqa(

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from devlint.disk import read_bytes
+from devlint.regexes import regex
 
 # Names by which other people's code goes in a project.
 _VENDORED = (
@@ -28,12 +29,12 @@ _VENDORED = (
 _NO_ROOTS = ("tests", "test", "docs", "doc", "examples", "benchmarks", "scripts", "tools", "src")
 # Devices, and how code names them.
 _DEVICES = {
-    "cuda": re.compile(rb"\bcuda\b"),
-    "mps": re.compile(rb"[\"']mps\b|\btorch\.(?:backends\.)?mps\b"),
-    "xpu": re.compile(rb"[\"']xpu\b|\btorch\.xpu\b|\.xpu\("),
-    "npu": re.compile(rb"[\"']npu\b|\btorch\.npu\b|\.npu\("),
-    "hpu": re.compile(rb"[\"']hpu\b|\.hpu\("),
-    "accelerator": re.compile(rb"\btorch\.accelerator\b"),
+    "cuda": regex(rb"\bcuda\b"),
+    "mps": regex(rb"[\"']mps\b|\btorch\.(?:backends\.)?mps\b"),
+    "xpu": regex(rb"[\"']xpu\b|\btorch\.xpu\b|\.xpu\("),
+    "npu": regex(rb"[\"']npu\b|\btorch\.npu\b|\.npu\("),
+    "hpu": regex(rb"[\"']hpu\b|\.hpu\("),
+    "accelerator": regex(rb"\btorch\.accelerator\b"),
 }
 _REQUIREMENTS = ("requirements.txt", "requirements/base.txt", "requirements/requirements.txt")
 

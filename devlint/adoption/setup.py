@@ -13,12 +13,13 @@ from pathlib import Path
 from devlint.addresses import DOCUMENTATION
 from devlint.adoption.project import Layout
 from devlint.disk import read_bytes, replace_bytes
+from devlint.regexes import regex
 from devlint.settings.published import as_toml
 
 _HOOKS = ".pre-commit-config.yaml"
 _GITHUB = ".github/workflows/devlint.yml"
 _GITLAB = ".gitlab-ci.yml"
-_TOP_LEVEL = re.compile(r"[^\s#-]")
+_TOP_LEVEL = regex(r"[^\s#-]")
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ def identity_of(registry: Registry, known: Callable[[str], str | None]) -> tuple
 
 def _packages(registry: Registry) -> set[str]:
     """The packages, or single modules, that devlint and the rules are in."""
-    return {"devlint", *(rule.__module__.split(".")[0] for rule in registry.rules())}
+    return {"devlint", *(rule.__module__.split(".")[0] for rule in registry.outlines())}
 
 
 def _folders(registry: Registry) -> set[str]:

@@ -11,10 +11,10 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, TypeVar
 
+from devlint.disk import blake2b
 from devlint.source.filesystem import FileFacts
 from devlint.source.looks import Answer, Question
 

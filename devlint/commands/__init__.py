@@ -2,3 +2,5 @@
 
 Modules are imported where they are used, so that `devlint --version` and a clean file stay quick.
 """
+
+HELP = {"help_option_names": ["-h", "--help"]}

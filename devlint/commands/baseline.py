@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from devlint.commands.options import HELP, cache_options, need_folder, settings_options
+from devlint.commands import HELP
+from devlint.commands.options import cache_options, need_folder, settings_options
 from devlint.options import Options
 from devlint.session import Session
 from devlint.signals import ended_by_signals

@@ -7,8 +7,8 @@ from typing import Any, get_args
 
 import click
 
+from devlint.commands import HELP
 from devlint.commands.options import (
-    HELP,
     FormOfReport,
     ValuesAfterEquals,
     cache_options,

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import click
 
-from devlint.commands.options import HELP, cache_dir_option, need_folder, settings_options
+from devlint.commands import HELP
+from devlint.commands.options import cache_dir_option, need_folder, settings_options
 from devlint.console import emit
 from devlint.escapes import printable
-from devlint.output import Failure
+from devlint.failure import Failure
 
 
 @click.command(context_settings=HELP)

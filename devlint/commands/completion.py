@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
-from devlint.commands.options import HELP
+from devlint.commands import HELP
 from devlint.console import emit
 
 _SHELLS = {

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 import click
 
 from devlint.addresses import REPOSITORY
-from devlint.commands.options import HELP, need_folder
+from devlint.commands import HELP
+from devlint.commands.options import need_folder
 from devlint.console import emit
 from devlint.escapes import printable, printable_lines
+from devlint.failure import Failure
 from devlint.options import Options
-from devlint.output import Failure
 from devlint.reports import counted
 from devlint.session import Session, load_rules
 from devlint.signals import ended_by_signals

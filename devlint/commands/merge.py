@@ -7,10 +7,12 @@ from typing import Any, get_args
 
 import click
 
-from devlint.commands.options import HELP, FormOfReport
+from devlint.commands import HELP
+from devlint.commands.options import FormOfReport
+from devlint.failure import CLEAN, FAILED, FOUND, Failure
 from devlint.findings import OutputFormat, Severity
 from devlint.options import Options, ReportForm, check_together
-from devlint.output import CLEAN, FAILED, FOUND, Failure, Output
+from devlint.output import Output
 
 
 @click.command(context_settings=HELP)

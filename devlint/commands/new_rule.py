@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
-from devlint.commands.options import HELP
+from devlint.commands import HELP
 from devlint.console import emit
 from devlint.escapes import printable
-from devlint.output import Failure
+from devlint.failure import Failure
 
 
 @click.command("new-rule", context_settings=HELP)

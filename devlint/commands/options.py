@@ -10,11 +10,9 @@ from typing import Any, cast, get_args
 
 import click
 
+from devlint.failure import Failure
 from devlint.findings import OutputFormat
 from devlint.options import ReportForm
-from devlint.output import Failure
-
-HELP = {"help_option_names": ["-h", "--help"]}
 
 _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 

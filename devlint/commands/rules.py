@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from devlint.commands.options import HELP, complete_codes, need_torch
+from devlint.commands import HELP
+from devlint.commands.options import complete_codes, need_torch
 from devlint.console import emit, follows_links, is_terminal
-from devlint.output import CLEAN, FOUND, Failure, wants_color
+from devlint.failure import CLEAN, FOUND, Failure, wants_color
 from devlint.session import load_rules
 
 if TYPE_CHECKING:

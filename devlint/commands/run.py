@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import click
 
-from devlint.commands.options import HELP, need_torch
-from devlint.output import Failure
+from devlint.commands import HELP
+from devlint.commands.options import need_torch
+from devlint.failure import Failure
 
 
 @click.command(context_settings={**HELP, "ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -35,6 +37,9 @@ def run(
     """
     need_torch("run")
     from devlint.runtime import run_program
+
+    # The program is to run as it does by itself.
+    gc.enable()
 
     try:
         code = run_program(

@@ -6,8 +6,9 @@ from importlib.util import find_spec
 
 import click
 
-from devlint.commands.options import HELP, need_folder
-from devlint.output import Failure
+from devlint.commands import HELP
+from devlint.commands.options import need_folder
+from devlint.failure import Failure
 from devlint.rule import load_registry
 
 

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from devlint.commands.options import HELP, need_folder, settings_options
+from devlint.commands import HELP
+from devlint.commands.options import need_folder, settings_options
 from devlint.console import emit
 from devlint.escapes import printable_lines
-from devlint.output import Failure
+from devlint.failure import Failure
+from devlint.regexes import regex
 from devlint.rule import load_registry
 
 if TYPE_CHECKING:
@@ -77,7 +79,7 @@ class _Asked(NamedTuple):
         return f"{self.file}:{'' if self.cell is None else f'cell {self.cell}:'}{self.line}"
 
 
-_PLACE = re.compile(
+_PLACE = regex(
     r"(?P<file>.+?):(?:cell (?P<cell>[1-9]\d*):)?(?P<line>[1-9]\d*)(?::(?P<column>\d+)|:(?P<name>.+))?", re.DOTALL
 )
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 
 from devlint.knowledge import ecosystem
+from devlint.knowledge.files import text_of
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Knowledge:
 @cache
 def torch_knowledge() -> Knowledge:
     """The facts, read once for a process."""
-    raw = json.loads(resources.files(__package__).joinpath("torch.json").read_text(encoding="utf-8"))
+    raw = json.loads(text_of("torch.json"))
     sets = (
         "factories",
         "modules",

@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import Literal
+
+from devlint.knowledge.files import text_of
 
 Release = tuple[int, int]
 
@@ -36,7 +37,7 @@ class Counterpart:
 @cache
 def counterparts() -> dict[str, Counterpart]:
     """`torch.cuda.X` -> its counterpart; read once for a process."""
-    raw = json.loads(resources.files(__package__).joinpath("counterparts.json").read_text(encoding="utf-8"))
+    raw = json.loads(text_of("counterparts.json"))
     return {
         name: Counterpart(
             facts["name"],

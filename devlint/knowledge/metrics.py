@@ -9,9 +9,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from itertools import product
 from typing import Any, Final
+
+from devlint.knowledge.files import text_of
 
 # The packages that the tables are of. Metrics of the first are modules, and move as modules do.
 PACKAGES = ("torchmetrics", "torcheval", "ignite", "monai")
@@ -104,7 +105,5 @@ def _short(name: str) -> str:
 
 @cache
 def _tables() -> dict[str, Any]:
-    loaded: dict[str, Any] = json.loads(
-        resources.files(__package__).joinpath("metrics.json").read_text(encoding="utf-8")
-    )
+    loaded: dict[str, Any] = json.loads(text_of("metrics.json"))
     return loaded

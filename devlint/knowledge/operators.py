@@ -9,8 +9,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache
-from importlib import resources
 from typing import Any, TypeVar
+
+from devlint.knowledge.files import text_of
 
 _NOTHING: frozenset[str] = frozenset()
 
@@ -187,12 +188,12 @@ def constructor(name: str) -> Constructor | None:
 
 def names(table: str) -> frozenset[str]:
     """The names of a table: `operators`, `modules`, `factories` or `constructors`."""
-    return frozenset(_tables()[table])
+    return frozenset(_rows()[table])
 
 
 def _read(of: type[_Facts], table: str, name: str) -> _Facts | None:
-    raw = _tables()[table].get(name)
-    return None if raw is None else of(name=name, **_typed(of, raw))
+    row = _rows()[table].get(name)
+    return None if row is None else of(name=name, **_typed(of, json.loads(row)))
 
 
 def _typed(of: type[Any], raw: Mapping[str, Any]) -> dict[str, Any]:
@@ -219,8 +220,14 @@ def _parameters(text: str) -> Parameters:
 
 
 @cache
-def _tables() -> dict[str, Any]:
-    loaded: dict[str, Any] = json.loads(
-        resources.files(__package__).joinpath("operators.json").read_text(encoding="utf-8")
-    )
-    return loaded
+def _rows() -> dict[str, dict[str, str]]:
+    """The lines of each table, by the names that they are about: of the many, a run asks for few."""
+    found: dict[str, dict[str, str]] = {}
+    table: dict[str, str] = {}
+    for line in text_of("operators.json").splitlines():
+        name, _, row = line.partition(": ")
+        if row == "{":
+            table = found[name.strip('"')] = {}
+        elif row:
+            table[name.strip('"')] = row.removesuffix(",")
+    return found

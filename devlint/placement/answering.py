@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import ast
-import re
 
 from devlint.placement.cold import File
+from devlint.regexes import regex
 from devlint.signatures.answers.hot import Hot
 from devlint.signatures.answers.waits import Stall
 from devlint.signatures.state.waits import COPY, DECIDE, READ
 from devlint.source.modules import FunctionModel, last_name
 
 # Functions that answer a request: what they return is what somebody on the host asked for.
-_ANSWERING = re.compile(
+_ANSWERING = regex(
     r"__call__|generat|decode|sample|predict|infer|detect|transcribe|synthesi[sz]e|translate|extract|postprocess|post_process"
 )
 
@@ -69,7 +69,7 @@ def ends_answer(model: File, stall: Stall) -> bool:
 
 
 # What the loops of an answer go over, or add to, one each pass.
-_TOKENS = re.compile(r"(?i)token|eos|finished|unfinished|max_(?:new|len|length|steps|gen)|stop|input_ids|generated")
+_TOKENS = regex(r"(?i)token|eos|finished|unfinished|max_(?:new|len|length|steps|gen)|stop|input_ids|generated")
 
 
 def _makes_tokens(function: FunctionModel, loop: ast.For | ast.While | ast.AsyncFor) -> bool:

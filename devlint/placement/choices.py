@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 import operator
-import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
+from devlint.regexes import regex
 from devlint.signatures.answers.callees import Callee
 from devlint.signatures.state.classes import ClassInfo
 from devlint.source.modules import FunctionModel, SourceModule, last_name
@@ -24,11 +24,11 @@ MAX_FILES = 12
 _OPEN = object()
 _EITHER = frozenset({True, False})
 # Decorators of functions that only their calls run.
-_PLAIN = re.compile(
+_PLAIN = regex(
     r"(?:\w+\.){0,3}(?:staticmethod|classmethod|no_grad|inference_mode|enable_grad|compile|disable|script|autocast|lru_cache|cache|contextmanager)"
 )
 # Names that are called of so many things that a call says nothing of who is called.
-_ANYBODYS = re.compile(r"__\w+__|forward|step|run|call|apply|get|set|update|add|build|main|train|eval|load|save|init")
+_ANYBODYS = regex(r"__\w+__|forward|step|run|call|apply|get|set|update|add|build|main|train|eval|load|save|init")
 
 
 class File(Protocol):

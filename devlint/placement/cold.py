@@ -8,20 +8,21 @@ from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 from devlint.knowledge.ecosystem import CLOCKS
+from devlint.regexes import regex
 from devlint.source.modules import FunctionNode, last_name
 from devlint.source.trees import own_nodes, walk
 
 # What is done for people to look at, under a flag of such a name or in a function called so.
 _LOOKING = r"debug|verbose|profil\w*|visuali[sz]\w*|plot\w*|warm\w*"
-_OCCASIONAL = re.compile(
+_OCCASIONAL = regex(
     rf"(^|_|\b)({_LOOKING}|log|logging|isenabledfor|should_\w+|do_log\w*|print\w*|is_last\w*|last|first)(_|\b|$)",
     re.IGNORECASE,
 )
-_FOR_LOOKING = re.compile(rf"(^|_|\b)({_LOOKING}|sanity)(_|\b|$)", re.IGNORECASE)
+_FOR_LOOKING = regex(rf"(^|_|\b)({_LOOKING}|sanity)(_|\b|$)", re.IGNORECASE)
 # Functions that show something, or record what runs later.
-_MAKING_READY = re.compile(r"_{0,3}(?:capture|demo)(?:_\w{1,60})?")
-_WARM_UP = re.compile(r"warm", re.IGNORECASE)
-_RECORD = re.compile(r"(^|_|\b)best(_|\b|$)", re.IGNORECASE)
+_MAKING_READY = regex(r"_{0,3}(?:capture|demo)(?:_\w{1,60})?")
+_WARM_UP = regex(r"warm", re.IGNORECASE)
+_RECORD = regex(r"(^|_|\b)best(_|\b|$)", re.IGNORECASE)
 _ABNORMAL_CALLS = frozenset({"isnan", "isinf", "isfinite", "is_nonzero"})
 # Contexts, and decorators, that say that waiting is meant: devlint's own, or a copy of it.
 ALLOWING = frozenset({"sync_allowed"})

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-import re
 
+from devlint.regexes import regex
 from devlint.source.paths import unparsed
 
 
@@ -42,10 +42,10 @@ def _says_none(condition: str, outcome: bool) -> bool:
 
 # Conditions, by their outcome, under which a program has no accelerator.
 _WITHOUT = {
-    True: re.compile(r"""(?:.*\.)?(?:no_cuda|no_gpu|no_accel|use_cpu|cpu_only|is_cpu)|.* == ['"]cpu['"]"""),
-    False: re.compile(
+    True: regex(r"""(?:.*\.)?(?:no_cuda|no_gpu|no_accel|use_cpu|cpu_only|is_cpu)|.* == ['"]cpu['"]"""),
+    False: regex(
         r"""(?:.*\.)?(?:use_cuda|use_gpu|use_accel|cuda|gpu|is_cuda)|.* == ['"]cuda['"]|torch\.(?:cuda|accelerator)\.is_available\(\)"""
         r"""|(?:.*\.)?(?:n_?gpus?|num_gpus?|device_count\(\))(?: > 0| >= 1)?"""
     ),
 }
-_SEVERAL = re.compile(r" (?:and|or) ")
+_SEVERAL = regex(r" (?:and|or) ")

@@ -6,19 +6,20 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 
+from devlint.regexes import regex
 from devlint.source.modules import last_name
 from devlint.source.trees import own_nodes, walk
 
 # What is called where something learns.
-_LEARNS = re.compile(r"backward|train|optimi[sz]|(^|_)(update|learn|fit|attack)(_|$)", re.IGNORECASE)
+_LEARNS = regex(r"backward|train|optimi[sz]|(^|_)(update|learn|fit|attack)(_|$)", re.IGNORECASE)
 # What keeps count of what happens, and learns nothing when it is told.
-_COUNTING = re.compile(
+_COUNTING = regex(
     r"meter|metric|log|eval|bar$|progress|stat|acc|loss|dict|avg|average|track|monitor|histor|result|summary|time|count|score|conf|top_?\d|prec|err(?:or)?s?\b",
     re.IGNORECASE,
 )
-_STEPPING = re.compile(r"optim|scaler|engine|opt(_|$)", re.IGNORECASE)
+_STEPPING = regex(r"optim|scaler|engine|opt(_|$)", re.IGNORECASE)
 # Functions that are named for it.
-_EVALUATES = re.compile(
+_EVALUATES = regex(
     r"eval|valid|(^|_)(val|test|testing|infer|inference|predict\w{0,40}|demo|visuali[sz]\w{0,40}|extract\w{0,40}|score|detect|track)(_|$)",
     re.IGNORECASE,
 )

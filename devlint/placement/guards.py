@@ -9,10 +9,11 @@ from typing import Protocol
 
 from devlint.placement.choices import Choices
 from devlint.placement.cold import ColdCode, File, flat
+from devlint.regexes import regex
 from devlint.source.modules import last_name
 
 # Tests that keep code from running while somebody waits for it: kernels are compiled, graphs captured, caches filled.
-_APART = re.compile(
+_APART = regex(
     r"is_(?:current_stream_)?capturing|is_(?:torchdynamo_)?compiling|_cache\b|cached|\bcache\b|is_profil\w*|is_dummy|first_(?:run|call|time)|hasattr\(self"
 )
 
@@ -114,7 +115,7 @@ class Guards:
 
 
 # Names of flags that ask for a check, to wait, or to keep on the host what there is no room for.
-_CHECKING = re.compile(
+_CHECKING = regex(
     r"_?(?:check|validate|verify|sanity|assert)\w{0,60}|\w{0,60}offload\w{0,60}|(?:\w{0,60}_)?sync(?:hroni[sz]e)?(?:_\w{1,60})?"
 )
 
@@ -332,7 +333,7 @@ def _keeps(name: str) -> bool:
     return name in ("self", "cls") or name[:1].isupper()
 
 
-_DONE = re.compile(r"(?i)init|done|ready|built|loaded|computed|cached|set_up")
+_DONE = regex(r"(?i)init|done|ready|built|loaded|computed|cached|set_up")
 
 
 def _is_training(test: ast.expr) -> bool | None:

@@ -15,6 +15,7 @@ from devlint.placement.cold import ColdCode, File, is_warm_up
 from devlint.placement.conditions import is_for_the_host
 from devlint.placement.evaluations import evaluates, is_evaluation, trains
 from devlint.placement.values import OVER_LOADER, Step, Value
+from devlint.regexes import regex
 from devlint.source.kinds import Kind
 from devlint.source.modules import FunctionModel, FunctionNode, SourceModule, last_name
 from devlint.source.texts import is_test
@@ -25,15 +26,13 @@ Loop = ast.For | ast.AsyncFor | ast.While | ast.comprehension
 Pass = Literal["batch", "step", "call", "element"]
 
 # Functions whose loops go through a model's depth, or build something: they aren't loops over steps.
-ONE_PASS_FUNCTIONS = re.compile(
-    r"forward|__init__$|__getitem__$|reset_parameters$|_*init_weights$|_*load_\w+$|extra_repr$"
-)
+ONE_PASS_FUNCTIONS = regex(r"forward|__init__$|__getitem__$|reset_parameters$|_*init_weights$|_*load_\w+$|extra_repr$")
 # Calls are followed backwards this far.
 MAX_CALLERS = 3
 
 
 # Calls that iterate what they are given, whatever they add to it.
-_HANDS_ON = re.compile(
+_HANDS_ON = regex(
     r"^(enumerate|tqdm|trange|zip|islice|iter|chain|cycle|track|log_every|take|batched|skip_first_batches)$"
     r"|prefetch|progress|background|infinite|forever|(^|_)bar$",
     re.IGNORECASE,

@@ -13,11 +13,12 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from devlint.placement.values import Step
+from devlint.regexes import regex
 from devlint.source.devices import names_a_move
 from devlint.source.modules import FunctionNode, SourceModule, last_name
 from devlint.source.trees import walk
 
-_STEPPING = re.compile(r"optim|scaler|engine|(?:^|_)opt(?:_|$)|accelerator", re.IGNORECASE)
+_STEPPING = regex(r"optim|scaler|engine|(?:^|_)opt(?:_|$)|accelerator", re.IGNORECASE)
 # Calls are followed backwards this far.
 _MAX_CALLERS = 2
 
@@ -82,7 +83,7 @@ def _moves_batch(body: Sequence[ast.stmt], text: str) -> bool:
 
 
 # What is given to `.to` that is no place.
-_TYPES = re.compile(r"float|half|double|dtype|int|long|bool")
+_TYPES = regex(r"float|half|double|dtype|int|long|bool")
 
 
 def _moves_and_waits(call: ast.Call, *, is_pinned: bool) -> bool:

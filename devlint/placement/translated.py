@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Callable, Hashable
 from fnmatch import fnmatchcase
 
@@ -39,6 +38,7 @@ from devlint.placement.values import (
     sequence_of,
     with_parts,
 )
+from devlint.regexes import regex
 from devlint.signatures.libraries.frameworks import PREPARED
 from devlint.signatures.libraries.metrics import OPTIONS
 from devlint.signatures.state import containers
@@ -379,7 +379,7 @@ def _same_as(path: signed.Path) -> Place:
     return same_as(text) if _PATH.fullmatch(text) else NOWHERE
 
 
-_PATH = re.compile(r"""[^\W\d]\w*(?:\.[^\W\d]\w*|\[(?:-?\d+|'[^'\\]*'|"[^"\\]*")\])*""")
+_PATH = regex(r"""[^\W\d]\w*(?:\.[^\W\d]\w*|\[(?:-?\d+|'[^'\\]*'|"[^"\\]*")\])*""")
 
 
 def _trail(step: signed.Step | None) -> tuple[Step, ...]:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from devlint.placement.cold import File
 from devlint.placement.loops import HotLoop
+from devlint.regexes import regex
 from devlint.signatures.answers.waits import Stall
 from devlint.signatures.values.values import Value
 
 # Loaders that somebody wraps may give what is on an accelerator.
-_PREPARED = re.compile(r"\bprepare\w{0,40}\(|setup_dataloaders|(?i:prefetch|to_device|device_loader)")
+_PREPARED = regex(r"\bprepare\w{0,40}\(|setup_dataloaders|(?i:prefetch|to_device|device_loader)")
 # Methods that give what is there where their tensor is.
 _MOVES = frozenset({"to", "cuda", "npu", "xpu", "hpu", "type", "pin_memory"})
 

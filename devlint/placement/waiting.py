@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -14,6 +13,7 @@ from devlint.placement.guards import Guards
 from devlint.placement.loops import HotLoop, Program
 from devlint.placement.unmoved import is_left_on_host
 from devlint.placement.values import Step
+from devlint.regexes import regex
 from devlint.signatures.answers.callees import Callee
 from devlint.signatures.answers.hosted import says_host
 from devlint.signatures.answers.hot import Hot, HotCode
@@ -147,7 +147,7 @@ def stalls_of(model: Waiting) -> list[HotStall]:
 
 
 # Options of those whose accelerators have little room.
-_OF_ROOM = re.compile(r"(?i)offload|low_?(?:v?ram|mem)|sav\w*_(?:v?ram|mem)|(?:v?ram|memory)_sav")
+_OF_ROOM = regex(r"(?i)offload|low_?(?:v?ram|mem)|sav\w*_(?:v?ram|mem)|(?:v?ram|memory)_sav")
 
 
 def _makes_room(model: Waiting, stall: Stall) -> bool:
@@ -163,9 +163,7 @@ def _makes_room(model: Waiting, stall: Stall) -> bool:
 
 
 # Names that say nothing of what is handed.
-_PLAIN = re.compile(
-    r"self|cls|\w|inputs?|outputs?|hidden_states|tensors?|data|values?|batch|logits|scores?|loss|args|mask"
-)
+_PLAIN = regex(r"self|cls|\w|inputs?|outputs?|hidden_states|tensors?|data|values?|batch|logits|scores?|loss|args|mask")
 
 
 def _handed(stall: Stall) -> str:
@@ -217,7 +215,7 @@ def _is_given_on_host(stall: Stall, hot: Hot) -> bool:
 
 
 # Functions that make a tensor of what a request brings: it has to be uploaded.
-_BRINGING = re.compile(
+_BRINGING = regex(
     r"_?(?:pre_?process|load)_(?:\w{1,60}_)?(?:images?|videos?|audios?|frames?|wavs?|waveforms?|pixels?|prompts?|texts?)(?:_\w{1,60})?"
 )
 

@@ -33,7 +33,7 @@ _FINGERPRINT = "devlint/v1"
 def render(run: Run) -> str:
     """The whole report: one run, with the rules that were broken."""
     codes = sorted({finding.code for finding, _ in run.findings})
-    rules = [run.rules[code] for code in codes if code in run.rules]
+    rules = [run.rules[code].loaded() for code in codes if code in run.rules]
     index = {rule.code: at for at, rule in enumerate(rules)}
     sources = Sources(run.results)
     known_by = fingerprints(run)

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 
 from devlint.findings import Edit, Finding, Fix, Note, Span
+from devlint.regexes import regex
 
 # A change that touches more lines than these is no key, and no first look is worth its while.
 MOST_LINES = 200
 # Of a longer definition, a first look is at the statements around the change.
 LONG = 60
 
-_DEFINITION = re.compile(r"(?:async\s+)?def\b|class\b")
-_DECORATED = re.compile(rf"{_DEFINITION.pattern}|@")
+_DEFINITION = regex(r"(?:async\s+)?def\b|class\b")
+_DECORATED = regex(rf"{_DEFINITION.pattern}|@")
 # What a line that begins no statement begins with.
 _INSIDE = frozenset(["", *" \t\r\n#)]}'\""])
-_GOES_ON = re.compile(r"(?:else|elif|except|finally)\b")
+_GOES_ON = regex(r"(?:else|elif|except|finally)\b")
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from lsprotocol import types
 
 from devlint.findings import Span
+from devlint.regexes import regex
 from devlint.reports import place_of
 from devlint.rule import Registry
 from devlint.server.documents import Snapshot
@@ -21,9 +22,9 @@ from devlint.where import Known, known_at
 if TYPE_CHECKING:
     from devlint.placement.model import PlacementModel
 
-_CODE = re.compile(r"\b[A-Z]+[0-9]{3,4}\b", re.IGNORECASE)
+_CODE = regex(r"\b[A-Z]+[0-9]{3,4}\b", re.IGNORECASE)
 # Where a comment begins that may name codes; a `#` in a string before it does no harm here.
-_COMMENT = re.compile(r"#\s*(?:noqa|devlint)\b", re.IGNORECASE)
+_COMMENT = regex(r"#\s*(?:noqa|devlint)\b", re.IGNORECASE)
 
 _BEFORE = "*As it was while the text was valid Python.*"
 

@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from devlint.disk import read_bytes
-from devlint.settings.keys import KEYS
 from devlint.settings.model import BASELINE, Settings
 from devlint.settings.selection import NO_CHOICE, Selection, SettingsError, nearest
-from devlint.settings.shapes import At
 
 if TYPE_CHECKING:
     from devlint.rule import Registry
@@ -91,6 +89,9 @@ def settings_of(found: Layers, registry: Registry) -> Settings:
 
 def _values(layer: Layer, registry: Registry) -> Iterator[tuple[str, object]]:
     """The fields of Settings that a layer speaks of, with their values."""
+    # Imported here because most projects keep to the defaults.
+    from devlint.settings.keys import KEYS
+
     for key in layer.table:
         if key not in KEYS:
             raise SettingsError(f"{layer.origin}: unknown key '{key}'{nearest(key, KEYS)}")
@@ -102,6 +103,9 @@ def _value(layer: Layer, key: str, registry: Registry) -> object:
     """The value of one key of a layer; None where it says nothing of it."""
     if key not in layer.table:
         return None
+    from devlint.settings.keys import KEYS
+    from devlint.settings.shapes import At
+
     return KEYS[key].shape.read(layer.table[key], At(f"{layer.origin}: {key}", layer.folder, registry))
 
 

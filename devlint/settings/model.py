@@ -88,7 +88,7 @@ class Settings:
         codes = _selected(self, registry)
         for pattern, selectors in self.per_file_ignores:
             if verdict((pattern,), self.root, path):
-                codes -= {rule.code for rule in registry.rules() if specificity(selectors, rule) >= 0}
+                codes -= {rule.code for rule in registry.outlines() if specificity(selectors, rule) >= 0}
         return codes
 
     def severity_of(self, rule: type[Rule]) -> Severity:
@@ -139,4 +139,4 @@ class Settings:
 
 @lru_cache(maxsize=64)
 def _selected(settings: Settings, registry: Registry) -> frozenset[str]:
-    return frozenset(rule.code for rule in registry.rules() if settings.selects(rule, registry))
+    return frozenset(rule.code for rule in registry.outlines() if settings.selects(rule, registry))

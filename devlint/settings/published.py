@@ -32,7 +32,7 @@ def shown(path: Path, found: Layers, settings: Settings, registry: Registry) -> 
         also = {key: layer.table[key] for key in ("select", "ignore", "extend-select") if key in layer.table}
         lines += [f"# below them: {key} = {as_toml(value)}  # {layer.origin}" for key, value in also.items()]
     lines += [f"# on top: {key} = {as_toml(value)}  # the command line" for key, value in on_top.items()]
-    codes = [rule.code for rule in registry.rules() if settings.selects(rule, registry)]
+    codes = [rule.code for rule in registry.outlines() if settings.selects(rule, registry)]
     lines.append(f"# {len(codes)} rules are on: {', '.join(codes)}")
     return "".join(f"{line}\n" for line in lines)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from devlint.escapes import printable
+from devlint.regexes import regex
 
 if TYPE_CHECKING:
     from devlint.rule import Registry, Rule
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 # Reported whatever is selected, unless ignored: the run itself went wrong.
 ALWAYS_REPORTED = frozenset({"DEV000", "DEV003"})
 
-_CODE = re.compile(r"[A-Za-z]+[0-9]+")
+_CODE = regex(r"[A-Za-z]+[0-9]+")
 
 
 class SettingsError(Exception):
@@ -75,7 +76,7 @@ def canonical(selector: str) -> str:
 def check_selectors(selectors: Iterable[str], registry: Registry, where: str) -> tuple[str, ...]:
     """The selectors as the rules spell them; raises SettingsError for one that names no rule. `where` begins its message."""
     checked = []
-    rules = registry.rules()
+    rules = registry.outlines()
     for selector in selectors:
         # A pack's codes may begin with letters of any kind.
         spellings = (canonical(selector), selector.upper(), selector)
@@ -93,9 +94,9 @@ def nearest_rule(word: str, registry: Registry) -> str:
 
     Of codes that begin as some do, the nearest has the same first digit: another one is of another matter.
     """
-    known = [name for rule in registry.rules() for name in (rule.code, rule.name)]
+    known = [name for rule in registry.outlines() for name in (rule.code, rule.name)]
     family = re.match(r"[A-Z]+\d?", word.upper())
-    if family is not None and any(rule.code.startswith(family[0].rstrip("0123456789")) for rule in registry.rules()):
+    if family is not None and any(rule.code.startswith(family[0].rstrip("0123456789")) for rule in registry.outlines()):
         known = [name for name in known if name.startswith(family[0]) or not _CODE.fullmatch(name)]
     return nearest(word, known) or "; see `devlint rules`"
 

@@ -261,7 +261,7 @@ class CodesByComment:
             if not comment.startswith("#") or not comment.lstrip("# "):
                 raise at.part(comment).wrong("must be a comment, '#' before its text")
             selectors = Codes().read(given, at.part(comment))
-            codes = (rule.code for rule in at.registry.rules() if specificity(selectors, rule) >= 0)
+            codes = (rule.code for rule in at.registry.outlines() if specificity(selectors, rule) >= 0)
             found.append((comment, tuple(codes)))
         return tuple(found)
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from devlint.regexes import regex
+
 # Calls that give the object itself.
 _SAME = r"(?:\.(?:to|eval|cuda|half|train|requires_grad_)\([^()\n]{0,80}\))*"
 # Texts of several lines, which documents mostly are.
-_PROSE = re.compile(r"\"{3}.{0,20000}?\"{3}|'{3}.{0,20000}?'{3}", re.DOTALL)
+_PROSE = regex(r"\"{3}.{0,20000}?\"{3}|'{3}.{0,20000}?'{3}", re.DOTALL)
 # Aliases of aliases are followed so far.
 MAX_NAMES = 12
 
@@ -51,7 +53,7 @@ def _is_chosen(key: str, texts: Iterable[str], tables: int) -> bool:
 
 
 # What a table of classes has under a key: `"rel_pos": RelPosEncoding,`.
-_ENTRY = re.compile(r"[ \t]*[\"'](\w+)[\"'][ \t]*:[ \t]*(?:\w+\.)*")
+_ENTRY = regex(r"[ \t]*[\"'](\w+)[\"'][ \t]*:[ \t]*(?:\w+\.)*")
 
 
 def _holders(cls: str, text: str, keys: list[str]) -> set[str] | None:

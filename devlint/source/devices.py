@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-import re
 
 from devlint.knowledge.ecosystem import DEVICE_NAMES
+from devlint.regexes import regex
 
 # Backends of torch.device (https://docs.pytorch.org/docs/stable/tensor_attributes.html#torch.device).
-_DEVICE = re.compile(r"(cuda|xpu|mps|hpu|npu|mtia|xla|hip|ipu|cpu|meta)(:\d+)?")
+_DEVICE = regex(r"(cuda|xpu|mps|hpu|npu|mtia|xla|hip|ipu|cpu|meta)(:\d+)?")
 # Methods that move, and the backend that each moves to; `to` says it in its arguments.
 MOVES = {"cuda": "cuda", "cpu": "cpu", "xpu": "xpu", "mps": "mps", "hpu": "hpu", "npu": "npu", "ipu": "ipu", "to": ""}
 
@@ -30,7 +30,7 @@ def is_device_name(node: ast.expr) -> bool:
 
 
 # `move_to_device(batch)`, `to_cuda(batch)`.
-_MOVING = re.compile(r"(?:\w{1,60}_)?(?:to|move|send)_(?:device|cuda|gpu)")
+_MOVING = regex(r"(?:\w{1,60}_)?(?:to|move|send)_(?:device|cuda|gpu)")
 
 
 def names_a_move(function_name: str) -> bool:

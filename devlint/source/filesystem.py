@@ -9,7 +9,7 @@ import os
 import re
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -104,30 +104,35 @@ class FileSystem:
 
     def _facts_of(self, path: Path) -> FileFacts | None:
         """What is known of a file; None where it can't be read."""
+        try:
+            if (facts := self._at_hand(path)) is not None:
+                return facts
+            self.read(path)
+        except OSError:
+            return None
+        return self.facts[str(path)]
+
+    def _at_hand(self, path: Path) -> FileFacts | None:
+        """What is known of a file without reading it; raises OSError."""
         spelt = str(path)
         if spelt in self.facts:
             return self.facts[spelt]
         known = self._known.get(spelt)
-        try:
-            if known is not None and known.state != TOO_NEW and known.state == _state(path):
-                return self._remember(spelt, known)
-            self.read(path)
-        except OSError:
-            return None
-        return self.facts[spelt]
+        if known is not None and known.state != TOO_NEW and known.state == _state(path):
+            return self._remember(spelt, known)
+        return None
 
     def import_statements(self, path: Path) -> str:
         """The import statements of a file, a line each, told without parsing it; none where it can't be read."""
-        facts = self._facts_of(path)
-        if facts is None:
+        try:
+            facts = self._at_hand(path)
+            if facts is None or facts.imports is None:
+                raw = self.read(path)
+                facts = self.facts[str(path)]
+                if facts.imports is None:
+                    facts = self._remember(str(path), replace(facts, imports=imports_in(raw)))
+        except OSError:
             return ""
-        if facts.imports is None:
-            try:
-                state, raw = _state(path), read_bytes(path)
-            except OSError:
-                return ""
-            found = "\n".join(match[0] for match in import_pattern().finditer(raw.decode("utf-8", "replace")))
-            facts = self._remember(str(path), FileFacts(state, digest_of(raw), found))
         return facts.imports or ""
 
 
@@ -139,6 +144,22 @@ def _state(path: Path) -> str:
 def import_pattern() -> re.Pattern[str]:
     """An import statement as it stands in a text: `module` and `names`, or `plain` and `alias`."""
     return re.compile(_IMPORT, re.MULTILINE)
+
+
+def imports_in(raw: bytes) -> str:
+    """The import statements of a text, a line each: what `import_pattern` finds, looked for where the word stands."""
+    text = raw.decode("utf-8", "replace")
+    found: list[str] = []
+    matched, end = import_pattern().match, 0
+    at = text.find("import")
+    while at >= 0:
+        start = text.rfind("\n", 0, at) + 1
+        match = matched(text, start) if start >= end else None
+        if match is not None:
+            found.append(match[0])
+            end = match.end()
+        at = text.find("import", max(end, at + 1))
+    return "\n".join(found)
 
 
 def state_of(found: os.stat_result) -> str:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections import deque
 
+from devlint.regexes import regex
+
 # `name=value` in a call or an assignment; the value, where it is a name that may be off itself.
-_GIVING = re.compile(
+_GIVING = regex(
     rb"(?<![\w\"'])(self\.|cls\.)?(\w+)[ \t]*=(?!=)[ \t]*(?!(?:None|False)\b)"
     rb"(?:(?:(?:self|cls|cfg|config|args|opt|hparams)\.)?([A-Za-z_]\w*)[ \t]*(?=[,)\n\r#]))?"
 )
 # `name=None`, `name: bool = False`.
-_OFF = re.compile(rb"(?<![\w\"'])(\w+)[ \t]*(?::[^=,()\n]{0,80})?=[ \t]*(?:None|False)\b")
+_OFF = regex(rb"(?<![\w\"'])(\w+)[ \t]*(?::[^=,()\n]{0,80})?=[ \t]*(?:None|False)\b")
 # Names in texts that may be options: `"name"`, `--name`.
-_QUOTED = re.compile(rb"['\"]-{0,2}(\w[\w-]*)['\"]|(?<=--)(\w[\w-]*)")
+_QUOTED = regex(rb"['\"]-{0,2}(\w[\w-]*)['\"]|(?<=--)(\w[\w-]*)")
 # `name: value`, `"name": value`, `name = value`.
-_KEY = re.compile(rb"(?<![\w-])([\w-]{1,80})['\"]?[ \t]{0,8}[:=]")
+_KEY = regex(rb"(?<![\w-])([\w-]{1,80})['\"]?[ \t]{0,8}[:=]")
 # A name that is given by another one is followed so far.
 MAX_FOLLOWED = 40
 

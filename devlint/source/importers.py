@@ -49,7 +49,7 @@ class Importers:
         """The files that name a file in an import; no more of them than tell that there are too many."""
         found: dict[Path, None] = {}
         name = path.parent.name if path.stem == "__init__" else path.stem
-        for importer in self._around(path).get(name, ()):
+        for importer in map(Path, map(os.path.realpath, self._around(path).get(name, ()))):
             if path in self._imports_of(importer):
                 found[importer] = None
                 if len(found) > self._most + 1:
@@ -74,9 +74,8 @@ class Importers:
         if root not in self._naming:
             naming = self._naming[root] = defaultdict(list)
             for file, statements in self._statements(path):
-                resolved = Path(os.path.realpath(file))
                 for word in set(re.findall(r"\w+", statements)):
-                    naming[word].append(resolved)
+                    naming[word].append(file)
         return self._naming[root]
 
     def _statements(self, path: Path) -> Iterator[tuple[Path, str]]:

@@ -81,6 +81,19 @@ class Looks:
         return new
 
 
+class Unkept(Looks):
+    """What a run asked that keeps no results: nobody will want to know."""
+
+    def note(self, asking: str, question: Question, answer: Answer) -> None:
+        pass
+
+    def has(self, asking: str, question: Question) -> bool:
+        return True
+
+    def note_read(self, asking: str, path: str) -> None:
+        pass
+
+
 def _add(to: dict[str, set[Item]], more: Mapping[str, set[Item]]) -> None:
     for path, items in more.items():
         to.setdefault(path, set()).update(items)

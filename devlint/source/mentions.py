@@ -9,18 +9,19 @@ from __future__ import annotations
 import os
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
 from devlint.disk import digest_of
 from devlint.patterns import USUAL_EXCLUDES
+from devlint.regexes import regex
 from devlint.source.called import may_be_called
 from devlint.source.filesystem import import_pattern
 from devlint.source.givens import Givens
 from devlint.source.roots import ImportRoots, imported_names
-from devlint.source.texts import is_test_file
+from devlint.source.texts import Texts, is_test_file
 
 # A project with more files than these is too large to tell.
 MAX_FILES = 8_000
@@ -44,17 +45,19 @@ _TEXTS = (".py", ".ipynb", ".md", ".rst", ".toml", ".cfg", ".ini", ".yaml", ".ym
 MAX_DATA_BYTES = 200_000
 
 _WORDS = bytes(c if (chr(c).isalnum() and c < 128) or c == ord("_") else ord(" ") for c in range(256))
-_DEFINED = re.compile(rb"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)", re.MULTILINE)
-_DEFINITION = re.compile(
-    r"(?P<indent>[ \t]*)(?:(?:async[ \t]+)?def|(?P<cls>class))[ \t]+(?P<name>\w+)[ \t]*(?P<bases>.*)"
-)
-_CODE = re.compile(r"```.{0,20000}?```|`[^`\n]{1,300}`", re.DOTALL)
-_USED = re.compile(r"\w+(?=\s?[(.])|(?<=[.`])\w+|(?<=import )[\w, ]+")
-_ON_SELF = re.compile(r"\b(?:self|cls)\.(\w+)")
-_QUOTED = re.compile(r"['\"](\w+)['\"]")
-_COMMENT = re.compile(r"(?:^|\s)#[^'\"\n]{0,400}$")
+# So many names are looked for one by one: an index of all of them takes as long.
+_FEW = 32
+_WORD = regex(rb"\w+")
+_DEFINING = rb"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+%s\b"
+_DEFINED = regex(_DEFINING % rb"(\w+)", re.MULTILINE)
+_DEFINITION = regex(r"(?P<indent>[ \t]*)(?:(?:async[ \t]+)?def|(?P<cls>class))[ \t]+(?P<name>\w+)[ \t]*(?P<bases>.*)")
+_CODE = regex(r"```.{0,20000}?```|`[^`\n]{1,300}`", re.DOTALL)
+_USED = regex(r"\w+(?=\s?[(.])|(?<=[.`])\w+|(?<=import )[\w, ]+")
+_ON_SELF = regex(r"\b(?:self|cls)\.(\w+)")
+_QUOTED = regex(r"['\"](\w+)['\"]")
+_COMMENT = regex(r"(?:^|\s)#[^'\"\n]{0,400}$")
 # Decorators that hand on what they are given, and tell nobody of it.
-_PLAIN = re.compile(
+_PLAIN = regex(
     r"(?:abc\.|functools\.|typing\.|contextlib\.|dataclasses\.|torch\.|triton\.|tl\.)?(?:\w+\.)?(?:staticmethod|classmethod|property|cached_property|abstractmethod|override|overload|final|"
     r"dataclass|wraps|lru_cache|cache|contextmanager|no_grad|inference_mode|enable_grad|set_grad_enabled|compile|script|disable|jit|autocast|custom_fwd|custom_bwd)"
 )
@@ -62,7 +65,7 @@ _PLAIN = re.compile(
 _PLAIN_BASES = frozenset(
     {"object", "ABC", "nn", "torch", "Module", "Generic", "Protocol", "Enum", "typing", "abc", "ABCMeta", "metaclass", "T"}
 )  # fmt: skip
-_CALLED = re.compile(r"__\w+__|forward|extra_repr|train|eval|to|_apply|_load_from_state_dict|_save_to_state_dict")
+_CALLED = regex(r"__\w+__|forward|extra_repr|train|eval|to|_apply|_load_from_state_dict|_save_to_state_dict")
 
 
 # Names that say, where they are quoted, in which mode something runs.
@@ -106,10 +109,12 @@ Standing = dict[bytes, list[Path]]
 class Mentions:
     """Where the names of a project stand."""
 
-    def __init__(self, roots: ImportRoots) -> None:
+    def __init__(self, roots: ImportRoots, texts: Texts) -> None:
         self._roots = roots
+        self._texts = texts
         # By project folder: its files, and the files in which each name stands that the project defines.
         self._files: dict[Path, dict[Path, None]] = {}
+        self._looked_for: dict[Path, dict[bytes, tuple[list[Path], list[Path]]]] = {}
         self._index: dict[Path, tuple[Standing, Standing]] = {}
         self._bases: dict[Path, str] = {}
         self._imports: dict[Path, set[tuple[str, ...]]] = {}
@@ -221,13 +226,40 @@ class Mentions:
             self._index[project] = {word: standing[word] for word in defining}, defining
         return self._index[project]
 
+    def _standing(self, name: str, project: Path) -> tuple[list[Path], list[Path]]:
+        """The files in which a name stands, if the project defines it, and those that define it."""
+        word = name.encode()
+        known = self._looked_for.setdefault(project, {})
+        if word not in known and len(known) < _FEW and project not in self._index and self._is_kept(project, known):
+            known[word] = self._look_for(word, project)
+        if word in known:
+            return known[word]
+        standing, defining = self._indexed(project)
+        return standing.get(word, []), defining.get(word, [])
+
+    def _is_kept(self, project: Path, asked: Collection[bytes]) -> bool:
+        """Whether a project's texts are at hand once they were asked for: a large one's are too many to be kept."""
+        return not asked or self._texts.keeps(self._listed(project))
+
+    def _look_for(self, word: bytes, project: Path) -> tuple[list[Path], list[Path]]:
+        """The same, of a name that nothing is known of: what an index of all names would tell."""
+        if not _WORD.fullmatch(word):
+            return [], []
+        whole, definition = re.compile(rb"\b%s\b" % word), re.compile(_DEFINING % word, re.MULTILINE)
+        texts = ((path, self._texts.kept(path)) for path in self._listed(project))
+        holding = [(path, raw) for path, raw in texts if word in raw and whole.search(raw)]
+        defining = [path for path, raw in holding if path.suffix == ".py" and definition.search(raw)]
+        standing = [path for path, _ in holding] if defining else []
+        # An index keeps no more of them.
+        return standing[: MAX_KEPT + 1], defining[: MAX_KEPT + 1]
+
     def _mentioning(self, name: str, project: Path, most: int = MAX_MENTIONING) -> list[Path] | None:
         """The files in which a name stands; None where these are many."""
-        found = self._indexed(project)[0].get(name.encode(), [])
+        found, _ = self._standing(name, project)
         return None if len(found) > most else found
 
     def _defining(self, name: str, project: Path) -> list[Path]:
-        return self._indexed(project)[1].get(name.encode(), [])
+        return self._standing(name, project)[1]
 
     # -- what leads where ----------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from devlint.knowledge.ecosystem import KEEPING_DECORATORS
+from devlint.regexes import regex
 from devlint.source.devices import is_device_name
 from devlint.source.evidence import evidence_in
 from devlint.source.kinds import Kind
@@ -287,16 +288,16 @@ class SourceModule:
         return frozenset(names)
 
 
-_GLOBAL = re.compile(r"^[ \t]+global[ \t]+(\w+(?:[ \t]*,[ \t]*\w+)*)", re.MULTILINE)
-_INDENTED_MOVE = re.compile(r"^[ \t]+(?:\w+[ \t]*=[ \t]*)?(\w+)\.(?:to|cuda|xpu|cpu|to_empty)\(", re.MULTILINE)
-_DEFAULT_DEVICE = re.compile(r"set_default_device|set_default_tensor_type|DeviceContext")
-_COMMENT = re.compile(r"#.*")
-_WITH_DEVICE = re.compile(r"\bwith\b[^\n]{0,300}device", re.IGNORECASE)
+_GLOBAL = regex(r"^[ \t]+global[ \t]+(\w+(?:[ \t]*,[ \t]*\w+)*)", re.MULTILINE)
+_INDENTED_MOVE = regex(r"^[ \t]+(?:\w+[ \t]*=[ \t]*)?(\w+)\.(?:to|cuda|xpu|cpu|to_empty)\(", re.MULTILINE)
+_DEFAULT_DEVICE = regex(r"set_default_device|set_default_tensor_type|DeviceContext")
+_COMMENT = regex(r"#.*")
+_WITH_DEVICE = regex(r"\bwith\b[^\n]{0,300}device", re.IGNORECASE)
 
 
 def _chooses_device(context: ast.expr) -> bool:
     """`with torch.device("cuda"):`, `with device:`, `with on_device():`. `torch.cuda.device(1)` says which `cuda` is meant."""
-    if isinstance(context, ast.Call) and (dotted(context.func) or "").endswith("cuda.device"):
+    if isinstance(context, ast.Call) and (dotted(context.func) or "").endswith(("cuda.device", "cuda.device_of")):
         return False
     return is_device_name(context)
 

@@ -7,13 +7,14 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from devlint.regexes import regex
 from devlint.source.modules import SourceModule
 from devlint.source.project import Project
 from devlint.source.trees import own_nodes
 
 _BUILTINS = frozenset({*dir(__import__("builtins")), "__file__"})
 # Code that may bind any name, and IPython's commands that do.
-_BINDS_AT_RUN_TIME = re.compile(
+_BINDS_AT_RUN_TIME = regex(
     r"(?<![.\w])(?:globals|vars|exec|setattr\s*\(\s*builtins)\b|^[ \t]*(?:#[ \t]*)?%(?:run|pylab|load|store)",
     re.MULTILINE,
 )

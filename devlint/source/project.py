@@ -18,7 +18,7 @@ from devlint.source.importers import Importers
 from devlint.source.looks import Answer, Looks, Question
 from devlint.source.mentions import Mentions
 from devlint.source.roots import ImportRoots
-from devlint.source.texts import Texts, TooManyError, is_test_file, may_bind
+from devlint.source.texts import Texts, TooManyError, is_test_file, may_bind, shows_off
 from devlint.source.widths import FILES as WIDTH_FILES
 from devlint.source.widths import told_width
 
@@ -79,7 +79,7 @@ class Project:
         self._texts = Texts(self._roots)
         self._importers = Importers(self._roots, self._texts)
         self._callers = Importers(self._roots, self._texts, MAX_CALLING_FILES, MAX_FILES_WITH_CALLERS)
-        self._mentions = Mentions(self._roots)
+        self._mentions = Mentions(self._roots, self._texts)
         self._matching: dict[tuple[str, str], bool] = {}
         self._modules: dict[Path, SourceModule | None] = {}
         # The files that were linted.
@@ -184,12 +184,21 @@ class Project:
         """Whether another file of the project that is no test matches; False where the project is too large to tell."""
         return self._matching_elsewhere(pattern, asking, lambda path: not is_test_file(path)) is True
 
+    def uses_itself(self, pattern: str, asking: Path) -> bool:
+        """The same, where what merely shows a package off, its examples and benchmarks, says nothing of the package's own files."""
+        return self._matching_elsewhere(pattern, asking, self._beside_shows(asking)) is True
+
     def file_with(self, pattern: str, asking: Path) -> Path | None:
-        """The file that makes `uses` true; None where none does. For people who ask why: no result may hang on it."""
+        """The file that makes `uses_itself` true; None where none does. For people who ask why: no result may hang on it."""
         try:
-            return self._texts.first_match(asking, pattern, lambda path: not is_test_file(path))
+            return self._texts.first_match(asking, pattern, self._beside_shows(asking))
         except TooManyError:
             return None
+
+    def _beside_shows(self, asking: Path) -> Callable[[Path], bool]:
+        """Whether a file says how the program runs that `asking` belongs to: no test, and no example of its package."""
+        in_package = "." in self.name_of(asking)[1]
+        return lambda path: not is_test_file(path) and not (in_package and shows_off(path, asking))
 
     def _matching_elsewhere(self, pattern: str, asking: Path, counts: Callable[[Path], bool]) -> bool | None:
         """Whether another file than `asking` that counts matches; None where the project is too large to tell."""

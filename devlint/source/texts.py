@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from devlint.disk import digest_of
+from devlint.needed import words_for
 from devlint.patterns import USUAL_EXCLUDES
 from devlint.source.roots import ImportRoots
 
@@ -65,6 +66,10 @@ class Texts:
             self._kept_bytes += len(raw)
         return self._kept[path]
 
+    def keeps(self, paths: Iterable[Path]) -> bool:
+        """Whether what some files hold is at hand."""
+        return all(path in self._kept for path in paths)
+
     def spelt_matches(self, folder: Path, pattern: str) -> str:
         """The files of a folder that match, as text."""
         found = self._found(folder, pattern)
@@ -107,10 +112,8 @@ class Texts:
         key = (folder, pattern)
         if key not in self._matching:
             files = self._files_of(folder, MAX_FILES)
-            compiled = re.compile(pattern.encode())
-            self._matching[key] = (
-                None if files is None else [f for f in files if compiled.search(self._roots.files.read_quietly(f))]
-            )
+            matches = _searching(pattern)
+            self._matching[key] = None if files is None else [f for f in files if matches(self.kept(f))]
         return self._matching[key]
 
     def _files_of(self, folder: Path, limit: int) -> list[Path] | None:
@@ -124,6 +127,20 @@ class Texts:
                     break
                 files += found
         return self._files[folder, limit]
+
+
+def _searching(pattern: str) -> Callable[[bytes], bool]:
+    """Whether an expression matches in a text, which is searched where it has one of the words that it takes."""
+    compiled, needed = re.compile(pattern.encode()), words_for(pattern)
+    if needed is None:
+        return lambda raw: compiled.search(raw) is not None
+    words = [word.encode() for word in needed]
+
+    def matches(raw: bytes) -> bool:
+        lowered = raw.lower()
+        return any(word in lowered for word in words) and compiled.search(raw) is not None
+
+    return matches
 
 
 def _outermost(folders: list[Path]) -> list[Path]:
@@ -170,6 +187,16 @@ def may_bind(raw: bytes, word: bytes) -> bool:
 def is_test(path: Path) -> bool:
     """Whether a file is a test, going by its name as pytest does."""
     return path.name.startswith("test_") or path.stem.endswith("_test") or path.name == "conftest.py"
+
+
+def shows_off(path: Path, asking: Path) -> bool:
+    """Whether a file stands in a folder for examples and the like, and another one doesn't."""
+    return not _SHOWING.isdisjoint(set(path.parts[:-1]) - set(asking.parts[:-1]))
+
+
+_SHOWING = frozenset(
+    {"example", "examples", "tutorial", "tutorials", "benchmark", "benchmarks", "doc", "docs", "test", "tests"}
+)
 
 
 def is_test_file(path: Path) -> bool:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-import configparser
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from devlint.regexes import regex
+
+if TYPE_CHECKING:
+    from configparser import ConfigParser
 
 # Where a project says so.
 FILES = (
@@ -20,9 +24,11 @@ NARROWEST = _BY_PEP_8
 _USUAL = (_FORMATTED, 100, 120)
 # So many lines that all end before a width show that somebody sees to it.
 _SHOWING = 50
+# One line in so many may be longer than its file's lines are.
+_GOT_AWAY = 100
 # black's arguments, and that it is used at all.
-_TOLD_BLACK = re.compile(r"(?:--line-length|(?<!\w)-l)[=\s\"',\]\[-]{1,10}(\d{2,3})\b")
-_USES_BLACK = re.compile(r"/(?:black|ruff)-pre-commit\b|psf/black(?:-pre-commit-mirror)?\b|omnilib/ufmt\b")
+_TOLD_BLACK = regex(r"(?:--line-length|(?<!\w)-l)[=\s\"',\]\[-]{1,10}(\d{2,3})\b")
+_USES_BLACK = regex(r"/(?:black|ruff)-pre-commit\b|psf/black(?:-pre-commit-mirror)?\b|omnilib/ufmt\b")
 
 
 def told_width(texts: Mapping[str, str]) -> int | None:
@@ -40,16 +46,16 @@ def told_width(texts: Mapping[str, str]) -> int | None:
 
 
 def shown_width(text: str) -> int:
-    """The width that a file's own lines keep; a short file shows little."""
-    lines = text.splitlines()
-    longest = max(map(len, lines), default=0)
-    usual = _USUAL if len(lines) >= _SHOWING else _USUAL[1:]
-    return next((width for width in usual if longest <= width), longest)
+    """The width that a file's own lines keep, but for a few that got away; a short file shows little."""
+    lengths = sorted(map(len, text.splitlines()))
+    longest = max(lengths, default=0)
+    usual = _USUAL if len(lengths) >= _SHOWING else _USUAL[1:]
+    kept = lengths[-1 - len(lengths) // _GOT_AWAY] if lengths else 0
+    fits = next((width for width in usual if longest <= width), None)
+    return fits or (_USUAL[-1] if kept <= _USUAL[-1] else longest)
 
 
-def _of_formatters(
-    tables: Mapping[str, dict[str, Any]], sections: Mapping[str, configparser.ConfigParser]
-) -> Iterator[int]:
+def _of_formatters(tables: Mapping[str, dict[str, Any]], sections: Mapping[str, ConfigParser]) -> Iterator[int]:
     tools = tables.get("pyproject.toml", {}).get("tool", {})
     ruff = [tables[name] for name in ("ruff.toml", ".ruff.toml") if tables.get(name)]
     for table, key, usual in (
@@ -71,9 +77,7 @@ def _of_hooks(text: str) -> Iterator[int]:
         yield from _numbers(match[1] if (match := _TOLD_BLACK.search(text)) else _FORMATTED)
 
 
-def _of_linters(
-    tables: Mapping[str, dict[str, Any]], sections: Mapping[str, configparser.ConfigParser]
-) -> Iterator[int]:
+def _of_linters(tables: Mapping[str, dict[str, Any]], sections: Mapping[str, ConfigParser]) -> Iterator[int]:
     for parser in sections.values():
         for section in ("flake8", "pycodestyle", "pep8"):
             if parser.has_section(section):
@@ -99,7 +103,9 @@ def _toml(text: str) -> dict[str, Any]:
         return {}
 
 
-def _ini(text: str) -> configparser.ConfigParser:
+def _ini(text: str) -> ConfigParser:
+    import configparser
+
     parser = configparser.ConfigParser(interpolation=None, strict=False)
     try:
         parser.read_string(text)

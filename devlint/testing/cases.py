@@ -8,17 +8,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from devlint.regexes import regex
 from devlint.rule import CODE
 
 if TYPE_CHECKING:
     from _pytest.mark.structures import ParameterSet
 
 # A comment that wants findings, and what it wants.
-_COMMENT = re.compile(r"[ \t]{0,99}#[ \t]{0,9}want\b(?P<rest>.{0,300})$")
-_WANTED = re.compile(rf"(?P<code>{CODE})(?P<mark>[?!]?)")
+_COMMENT = regex(r"[ \t]{0,99}#[ \t]{0,9}want\b(?P<rest>.{0,300})$")
+_WANTED = regex(rf"(?P<code>{CODE})(?P<mark>[?!]?)")
 # What a block of code is to the file before it.
 _RESULTS = ("fixed", "same", "safe")
-_FENCE = re.compile(r"^```(\w{0,60})\s{0,9}(.{0,300})$")
+_FENCE = regex(r"^```(\w{0,60})\s{0,9}(.{0,300})$")
 
 
 @dataclass

@@ -12,6 +12,8 @@ BAD = 'import torch\n\nx = torch.ones(3)\nx.to("cuda")\n'
 FIXED = BAD.replace("x.to(", "x = x.to(")
 CLEAN = "import torch\n\nx = torch.ones(3)\n"
 
+# Seconds after which a run is told to hang, also on a machine with much else to do: it takes one or two.
+HANGS = 300
 COMMAND = (sys.executable, "-m", "devlint")
 
 
@@ -20,7 +22,7 @@ def devlint(*arguments: str | bytes, **more: object) -> subprocess.CompletedProc
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL, **more}
     environment = {**os.environ, "NO_COLOR": "1", **options.pop("env", {})}
     environment.pop("DEVLINT_DEBUG", None)
-    done = subprocess.run([*COMMAND, *arguments], env=environment, timeout=120, check=False, **options)
+    done = subprocess.run([*COMMAND, *arguments], env=environment, timeout=HANGS, check=False, **options)
     for stream in ("stdout", "stderr"):
         said = getattr(done, stream)
         setattr(done, stream, "" if said is None else said.decode(errors="surrogateescape"))

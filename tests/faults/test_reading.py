@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from faults.program import BAD, CLEAN, devlint, errors, write
+from faults.program import BAD, CLEAN, HANGS, devlint, errors, write
 
 from devlint.disk import FileError, TooLargeError, read_bytes
 from devlint.files import Missing, discover, read_source
@@ -100,7 +100,7 @@ def test_folders_and_files_that_may_not_be_read(project):
     for parent in project.parents:
         if not parent.stat().st_mode & 0o001:
             parent.chmod(parent.stat().st_mode | 0o001)
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=HANGS, check=False)
     assert done.stderr == ""
     assert done.stdout.splitlines() == [
         "closed: can't be read: Permission denied",
@@ -204,6 +204,21 @@ def test_tables_of_data_are_passed_over(project):
     ]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="there is no such limit")
+def test_a_table_in_a_statement_takes_no_gigabytes(project):
+    """That of what stands beside it is told."""
+    import resource
+
+    write("table.py", BAD + "y = torch.tensor([" + "1, " * 150_000 + "]).cuda()\ny.cuda()\n")
+    done = devlint(
+        "--output-format", "concise", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (900 << 20,) * 2)
+    )
+    assert [line.split()[:2] for line in done.stdout.splitlines()[:2]] == [
+        ["table.py:4:1:", "DEV101"],
+        ["table.py:6:1:", "DEV101"],
+    ]
+
+
 def test_sizes_are_read_no_further_than_asked(project):
     file = write("x.py", "12345")
     assert read_bytes(file, 5) == b"12345"
@@ -258,7 +273,7 @@ def test_the_current_folder_is_gone(project):
     for arguments in (["check"], ["check", "/dev/null"], ["check", "-"], ["where", "x.py:1"]):
         done = subprocess.run(
             ["sh", "-c", script, "sh", sys.executable, "-m", "devlint", *arguments],
-            capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60, check=False,
+            capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=HANGS, check=False,
         )  # fmt: skip
         Path("gone").mkdir()
         assert done.returncode == 2

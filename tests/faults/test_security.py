@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from faults.program import COMMAND, devlint, errors, write
+from faults.program import COMMAND, HANGS, devlint, errors, write
 
 from devlint.console import emit
 from devlint.escapes import printable, printable_lines, quoted_name
@@ -53,7 +53,7 @@ def test_modules_in_the_working_directory_are_never_imported(project, jobs):
             ["rule", "DEV101"],
             ["where", "src/a.py:3"],
         ):
-            done = subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=60, check=False)
+            done = subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=HANGS, check=False)
             assert done.returncode in (0, 1), done.stderr
             assert not Path("it-was-run").exists(), (command, arguments)
 

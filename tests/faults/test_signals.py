@@ -9,7 +9,7 @@ import sys
 import time
 
 import pytest
-from faults.program import write
+from faults.program import HANGS, write
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the harness relies on fork")
 
@@ -74,7 +74,7 @@ def test_a_signal_to_the_first_process_ends_all(project, number, code, said, job
     started = busy(SLEEPS, jobs)
     started.send_signal(number)
     # That both pipes end says that no process holds them open.
-    _, errors = started.communicate(timeout=120)
+    _, errors = started.communicate(timeout=HANGS)
     assert started.returncode == code
     assert [line for line in errors.splitlines() if line not in ("BUSY", "")] == [said]
     assert all_gone(started.pid)
@@ -85,7 +85,7 @@ def test_processes_that_hear_nothing_are_ended_too(project):
         write(f"m{name}.py")
     started = busy(DEAF, "2")
     started.terminate()
-    started.communicate(timeout=120)
+    started.communicate(timeout=HANGS)
     assert started.returncode == 143
     assert all_gone(started.pid)
 
@@ -95,7 +95,7 @@ def test_a_parent_that_is_killed_takes_its_processes_along(project):
         write(f"m{name}.py")
     started = busy(SLEEPS, "2")
     started.kill()
-    started.communicate(timeout=120)
+    started.communicate(timeout=HANGS)
     assert all_gone(started.pid)
 
 
@@ -109,5 +109,5 @@ def test_what_is_ignored_stays_ignored(project):
     assert started.stderr is not None
     assert started.stderr.readline() == "BUSY\n"
     started.send_signal(signal.SIGHUP)
-    said, _ = started.communicate(timeout=120)
+    said, _ = started.communicate(timeout=HANGS)
     assert (started.returncode, said) == (0, "All checks passed!\n")

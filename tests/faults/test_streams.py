@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from faults.program import BAD, CLEAN, COMMAND, FIXED, devlint, errors, write
+from faults.program import BAD, CLEAN, COMMAND, FIXED, HANGS, devlint, errors, write
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX shell")
 
@@ -17,7 +17,7 @@ def shell(command: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """A command in which `devlint` is a function; the exit code is the whole's."""
     script = f'devlint() {{ "{COMMAND[0]}" -m devlint "$@"; }}\n{command}'
     done = subprocess.run(
-        ["bash", "-c", script, "bash", *arguments], capture_output=True, text=True, timeout=60, check=False
+        ["bash", "-c", script, "bash", *arguments], capture_output=True, text=True, timeout=HANGS, check=False
     )
     assert "Traceback" not in done.stderr
     assert "Exception ignored" not in done.stderr

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
 from devlint.knowledge import torch_knowledge
+from devlint.regexes import regex
 from devlint.signatures.state.classes import ClassInfo
 from devlint.signatures.state.frame import Frame
 from devlint.source.modules import assigned_in as assigned_names
@@ -99,7 +99,7 @@ def _blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
 
 
 # The older constructors make what they make on the host.
-_LEGACY = re.compile(r"torch\.(?:Float|Double|Half|BFloat16|Char|Byte|Short|Int|Long|Bool)?Tensor")
+_LEGACY = regex(r"torch\.(?:Float|Double|Half|BFloat16|Char|Byte|Short|Int|Long|Bool)?Tensor")
 # Methods that put a tensor elsewhere, or where another one is.
 _MOVING = frozenset({"cuda", "npu", "xpu", "hpu", "mps", "type_as", "to_empty", "register_buffer"})
 

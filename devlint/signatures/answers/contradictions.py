@@ -331,7 +331,7 @@ def _apart(
         return None
     if b.place.sort == "input" and not is_own(frame, b) and is_for_arrays(reader, joint):
         return None
-    if open_one and any(step.told for step in steps_to(a.step)):
+    if open_one and any(step.told for step in steps_to(a.step)) and not _left_behind(frame, need, a, b):
         # Whoever names the host there means it.
         return None
     if open_one and (
@@ -356,6 +356,13 @@ def _apart(
     )
 
 
+def _left_behind(frame: Frame, need: Need, host: Value, other: Value) -> bool:
+    """Whether the function at hand moves one of two that were at one place to the host, and leaves the other: `x * x.mean(0).cpu()`."""
+    return not need.via and any(
+        step.told and step.left == other.place and _stands_in_function(frame, step) for step in steps_to(host.step)
+    )
+
+
 def _is_made_by_default(value: Value) -> bool:
     """Whether a factory made a tensor on the host since nobody told it anything."""
     first = next(iter(steps_to(value.step)), None)
@@ -372,10 +379,15 @@ def _operand(need: Need, node: ast.expr, value: Value) -> Operand:
 def _is_made_in(frame: Frame, value: Value) -> bool:
     """Whether a value was made in the function at hand itself."""
     first = next(iter(steps_to(value.step)), None)
-    if first is None or frame.function is None or first.path != frame.source.path:
+    return first is not None and _stands_in_function(frame, first)
+
+
+def _stands_in_function(frame: Frame, step: Step) -> bool:
+    """Whether a step of a trail stands in the function at hand."""
+    if frame.function is None or step.path != frame.source.path:
         return False
     node = frame.function.node
-    return node.lineno <= first.line <= (node.end_lineno or node.lineno)
+    return node.lineno <= step.line <= (node.end_lineno or node.lineno)
 
 
 def is_kept_elsewhere(function: FunctionModel | None, value: Value) -> bool:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from devlint.regexes import regex
 from devlint.signatures.answers.silence import is_host_code, is_host_file
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.frame import Frame
@@ -27,7 +27,7 @@ def is_of_a_graph(reader: Reader, frame: Frame, node: ast.expr, value: Value) ->
     return _SPEAKS.search(function.text) is not None or reader.project.uses(_USES_ACCELERATORS, path)
 
 
-_BATCH = re.compile(r"(?:.*_)?(?:batch|sample|data|meta|inputs?|targets?|labels?)s?")
+_BATCH = regex(r"(?:.*_)?(?:batch|sample|data|meta|inputs?|targets?|labels?)s?")
 _USES_ACCELERATORS = r"\.cuda\(|\.to\(\s*(?:self\.)?_?device|\baccelerator\b"
 
 
@@ -56,4 +56,4 @@ def unplaced_results(frame: Frame, node: ast.expr, value: Value, need: Need) -> 
             yield condition, option.but(place=Place("input", ("#",)), likely=True)
 
 
-_SPEAKS = re.compile(r"(?i)cuda|\bdevice\b|\bgpu\b")
+_SPEAKS = regex(r"(?i)cuda|\bdevice\b|\bgpu\b")

@@ -43,7 +43,10 @@ def _judged(frame: Frame, call: ast.Call, method: Value) -> Drop | None:
         absent = frame.atoms.literal(("none", owner.path))
         if owner.kind is not CONSTANT and not (condition and frame.atoms.implies(condition, absent)):
             owners.append(owner)
-    if not owners or not all(_is_tensor(frame, call, owner) for owner in owners):
+    told = [owner for owner in owners if _is_tensor(frame, call, owner)]
+    # What is a part of a batch on one path is so on the others of which nothing is known.
+    of_batch = any(owner.kind is BATCH and owner.data != "item" for owner in told)
+    if not told or not all(owner in told or (of_batch and owner.kind is UNKNOWN) for owner in owners):
         return None
     likely = any(owner.likely or owner.kind is not TENSOR for owner in owners)
     return Drop(call, likely, steps_to(next((o.step for o in owners if o.step is not None), None)))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from functools import lru_cache
 
+from devlint.regexes import regex
 from devlint.signatures.answers.attributes import is_made_on_host
 from devlint.signatures.state.frame import Frame, Reading
 from devlint.signatures.state.outcome import Need
@@ -29,7 +29,7 @@ from devlint.signatures.values.values import (
 from devlint.source.modules import FunctionModel, dotted
 
 # Names that say: this is on the host.
-_HOST_NAME = re.compile(
+_HOST_NAME = regex(
     r"(?i)(?:.{0,60}_)?(?:cpu|np|numpy|host|list|lst|py|pil|ndarray|pinned|str|arr|array|cpu_\w{1,60}|np_\w{1,60}|host_\w{1,60}|pinned_\w{1,60}|list_of_\w{1,60}|df|args|config|cfg|shape)\d{0,4}"
 )
 
@@ -67,7 +67,7 @@ def says_host(node: ast.expr) -> bool:
 
 
 # Names of tensors that are on the host.
-_HOST_TENSOR = re.compile(r"(?i)(?:\w{0,60}_)?cpu(?:_tensor)?|cpu_\w{1,60}")
+_HOST_TENSOR = regex(r"(?i)(?:\w{0,60}_)?cpu(?:_tensor)?|cpu_\w{1,60}")
 
 
 def _is_host_tensor(node: ast.expr) -> bool:
@@ -146,7 +146,7 @@ def _moved_along(node: ast.AST) -> Iterator[str]:
                 yield name
 
 
-_OWN_DEVICE = re.compile(r"self\.(?:\w{1,60}\.){0,4}_?device")
+_OWN_DEVICE = regex(r"self\.(?:\w{1,60}\.){0,4}_?device")
 
 
 def _comes_from_host(frame: Frame, parameter: str) -> bool:

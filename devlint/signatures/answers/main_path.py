@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from devlint.knowledge import torch_knowledge
+from devlint.regexes import regex
 from devlint.signatures.answers.hot import Hot, is_unused
 from devlint.signatures.answers.waits import Stall
 from devlint.signatures.reading.reader import Reader
@@ -24,11 +25,9 @@ Gives = Callable[[str], bool]
 
 
 # Folders of what is kept for those who use it still, and of what shows how to.
-_ASIDE = re.compile(
-    r"(?:^|/)(?:legacy|deprecated|obsolete|archive|old|standalone|demos?|\w{1,60}_demo|gradio\w{0,60})/"
-)
+_ASIDE = regex(r"(?:^|/)(?:legacy|deprecated|obsolete|archive|old|standalone|demos?|\w{1,60}_demo|gradio\w{0,60})/")
 # What stands for PyTorch's own function of that name: whoever calls it wants to wait.
-_FLUSHING = re.compile(r"synchronize|empty_cache|barrier|wait")
+_FLUSHING = regex(r"synchronize|empty_cache|barrier|wait")
 
 
 def is_minor(reader: Reader, stall: Stall, hot: Hot, gives: Gives) -> bool:
@@ -51,11 +50,11 @@ def _is_meant(stall: Stall) -> bool:
 
 
 # What somebody looks at or listens to, decoded once for all of it.
-_OF_RESULT = re.compile(
+_OF_RESULT = regex(
     r"(?:\w{1,60}_)?(?:videos?|images?|frames?|audios?|wavs?|waveforms?|speech|pixels?|samples?|decoded)(?:_\w{1,3})?"
 )
 # How many, how long, and where: what engines count on the host, and hand on beside what is on the accelerator.
-_OF_COUNTS = re.compile(r"\w{0,60}(?:lens|lengths?|seqlens?|locs|indptr|offsets|num_\w{1,60})(?:_\w{1,3})?")
+_OF_COUNTS = regex(r"\w{0,60}(?:lens|lengths?|seqlens?|locs|indptr|offsets|num_\w{1,60})(?:_\w{1,3})?")
 
 
 def _is_for_the_host(stall: Stall) -> bool:
@@ -102,19 +101,17 @@ def _is_called(reader: Reader, root: FunctionModel) -> bool:
 # -- how often ---------------------------------------------------------------------------------------------------------
 
 # What a loop over steps or tokens goes over.
-_STEPS = re.compile(
-    r"(?i)step|sigma|token|num_iter|n_iter|total_len|max_(?:new|len|seq|gen|dec)\w{0,60}|(?<!\w)t(?!\w)"
-)
+_STEPS = regex(r"(?i)step|sigma|token|num_iter|n_iter|total_len|max_(?:new|len|seq|gen|dec)\w{0,60}|(?<!\w)t(?!\w)")
 # A loop over so many passes and more is one over tokens.
 _MANY = 100
 # Functions that are asked for something that a request needs once: positions, masks.
-_ASKED_FOR = re.compile(r"(?:get|build|make|create|compute)_\w{1,60}")
+_ASKED_FOR = regex(r"(?:get|build|make|create|compute)_\w{1,60}")
 # Functions that take in what a request brings, or make what it gets.
-_OF_REQUEST = re.compile(
+_OF_REQUEST = regex(
     r"speaker|voice|prompt|reference|remote|rpc|(?:codec|vae|audio|wav|speech|images?|videos?|latents?)_(?:en|de)code"
 )
 # Classes that take in what a request brings, or that judge what came of it.
-_AT_THE_ENDS = re.compile(
+_AT_THE_ENDS = regex(
     r"\w{0,60}(?:Spectrogram|MelSpec|STFT|LPIPS|Codebook|Quantizer|VectorQuant|Speaker|Metric)\w{0,60}"
 )
 
@@ -129,7 +126,7 @@ def _is_once(hot: Hot) -> bool:
     return _AT_THE_ENDS.fullmatch(root.cls.name) is not None or (root.name == "__call__" and not _wraps(root.cls))
 
 
-_MAKING = re.compile(r"_?(?:sample|generate|infer|inference|predict|synthesi[sz]e)(?:_\w{1,60})?")
+_MAKING = regex(r"_?(?:sample|generate|infer|inference|predict|synthesi[sz]e)(?:_\w{1,60})?")
 
 
 def _begins_with_noise(root: FunctionModel) -> bool:
@@ -170,7 +167,7 @@ def _goes_over_steps(over: ast.expr) -> bool:
 # -- on which way ------------------------------------------------------------------------------------------------------
 
 # Tests that hold in the process that counts: there is one on each machine.
-_OF_RANK = re.compile(r"\brank\b|_rank\b|is_main|is_local_main|is_first_rank|is_last_rank|is_master")
+_OF_RANK = regex(r"\brank\b|_rank\b|is_main|is_local_main|is_first_rank|is_last_rank|is_master")
 
 
 def is_straight(source: SourceModule, node: ast.AST, gives: Gives) -> bool:
@@ -241,7 +238,7 @@ def _is_mode(test: ast.expr) -> bool:
 
 
 # Tests that hold on the machines that code is for: what is made for accelerators is there.
-_THERE = re.compile(r"(?i)\.is_cuda\b|_available\b|\bhas_\w|\b_?(?:use_)?flash_attn|_kernel\b")
+_THERE = regex(r"(?i)\.is_cuda\b|_available\b|\bhas_\w|\b_?(?:use_)?flash_attn|_kernel\b")
 
 
 def _is_usual(test: ast.expr) -> bool:

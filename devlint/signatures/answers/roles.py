@@ -9,6 +9,7 @@ import ast
 import re
 from typing import NamedTuple
 
+from devlint.regexes import regex
 from devlint.signatures.state.classes import ClassInfo
 from devlint.source.modules import FunctionModel, SourceModule, dotted, last_name
 
@@ -47,49 +48,49 @@ ROLES: tuple[Role, ...] = (
     Role("", r"train_on_\w{1,60}|_?train_(?:ppo|dpo|grpo|batch|step|epoch)\w{0,60}|_?compute_(?:reward|advantage|logp|log_prob|kl)\w{0,60}|get_per_token\w{0,60}|\w{0,60}logps?\w{0,60}"),
     Role("", r"(?:apply_)?(?:augment|transform)(?:ation)?s?(?:_\w{1,60})?|apply_transform\w{0,60}|compute_transformation"),
 )  # fmt: skip
-_ROLES = [(re.compile(role.cls) if role.cls else None, re.compile(role.name), role.module) for role in ROLES]
+_ROLES = [(regex(role.cls) if role.cls else None, regex(role.name), role.module) for role in ROLES]
 
 # Classes whose objects answer a request by a model and what belongs to it, and the methods that do.
-_PIPELINE = re.compile(r"\w{0,60}(?:Pipeline\w{0,60}|Stage|TextEncoder)|\w{0,60}(?:VAE|Vae)(?!\w*Loss)\w{0,60}")
-_ONCE_A_REQUEST = re.compile(
+_PIPELINE = regex(r"\w{0,60}(?:Pipeline\w{0,60}|Stage|TextEncoder)|\w{0,60}(?:VAE|Vae)(?!\w*Loss)\w{0,60}")
+_ONCE_A_REQUEST = regex(
     r"\w{0,60}(?:Text|Prompt|Voice|Speaker|Timbre|Style|Reference)(?:Encoder|Conditioner|Embedder)|\w{0,60}Pipeline|\w{0,60}(?:VAE|Vae|Vocoder|Vocos|Synthesizer|SynthesizerTrn|Codec|Tokenizer|Conditioner)(?:V\d)?"
 )
-_REQUEST = re.compile(
+_REQUEST = regex(
     r"__call__|_?forward|_?(?:async_)?(?:generate|run|infer|inference|predict|sample|encode|decode|prepare|get|build|update|make|check)(?:_(?!step)\w{1,60})?"
 )
 # What is done to what a request brings or gets, once for each, in whichever class; and once an epoch.
-_OF_REQUEST = re.compile(
+_OF_REQUEST = regex(
     r"_?run_pipeline\w{0,60}|_?precompute\w{0,60}|_?(?:train|run|fit|validate|val|eval|evaluate|test)_(?:one_)?epoch\w{0,60}|_?(?:prepare|build|encode|decode|make|generate)_(?:\w{1,60}_)?(?:latents?|vae|videos?|images?|audios?|prompts?|text|cond|conditions?|[tiv]2\w{1,3}|vision|vit|frames?)(?:_\w{1,60})?"
 )
 # What generates an answer, of models as well: each token is made in a loop, or by `prepare_inputs_for_generation`.
-_GENERATING = re.compile(
+_GENERATING = regex(
     r"_?(?:async_|prefill_and_)?generat(?:e|ion)(?:_(?!\w*(?:token|step|next|one|batch))\w{1,60})?|_?prepare_(?!inputs_for)\w{1,60}_for_generation"
 )
 # Functions that run once, or now and then, whoever calls them.
-_COLD = re.compile(
+_COLD = regex(
     r"__init__|__new__|__post_init__|__setstate__|__getstate__|__repr__|__str__|__del__|__reduce__|extra_repr"
     r"|_{0,3}(?:load|save|export|dump|read|write|parse|plot|show|visuali[sz]e|print|log|debug|profile|benchmark|demo|calib\w{0,60}|monkey_?patch|(?:auto)?tun(?:e|ing)|register|download|to_onnx|onnx|warm_?up|capture|dummy|test|refit|broadcast_params?|add_argument\w{0,60}|get_args|main|cleanup|close|destroy|shutdown|restore|resume)(?:_\w{1,60})?"
     r"|\w{0,60}(?:state_dict|checkpoint|ckpt|warmup|warm_up|dummy_run|profile_run|capture_model|capture_graph|post_init|pretrained|load_weights?|weight_loader|_debug|_repr|onnx)\w{0,60}"
     r"|_?init_?weights?|_?init(?:ialize)?_\w{0,60}(?:models?|device|engine|modules?|tokenizer)|\w{0,60}rebalanc\w{0,60}|\w{0,60}autotun\w{0,60}|_?(?:apply|switch|remove|merge|unmerge)_loras?|end_run|to_cpu|optimi[sz]e_weights?\w{0,60}|_*reset_parameters|process_weights\w{0,60}|post_load\w{0,60}|create_weights|worker_init\w{0,60}|_?get_dummy\w{0,60}|naive_\w{1,60}|ref(?:erence)?_\w{1,60}|\w{0,60}oracle\w{0,60}|\w{1,60}_(?:naive|ref|reference)|\w{0,60}_for_export"
 )  # fmt: skip
 # Functions that are hot only where something hot calls them.
-_NOT_BY_ITSELF = re.compile(
+_NOT_BY_ITSELF = regex(
     r"__\w{1,60}__|_?(?:re)?init(?:ialize)?(?:_\w{1,60})?|_*reset\w{0,60}|_{0,3}(?:convert|setup|set|create|make|configure|from|quantize|pack|shard|offload|onload|wake|sleep|merge|upgrade|validate|check|finalize|compile|tie)(?:_\w{1,60})?"
     r"|\w{0,60}(?:_cpu|_np|_numpy|_host|_ref|_reference|_naive|_config)|collate\w{0,60}|extra_\w{0,60}|(?:get|num|compute)_(?:num|size|shape)\w{0,60}|_?generate_\w{0,60}(?:buffers?|tables?|grids?|freqs|anchors?|schedules?|configs?)"
 )  # fmt: skip
-_NOT_COLD = re.compile(
+_NOT_COLD = regex(
     r"log_?probs?\w{0,60}|logps?\w{0,60}|\w{0,60}loss\w{0,60}|set_?timesteps_never|to_kernel\w{0,60}|(?:make|create)_(?:\w{1,60}_)?mask\w{0,60}|pack_(?:seq|inputs?|tokens?)\w{0,60}|\w{0,60}attention_mask\w{0,60}|from_unscaled\w{0,60}"
 )
-_COLD_CLASSES = re.compile(
+_COLD_CLASSES = regex(
     r"(?i).{0,60}(?:Dataset|Collat\w{0,60}|Tokenizer|TestCase|Tests?|Reader|Loader|Recorder|Config|DataModule|Checkpoint\w{0,60}|Exporter|Calibrator|Converter|Profiler|Processor|ImageProcessor|FeatureExtractor)"
 )
-_COLD_FILES = re.compile(
+_COLD_FILES = regex(
     r"(?:^|/)(?:tests?|testing|(?:\w{1,60}_)?tracers?|debug\w{0,60}|visuali[sz]\w{0,60}|profil\w{0,60}|datasets?|preprocess\w{0,60}|(?:\w{1,60}_)?benchmarks?|calib\w{0,60}|export|docs?|tools|scripts|configs?|checkpoint\w{0,60}|conversion|convert\w{0,60})/|(?:^|/)(?:test_|conftest|setup\.|benchmark|(?:(?:image_|video_)?processing|feature_extraction|tokenization)_|convert_|export_|onnx_|preprocess|naive|reference)[^/]*$|(?:_test|_tests|_benchmark|_bench|_legacy|_onnx|_export|_demo|_gradio)\.py$|(?:^|/)(?:gradio|web_?ui|web_?demo|demo)[^/]*$|(?:^|/)tpu_[^/]*$"
 )
 # Functions that nobody outside of their file is likely to call by themselves, or that are asked for something to keep.
-_HELPER = re.compile(r"_(?!_)\w{1,60}|(?:get|build|make|create|generate)_\w{1,60}")
+_HELPER = regex(r"_(?!_)\w{1,60}|(?:get|build|make|create|generate)_\w{1,60}")
 # Classes of backends that compute on the host.
-_HOST_CLASSES = re.compile(
+_HOST_CLASSES = regex(
     r"_?(?:CPU|Cpu)(?!\w*(?:Offload|Adam|Optimizer|Cache|Swap|GPU|Gpu))[A-Z]\w{0,60}|\w{0,60}ForCPU\w{0,60}"
     r"|\w{0,60}(?:TPU|OpenVINO|OpenVino|Mlx|MLX|AMX)\w{0,60}|Neuron\w{0,60}(?:Runner|Worker|Executor)"
 )
@@ -131,10 +132,10 @@ def answers_request(function: FunctionModel, info: ClassInfo | None) -> bool:
 
 
 # What answers by going through steps of its own, and the names of such steps.
-_STEPPING = re.compile(
+_STEPPING = regex(
     r"_?(?:\w{1,60}_)?(?:sample|sampling|denoise|denoising|infer|inference|synthesi[sz]e|generate)(?:_(?!step|token|next|one)\w{1,60})?"
 )
-_OF_STEPS = re.compile(r"(?i)step|sigma|max_new|max_len|max_length|max_tokens|num_iter")
+_OF_STEPS = regex(r"(?i)step|sigma|max_new|max_len|max_length|max_tokens|num_iter")
 
 
 def _goes_through_steps(function: FunctionModel) -> bool:
@@ -175,10 +176,10 @@ def is_in_loop(source: SourceModule, node: ast.AST) -> bool:
 
 
 # Functions that make ready what an answer is made of: their loops go over the few things of a request.
-_PREPARING = re.compile(r"_?(?:prepare|pre_?process|encode|check|load|set_?up|initiali[sz]e)(?:_\w{1,60})?")
+_PREPARING = regex(r"_?(?:prepare|pre_?process|encode|check|load|set_?up|initiali[sz]e)(?:_\w{1,60})?")
 # What a loop over the steps or the tokens of an answer goes over, and what the loops of an answer call.
-_STEPS = re.compile(r"(?i)step|sigma|iter|max_|new_tokens|chunk|frame|window|tile|layer|block|pbar|progress|stream")
-_MODELS = re.compile(
+_STEPS = regex(r"(?i)step|sigma|iter|max_|new_tokens|chunk|frame|window|tile|layer|block|pbar|progress|stream")
+_MODELS = regex(
     r"(?i)\w{0,60}(?:model|unet|transformer|dit|net|denois|decode|encode|llm?|backbone|head|generat|forward|sampl|predict|infer|step|module|expert|layer|block|vae|attn|attention)\w{0,60}"
 )
 
@@ -231,7 +232,7 @@ def is_cold_function(function: FunctionModel) -> bool:
 
 
 # Files of programs that measure, test or convert.
-_TOOLS = re.compile(
+_TOOLS = regex(
     r"(?:^|/)(?:tests?|(?:\w{1,60}_)?benchmarks?|(?:\w{1,60}_)?tracers?|profil\w{0,60}|conversion|convert\w{0,60}|export)/|(?:^|/)(?:test_|conftest|benchmarks?\.py|benchmark_|bench_|convert_|export_|onnx_)[^/]{0,100}$|_(?:onnx|export)\.py$"
 )
 
@@ -242,7 +243,7 @@ def is_of_tool(path: str) -> bool:
 
 
 # Folders of what was copied from elsewhere, and is kept by others.
-_OTHERS = re.compile(
+_OTHERS = regex(
     r"(?:^|/)_?(?:third[_-]?part(?:y|ies)|3rd[_-]?party|vendor(?:ed|s)?|externals?|extern|submodules?)/", re.IGNORECASE
 )
 

@@ -7,6 +7,7 @@ import re
 from functools import lru_cache
 from pathlib import Path
 
+from devlint.regexes import regex
 from devlint.signatures.values.values import Place
 from devlint.source.devices import is_device_name, names_a_move
 from devlint.source.modules import FunctionModel, SourceModule, dotted, last_name
@@ -15,16 +16,16 @@ from devlint.source.trees import own_nodes, walk
 from devlint.source.units import Unit, units_at
 
 # Functions that run before anything is moved, or that are about files and other forms of a model.
-_HOST_FUNCTIONS = re.compile(
+_HOST_FUNCTIONS = regex(
     r"__init__|__new__|__setstate__|__getitem__|__iter__|__len__|__repr__|__post_init__|_?(?:re)?init(?:_.*|ialize.*)?|reset_parameters|post_init|setup|prepare_data|set_input"
     r"|_?(?:load|save|convert|export|dump|read|write|parse|plot|show|visuali[sz]e|collate|preprocess|onnx)(?:_.*)?"
     r"|_?onnx_.*|.*_(?:cpu|np|numpy|host|to_pil|pil|ref|reference|onnx|init|collate|fn_init|export|checkpoint)|.*collate.*|.*(?:numpy|_from_list).*"
     r"|test_.*|.*bench(?:mark)?.*|upgrade_.*|.*caffe2.*|from_.*|get_parser|.*dataset.*|tokenize.*"
 )  # fmt: skip
-_HOST_CLASSES = re.compile(
+_HOST_CLASSES = regex(
     r".*(?:Dataset|BatchSampler|Collat\w{0,30}|Reader|Loader|Tokenizer|TestCase|Tests?|Config|DataModule)"
 )
-_HOST_FOLDERS = re.compile(
+_HOST_FOLDERS = regex(
     r"/(?:tests?|datasets?|preprocess\w{0,30}|benchmarks?|export)/|(?:^|/)(?:\w{0,40}_)?(?:dataset|collat(?:e|or))s?\.py$"
     r"|/(?:export|convert)(?:_\w{1,60})?\.py$|(?:^|/)(?:\w{0,60}_)?onnx(?:_\w{1,60})?\.py$"
 )
@@ -65,7 +66,7 @@ def _is_transform(function: FunctionModel) -> bool:
 
 
 _IMAGES = (["img"], ["image"], ["pic"], ["sample"])
-_TRANSFORMS = re.compile(r"(?:transforms?|\w{0,40}augment\w{0,40})(?:/\w{1,60})?\.py$")
+_TRANSFORMS = regex(r"(?:transforms?|\w{0,40}augment\w{0,40})(?:/\w{1,60})?\.py$")
 
 
 def _is_forward(function: FunctionModel) -> bool:
@@ -77,7 +78,7 @@ def _is_host_class(cls: ast.ClassDef) -> bool:
     return any(_HOST_CLASSES.fullmatch(name.rsplit(".", 1)[-1]) for name in names)
 
 
-_DEVICES = re.compile(r"\.device\b|\bdevice=|\.new(?:_\w+)?\(|\.type_as\(|\.is_cuda\b|\.cuda\(")
+_DEVICES = regex(r"\.device\b|\bdevice=|\.new(?:_\w+)?\(|\.type_as\(|\.is_cuda\b|\.cuda\(")
 
 
 def speaks_of_devices(function: FunctionModel) -> bool:
@@ -93,7 +94,7 @@ def _is_imported(source: SourceModule, name: str) -> bool:
     return any(isinstance(b, (ast.Import, ast.ImportFrom)) for b in source.bindings.get(name, ()))
 
 
-_OF_A_NAME = re.compile(r"(?:\bdevice=)?\b(\w{1,60})(?:\.\w{1,60}){0,3}\.device\b")
+_OF_A_NAME = regex(r"(?:\bdevice=)?\b(\w{1,60})(?:\.\w{1,60}){0,3}\.device\b")
 
 
 def is_handed_over_with_a_device(function: FunctionModel) -> bool:
@@ -122,7 +123,7 @@ def _handed_over(source: SourceModule) -> frozenset[str]:
     return frozenset(found)
 
 
-_STAND_IN = re.compile(r"(?i).*(?:dummy|example|fake|tracing|warmup).*")
+_STAND_IN = regex(r"(?i).*(?:dummy|example|fake|tracing|warmup).*")
 
 
 def is_stand_in(node: ast.expr) -> bool:
@@ -207,7 +208,7 @@ _TO_ACCELERATOR = frozenset({"to", "cuda"})
 
 def is_host_program(project: Project, source: SourceModule) -> bool:
     """Whether a notebook, a script, or a part of a project with scripts, says nothing of devices, and nor does the project."""
-    if _PLACES.search(source.without_comments) is not None:
+    if _says(source.without_comments, _PLACES):
         return False
     path = Path(source.path)
     if source.path.endswith(".ipynb"):
@@ -217,6 +218,12 @@ def is_host_program(project: Project, source: SourceModule) -> bool:
         return True
     # A part of programs none of which says anything of devices.
     return not project.texts_match(_PLACES.pattern, path) and project.texts_match(_PROGRAM, path)
+
+
+@lru_cache(maxsize=8)
+def _says(text: str, pattern: re.Pattern[str]) -> bool:
+    """Whether a file's text holds a pattern: each of its findings asks."""
+    return pattern.search(text) is not None
 
 
 def _runs(source: SourceModule) -> bool:
@@ -236,13 +243,13 @@ def _runs(source: SourceModule) -> bool:
     return any(map(runs, source.tree.body))
 
 
-_PLACES = re.compile(r"(?i)cuda|gpu|device|accelerat|trainer|\bx[lp]u\b|\bmps\b")
+_PLACES = regex(r"(?i)cuda|gpu|device|accelerat|trainer|\bx[lp]u\b|\bmps\b")
 _PROGRAM = r"(?m)^if __name__ == "
 
 
 def is_made_elsewhere(project: Project, source: SourceModule) -> bool:
     """Whether a program of the project makes its tensors on an accelerator where nothing else is said."""
-    return source.sets_default_device or project.uses(_DEFAULTS, Path(source.path))
+    return source.sets_default_device or project.uses_itself(_DEFAULTS, Path(source.path))
 
 
 def made_elsewhere_by(project: Project, source: SourceModule) -> Path | None:
@@ -255,10 +262,10 @@ _DEFAULTS = r"(?m)^[ \t]{0,40}torch\.set_default_(?:tensor_type\([^)\n]{0,80}cud
 
 def is_of_host_project(project: Project, source: SourceModule) -> bool:
     """Whether a whole project names no accelerator and moves nothing: nobody has run it on one. A few files alone don't tell."""
-    return _MOVING.search(source.text) is None and project.never_says(_MOVING.pattern, Path(source.path), _A_PROJECT)
+    return not _says(source.text, _MOVING) and project.never_says(_MOVING.pattern, Path(source.path), _A_PROJECT)
 
 
-_MOVING = re.compile(
+_MOVING = regex(
     r"(?i)cuda|gpu\b|\.to\([^)\n]{0,40}device|\.device\)|accelerator|lightning|type_as\("
     r"|\bdevice=(?![\"']cpu|None\b|torch\.device\([\"']cpu)"
 )
@@ -272,7 +279,7 @@ def is_host_data(place: Place) -> bool:
     return place.sort == "input" and len(place.name) > 1 and _DATA.fullmatch(str(place.name[0])) is not None
 
 
-_DATA = re.compile(
+_DATA = regex(
     r"(?i)(?:.*_)?(?:dataset|data_?loader|data_?module|loader|sample|transition|rollout|trajectory|experience|replay)s?"
     r"|(?:\w{1,40}_)?(?:checkpoint|ckpt|state_?dict)s?(?:_\w{1,40})?"
 )
@@ -292,8 +299,8 @@ def is_called_shape(node: ast.expr) -> bool:
     return _SHAPES.fullmatch(last_name(node)) is not None
 
 
-_SHAPES = re.compile(r"(?:\w{1,60}_)?(?:shape|size)s?(?:_?\d{1,3})?")
-_ON_HOST = re.compile(r"\.?\w{1,60}_(?:cpu|host|np|numpy)")
+_SHAPES = regex(r"(?:\w{1,60}_)?(?:shape|size)s?(?:_?\d{1,3})?")
+_ON_HOST = regex(r"\.?\w{1,60}_(?:cpu|host|np|numpy)")
 
 
 def is_host_file(path: str) -> bool:

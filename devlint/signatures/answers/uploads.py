@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from devlint.signatures.answers.callees import callee
@@ -15,7 +14,7 @@ from devlint.signatures.state.waits import MADE, STAGED
 from devlint.signatures.values.values import HOST, TENSOR, Step, Value, steps_to
 from devlint.source.devices import MOVES
 from devlint.source.modules import FunctionModel, SourceModule
-from devlint.source.trees import own_nodes
+from devlint.source.trees import kept_on_node, own_nodes
 
 # Factories that make the same on a device as on the host, or all but the last bit: what is made of data or at random isn't theirs.
 _FACTORIES = frozenset(
@@ -95,16 +94,12 @@ def _maker(scope: ast.AST, asked: ast.expr, move: ast.Call) -> ast.Call | None:
     """The call that made what is moved, where nothing else is done with that before: `f(n).to(d)`, `x = f(n); x = x.to(d)`."""
     if not isinstance(asked, ast.Name):
         return _root(asked)
-    bound = [n for n in own_nodes(scope) if asked.id in _bound_by(n)]
+    bound = _assigned(scope).get(asked.id, [])
     before = [n for n in bound if _position(n) < _position(move) and not _holds(n, move)]
     if not before:
         return None
     last = max(before, key=_position)
-    loads = [
-        n
-        for n in own_nodes(scope)
-        if isinstance(n, ast.Name) and n.id == asked.id and isinstance(n.ctx, ast.Load) and n is not asked
-    ]
+    loads = [n for n in _loads(scope).get(asked.id, []) if n is not asked]
     rebound = any(_holds(n, move) for n in bound)
     later = min((_position(n) for n in bound if _position(n) > _position(move)), default=None)
     used = [n for n in loads if _position(n) > _position(last) and (later is None or _position(n) < later)]
@@ -114,12 +109,25 @@ def _maker(scope: ast.AST, asked: ast.expr, move: ast.Call) -> ast.Call | None:
     return _root(last.value)
 
 
-def _bound_by(node: ast.AST) -> Iterable[str]:
-    """The name that a plain assignment binds."""
-    match node:
-        case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr()):
-            return (name,)
-    return ()
+@kept_on_node
+def _assigned(scope: ast.AST) -> dict[str, list[ast.AST]]:
+    """The plain assignments of a scope that bind each name."""
+    found: dict[str, list[ast.AST]] = {}
+    for node in own_nodes(scope):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr()):
+                found.setdefault(name, []).append(node)
+    return found
+
+
+@kept_on_node
+def _loads(scope: ast.AST) -> dict[str, list[ast.Name]]:
+    """Where a scope reads each name."""
+    found: dict[str, list[ast.Name]] = {}
+    for node in own_nodes(scope):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            found.setdefault(node.id, []).append(node)
+    return found
 
 
 def _root(node: ast.expr | None) -> ast.Call | None:
@@ -141,4 +149,9 @@ def _position(node: ast.AST) -> tuple[int, int]:
 
 
 def _holds(node: ast.AST, inner: ast.AST) -> bool:
-    return any(n is inner for n in ast.walk(node))
+    """Whether an expression stands in a statement, both of one file."""
+    return _position(node) <= _position(inner) and _end(inner) <= _end(node)
+
+
+def _end(node: ast.AST) -> tuple[int, int]:
+    return getattr(node, "end_lineno", 0), getattr(node, "end_col_offset", 0)

@@ -6,6 +6,7 @@ import ast
 import re
 from dataclasses import dataclass
 
+from devlint.regexes import regex
 from devlint.signatures.answers.attributes import is_cpu, may_be_host_device
 from devlint.signatures.answers.hosted import is_kept_on_host, must_be_on_host, says_host
 from devlint.signatures.answers.silence import speaks_of_devices
@@ -124,12 +125,8 @@ def on_accelerator(
 
 
 # What brings something from another process, and what it is called of.
-_RECEIVING = re.compile(
-    r"get|get_nowait|recv\w{0,40}|receive\w{0,40}|pop|popleft|loads|unpackb|deserialize\w{0,40}|result"
-)
-_CARRIERS = re.compile(
-    r"(?i)queue|(?:^|_)q$|socket|zmq|pipe|(?:^|_)conn|redis|pickle|msgpack|channel|future|client|shm|ipc"
-)
+_RECEIVING = regex(r"get|get_nowait|recv\w{0,40}|receive\w{0,40}|pop|popleft|loads|unpackb|deserialize\w{0,40}|result")
+_CARRIERS = regex(r"(?i)queue|(?:^|_)q$|socket|zmq|pipe|(?:^|_)conn|redis|pickle|msgpack|channel|future|client|shm|ipc")
 
 
 def _was_received(frame: Frame, node: ast.expr, back: int = 2) -> bool:
@@ -323,7 +320,7 @@ def _size(reader: Reader, frame: Frame, wait: Wait) -> tuple[Value, bool] | None
     return on_accelerator(frame, wait.asked, wait.value, surely_tensor=wait.name != "repeat_interleave")
 
 
-_MASK_NAME = re.compile(r"\w{0,60}masks?|(?:.{0,60}_)?(?:valid|finite|is_nan)")
+_MASK_NAME = regex(r"\w{0,60}masks?|(?:.{0,60}_)?(?:valid|finite|is_nan)")
 _MASKING = frozenset(
     {"eq", "ne", "gt", "ge", "lt", "le", "isnan", "isinf", "isfinite", "isclose", "isin", "bool", "logical_and", "logical_or",
      "logical_not", "logical_xor"}
@@ -496,7 +493,7 @@ def _staged(reader: Reader, frame: Frame, wait: Wait) -> tuple[Value, bool] | No
 
 
 # Calls after which a copy that was begun is there, or that somebody waits for by.
-_WAITING = re.compile(r"(?i)\w{0,60}(?:sync|wait|query|join|result|barrier)\w{0,60}")
+_WAITING = regex(r"(?i)\w{0,60}(?:sync|wait|query|join|result|barrier)\w{0,60}")
 _READING = frozenset({"numpy", "tolist", "item", "__array__"})
 _READERS = frozenset(
     {"int", "float", "bool", "list", "print", "len_never", "str", "any", "all", "min", "max", "sum", "asarray", "array"}

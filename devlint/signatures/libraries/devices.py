@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import ast
-import re
 
+from devlint.regexes import regex
 from devlint.signatures.state.frame import Call, Frame
 from devlint.signatures.values.values import (
-    BATCH,
     CONSTANT,
     DEVICE,
     EITHER,
     HOST,
-    NUMBER,
-    TENSOR,
-    UNKNOWN,
     UNKNOWN_PLACE,
     Place,
     Value,
@@ -33,7 +29,7 @@ def parse_place(text: str) -> Place | None:
     return HOST if backend == "cpu" else Place("accelerator", text)
 
 
-_NUMBERED = re.compile(r"(cuda|xpu):(?:\{\w*\}|%[dsi])?")
+_NUMBERED = regex(r"(cuda|xpu):(?:\{\w*\}|%[dsi])?")
 
 
 def numbered_device(text: object) -> Value | None:
@@ -102,6 +98,5 @@ def named_device(call: Call, position: int = -1, name: str = "device") -> Value 
     found = device_from(call.frame, pair[1], pair[0])
     if found is not None and found.kind is CONSTANT:
         return None
-    if found is None and pair[1].kind in (UNKNOWN, NUMBER, TENSOR, BATCH):
-        return Value(DEVICE, UNKNOWN_PLACE, likely=True)
-    return found
+    # Something was said, whatever it is: also what a method that others are to write would give.
+    return found or Value(DEVICE, UNKNOWN_PLACE, likely=True)

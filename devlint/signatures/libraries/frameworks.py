@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 from devlint.knowledge.ecosystem import ACCELERATE_PASSING, ACCELERATE_PREPARING, STEP_METHODS, StepMethods
+from devlint.regexes import regex
 from devlint.signatures.libraries.devices import CUDA, named_device
 from devlint.signatures.state.frame import Call, Frame
 from devlint.signatures.state.objects import FRAMEWORK, move, place_of
@@ -35,13 +36,14 @@ from devlint.signatures.values.values import (
     Value,
     either,
     mapped,
+    unwrapped,
 )
 from devlint.source.modules import FunctionModel
 
 Meaning = Callable[[Call], Value]
 
 # Names that people give to models: what else is handed over are optimizers, schedulers and loaders.
-_MODEL = re.compile(
+_MODEL = regex(
     r"(?i)(?:.{0,60}_)?(?:model|net|network|unet|vae|transformer|encoder(?:_\w{1,30})?|policy|controlnet|critic|actor|generator|discriminator)\d{0,3}"
 )
 
@@ -106,7 +108,7 @@ def method(call: Call, owner: Value, name: str) -> Value:
             placed = [mapped(value, lambda v: _maybe_wrapped(call, v), call.frame.atoms) for value in placed]
         return placed[0] if len(placed) == 1 else Value(TUPLE, parts=tuple(placed))
     if name == "unwrap_model" and given:
-        return mapped(given[0], lambda v: v.parts[0] if v.kind is WRAPPER and v.parts else v, call.frame.atoms)
+        return mapped(given[0], unwrapped, call.frame.atoms)
     if name in known.passing and given:
         return given[0]
     # Nothing else moves what it is given.
@@ -147,7 +149,7 @@ def _placed(call: Call, node: ast.expr, value: Value, place: Place = CUDA) -> Va
 
 # A module was handed to a framework: what comes back may be another one.
 PREPARED = "prepared"
-_LOADER = re.compile(r"(?i).{0,60}(?:loader|_dl)\d{0,3}")
+_LOADER = regex(r"(?i).{0,60}(?:loader|_dl)\d{0,3}")
 
 
 def _is_named(node: ast.expr, pattern: re.Pattern[str]) -> bool:

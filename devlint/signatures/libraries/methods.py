@@ -8,9 +8,11 @@ from collections.abc import Callable
 from devlint.knowledge import ecosystem, torch_knowledge
 from devlint.knowledge.metrics import is_metric
 from devlint.knowledge.operators import operator
+from devlint.regexes import regex
 from devlint.signatures.libraries import frameworks, metrics
 from devlint.signatures.libraries.devices import CUDA, device_from, named_device, numbered_device
 from devlint.signatures.libraries.operations import apply, operands_of
+from devlint.signatures.libraries.python_calls import PLOTTING, plotted
 from devlint.signatures.libraries.torch_calls import rank_made
 from devlint.signatures.state import containers
 from devlint.signatures.state.frame import ANYTHING, CONTENTS, IF_MODULE, PLACE, Call
@@ -51,6 +53,7 @@ from devlint.signatures.values.values import (
     ranked_like,
 )
 from devlint.source.devices import MOVES
+from devlint.source.modules import last_name
 
 # Methods by which a value of unknown kind shows that it is a tensor.
 _TELLING = ecosystem.TENSOR_EVIDENCE | ecosystem.TENSOR_CALL_EVIDENCE | {"item", "numpy", "matmul", "detach", "view"}
@@ -235,7 +238,7 @@ def moved(call: Call, owner: Value, name: str) -> Value:
         place = device.place
         where = place.name if place.sort in ("host", "accelerator") else "there"
         step = call.step(f"moved to {where} here" if where != "there" else f"moved here by `{call.text}`", owner.step)
-        step = step._replace(told=place == HOST)
+        step = step._replace(told=place == HOST, left=owner.place)
         likely = device.likely or (owner.likely and owner.kind is not TENSOR)
         kind = owner.kind if owner.kind is BATCH else TENSOR
         if kind is BATCH and owner.data == "item" and frame_drops(call) and owner.path is not None:
@@ -482,6 +485,8 @@ def _unknown_method(call: Call, owner: Value, name: str) -> Value:
     if "mixed" in owner.tags:
         # On the host, or where an input is: a sum can't tell.
         owner = owner.but(place=UNKNOWN_PLACE)
+    if name in PLOTTING and _is_of_axes(call):
+        return plotted(call, name)
     if name in MOVES:
         return _unknown_move(call, owner, name)
     if name == "get_device":
@@ -527,6 +532,17 @@ def _unknown_method(call: Call, owner: Value, name: str) -> Value:
     return frame.reader.unknown_call(call)
 
 
+def _is_of_axes(call: Call) -> bool:
+    """Whether a method is one of Matplotlib's axes, going by their name: `ax.plot(...)`, `axes[0, 1].imshow(...)`."""
+    owner = _receiver(call)
+    while isinstance(owner, ast.Subscript):
+        owner = owner.value
+    return "matplotlib" in call.frame.source.imported_packages and _AXES.fullmatch(last_name(owner)) is not None
+
+
+_AXES = regex(r"(?:\w{1,40}_)?ax(?:e?s|is|arr)?\d{0,2}(?:_\w{1,40})?")
+
+
 # What a distribution computes, where it is.
 _DRAWING = frozenset({"sample", "rsample", "log_prob", "entropy", "cdf", "icdf"})
 
@@ -554,7 +570,7 @@ def _unknown_move(call: Call, owner: Value, name: str) -> Value:
         )
     _before_move(call, owner, target)
     where = target.place.name if target.place.sort in ("host", "accelerator") else "a device"
-    step = call.step(f"moved to {where} here", owner.step)._replace(told=target.place == HOST)
+    step = call.step(f"moved to {where} here", owner.step)._replace(told=target.place == HOST, left=owner.place)
     place = mapped(target, lambda d: Value(TENSOR, d.place, likely=True, step=step), frame.atoms)
     if owner.path is not None:
         # A module moves in place, and as a statement of its own it hardly is anything else.

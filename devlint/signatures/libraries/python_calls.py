@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
 from functools import partial
 
@@ -82,6 +83,22 @@ def _hosted(call: Call, name: str) -> Value:
     return NOTHING
 
 
+def plotted(call: Call, name: str) -> Value:
+    """A method of Matplotlib's axes that makes arrays of what it is given by position."""
+    for node, value in call.given:
+        _wants_host(call, f"matplotlib.axes.Axes.{name}", node, value, likely=True)
+    return NOTHING
+
+
+# The methods that fail with a tensor on an accelerator, found by running those of Matplotlib 3.10 under virtual CUDA.
+PLOTTING = frozenset(
+    {"plot", "scatter", "bar", "barh", "hist", "hist2d", "imshow", "matshow", "pcolormesh", "pcolor", "contour", "contourf",
+     "fill", "fill_between", "fill_betweenx", "errorbar", "step", "stem", "semilogx", "semilogy", "loglog", "boxplot",
+     "violinplot", "quiver", "pie", "stackplot", "eventplot", "hexbin", "streamplot", "vlines", "hlines", "axhline", "axvline",
+     "axvspan", "set_xlim", "set_ylim", "set_xticks", "ecdf", "stairs", "specgram", "psd", "spy"}
+)  # fmt: skip
+
+
 def _image(call: Call) -> Value:
     return NOTHING
 
@@ -94,13 +111,16 @@ def _on_the_host(call: Call, name: str) -> None:
     for node, value in given:
         if (node, value) == handed_on:
             continue
-        if value.kind in (LIST, TUPLE):
-            contents = containers.contents_of(call.frame, value)
-            value = Value(TUPLE, parts=(containers.all_parts(contents, call.frame),)) if contents is not None else value
-        for _, option in leaves(value, call.frame.atoms):
-            if option.kind in ("tensor", UNKNOWN, "batch"):
-                call.frame.need("host", call.node, name, (node, value))
-                break
+        _wants_host(call, name, node, value)
+
+
+def _wants_host(call: Call, name: str, node: ast.expr, value: Value, *, likely: bool = False) -> None:
+    """Notes that a call makes an array of what it is given, or of the tensors in it."""
+    if value.kind in (LIST, TUPLE):
+        contents = containers.contents_of(call.frame, value)
+        value = Value(TUPLE, parts=(containers.all_parts(contents, call.frame),)) if contents is not None else value
+    if any(option.kind in ("tensor", UNKNOWN, "batch") for _, option in leaves(value, call.frame.atoms)):
+        call.frame.need("host", call.node, name, (node, value), guarded=likely)
 
 
 def _math(call: Call) -> Value:

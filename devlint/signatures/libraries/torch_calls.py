@@ -11,6 +11,7 @@ from typing import Any
 from devlint.knowledge import canonical, ecosystem, torch_knowledge
 from devlint.knowledge.metrics import is_metric
 from devlint.knowledge.operators import operator
+from devlint.regexes import regex
 from devlint.signatures.libraries import frameworks
 from devlint.signatures.libraries.devices import CUDA, device_from, named_device
 from devlint.signatures.libraries.metrics import new_metric
@@ -178,7 +179,7 @@ def _from_data(call: Call, rank: Any, name: str) -> Value:
 
 
 # Factories whose result has a dimension whatever they are given.
-_ALWAYS_RANKED = re.compile(
+_ALWAYS_RANKED = regex(
     r"torch\.(arange|range|linspace|logspace|eye|randperm|\w+_window|tr\w+_indices|from_numpy|frombuffer|sparse\w*)"
 )
 _SIZED = frozenset({"torch.zeros", "torch.ones", "torch.empty", "torch.rand", "torch.randn", "torch.full"})

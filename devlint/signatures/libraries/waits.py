@@ -6,10 +6,10 @@ Here stands what would wait, whatever is known of places; `answers/waits.py` tel
 from __future__ import annotations
 
 import ast
-import re
 
 from devlint.knowledge import canonical, ecosystem
 from devlint.knowledge.operators import Operator, operator
+from devlint.regexes import regex
 from devlint.signatures.libraries.devices import CUDA, device_from
 from devlint.signatures.libraries.methods import target_of
 from devlint.signatures.state import containers
@@ -43,14 +43,14 @@ _TAKING_SIZES = frozenset(
     f"torch.{name}"
     for name in ("arange", "range", "linspace", "zeros", "ones", "empty", "full", "eye", "rand", "randn")
 )
-_LEGACY = re.compile(r"torch\.(?:cuda\.)?(?:Float|Double|Half|Long|Int|Short|Byte|Bool|BFloat16)?Tensor")
+_LEGACY = regex(r"torch\.(?:cuda\.)?(?:Float|Double|Half|Long|Int|Short|Byte|Bool|BFloat16)?Tensor")
 # Calls that wait for all that was queued.
-_FLUSHING = re.compile(
+_FLUSHING = regex(
     r"torch\.(?:cuda|xpu|npu|hpu|mps|accelerator|musa|mlu)\.(?:memory\.)?(?:empty_cache|synchronize|ipc_collect)"
 )
 # Collectives whose tensor is their first argument.
 _COLLECTIVES = frozenset(f"torch.distributed.{name}" for name in ("all_reduce", "broadcast", "reduce"))
-_STREAM = re.compile(r"(?i).{0,60}(?:stream|event|evt)\w{0,60}")
+_STREAM = regex(r"(?i).{0,60}(?:stream|event|evt)\w{0,60}")
 _TEXT = frozenset({"print", "str", "repr", "format"})
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator, Sequence
 
 from devlint.knowledge import canonical
+from devlint.regexes import regex
 from devlint.signatures.libraries import methods, python_calls, torch_calls, torch_modules, waits
 from devlint.signatures.reading import tests, uses
 from devlint.signatures.reading.decorators import keeps_result
@@ -219,7 +219,7 @@ def _partial(call: Call, callee: Value) -> Value:
     return call_value(joined, inner)
 
 
-_LOSS = re.compile(r"(?i)(?:.*_)?(?:criterion\w{0,30}|criteria|loss|loss_?fn|loss_?func(?:tion)?|loss_?f|objective)\d*")
+_LOSS = regex(r"(?i)(?:.*_)?(?:criterion\w{0,30}|criteria|loss|loss_?fn|loss_?func(?:tion)?|loss_?f|objective)\d*")
 
 
 def _unknown(call: Call, callee: Value) -> Value:
@@ -281,10 +281,10 @@ def _holds_arrays(frame: Frame, value: Value) -> bool:
 
 
 _OF_ARRAYS = frozenset({"of arrays"})
-_OF_TEXT = re.compile(r"(?:.*_)?tokeni[sz](?:e|er)(?:_.*)?")
-_PIPELINE = re.compile(r"(?i)(?:\w{1,60}_)?pipe(?:line)?\d?")
+_OF_TEXT = regex(r"(?:.*_)?tokeni[sz](?:e|er)(?:_.*)?")
+_PIPELINE = regex(r"(?i)(?:\w{1,60}_)?pipe(?:line)?\d?")
 # Names that people give to what computes: what comes of calling it is where its parameters are.
-_MODEL = re.compile(
+_MODEL = regex(
     r"(?i)(?:.*_)?(?:model|net|network|encoder|decoder|generator|discriminator|critic|actor|policy|backbone|classifier|unet|vae|transformer)\d*"
 )
 

@@ -11,6 +11,7 @@ from devlint.signatures.reading.tests import (
     assume,
     comparison,
     condition_of,
+    denial_of,
     host_when_true,
     outcome,
     truth,
@@ -40,6 +41,8 @@ def _conditional(frame: Frame, node: ast.IfExp) -> Value:
     options = []
     for is_true, branch in ((True, node.body), (False, node.orelse)):
         when = condition if is_true else frame.atoms.negated(condition)
+        if not is_true and frame.atoms.is_forgotten(when):
+            when = denial_of(frame, node.test)
         frame.path = frame.atoms.both(before, when)
         if not frame.path:
             continue

@@ -6,13 +6,13 @@ Each is read once; a function once more where what it finds outside of it has ch
 from __future__ import annotations
 
 import ast
-import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 
+from devlint.regexes import regex
 from devlint.signatures.reading import (  # noqa: F401 - some fill EXPRESSIONS
     batches,
     calls,
@@ -69,7 +69,7 @@ MAX_KNOT = 12
 # Names are followed through so many `from x import *`, one behind the other.
 MAX_STARS = 3
 # What a module says that computes with tensors, or moves them, for others.
-_SPEAKS_OF_TENSORS = re.compile(r"\btorch\b|\btensor|\.(?:to|cuda|cpu|numpy)\(|\bdevices?\b")
+_SPEAKS_OF_TENSORS = regex(r"\btorch\b|\btensor|\.(?:to|cuda|cpu|numpy)\(|\bdevices?\b")
 # What a package says somewhere in which tensors may go through modules that don't speak of them.
 _HOLDS_TENSORS = r"\btorch\b|\.(?:cuda|cpu)\(|\.to\(\s{0,9}(?:\w{1,30}\.){0,3}device"
 # A function that finds other things outside of it at more calls than these is left unknown.

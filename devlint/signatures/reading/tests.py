@@ -8,6 +8,7 @@ from collections.abc import Hashable
 
 from devlint.knowledge import canonical, torch_knowledge
 from devlint.knowledge.ecosystem import TENSOR_TYPES
+from devlint.regexes import regex
 from devlint.signatures.libraries import waits
 from devlint.signatures.libraries.devices import parse_place
 from devlint.signatures.reading.expressions import evaluate
@@ -37,18 +38,19 @@ from devlint.signatures.values.values import (
     Place,
     Value,
     constant,
+    either,
     mapped,
 )
 
 # Names of flags, and the outcome under which the program runs on the host.
-_HOST_FLAG = re.compile(
+_HOST_FLAG = regex(
     r"(?i)(?:^|[._])(?:no_?cuda|no_?gpu|no_?accel(?:erator)?|use_cpu|cpu_only|is_cpu|on_cpu|force_cpu|cpu|disable_cuda)$"
 )
 # Tests for runs that nobody computes with: there is nothing to say on their side.
-_ASIDE = re.compile(
+_ASIDE = regex(
     r"(?i)is_?(?:\w{0,40}(?:tracing|scripting|compiling|proxy)|(?:\w{0,40}export|in_onnx|fx)\w{0,40})$|(?:^|_)onnx_trace$"
 )
-_DEVICE_FLAG = re.compile(r"(?i)cuda|gpu|accel|is_available|on_device")
+_DEVICE_FLAG = regex(r"(?i)cuda|gpu|accel|is_available|on_device")
 
 
 def condition_of(frame: Frame, node: ast.expr) -> Condition:
@@ -480,20 +482,23 @@ def has(frame: Frame, value: Value, name: str, *, outcome: bool = True) -> Condi
     """The condition that `hasattr(x, name)` comes out so."""
     result = FALSE
     for condition, option in value.options():
-        if option.kind is WRAPPER:
-            told = TRUE if name in torch_knowledge().wrappers.get(str(option.data), (name,)) else FALSE
-        elif option.kind is MODULE and name == "module" and option.path is None and _has_no_module(option):
-            told = FALSE
-        elif option.kind is TENSOR:
-            told = TRUE if name in ("device", "cuda", "to", "cpu", "shape", "dtype") else FALSE
-        elif option.kind in (CONSTANT, NUMBER, ARRAY):
-            told = FALSE if name in ("cuda", "device", "detach") else frame.atoms.literal(("has", _token(option), name))
-        else:
-            told = frame.atoms.literal(("has", _token(option), name))
+        told = _option_has(frame, option, name)
         if not outcome:
             told = frame.atoms.negated(told)
         result = frame.atoms.either(result, frame.atoms.both(condition, told))
     return result
+
+
+def _option_has(frame: Frame, option: Value, name: str) -> Condition:
+    if option.kind is WRAPPER:
+        return TRUE if name in torch_knowledge().wrappers.get(str(option.data), (name,)) else FALSE
+    if option.kind is MODULE and name == "module" and option.path is None and _has_no_module(option):
+        return FALSE
+    if option.kind is TENSOR:
+        return TRUE if name in ("device", "cuda", "to", "cpu", "shape", "dtype") else FALSE
+    if option.kind in (CONSTANT, NUMBER, ARRAY) and name in ("cuda", "device", "detach"):
+        return FALSE
+    return frame.atoms.literal(("has", _token(option), name))
 
 
 # -- what an outcome tells ---------------------------------------------------------------------------------------------
@@ -514,6 +519,8 @@ def assume(frame: Frame, node: ast.expr, outcome: bool) -> None:
             narrow(frame, name, types)
         case ast.Call(func=ast.Name(id="isinstance"), args=[ast.Name(id=name), types]):
             _widen(frame, name, types)
+        case ast.Call(func=ast.Name(id="hasattr"), args=[ast.Name(id=name), ast.Constant(value=str() as asked)]):
+            _keep_those_with(frame, name, asked, outcome)
         case ast.Call(args=[ast.Name(id=name)], func=ast.Attribute(attr="is_tensor")) if outcome:
             _become(frame, name, TENSOR)
         case ast.Compare(left=ast.Name(id=name), ops=[ast.Is()], comparators=[ast.Constant(value=None)]) if outcome:
@@ -541,6 +548,17 @@ def narrow(frame: Frame, name: str, types: ast.expr) -> None:
         kinds = (NUMBER,)
     if kinds:
         _become(frame, name, kinds[0])
+
+
+def _keep_those_with(frame: Frame, name: str, asked: str, outcome: bool) -> None:
+    """`hasattr(name, asked)` came out so, where the condition of that is too long to tell its alternatives apart."""
+    known = frame.get(name)
+    if known is None or not frame.atoms.is_forgotten(frame.path):
+        return
+    other = FALSE if outcome else TRUE
+    kept = [(when, option) for when, option in known.options() if _option_has(frame, option, asked) != other]
+    if kept and len(kept) < len(known.options()):
+        frame.env[name] = either(kept, frame.atoms)
 
 
 def _widen(frame: Frame, name: str, types: ast.expr) -> None:

@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import ast
-import re
 
+from devlint.regexes import regex
 from devlint.signatures.reading.instances import Instance
 from devlint.signatures.state.frame import ANYTHING, IF_MODULE, PLACE, Call, Frame
 from devlint.signatures.state.objects import attribute
@@ -21,7 +21,7 @@ MAX_USES = 40
 # So many calls lie between a use and the caller that knows the module.
 MAX_CHAIN = 4
 # Methods that compute from what they are given as `forward` does, going by their names.
-_COMPUTING = re.compile(r"(?:forward|inference|infer|predict|generate|sample|encode|decode|score|loss)(?:_\w{1,40})?")
+_COMPUTING = regex(r"(?:forward|inference|infer|predict|generate|sample|encode|decode|score|loss)(?:_\w{1,40})?")
 
 
 def note(call: Call, callee: Value, method: str = "") -> None:

@@ -9,12 +9,13 @@ from functools import cached_property
 from typing import Protocol
 
 from devlint.knowledge import canonical, torch_knowledge
+from devlint.regexes import regex
 from devlint.signatures.values.values import CLASS, REFERENCE, Value
 from devlint.source.modules import FunctionModel, SourceModule, bound_names, flat_statements
 
 MAX_BASES = 24
-_MADE_BY_METHOD = re.compile(r"self\.(\w{1,60})\s{0,9}=\s{0,9}self\.(\w{1,60})\(")
-_REGISTERING = re.compile(r"\b(?:add_module|register_module|setattr|ModuleList|ModuleDict|Sequential)\(")
+_MADE_BY_METHOD = regex(r"self\.(\w{1,60})\s{0,9}=\s{0,9}self\.(\w{1,60})\(")
+_REGISTERING = regex(r"\b(?:add_module|register_module|setattr|ModuleList|ModuleDict|Sequential)\(")
 
 
 class KnowsNames(Protocol):

@@ -382,8 +382,9 @@ class Frame:
         name: str,
         *operands: tuple[ast.expr, Value],
         any_rank: bool = False,
+        guarded: bool = False,
     ) -> None:
-        """Notes what an operation asks of its operands, unless they can't be apart."""
+        """Notes what an operation asks of its operands, unless they can't be apart; `guarded`, that it likely does."""
         if sense == "host" or _may_be_apart(operands):
             self.needs.append(
                 Need(
@@ -394,7 +395,7 @@ class Frame:
                     operands,
                     self.path,
                     function=self.function,
-                    guarded=self.supposing > 0,
+                    guarded=guarded or self.supposing > 0,
                     any_rank=any_rank or sense == "call",
                 )
             )

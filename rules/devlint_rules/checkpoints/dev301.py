@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from devlint.facts import Kind, is_test, last_name, own_nodes, walk
-from devlint.lazy import cst, m
+from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.checkpoints.landings import copies, lands_anywhere
 from devlint_rules.checkpoints.origins import DOWNLOADS, is_of_data, is_own
@@ -65,7 +64,8 @@ class LoadWithoutMapLocation(Rule):
     ## Fix safety
     Safe where the result goes straight into `load_state_dict`, which copies it to wherever the parameters are.
     Unsafe otherwise: what was loaded to a GPU before is then on the host. Offered where all that becomes of it is seen, also in
-    functions that it is handed to: it is copied by `load_state_dict`, moved, or read as a number. Not offered for a
+    functions that it is handed to: it is copied by `load_state_dict`, moved, or read as a number. What is given is
+    `"cpu"`, or the `device` that the code around has chosen and uses itself. Not offered for a
     `load_state_dict` that keeps what it is given, as that of a moving average may.
 
     ## References
@@ -110,6 +110,7 @@ class LoadWithoutMapLocation(Rule):
             return
         bound = facts.model.is_bound_before("device", found)
         fixed = first or ((straight or lands_anywhere(found, facts)) and not _is_tried_again(found, facts))
+        where = "device" if bound and _is_chosen_here(found, facts) else '"cpu"'
         hints = [f"`{location}=device` loads straight to it"] if bound else []
         if bound and fixed:
             hints = [f'`{location}="cpu"` works on every machine; `{location}=device` also saves a copy on the host']
@@ -123,12 +124,45 @@ class LoadWithoutMapLocation(Rule):
             change=None
             if not fixed
             else Change(
-                f'add `{location}="cpu"`',
+                f"add `{location}={where}`",
                 "safe" if straight else "unsafe",
-                edits=(facts.with_argument(found, f'{location}="cpu"'),),
+                edits=(facts.with_argument(found, f"{location}={where}"),),
             ),
             minor=has_device(found, facts),
         )
+
+
+def _is_chosen_here(found: ast.Call, facts: Facts) -> bool:
+    """Whether the scope of a load uses `device`, which it or its file has set to what was chosen for this machine."""
+    scope = facts.model.enclosing_scope(found)
+    if isinstance(scope, ast.Module):
+        chosen = _given_to_device(scope)
+    elif any(a.arg == "device" for a in facts.model.source.function(scope).parameters):
+        # Whatever a caller means by it.
+        return False
+    else:
+        chosen = _given_to_device(scope) or _given_to_device(facts.model.source.tree)
+    uses = (n for n in own_nodes(scope) if isinstance(n, ast.Name) and n.id == "device" and isinstance(n.ctx, ast.Load))
+    ready = [_is_choice(value) and value.lineno < found.lineno for value in chosen]
+    return bool(ready) and all(ready) and next(uses, None) is not None
+
+
+def _given_to_device(scope: ast.AST) -> list[ast.expr]:
+    return [
+        n.value
+        for n in own_nodes(scope)
+        if isinstance(n, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "device" for t in n.targets)
+    ]
+
+
+def _is_choice(value: ast.expr) -> bool:
+    """`torch.device(name)`, `"cuda" if torch.cuda.is_available() else "cpu"`: a device, and not always the same."""
+    match value:
+        case ast.IfExp(body=body, orelse=orelse):
+            return all(isinstance(v, ast.Constant) or _is_choice(v) or last_name(v) == "device" for v in (body, orelse))
+        case ast.Call(func=func, args=[named, *_]):
+            return last_name(func) == "device" and not isinstance(named, ast.Constant)
+    return False
 
 
 def _file_argument(node: cst.Call, facts: Facts) -> int | None:
@@ -254,7 +288,7 @@ def _uses(call: ast.expr, facts: Facts) -> list[ast.expr]:
 
 
 # Calls whose argument is plain data or a host tensor by what they do: random states are ByteTensors on the host.
-_HOST_SINKS = re.compile(r"(?:rng_state|setstate|set_state)")
+_HOST_SINKS = regex(r"(?:rng_state|setstate|set_state)")
 
 
 def _is_host_data(use: ast.expr, facts: Facts) -> bool:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from devlint.facts import Kind, walk
 from devlint.findings import Note
-from devlint.lazy import cst, m
+from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.checkpoints.keys import STRIPPING, WRAPS_AND_LOADS, state_of
 from devlint_rules.wrappers.unwrapping import class_of, unwrapped, wrap_notes
@@ -132,7 +131,7 @@ def _is_given_to_a_loader(state_dict: ast.expr, facts: Facts) -> bool:
     )
 
 
-_LOADER = re.compile(r"(?i)(?:load|resume|restore)\w{0,40}$")
+_LOADER = regex(r"(?i)(?:load|resume|restore)\w{0,40}$")
 
 
 def _may_load_into_wrapper(call: ast.Call, facts: Facts) -> bool:

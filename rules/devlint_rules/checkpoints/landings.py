@@ -6,11 +6,11 @@ Then it doesn't matter where it was before. Whatever else is done with it may ne
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from devlint.facts import access_path, blocks_of, last_name, own_nodes
+from devlint.lazy import regex
 
 if TYPE_CHECKING:
     from devlint.facts import Facts, PlacementModel
@@ -39,13 +39,13 @@ _TOLD = frozenset({"shape", "dtype", "ndim", "device", "is_cuda", "requires_grad
 # What a loaded module is told, and stays where it is.
 _OF_MODULES = frozenset({"eval", "train", "requires_grad_", "parameters", "named_parameters", "load_state_dict"})
 # What is kept beside the tensors of a checkpoint under such keys is numbers, texts and settings.
-_NUMBERS = re.compile(
+_NUMBERS = regex(
     r"(?i)(?:^|_)(?:epochs?|(?:n_?)?iters?|iterations?|steps?|best[a-z\d]{0,30}|acc[a-z\d]{0,30}|prec[a-z\d]{0,30}|top1|top5|loss[a-z\d]{0,30}|lr|args?|hyper[a-z\d]{0,30}|hparams?"
     r"|config[a-z\d]{0,30}|cfgs?|arch[a-z\d]{0,30}|models?_name|names?|version|scores?|metrics?|m?ap|f1|bleu|wer|ppl|vocab[a-z\d]{0,30}|class(?:es|_to_idx)"
     r"|num[a-z\d]{0,30}|sizes?|dims?|seed|history|logs?|times?|date|kwargs|settings?|options|params_dict|fitness|round|rng[a-z\d]{0,30})$"
 )
 # Objects of that kind keep what they are given, or do as they like with it, wherever their class isn't known.
-_KEEPING = re.compile(
+_KEEPING = regex(
     r"(?i)ema|averag|shadow|swa|queue|memory|bank|buffer|normali[sz]er|(?:^|_)(?:rms|stats?|meters?|history)|replay|tracker"
 )
 
@@ -59,7 +59,7 @@ def lands_anywhere(call: ast.expr, facts: Facts) -> bool:
 
 
 # What those call what a file holds who load it into a model.
-_STATE = re.compile(r"(?i)state|ckpt|check_?point|weights|saved|snapshot")
+_STATE = regex(r"(?i)state|ckpt|check_?point|weights|saved|snapshot")
 
 
 def _is_unused_state(call: ast.expr, facts: Facts) -> bool:

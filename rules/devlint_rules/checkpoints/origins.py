@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from devlint.facts import is_setting, last_name, own_nodes, units_at, walk
+from devlint.lazy import regex
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
@@ -122,7 +122,7 @@ def _is_read_into_what_is_made(test: ast.If, call: ast.Call, path: str, saves: l
     return False
 
 
-_EXISTS = re.compile(r"\b(?:exists|isfile|is_file)\b")
+_EXISTS = regex(r"\b(?:exists|isfile|is_file)\b")
 
 
 def _makes(statement: ast.stmt, target: str, path: str) -> bool:
@@ -237,10 +237,10 @@ def _is_kept_as_data(call: ast.Call, scope: ast.AST, facts: Facts) -> bool:
     return False
 
 
-_OF_CHECKPOINTS = re.compile(r"(?i)state|model|net|optim|encoder|decoder|weight|epoch|checkpoint|ckpt")
+_OF_CHECKPOINTS = regex(r"(?i)state|model|net|optim|encoder|decoder|weight|epoch|checkpoint|ckpt")
 
 
-_DATA_NAME = re.compile(
+_DATA_NAME = regex(
     r"_?(?:(?:train|val|valid|test|raw)_)?(?:data|datasets?|samples|examples|vocab|dico|corpus|trajectories)"
 )
 
@@ -250,13 +250,13 @@ def _texts_in(values: Iterable[ast.AST]) -> list[str]:
     return [n.value for v in values for n in ast.walk(v) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
 
 
-_OF_DATA = re.compile(
+_OF_DATA = regex(
     r"(?i)(?:^|[/_.-])(?:features?|labels?|targets?|data|dataset|metrics?|results?|stats|statistics|history|losses|logs?|vocab"
     r"|dict|args|opts?|options|config|hparams|splits?|indices|ids|trajectories|returns)\.(?:pt|pth|pkl|bin|t7|tar)$"
 )
-_PLOTTING = re.compile(r"(?i)^_?plot|_plots?$")
-_DATA_FILE = re.compile(r"(?:^|/)(?:datasets?/|(?:\w{1,60}_)?datasets?\.py$)")
-_DATA_CLASS = re.compile(r"\w{0,60}(?:Dataset|DataModule)")
+_PLOTTING = regex(r"(?i)^_?plot|_plots?$")
+_DATA_FILE = regex(r"(?:^|/)(?:datasets?/|(?:\w{1,60}_)?datasets?\.py$)")
+_DATA_CLASS = regex(r"\w{0,60}(?:Dataset|DataModule)")
 
 
 def _is_published(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
@@ -291,7 +291,7 @@ def _is_release(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
 
 
 # Functions that are handed the weights on which a training starts.
-_OF_BACKBONES = re.compile(r"(?i)backbone|imagenet")
+_OF_BACKBONES = regex(r"(?i)backbone|imagenet")
 
 
 def _names_in(file: ast.expr, facts: Facts) -> Iterator[str]:
@@ -301,10 +301,10 @@ def _names_in(file: ast.expr, facts: Facts) -> Iterator[str]:
             yield facts.model.qualified(node) or ""
 
 
-_ADDRESS = re.compile(r"https?://[^\s\"']{1,300}\.(?:pth|pt|bin|tar|ckpt|th|zip)\b")
+_ADDRESS = regex(r"https?://[^\s\"']{1,300}\.(?:pth|pt|bin|tar|ckpt|th|zip)\b")
 # What the makers of torch publish, and files that are named after their hash, as they do.
-_PUBLISHED = re.compile(r"https?://download\.pytorch\.org/")
-_HASHED = re.compile(r"\w-[0-9a-f]{8,64}\.\w{1,10}")
+_PUBLISHED = regex(r"https?://download\.pytorch\.org/")
+_HASHED = regex(r"\w-[0-9a-f]{8,64}\.\w{1,10}")
 
 
 def _ships_with_the_code(file: ast.expr, facts: Facts) -> bool:

@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from devlint.facts import last_name, own_nodes
+from devlint.lazy import regex
 
 if TYPE_CHECKING:
     from devlint.facts import Facts, PlacementModel
 
 # A place that is on an accelerator: `"cuda"`, `"cuda:0"`, `torch.device("cuda")`.
-_CUDA = re.compile(r"(?:torch\.device\()?['\"]cuda(?::\d+)?['\"]\)?")
+_CUDA = regex(r"(?:torch\.device\()?['\"]cuda(?::\d+)?['\"]\)?")
 _TRAINING = frozenset({"train", "fit", "training", "run_train", "train_model"})
 # Calls are followed backwards this far.
 _MAX_CALLERS = 2

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from devlint.facts import Kind, walk
 from devlint.findings import Edit
-from devlint.lazy import cst, m
+from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.devices.environment import VARIABLES, Access, access_by
 
@@ -212,12 +212,10 @@ def _is_int_option(name: str, facts: Facts) -> bool:
 
 
 _ITEM = r"(?:\d+|GPU-[\w-]+|MIG-[\w/-]+)"
-_READABLE = re.compile(rf"\s*(?:-1\s*|{_ITEM}\s*(?:,\s*{_ITEM}\s*)*(?:,\s*)?(?:,\s*-1\s*)?)?", re.IGNORECASE)
+_READABLE = regex(rf"\s*(?:-1\s*|{_ITEM}\s*(?:,\s*{_ITEM}\s*)*(?:,\s*)?(?:,\s*-1\s*)?)?", re.IGNORECASE)
 # Numbers, with whatever between them.
 _BETWEEN, _NAMED = r"[\s\[\](){};,|&]", r"(?:(?:cuda|gpu):?|:)\s*"
-_PLAIN = re.compile(
-    rf"{_BETWEEN}*(?:{_NAMED})?\d+(?:{_BETWEEN}+(?:{_NAMED})?\d+|{_NAMED}\d+)*{_BETWEEN}*", re.IGNORECASE
-)
+_PLAIN = regex(rf"{_BETWEEN}*(?:{_NAMED})?\d+(?:{_BETWEEN}+(?:{_NAMED})?\d+|{_NAMED}\d+)*{_BETWEEN}*", re.IGNORECASE)
 _WITH_COMMAS = 'write numbers with commas, such as `"0,1"`'
 # What people set to hide every device: it does.
 _HIDES = frozenset({"none", "no", "void", "nodevfiles", "false", "cpu", "null"})

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from devlint.facts import Kind, blocks_of, is_device_name, kept_on_node
-from devlint.lazy import cst, m
+from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.devices.arguments import has_no_parameters, takers
 
@@ -151,8 +151,8 @@ def _moves_nothing(call: ast.Call, facts: Facts) -> bool:
 
 
 # A condition that speaks of devices, however it does.
-_ASKS = re.compile(r"is_available|device_count|cuda|gpu|xpu|mps|device|accelerator|backend", re.IGNORECASE)
-_FOR_GPUS = re.compile(r"cuda|gpu|accelerator|xpu|mps|multi_device|largeCUDA", re.IGNORECASE)
+_ASKS = regex(r"is_available|device_count|cuda|gpu|xpu|mps|device|accelerator|backend", re.IGNORECASE)
+_FOR_GPUS = regex(r"cuda|gpu|accelerator|xpu|mps|multi_device|largeCUDA", re.IGNORECASE)
 
 
 def _is_cared_for(found: ast.expr, facts: Facts) -> bool:

@@ -9,7 +9,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from devlint.facts import HOST, Kind
-from devlint.lazy import cst, m
+from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.portable.at_hand import at_hand
 
@@ -29,8 +29,8 @@ DTYPES = {
     "ByteTensor": "uint8",
     "BoolTensor": "bool",
 }
-_TYPE = re.compile(rf"torch\.cuda\.({'|'.join(DTYPES)})")
-_HOST_TYPE = re.compile(rf"torch\.({'|'.join(DTYPES)})")
+_TYPE = regex(rf"torch\.cuda\.({'|'.join(DTYPES)})")
+_HOST_TYPE = regex(rf"torch\.({'|'.join(DTYPES)})")
 
 
 class LegacyCudaType(Rule):

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from devlint.facts import Kind, own_nodes, walk
-from devlint.lazy import cst, m
+from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
 
 if TYPE_CHECKING:
@@ -125,7 +124,7 @@ def _is_probed(found: ast.expr, facts: Facts) -> bool:
 
 
 # What a test asks a mock that stands for a tensor.
-_OF_MOCKS = re.compile(r"call_\w+|called\w*|assert_\w+|return_value|side_effect|mock_calls|method_calls")
+_OF_MOCKS = regex(r"call_\w+|called\w*|assert_\w+|return_value|side_effect|mock_calls|method_calls")
 
 
 def _told(found: ast.expr, facts: Facts) -> str | None:

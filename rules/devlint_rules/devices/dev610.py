@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from devlint.lazy import cst, m
+from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.devices.arguments import takers
 
@@ -106,9 +106,9 @@ class Fault:
 # What people call accelerators -> the type that torch has for them.
 _NAMES = {"gpu": "cuda", "rocm": "cuda", "nvidia": "cuda", "amd": "cuda", "metal": "mps"}
 _TYPES = "cuda|xpu|mps|cpu|hpu|meta"
-_VALID = re.compile(rf"(?:{_TYPES})(?::(?:0|[1-9]\d*))?")
-_ONE = re.compile(rf"({_TYPES}|{'|'.join(_NAMES)})?[\s:_.,/-]*?(-?\d+)?:?", re.IGNORECASE)
-_SEVERAL = re.compile(rf"(?:{_TYPES}|{'|'.join(_NAMES)})?:?\s*\d+(?:[,\s]+(?:(?:{_TYPES}):)?\d+)+", re.IGNORECASE)
+_VALID = regex(rf"(?:{_TYPES})(?::(?:0|[1-9]\d*))?")
+_ONE = regex(rf"({_TYPES}|{'|'.join(_NAMES)})?[\s:_.,/-]*?(-?\d+)?:?", re.IGNORECASE)
+_SEVERAL = regex(rf"(?:{_TYPES}|{'|'.join(_NAMES)})?:?\s*\d+(?:[,\s]+(?:(?:{_TYPES}):)?\d+)+", re.IGNORECASE)
 
 
 def diagnosed(text: str) -> Fault | None:
@@ -149,7 +149,7 @@ class _Written(NamedTuple):
     whole: ast.expr
 
 
-_HOLE = re.compile(r"%[ds]|\{\w*\}")
+_HOLE = regex(r"%[ds]|\{\w*\}")
 
 
 def _written(node: cst.SimpleString | cst.FormattedString, found: ast.expr, facts: Facts) -> _Written | None:
@@ -189,7 +189,7 @@ def _is_registered(facts: Facts) -> bool:
     )
 
 
-_REGISTERS = re.compile(rb"rename_privateuse1_backend|generate_methods_for_privateuse1_backend")
+_REGISTERS = regex(rb"rename_privateuse1_backend|generate_methods_for_privateuse1_backend")
 
 
 def _respelt(node: cst.SimpleString | cst.FormattedString, fault: Fault) -> Change | None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from devlint.findings import Edit
-from devlint.lazy import cst, m
+from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.hot_loops import by_role, stalls
 from devlint_rules.hot_loops.needed import is_needed, is_written
@@ -216,9 +215,9 @@ def _is_wanted(statement: ast.AST, loop: ast.stmt, facts: Facts) -> bool:
 
 
 # Types that a sum of many numbers is too large, or too fine, for.
-_FEW_DIGITS = re.compile(r"\.(?:half|bfloat16)\(\)|\bb?float16\b")
-_FEW_VALUES = re.compile(r"\.(?:byte|char|short)\(\)|\bu?int(?:8|16)\b")
-_AUTOCAST = re.compile(r"\bautocast\([^()\n]*\)")
+_FEW_DIGITS = regex(r"\.(?:half|bfloat16)\(\)|\bb?float16\b")
+_FEW_VALUES = regex(r"\.(?:byte|char|short)\(\)|\bu?int(?:8|16)\b")
+_AUTOCAST = regex(r"\bautocast\([^()\n]*\)")
 
 
 @lru_cache(maxsize=2)

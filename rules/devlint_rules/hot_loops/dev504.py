@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from devlint.facts import Kind, Value, walk
 from devlint.knowledge.ecosystem import KEEP_ALL, SIZED_BY_VALUES, WITHOUT_CHEAPER_FORM
-from devlint.lazy import cst, m
+from devlint.lazy import cst, m, regex
 from devlint.rule import Effect, Report, Rule
 from devlint_rules.hot_loops import by_role, stalls
 from devlint_rules.hot_loops.needed import is_needed
@@ -307,11 +306,11 @@ _HOST_CALLS = frozenset(
     {"len", "isinstance", "hasattr", "getattr", "type", "int", "float", "str", "id", "range", "size", "dim", "numel", "item",
      "get", "keys", "startswith", "endswith", "lower", "is_available", "callable", "issubclass", "time"}
 )  # fmt: skip
-_NUMBER = re.compile(
+_NUMBER = regex(
     r"(?:.*_)?(?:[ijkn]|idx|index|indices|size|sizes|stride|dim|dims|depth|key|keys|name|names|steps?|epochs?|count|num|ratio"
     r"|prefix|mode|type|path|level|stage|channels|chans|shape|len|length)"
 )
-_FLAG = re.compile(
+_FLAG = regex(
     r"_*(?:is|use|do|has|with|no|return|should|need|enable|output|apply|add|callback|verbose|args|self|training|prompt)"
 )
 _ANSWERS = frozenset(

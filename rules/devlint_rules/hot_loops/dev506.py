@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from devlint.facts import own_nodes
 from devlint.knowledge.ecosystem import CLOCKS
-from devlint.lazy import cst, m
+from devlint.lazy import cst, m, regex
 from devlint.rule import Effect, Report, Rule
 from devlint_rules.hot_loops import by_role, stalls
 
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from devlint.facts import Facts, HotStall
 
 _BACKENDS = "cuda|xpu|mps|npu|hpu|mtia|accelerator"
-_FLUSH = re.compile(
+_FLUSH = regex(
     rf"torch\.(?:{_BACKENDS})\.(?:memory\.)?(empty_cache|synchronize|ipc_collect)|torch\.cuda\.memory\.empty_cache"
 )
 
@@ -27,7 +26,7 @@ COSTS = {
     "synchronize": "makes the host wait for all queued work at each step",
     "collect": "searches all of Python's objects for garbage at each step",
 }
-_EVENT = re.compile(r"(?i)event|evt")
+_EVENT = regex(r"(?i)event|evt")
 ADVICE = {
     "synchronize": "leave it out: PyTorch waits by itself where a value is needed",
     "collect": "leave it out, or collect every few hundred steps",

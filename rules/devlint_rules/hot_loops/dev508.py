@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from devlint.facts import HOST, MOVES, Kind, Value, access_path, own_nodes
-from devlint.lazy import cst, m
+from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.hot_loops import stalls
 from devlint_rules.hot_loops.invariants import Changes
@@ -20,7 +19,7 @@ BUILDERS = {"torch.tensor", "torch.as_tensor", "torch.asarray"}
 
 
 # A loop that reads the clock.
-_TIMES = re.compile(r"\btime\(\)|\bperf_counter\w{0,3}\(\)|\bmonotonic\(\)|\belapsed_time\(")
+_TIMES = regex(r"\btime\(\)|\bperf_counter\w{0,3}\(\)|\bmonotonic\(\)|\belapsed_time\(")
 
 
 class HostTensorInHotLoop(Rule):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from devlint.facts import HOST, Kind, Value, leaves, own_nodes, walk
 from devlint.findings import Edit, Note
 from devlint.knowledge.metrics import UNSETTLED, WaitTable, needs_one_device, wait_table
-from devlint.lazy import cst, m
+from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.hot_loops import stalls
 
@@ -189,7 +189,7 @@ def _told_as(name: str, value: Value) -> object:
     return value.constant if value.kind is Kind.CONSTANT else UNSETTLED
 
 
-_EVALUATION = re.compile(r"valid|eval|test|predict|infer", re.IGNORECASE)
+_EVALUATION = regex(r"valid|eval|test|predict|infer", re.IGNORECASE)
 
 
 def _evaluates(call: ast.Call, hot: HotLoop, facts: Facts) -> bool:

@@ -8,7 +8,6 @@ https://docs.pytorch.org/docs/stable/notes/faq.html ("Don't accumulate history a
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from devlint.facts import Kind, access_path, is_under, own_nodes
 from devlint.knowledge import canonical, torch_knowledge
+from devlint.lazy import regex
 from devlint_rules.hot_loops.stalls import under_no_grad
 
 if TYPE_CHECKING:
@@ -338,4 +338,4 @@ def gradients_are_on(node: ast.AST, facts: Facts) -> bool:
 
 
 # Ways to turn gradients off for a stretch of code, or for a model's parameters, that no block shows.
-_SWITCHES = re.compile(r"set_grad_enabled|requires_grad_\(\s*False|requires_grad\s*=\s*False")
+_SWITCHES = regex(r"set_grad_enabled|requires_grad_\(\s*False|requires_grad\s*=\s*False")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from devlint.facts import dotted, last_name, own_nodes, walk
+from devlint.lazy import regex
 from devlint_rules.hot_loops import stalls
 
 if TYPE_CHECKING:
@@ -46,15 +46,15 @@ _TELLERS = frozenset(
      "ids_to_text", "map_ids_to_strs"}
 )  # fmt: skip
 # Functions of a project's own that do: `save_img`, `write_results`.
-WRITING = re.compile(
+WRITING = regex(
     r"_?(?:save|write|dump|export|im(?:save|write))_(?:\w{1,30}_)?(?:img|image|video|wav|audio|output|result|png|mask|frame|prediction)s?"
 )
 # Classes that score what a model answers, by libraries of the host.
-_EVALUATORS = re.compile(r"\w{0,60}Evaluator")
+_EVALUATORS = regex(r"\w{0,60}Evaluator")
 # Names are followed through so many assignments to what is written.
 _MAX_STEPS = 3
 # Calls that queue no work on an accelerator.
-_IDLE = re.compile(
+_IDLE = regex(
     r"(?:time|logging|logger|log|math)\.\w+|time|perf_counter|print|len|range|float|int|str|\w+\.(?:append|format|item)"
 )
 

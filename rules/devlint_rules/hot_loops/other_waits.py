@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from devlint.facts import HOST, Kind, Value, last_name, leaves, own_nodes
 from devlint.knowledge import torch_knowledge
+from devlint.lazy import regex
 from devlint_rules.hot_loops.needed import WRITERS, WRITING
 from devlint_rules.hot_loops.sized import sized_by_values
 
@@ -21,11 +21,11 @@ _READING_BUILTINS = frozenset(
     {"float", "int", "bool", "print", "str", "repr", "format", "max", "min", "sorted", "range"}
 )
 # In the text of a function that is called: it reads what it is given.
-_READS = re.compile(r"\.(?:item|tolist|numpy)\(|\.cpu\(\)|\bfloat\(|\bnonzero\(|\bprint\(")
+_READS = regex(r"\.(?:item|tolist|numpy)\(|\.cpu\(\)|\bfloat\(|\bnonzero\(|\bprint\(")
 # In the text of a model's `forward`, which computes with numbers of Python's as well.
-_READ_THERE = re.compile(r"\.(?:item|tolist|numpy)\(|\.cpu\(\)|\bnonzero\(")
+_READ_THERE = regex(r"\.(?:item|tolist|numpy)\(|\.cpu\(\)|\bnonzero\(")
 # Functions that nobody has read, and that score, decode, show or keep what they are given.
-_ON_THE_HOST = re.compile(
+_ON_THE_HOST = regex(
     r"(?i)accuracy|(?:^|_)acc(?:_|$)|metric|scor|(?:^|_)m?iou|dice|(?:^|_)f1|(?:^|_)auc|bleu|rouge|decode|(?:^|_)nms|post_?process|to_numpy|tensor2"
     r"|eval|confusion|hungarian|distance_edit|edit_distance|(?:^|_)[wc]er(?:_|$)|visuali[sz]|plot|draw|imshow|^log|add_(?:scalar|image|histogram|text)"
     r"|set_(?:postfix|description)|extract|convert_|parse|progress|pbar"
@@ -126,7 +126,7 @@ def _reads_in_forward(module: Value) -> bool:
 
 
 # Calls in a text, by the names of what is called.
-_CALLED = re.compile(r"\b([A-Za-z_]\w{1,60})\(")
+_CALLED = regex(r"\b([A-Za-z_]\w{1,60})\(")
 
 
 def _calls_what_reads(text: str, facts: Facts, depth: int = 0) -> bool:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import ast
-import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from devlint.facts import HOST, Value
 from devlint.knowledge import ecosystem
+from devlint.lazy import regex
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
 
 # Indices of such names are masks, where they are tensors.
-_MASK_NAME = re.compile(r"\w*masks?|(?:.*_)?(?:valid|finite)")
+_MASK_NAME = regex(r"\w*masks?|(?:.*_)?(?:valid|finite)")
 # Looks at a name's assignments this far back.
 _FARTHEST = 3
 # What reads its tensor back: the host waits right there, whatever it waited for before.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from devlint.facts import Mixing, last_name, own_nodes
 from devlint.knowledge import torch_knowledge
-from devlint.lazy import cst, m
+from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.mixing.apart import dropped_move, place_text, text_of
 
@@ -132,7 +132,7 @@ def takes_device(node: cst.Call, facts: Facts) -> bool:
 
 
 # `torch.FloatTensor(n)` without a move behind it, and an array's tensor.
-_LEGACY = re.compile(
+_LEGACY = regex(
     r"\b\w+\.(?:(?:Float|Double|Half|Long|Int|Byte)?Tensor|from_numpy)\([^()\n]*\)(?!\.(?:to|cuda|type|type_as)\()"
 )
 # What makes a tensor on the host where nothing else is said.
@@ -236,7 +236,7 @@ def _is_kept_tensor(path: str, facts: Facts) -> bool:
     return re.search(f"{made}|{registered}", facts.text.text) is not None
 
 
-_TYPED_OTHERWISE = re.compile(
+_TYPED_OTHERWISE = regex(
     r"\b(?:ndarray|[Ll]ist|[Dd]ict|[Tt]uple|Sequence|Iterable|Mapping|PackedSequence|Module|str|int|float)\b"
 )
 

@@ -38,8 +38,8 @@ class NumpyFromAccelerator(Rule):
     """NumPy, or a library built on it, asked for a tensor on an accelerator.
 
     ## What it does
-    Flags `.numpy()` on a tensor that is on an accelerator, and `np.asarray(t)`, `plt.plot(t)`, `torchaudio.save(path, t,
-    rate)`, the lengths of `pack_padded_sequence` and the like. After `.cpu()`, and where the place isn't known, nothing is said; an input of a
+    Flags `.numpy()` on a tensor that is on an accelerator, and `np.asarray(t)`, `plt.plot(t)`, `ax.plot(t)`,
+    `torchaudio.save(path, t, rate)`, the lengths of `pack_padded_sequence` and the like. After `.cpu()`, and where the place isn't known, nothing is said; an input of a
     function counts (likely) where a module computed it there, or where the function treats its inputs as if they may be
     on an accelerator.
 
@@ -91,7 +91,7 @@ class NumpyFromAccelerator(Rule):
         if operand.inside and mixing.name.endswith("pack_padded_sequence"):
             # It makes a tensor of a list of numbers, on cpu, and copies each of them there.
             return
-        tensor = next((t for t in _converted(node, facts) if facts.node(t) is operand.node), None)
+        tensor = next((t for t in _converted(node, mixing.name, facts) if facts.node(t) is operand.node), None)
         text, place = text_of(operand, facts), operand.value.place
         where = "wherever the caller has it" if place.name == text else place_text(place, operand.node, facts)
         yield Report(
@@ -115,12 +115,14 @@ class NumpyFromAccelerator(Rule):
         )
 
 
-def _converted(node: cst.Call, facts: Facts) -> list[cst.BaseExpression]:
-    """The expressions that the call turns into arrays."""
+def _converted(node: cst.Call, called: str, facts: Facts) -> list[cst.BaseExpression]:
+    """The expressions that the call turns into arrays; `called` is what the model takes it for."""
     match node.func:
         case cst.Attribute(value=value, attr=cst.Name("numpy")) if not node.args:
             return [value]
     name = facts.qualified(node.func) or ""
+    if called.startswith("matplotlib.axes."):
+        return [a.value for a in node.args if not a.star and a.keyword is None]
     if not name.startswith(_ARRAY_PACKAGES) or name in _HARMLESS:
         return []
     return [a.value for a in node.args if not a.star]

@@ -123,17 +123,25 @@ def set_elsewhere(attribute: str, constructor: FunctionModel, facts: Facts, *, f
 
     `from_outside` leaves aside what the methods of the class itself set, which is understood with the class.
     """
-    for node in walk(facts.model.source.tree):
-        match node:
-            case ast.Attribute(attr=attr, ctx=ast.Store()) if attr == attribute or (
-                attr == "data" and isinstance(node.value, ast.Attribute) and node.value.attr == attribute
-            ):
-                scope = facts.model.enclosing_scope(node)
-                if scope is constructor.node or _is_of_another_class(node, scope, constructor, facts):
-                    continue
-                if not from_outside or attr == "data" or not _is_own(node):
-                    return True
+    for node in _stores(facts.model.source.tree).get(attribute, ()):
+        scope = facts.model.enclosing_scope(node)
+        if scope is constructor.node or _is_of_another_class(node, scope, constructor, facts):
+            continue
+        if not from_outside or node.attr == "data" or not _is_own(node):
+            return True
     return False
+
+
+@kept_on_node
+def _stores(tree: ast.Module) -> dict[str, list[ast.Attribute]]:
+    """What sets attributes of each name, or their data, in a file."""
+    found: dict[str, list[ast.Attribute]] = {}
+    for node in walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            found.setdefault(node.attr, []).append(node)
+            if node.attr == "data" and isinstance(node.value, ast.Attribute):
+                found.setdefault(node.value.attr, []).append(node)
+    return found
 
 
 def _is_own(node: ast.Attribute) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from devlint.facts import BUFFER, HOST, Facts, Kind, Value, own_nodes, place_of_device, plain_name
+from devlint.facts import BUFFER, HOST, Facts, Kind, Value, kept_on_node, own_nodes, place_of_device, plain_name
 from devlint.findings import Safety
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
@@ -123,16 +123,28 @@ def _is_wanted_on_host(call: cst.Call, moved: cst.BaseExpression, facts: Facts) 
     node = facts.node(_root(moved))
     if node is None or facts.value(call).place == HOST:
         return False
-    path = ast.unparse(node)
-    later = [
-        n
-        for n in own_nodes(facts.model.enclosing_scope(node))
-        if isinstance(n, ast.expr) and n.lineno > facts.statement.lineno
-    ]
-    if any(isinstance(n, ast.Attribute) and n.attr == "numpy" and ".cpu()" not in ast.unparse(n.value) for n in later):
+    line = facts.statement.lineno
+    read = _read_by_text(facts.model.enclosing_scope(node))
+    if any(n.lineno > line for n in read.get(_AS_ARRAY, ())):
         return True
-    uses = [n for n in later if isinstance(n, (ast.Name, ast.Attribute, ast.Subscript)) and ast.unparse(n) == path]
+    uses = [n for n in read.get(ast.unparse(node), ()) if n.lineno > line]
     return bool(uses) and all(_is_collected(use, facts) for use in uses)
+
+
+# What stands for no text: arrays of what isn't copied to the host.
+_AS_ARRAY = ""
+
+
+@kept_on_node
+def _read_by_text(scope: ast.AST) -> dict[str, list[ast.expr]]:
+    """The names, attributes and subscripts of a scope by how they are written."""
+    found: dict[str, list[ast.expr]] = {}
+    for node in own_nodes(scope):
+        if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
+            found.setdefault(ast.unparse(node), []).append(node)
+        if isinstance(node, ast.Attribute) and node.attr == "numpy" and ".cpu()" not in ast.unparse(node.value):
+            found.setdefault(_AS_ARRAY, []).append(node)
+    return found
 
 
 def _is_collected(use: ast.expr, facts: Facts) -> bool:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import Mixing
+from devlint.facts import Mixing, kept_on_node, walk
 from devlint.findings import Edit
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
@@ -145,14 +145,19 @@ _AT_USE = (
 
 def _is_registered(name: str, cls: ClassModel) -> bool:
     """Whether a class registers that name first, empty maybe: a tensor that is assigned to it is a buffer then."""
-    return any(
-        isinstance(n, ast.Call)
+    return name in _registered_names(cls.node)
+
+
+@kept_on_node
+def _registered_names(cls: ast.ClassDef) -> frozenset[object]:
+    return frozenset(
+        n.args[0].value
+        for n in walk(cls)
+        if isinstance(n, ast.Call)
         and isinstance(n.func, ast.Attribute)
         and n.func.attr in ("register_buffer", "register_parameter")
-        and bool(n.args)
+        and n.args
         and isinstance(n.args[0], ast.Constant)
-        and n.args[0].value == name
-        for n in ast.walk(cls.node)
     )
 
 

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from devlint.facts import Kind, dotted, own_nodes
-from devlint.lazy import cst, m
+from devlint.lazy import cst, m, regex
 from devlint.portable import ATTRIBUTE, DEVICE, METHOD, Layer
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.devices.arguments import taker, takers
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from devlint.findings import Confidence
 
 # What a string that names CUDA as a device looks like; the index behind it may be computed.
-_LITERAL = re.compile(r"cuda(?::(\d+)?)?")
+_LITERAL = regex(r"cuda(?::(\d+)?)?")
 # What is called like a device, or like the type of one.
-_DEVICE = re.compile(r"(?:^|_)(?:device|dev|map_location|accelerator)$|^device_map$", re.IGNORECASE)
-_TYPE = re.compile(r"(?:device|accel|accelerator)_type$|^device\.type$", re.IGNORECASE)
+_DEVICE = regex(r"(?:^|_)(?:device|dev|map_location|accelerator)$|^device_map$", re.IGNORECASE)
+_TYPE = regex(r"(?:device|accel|accelerator)_type$|^device\.type$", re.IGNORECASE)
 # Functions whose first argument is the type of a device.
 _TYPE_FIRST = frozenset({"torch.autocast", "torch.amp.autocast", "torch.amp.GradScaler", "torch.get_autocast_dtype"})
 _MESHES = frozenset({"init_device_mesh", "DeviceMesh"})

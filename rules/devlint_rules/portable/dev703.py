@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from devlint.facts import dotted, walk
-from devlint.lazy import cst, m
+from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.portable import guards
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from devlint.facts import Facts
 
 # Marks that skip without CUDA, whatever they are defined by, and those whose definition is looked at.
-_NEEDS_CUDA = re.compile(
+_NEEDS_CUDA = regex(
     r"^(?:requires?|needs?|skip_?[iI]f_?[nN]o|skip_?[uU]nless|only)_?(?:torch_)?(?:cuda|nvidia)|^cuda_?only|^only_?CUDA|^requires?CUDA",
     re.IGNORECASE,
 )
-_NEEDS_GPU = re.compile(r"^(?:requires?|needs?|skip_?if_?no)_?(?:torch_)?(?:multi_?)?gpus?", re.IGNORECASE)
-_SKIPS = re.compile(r"skip", re.IGNORECASE)
-_AVAILABLE = re.compile(
+_NEEDS_GPU = regex(r"^(?:requires?|needs?|skip_?if_?no)_?(?:torch_)?(?:multi_?)?gpus?", re.IGNORECASE)
+_SKIPS = regex(r"skip", re.IGNORECASE)
+_AVAILABLE = regex(
     r"torch\.cuda\.(?:is_available|device_count)\b|(?:^|[._])(?:has|HAS|TEST|test)_(?:CUDA|cuda)\b|^(?:CUDA|cuda)_AVAILABLE$",
     re.IGNORECASE,
 )
 
 
 # Tests may want what distributed code only names.
-_OWN = re.compile(rf"{guards.OWN.pattern}|nccl|NCCL")
+_OWN = regex(rf"{guards.OWN.pattern}|nccl|NCCL")
 
 
 class CudaOnlyTest(Rule):

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from devlint.facts import kept_on_node
+from devlint.lazy import regex
 from devlint.portable import marks_cuda_only
 
 if TYPE_CHECKING:
@@ -20,27 +21,27 @@ _FOR_CUDA = (
     r"|['\"]cuda['\"]\s+in\b|isinstance\([^()]*,\s*torch\.cuda\.\w+Tensor"
     r"|version\.cuda|\.is_cuda\b|\bis_cuda(?:_alike|_platform)?\(|get_device_capability|\bis_nvidia|['\"][nm]ccl['\"]|\bsm_?\d\d"
 )
-_NOT_FOR_CUDA = re.compile(r"!=\s*['\"]cuda")
+_NOT_FOR_CUDA = regex(r"!=\s*['\"]cuda")
 # What ROCm's builds of torch answer to, where the project counts them in.
 _FOR_ROCM = r"version\.hip|\bis_rocm|\bis_hip|\bis_amd"
 # Names of other backends: code that speaks of several maps one to another.
-_OTHERS = re.compile(
+_OTHERS = regex(
     r"['\"](?:xpu|npu|hpu|mps|mtia|musa|mlu|hip|rocm|tpu|privateuseone|gcu|sdaa|maia)\b|\.(?:xpu|npu|hpu|mps|mtia|musa|mlu)\b"
 )
 # What only CUDA (and what answers to its name) has.
-OWN = re.compile(
+OWN = regex(
     r"CUDAGraph|cuda\.graph|graph_pool_handle|make_graphed|capture_begin|cudnn|cublas|cutlass|CUTLASS|backends\.cuda|nvtx|nvml"
     r"|get_device_capability|compute_capability|\bsm_?\d\d|SM\d\d|cudart|version\.cuda|cpp_extension|load_inline"
     r"|[tT]riton|\btl\.|flash_attn|FlashAttention|[hH]elion|cuda_kernel|symm_mem|[sS]ymmetric memory|[sS]ymmetricMemory"
     r"|nvshmem|cuda_ipc|_share_cuda_|CUDAPluggable|MemPool|is_current_stream_capturing|jiterator|[dD]eep_?[eE][pP]\b|CUDA-only|CUDA only"
 )
 # Files that are about kernels, by their names and by the modules that they import.
-_KERNEL = re.compile(
+_KERNEL = regex(
     r"triton|helion|cutlass|kernels?\b|_kernel|flash_attn|deep_?ep\b|hybrid_?ep|cupy|pynvml|evoformer|nvshmem|symm_mem|fused_",
     re.IGNORECASE,
 )
 # Flags of CUDA's libraries, which do nothing on other machines.
-_FLAGS = re.compile(r"\btorch\.backends\.(?:cuda|cudnn)\.[\w.]{1,80}(?= = )")
+_FLAGS = regex(r"\btorch\.backends\.(?:cuda|cudnn)\.[\w.]{1,80}(?= = )")
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 

@@ -10,19 +10,20 @@ from typing import TYPE_CHECKING
 
 from devlint.facts import dotted, own_nodes, walk
 from devlint.knowledge.counterparts import counterparts
+from devlint.lazy import regex
 from devlint_rules.portable.at_hand import outermost
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
 
 # Strings that name CUDA to PyTorch: a device, a type of tensors.
-_DEVICE = re.compile(r"cuda(?::\d*)?|torch\.cuda\.\w+")
+_DEVICE = regex(r"cuda(?::\d*)?|torch\.cuda\.\w+")
 # Strings for people that say so, and the collectives of its machines.
-_WORD = re.compile(r"\bcuda\b|^nccl$", re.IGNORECASE)
+_WORD = regex(r"\bcuda\b|^nccl$", re.IGNORECASE)
 # What does nothing, or goes on without it, where there is no CUDA. Right where that is decided, others do it instead.
-_HARMLESS = re.compile(r"torch\.cuda\.(?:manual_seed(?:_all)?|seed(?:_all)?|is_initialized|amp\..*)")
+_HARMLESS = regex(r"torch\.cuda\.(?:manual_seed(?:_all)?|seed(?:_all)?|is_initialized|amp\..*)")
 # Variables that tell others where to go.
-_FLAG = re.compile(r"cuda|gpu|(?:^|_)dev(?:ice)?$", re.IGNORECASE)
+_FLAG = regex(r"cuda|gpu|(?:^|_)dev(?:ice)?$", re.IGNORECASE)
 
 
 def is_decided_by(asked: ast.expr, facts: Facts) -> bool:

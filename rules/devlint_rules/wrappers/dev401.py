@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from devlint.facts import Kind, own_nodes
-from devlint.lazy import cst, m
+from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.guards import expects_missing, is_unwrapped_beside
 from devlint_rules.wrappers.unwrapping import class_of, unwrapped, wrap_notes
@@ -78,8 +77,9 @@ class MissingModuleAttribute(Rule):
     ## Fix safety
     Safe. Where the model is always wrapped, `.module` is inserted; where it is wrapped on some paths only, the model
     is unwrapped by `getattr(model, "module", model)`, which leaves a bare model as it is. Not offered where another file
-    decides whether it is wrapped, where a scope would ask more than once, and where a model wrapped by
-    DistributedDataParallel is trained by what is called: past the wrapper, gradients aren't averaged.
+    decides whether it is wrapped, where a scope would ask more than once, where a model wrapped by
+    DistributedDataParallel is trained by what is called: past the wrapper, gradients aren't averaged. What is asked of a
+    model that is wrapped on some paths is all mended, or none of it.
 
     ## References
     - [torch.nn.DataParallel](https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html)
@@ -98,19 +98,10 @@ class MissingModuleAttribute(Rule):
         return m.Attribute()
 
     def judge(self, node: cst.Attribute, facts: Facts) -> Iterator[Report]:
-        missing = facts.missing(node)
         found = facts.node(node)
-        if missing is None or found is None or expects_missing(found, node.attr.value, facts):
+        if not isinstance(found, ast.Attribute) or not _is_told(found, facts):
             return
-        if isinstance(found, ast.Attribute) and is_unwrapped_beside(found, facts):
-            return
-        if missing.wrapper.inner is not None and missing.wrapper.inner.kind in (Kind.OPTIMIZER, Kind.SCHEDULER):
-            # DEV405's matter: there is no model to unwrap.
-            return
-        if _is_either_way_bare(found, facts) or _runs_before_wrap(found, missing, facts):
-            return
-        if node.attr.value in _OF_SEVERAL_DEVICES and isinstance(node.value, cst.Name):
-            return
+        missing = facts.model.missing[found]
         wrapper = class_of(missing.wrapper)
         subject = facts.name_of(node.value)
         when = (
@@ -127,6 +118,19 @@ class MissingModuleAttribute(Rule):
             hint=None if change else _hint(missing, subject),
             change=change,
         )
+
+
+def _is_told(found: ast.Attribute, facts: Facts) -> bool:
+    """Whether a wrapper is asked for what it lacks, and the code around isn't ready for that."""
+    missing = facts.model.missing.get(found)
+    if missing is None or expects_missing(found, found.attr, facts) or is_unwrapped_beside(found, facts):
+        return False
+    if missing.wrapper.inner is not None and missing.wrapper.inner.kind in (Kind.OPTIMIZER, Kind.SCHEDULER):
+        # DEV405's matter: there is no model to unwrap.
+        return False
+    if found.attr in _OF_SEVERAL_DEVICES and isinstance(found.value, ast.Name):
+        return False
+    return not _is_either_way_bare(found, facts) and not _runs_before_wrap(found, missing, facts)
 
 
 def _hint(missing: Missing, subject: str) -> str:
@@ -167,32 +171,18 @@ def _runs_before_wrap(found: ast.expr, missing: Missing, facts: Facts) -> bool:
     )
 
 
-def _is_told_more(node: cst.Attribute, facts: Facts) -> bool:
+def _is_told_more(found: ast.Attribute, facts: Facts) -> bool:
     """Whether the same scope sets attributes of the wrapper itself: whoever wrote that takes it for the bare model there."""
-    found = facts.node(node.value)
-    if found is None:
-        return False
-    path = ast.unparse(found)
+    path = ast.unparse(found.value)
     return any(
         isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store) and ast.unparse(n.value) == path
         for n in own_nodes(facts.model.enclosing_scope(found))
     )
 
 
-def _unwrapped(node: cst.Attribute, found: ast.expr, missing: Missing, facts: Facts) -> Change | None:
-    if _is_told_more(node, facts):
-        return None
-    if get_close_matches(node.attr.value, ["module"]):
-        # `model.moduel`: it is unwrapped there, and misspelt.
-        return None
-    if missing.sometimes and (
-        any(note.path != facts.model.source.path for note in wrap_notes(missing.wrapper, facts))
-        or _asks_often(found, facts)
-    ):
-        # What another file decides may never come here wrapped; what is asked for often should have a name of its own.
-        return None
-    if class_of(missing.wrapper) == "DistributedDataParallel" and _trains(found, facts):
-        # Past the wrapper, gradients aren't averaged.
+def _unwrapped(node: cst.Attribute, found: ast.Attribute, missing: Missing, facts: Facts) -> Change | None:
+    if not all(_is_unwrappable(other, facts) for other in _mended_with(found, facts)):
+        # What is mended in half is still to be mended, by other means: the rest tells which.
         return None
     title = (
         "unwrap it first: the wrapped model is its `.module`"
@@ -203,12 +193,38 @@ def _unwrapped(node: cst.Attribute, found: ast.expr, missing: Missing, facts: Fa
     return Change(title, "safe", ((node, node.with_changes(value=model)),))
 
 
+def _mended_with(found: ast.Attribute, facts: Facts) -> list[ast.Attribute]:
+    """What is asked of the same wrapper, where it is one on some paths only: all of it wants the same remedy."""
+    missing = facts.model.missing
+    origin = wrap_notes(missing[found].wrapper, facts)
+    beside = [other for other, lacking in missing.items() if wrap_notes(lacking.wrapper, facts) == origin]
+    return [n for n in beside if _is_told(n, facts)] if any(missing[n].sometimes for n in beside) else [found]
+
+
+def _is_unwrappable(found: ast.Attribute, facts: Facts) -> bool:
+    """Whether `.module` is what is wanted where a wrapper is asked."""
+    missing = facts.model.missing[found]
+    if _is_told_more(found, facts):
+        return False
+    if get_close_matches(found.attr, ["module"]):
+        # `model.moduel`: it is unwrapped there, and misspelt.
+        return False
+    if missing.sometimes and (
+        any(note.path != facts.model.source.path for note in wrap_notes(missing.wrapper, facts))
+        or _asks_often(found, facts)
+    ):
+        # What another file decides may never come here wrapped; what is asked for often should have a name of its own.
+        return False
+    # Past the wrapper, gradients aren't averaged.
+    return class_of(missing.wrapper) != "DistributedDataParallel" or not _trains(found, facts)
+
+
 def _asks_often(found: ast.expr, facts: Facts) -> bool:
     """Whether the same scope asks a wrapped model for what it lacks more than once."""
     return sum(node in facts.model.missing for node in own_nodes(facts.model.enclosing_scope(found))) > 1
 
 
-_TRAINING = re.compile(r"backward\(|train|loss")
+_TRAINING = regex(r"backward\(|train|loss")
 
 
 def _trains(found: ast.expr, facts: Facts) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from devlint.facts import Kind, Value
-from devlint.lazy import cst, m
+from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.guards import expects_missing
 from devlint_rules.wrappers.bare import bare_model
@@ -120,7 +120,7 @@ def _is_given_one(model: Value, found: ast.Attribute, facts: Facts) -> bool:
 
 
 # What a condition speaks of when it may stand for "the model is wrapped".
-_ABOUT_WRAPPING = re.compile(
+_ABOUT_WRAPPING = regex(
     r"paralle|distrib|\bd?dp\b|ddp|gpu|multi|world|rank|wrap|device|module|isinstance|hasattr|cuda", re.IGNORECASE
 )
 
