@@ -36,7 +36,7 @@ from devlint.source.devices import MOVES, SETTINGS_NAMES, is_device_name, is_set
 from devlint.source.kinds import Kind
 from devlint.source.modules import FunctionModel, FunctionNode, SourceModule, blocks_of, dotted, last_name
 from devlint.source.paths import access_path, is_under
-from devlint.source.texts import is_test
+from devlint.source.texts import is_test, is_test_file
 from devlint.source.trees import kept_on_node, own_nodes, walk
 from devlint.source.units import Unit, units_at
 
@@ -92,6 +92,7 @@ __all__ = [
     "is_device_name",
     "is_setting",
     "is_test",
+    "is_test_file",
     "is_told",
     "is_under",
     "kept_on_node",

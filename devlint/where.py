@@ -239,6 +239,8 @@ def _reason(node: ast.expr, model: PlacementModel) -> str:
             held = model.value(owner)
             if held.cls is not None:
                 return f"no method of `{held.cls.name}` that could be followed sets `{attr}`"
+            if held.kind is Kind.EITHER:
+                return f"`{ast.unparse(owner)}` is one of several, and of one of them nothing is known of `{attr}`"
             return f"`{ast.unparse(owner)}` is {held.kind.value}, and nothing is known of its `{attr}`"
         case ast.Subscript(value=owner):
             return f"what `{ast.unparse(owner)}` holds isn't known"

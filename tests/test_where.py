@@ -98,6 +98,16 @@ def test_it_says_why_something_is_unknown(project: Path) -> None:
     assert "it is a parameter of `check`, whose callers in this file don't tell" in given
 
 
+def test_it_says_that_an_owner_is_one_of_several(tmp_path: Path) -> None:
+    (tmp_path / "t.py").write_text(
+        "import torch\n\nmodel = torch.nn.Linear(3, 3)\nif torch.cuda.device_count() > 1:\n"
+        "    model = torch.nn.DataParallel(model)\nprint(model.predict)\n"
+    )
+    told = where(tmp_path, "t.py:6:model.predict").stdout
+    assert "is either" not in told
+    assert "`model` is one of several, and of one of them nothing is known of `predict`" in told
+
+
 def test_json_holds_the_same(project: Path) -> None:
     (known,) = json.loads(where(project, "train.py:11:y", "--output-format", "json").stdout)
     assert (known["text"], known["kind"], known["place"], known["likely"]) == ("y", "batch", "cpu", True)

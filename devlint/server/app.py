@@ -39,6 +39,8 @@ Result = TypeVar("Result")
 _WATCHED = ("**/*.py", "**/*.pyi", "**/*.ipynb", "**/{pyproject,devlint,.devlint}.toml", "**/.devlint-baseline.json")
 # Seconds without a key before other open files are looked at again, and before memory is tidied.
 _QUIET, _IDLE = 0.3, 5.0
+# Seconds after which a thread lets another one run.
+_SWITCH = 0.0005
 
 _NOTEBOOKS = types.NotebookDocumentSyncOptions(
     [
@@ -72,6 +74,8 @@ class Server(LanguageServer):
         self._wrong: tuple[str, ...] = ()
         # What will be done for each document, and for all of them, once there was no key for a while.
         self._last_key = 0.0
+        # How many looks were begun and aren't over.
+        self._looking = 0
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         # The texts that were told diagnostics for each document.
@@ -201,7 +205,11 @@ class Server(LanguageServer):
             except StaleError:
                 return None
 
-        outcome = await self.worker.do(work, TYPING)
+        self._looking += 1
+        try:
+            outcome = await self.worker.do(work, TYPING)
+        finally:
+            self._looking -= 1
         if outcome is not None and not is_stale():
             self.publish(key, outcome)
             self.start_task(self.worker.do(partial(self.desk.sweep, is_whole=outcome.is_whole), BESIDE))
@@ -233,8 +241,14 @@ class Server(LanguageServer):
         if known is not None:
             known.cancel()
         if self._loop is not None:
-            tidy = lambda: self.start_task(self.worker.do(self.desk.tidy, BESIDE))  # noqa: E731
-            self._timers[""] = self._loop.call_later(_IDLE, tidy)
+            self._timers[""] = self._loop.call_later(_IDLE, self._tidy)
+
+    def _tidy(self) -> None:
+        """Lets go of what isn't needed, which takes a second in a large project: not behind a look, when keys come again."""
+        if self._looking:
+            self._when_idle()
+        else:
+            self.start_task(self.worker.do(self.desk.tidy, BESIDE))
 
     # -- what has changed ----------------------------------------------------------------------------------------------
 
@@ -487,6 +501,9 @@ def serve(registry: Registry) -> None:
     # Trees are large, and the collector would walk them while a key is waited for: it is called when nobody types.
     gc.disable()
     gc.freeze()
+    # A message is read in several steps, each of which waits until the thread that works lets go: with Python's own 5 ms,
+    # a key that makes a look useless would be heard of when that is over.
+    sys.setswitchinterval(_SWITCH)
     server = made(registry)
     server.start_io(stdout=stdout)
     sys.exit(0 if server.protocol.is_over else 1)

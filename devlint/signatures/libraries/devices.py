@@ -7,14 +7,10 @@ import ast
 from devlint.regexes import regex
 from devlint.signatures.state.frame import Call, Frame
 from devlint.signatures.values.values import (
-    BATCH,
     CONSTANT,
     DEVICE,
     EITHER,
     HOST,
-    NUMBER,
-    TENSOR,
-    UNKNOWN,
     UNKNOWN_PLACE,
     Place,
     Value,
@@ -102,6 +98,5 @@ def named_device(call: Call, position: int = -1, name: str = "device") -> Value 
     found = device_from(call.frame, pair[1], pair[0])
     if found is not None and found.kind is CONSTANT:
         return None
-    if found is None and pair[1].kind in (UNKNOWN, NUMBER, TENSOR, BATCH):
-        return Value(DEVICE, UNKNOWN_PLACE, likely=True)
-    return found
+    # Something was said, whatever it is: also what a method that others are to write would give.
+    return found or Value(DEVICE, UNKNOWN_PLACE, likely=True)

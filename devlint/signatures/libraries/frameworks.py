@@ -36,6 +36,7 @@ from devlint.signatures.values.values import (
     Value,
     either,
     mapped,
+    unwrapped,
 )
 from devlint.source.modules import FunctionModel
 
@@ -107,7 +108,7 @@ def method(call: Call, owner: Value, name: str) -> Value:
             placed = [mapped(value, lambda v: _maybe_wrapped(call, v), call.frame.atoms) for value in placed]
         return placed[0] if len(placed) == 1 else Value(TUPLE, parts=tuple(placed))
     if name == "unwrap_model" and given:
-        return mapped(given[0], lambda v: v.parts[0] if v.kind is WRAPPER and v.parts else v, call.frame.atoms)
+        return mapped(given[0], unwrapped, call.frame.atoms)
     if name in known.passing and given:
         return given[0]
     # Nothing else moves what it is given.

@@ -167,7 +167,7 @@ def _typed(call: Call, owner: Value) -> Value:
 
 
 # `f(output, x.type())`, `f(dtype=x.type())`
-_HANDS_TYPE_ON = re.compile(r"[,=] ?[\w.\[\]]{1,60}\.type\(\)")
+_HANDS_TYPE_ON = regex(r"[,=] ?[\w.\[\]]{1,60}\.type\(\)")
 
 
 def _new(call: Call, owner: Value) -> Value:

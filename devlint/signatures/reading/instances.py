@@ -34,6 +34,7 @@ from devlint.signatures.values.values import (
     TUPLE,
     UNKNOWN,
     UNKNOWN_PLACE,
+    UNWRAPPED,
     WRAPPER,
     ZERO_DIM,
     Cell,
@@ -45,6 +46,7 @@ from devlint.signatures.values.values import (
     either,
     mapped,
     rank_of,
+    unwrapped,
 )
 
 # So many parts of an input are told from one another where a function does the same with each.
@@ -132,7 +134,8 @@ class Instance:
                 (o for condition, part in value.parts for o in self._options(condition, part)), self.frame.atoms
             )
         if value.path is not None:
-            return self._input(value)
+            given = self._input(value)
+            return mapped(given, unwrapped, self.frame.atoms) if UNWRAPPED in value.tags else given
         if value.kind is UNKNOWN and isinstance(value.data, tuple):
             return self._like(value)
         if value.kind is OUTCOME:

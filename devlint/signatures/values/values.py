@@ -113,6 +113,8 @@ EMPTY = "empty"
 DEVICE_OBJECT = frozenset({"device object"})
 # What says that a tensor is a registered buffer.
 BUFFER = "buffer"
+# What says of an input that a wrapper around it was taken off.
+UNWRAPPED = "unwrapped"
 # What says that something is the results of several replicas.
 GATHERED = "gathered"
 # Whether something surely lies in page-locked memory of the host, or surely doesn't.
@@ -379,3 +381,11 @@ def leaves(value: Value, atoms: Atoms, depth: int = 3) -> Iterator[tuple[Conditi
 def text_of(path: Path) -> str:
     """A path as a reader would write it: `batch["mask"]`, `self.table`."""
     return str(path[0]) + "".join(str(p) for p in path[1:])
+
+
+def unwrapped(value: Value) -> Value:
+    """What a wrapper holds; of an input, what stands in it once a call says whether that is one."""
+    if value.kind is WRAPPER and value.parts:
+        inner: Value = value.parts[0]
+        return inner
+    return value.but(tags=value.tags | {UNWRAPPED}) if value.kind is UNKNOWN and value.path is not None else value

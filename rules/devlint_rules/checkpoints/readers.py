@@ -33,7 +33,7 @@ def has_device(call: ast.Call, facts: Facts) -> bool:
     if re.search(r"torch\.distributed|DistributedDataParallel", facts.text.text):
         # Each process puts its copy on the first accelerator.
         return False
-    if _is_for_cuda(facts.model):
+    if _is_for_cuda(facts.model) or _ON_CUDA_BY_DEFAULT.search(facts.text.text):
         return True
     return _is_met(facts.model, call, _needs_accelerator) or _is_met(facts.model, call, _has_just_trained)
 
@@ -43,6 +43,8 @@ def _is_for_cuda(model: PlacementModel) -> bool:
     return not model.texts_match(_PLACES) and model.texts_match(r"\.cuda\(")
 
 
+# At the beginning of a line of the program's own: under no condition but that it is run.
+_ON_CUDA_BY_DEFAULT = regex(r"(?m)^(?: {4}|\t)?torch\.set_default_tensor_type\(['\"]?torch\.cuda\.")
 # Words of code that runs in more than one place.
 _PLACES = r"is_available|\bdevices?\b|['\"]cpu['\"]"
 
@@ -82,7 +84,7 @@ def _needs_accelerator(model: PlacementModel, node: ast.AST) -> bool:
 def _moves_anyway(node: ast.AST, model: PlacementModel, scope: ast.AST, shared: set[ast.AST]) -> bool:
     """`model.cuda()`, `x.to("cuda")` under no condition of a scope but those `shared` with what is asked about.
 
-    So is `x.to(DEVICE)` of a file that says `DEVICE = "cuda"`.
+    So is `x.to(DEVICE)` of a file, or a function, that says `DEVICE = "cuda"`.
     """
     match node:
         case ast.Call(func=ast.Attribute(attr="cuda")):
@@ -97,6 +99,7 @@ def _moves_anyway(node: ast.AST, model: PlacementModel, scope: ast.AST, shared: 
 def _names_cuda(place: ast.expr, model: PlacementModel) -> bool:
     if isinstance(place, ast.Name):
         given = [n.value for n in model.source.bindings.get(place.id, ()) if isinstance(n, ast.Assign)]
+        given += model.assigned_values(place)
         return bool(given) and all(_CUDA.fullmatch(ast.unparse(value)) for value in given)
     return _CUDA.fullmatch(ast.unparse(place)) is not None
 

@@ -6,9 +6,10 @@ import ast
 import re
 from collections.abc import Iterator
 from itertools import chain, islice
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from devlint.facts import HOST, Kind
+from devlint.facts import HOST, Kind, is_test_file
 from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.portable.at_hand import at_hand
@@ -39,12 +40,13 @@ class LegacyCudaType(Rule):
     ## What it does
     Flags `torch.cuda.FloatTensor` and its like, `x.type("torch.cuda.FloatTensor")`, and
     `torch.set_default_tensor_type`. Annotations and `isinstance` checks are left alone; what goes by where a tensor is
-    (`torch.cuda.FloatTensor if x.is_cuda else torch.FloatTensor`) is told where the rule is selected by its code.
+    (`torch.cuda.FloatTensor if x.is_cuda else torch.FloatTensor`), and what stands in tests, is told where the rule is selected by
+    its code.
 
     ## Why is this bad
     `set_default_tensor_type` is deprecated since PyTorch 2.1. `torch.cuda.FloatTensor` always means the current GPU,
     not that of the data at hand: in a replica or a process on another GPU it is the wrong one, and without a GPU it
-    raises TypeError. A `dtype` and a `device` say the two things apart.
+    fails. A `dtype` and a `device` say the two things apart.
 
     ## Example
     ```python
@@ -97,18 +99,19 @@ class LegacyCudaType(Rule):
             return
         called = isinstance(parent, ast.Call) and parent.func is found
         cast = _cast_by(found, parent)
-        if isinstance(node, cst.SimpleString) and cast is None:
+        if (isinstance(node, cst.SimpleString) and cast is None) or _is_never_used(parent, facts):
             return
         change = _made(parent, kind[1], facts) if called and isinstance(parent, ast.Call) else None
         if cast is not None:
             change = _moved(cast, kind[1], facts)
-        without = "" if _is_guarded(found, facts) else ", and raises TypeError without one"
+        fails = "raises TypeError" if called else "fails"
+        without = "" if _is_guarded(found, facts) else f", and {fails} without one"
         yield Report(
             node,
             f"`{facts.name_of(node)}` is a legacy type: it means the current GPU, whichever one the data is on{without}",
             hint=None if change else f"give `dtype=torch.{DTYPES[kind[1]]}` and the `device` that the data is on",
             change=change,
-            minor=_goes_by_data(found, facts),
+            minor=_goes_by_data(found, facts) or is_test_file(Path(facts.path)),
         )
 
     def _default_type(self, node: cst.CSTNode, call: ast.Call, facts: Facts) -> Report:
@@ -127,6 +130,14 @@ class LegacyCudaType(Rule):
             hint=None if change else f"use `torch.set_default_dtype` and {place}",
             change=change,
         )
+
+
+def _is_never_used(parent: ast.AST | None, facts: Facts) -> bool:
+    """`dtype = torch.cuda.FloatTensor`, of which nothing is made."""
+    match parent:
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            return len(re.findall(rf"\b{name}\b", facts.text.text)) == 1
+    return False
 
 
 def _is_guarded(found: ast.expr, facts: Facts) -> bool:
