@@ -255,6 +255,9 @@ def _is_tensor(frame: Frame, value: Value, need: Need) -> bool:
     if need.sense == "call" and value.place.off_host and value.path is None and path is not None:
         # What was moved to an accelerator, and is given to a module.
         return True
+    if need.sense == "operation" and not need.name and value.place.off_host and value.path is None:
+        # What was moved there, or computed there, and is added to a tensor, or compared with one.
+        return True
     if need.sense == "index" and path in frame.either_array:
         return True
     if "computed" in value.tags or (path is not None and path in frame.tensors):

@@ -121,7 +121,7 @@ class Names:
         known = self._changed.get(source)
         if known is None:
             found: set[str] = set()
-            for name in source.changed_elsewhere & source.bindings.keys():
+            for name in source.changed_elsewhere.intersection(source.bindings):
                 # The text says that it may be so; the functions tell.
                 if any(_changes(function, name) for function in all_functions(source) if name in function.text):
                     found.add(name)
