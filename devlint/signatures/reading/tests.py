@@ -538,7 +538,7 @@ def narrow(frame: Frame, name: str, types: ast.expr) -> None:
             _become(frame, name, NUMBER)
         return
     only = named[0]
-    if only.kind is CLASS:
+    if only.kind is CLASS and only.data is not None:
         known = frame.get(name)
         if known is not None and known.kind is UNKNOWN:
             frame.env[name] = frame.reader.instance_at(only.data, known)

@@ -274,6 +274,10 @@ def _unpacked_plain(frame: Frame, value: Value, count: int, starred: int | None)
             end = len(parts) - after
             rest = made(frame, LIST, sequence(parts[starred:end], frame), ast.Pass())
             return [*parts[:starred], rest, *parts[end:]]
+    if value.kind is UNKNOWN and value.path is None and "computed" in value.tags:
+        # What a module gives that isn't known: their use tells which of them are tensors.
+        turn = f"#{frame.reader.turn()}"
+        return [Value(UNKNOWN, value.place, likely=True, step=value.step, data=(turn, f"[{i}]")) for i in range(count)]
     if value.kind is UNKNOWN and value.path is not None:
         return [
             extended(value, f"[{i}]") if i != starred else Value(UNKNOWN, value.place, likely=True, data=value.path)

@@ -83,8 +83,11 @@ _TEMPORARY = frozenset({"TemporaryFile", "NamedTemporaryFile", "SpooledTemporary
 def _is_cache(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
     """A cache is read by the machine that filled it."""
     scope = facts.model.enclosing_scope(call)
-    name = "" if isinstance(scope, ast.Module) else scope.name
-    return "cache" in f"{name} {ast.unparse(file)}".lower() or _is_made_where_missing(call, file, scope)
+    around = [p.name for p in (scope, *facts.model.ancestors(call)) if isinstance(p, (*_FUNCTIONS, ast.ClassDef))]
+    return "cache" in f"{around} {ast.unparse(file)}".lower() or _is_made_where_missing(call, file, scope)
+
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def _is_made_where_missing(call: ast.Call, file: ast.expr, scope: ast.AST) -> bool:
