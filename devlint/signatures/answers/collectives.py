@@ -26,7 +26,7 @@ class Apart(NamedTuple):
 def collectives_apart(reader: Reader, source: SourceModule) -> dict[ast.Call, Apart]:
     """Those of a file whose scopes were read."""
     found: dict[ast.Call, Apart] = {}
-    for frame in reader.frames.get(source, ()):
+    for frame in reader.frames_in(source):
         asked = [w for w in frame.waits if w.sense == COLLECTIVE and not w.supposed]
         for wait in asked:
             host = _on_host(frame, wait)

@@ -91,7 +91,7 @@ class Contradiction:
 def contradictions(reader: Reader, source: SourceModule) -> list[Contradiction]:
     """The contradictions of a file whose scopes were read: of each operation and tensor on the host, the surest one."""
     found: dict[tuple[ast.AST, Step | None], Contradiction] = {}
-    for frame in reader.frames.get(source, ()):
+    for frame in reader.frames_in(source):
         for need in frame.needs:
             for one in _judged(reader, frame, need):
                 told = _told_here(one, source)

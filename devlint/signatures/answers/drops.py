@@ -25,7 +25,7 @@ class Drop:
 def drops(reader: Reader, source: SourceModule) -> dict[ast.Call, Drop]:
     """The dropped moves of a file whose scopes were read."""
     found: dict[ast.Call, Drop] = {}
-    for frame in reader.frames.get(source, ()):
+    for frame in reader.frames_in(source):
         for call, method in frame.drops.items():
             told = _judged(frame, call, method)
             if told is not None:

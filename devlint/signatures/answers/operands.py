@@ -17,7 +17,7 @@ def known_operands(reader: Reader, source: SourceModule) -> dict[ast.expr, Value
     """The values of those expressions of a file that was read, as far as all calls that are known bring one place."""
     found: dict[ast.expr, Value] = {}
     torn: set[ast.expr] = set()
-    for frame in reader.frames.get(source, ()):
+    for frame in reader.frames_in(source):
         for node, value in _values(frame, source):
             if value.place.sort in _SETTLED and found.setdefault(node, value).place != value.place:
                 torn.add(node)

@@ -35,7 +35,7 @@ class Upload:
 def uploads(reader: Reader, source: SourceModule) -> dict[ast.Call, Upload]:
     """The uploads of a file whose scopes were read."""
     found: dict[ast.Call, Upload] = {}
-    for frame in reader.frames.get(source, ()):
+    for frame in reader.frames_in(source):
         for wait in frame.waits:
             if wait.sense in (MADE, STAGED) and wait.name in MOVES and isinstance(wait.node, ast.Call):
                 told = _judged(reader, frame, wait, wait.node)

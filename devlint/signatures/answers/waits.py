@@ -59,7 +59,7 @@ class Stall:
 def stalls(reader: Reader, source: SourceModule) -> list[Stall]:
     """The stalls of the functions of a file, which were read; of each node and sense the surest one."""
     found: dict[tuple[ast.AST, str], Stall] = {}
-    for frame in reader.frames.get(source, ()):
+    for frame in reader.frames_in(source):
         if frame.function is None:
             continue
         for wait in frame.waits:

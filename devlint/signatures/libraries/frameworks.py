@@ -91,7 +91,7 @@ def _made(call: Call, name: str) -> Value:
 
 def _may_leave(call: Call, framework: Framework) -> bool:
     """Whether an argument says, or may say, that things stay where they are."""
-    given = {name: call.keywords[name][1] for name in framework.leaving.keys() & call.keywords.keys()}
+    given = {name: call.keywords[name][1] for name in framework.leaving if name in call.keywords}
     return any(v.kind is not CONSTANT or v.data not in framework.leaving[name] for name, v in given.items())
 
 

@@ -50,7 +50,7 @@ def _conditional(frame: Frame, node: ast.IfExp) -> Value:
         assume(frame, node.test, is_true)
         options.append((frame.path, evaluate(frame, branch), frame.env))
     frame.merge([(path, state) for path, _, state in options], before)
-    for name in {n.id for n in ast.walk(node.test) if isinstance(n, ast.Name)}:
+    for name in dict.fromkeys(n.id for n in ast.walk(node.test) if isinstance(n, ast.Name)):
         if name in env:
             frame.env[name] = env[name]
     frame.path = before

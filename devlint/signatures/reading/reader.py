@@ -127,6 +127,10 @@ class Reader:
         """Lets go of how a file was read, once it has been asked for all that it holds; its signatures stay."""
         self._drop_frames(source, lambda _: True)
 
+    def frames_in(self, source: SourceModule) -> list[Frame]:
+        """The readings of a file's scopes in the order of these, whatever asked for which of them first."""
+        return sorted(self.frames.get(source, ()), key=_line_of)
+
     def frames_of(self, function: FunctionModel) -> Sequence[Frame]:
         """The readings of a function that are kept, the first one first."""
         return self._frames_of.get(function, ())
@@ -498,7 +502,8 @@ class Reader:
             gives,
             effects,
             cells,
-            frozenset(frame.tensors),
+            # In an order that is the same in each run: whoever calls this asks for one after the other.
+            tuple(sorted(frame.tensors, key=str)),
             bool(frame.returns),
             frame.found,
             tuple(frame.uses),
@@ -541,3 +546,8 @@ def _by_default(value: Value) -> Value:
     if value.kind is DEVICE and value.place == HOST:
         return Value(DEVICE, UNKNOWN_PLACE, likely=True)
     return Value(NUMBER) if value.kind is CONSTANT else value
+
+
+def _line_of(frame: Frame) -> int:
+    """Where the scope of a reading begins."""
+    return frame.function.node.lineno if frame.function is not None else 0

@@ -317,8 +317,10 @@ class Frame:
             if mine is value:
                 continue
             result[key] = self._one_of(key, mine, when_a, value, when_b)
-        for key in a.keys() - b.keys():
-            result[key] = self._one_of(key, a[key], when_a, None, when_b)
+        for key, value in a.items():
+            # In the order of what was set, which is the same in each run: a set's isn't.
+            if key not in b:
+                result[key] = self._one_of(key, value, when_a, None, when_b)
         return result
 
     def _one_of(self, key: Key, a: Value | None, when_a: Condition, b: Value | None, when_b: Condition) -> Value:

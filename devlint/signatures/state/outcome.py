@@ -86,7 +86,7 @@ class Signature(NamedTuple):
     # What it makes that changes in place, as its end leaves it.
     cells: dict[Cell, dict[str, Value]]
     # Inputs to which something is done that only tensors take.
-    tensors: frozenset[Path]
+    tensors: tuple[Path, ...]
     # Whether it comes to an end at all.
     returns: bool
     # What it found outside of it, which may be otherwise when it is called again.

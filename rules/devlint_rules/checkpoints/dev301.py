@@ -135,6 +135,10 @@ class LoadWithoutMapLocation(Rule):
 def _is_chosen_here(found: ast.Call, facts: Facts) -> bool:
     """Whether the scope of a load uses `device`, which it or its file has set to what was chosen for this machine."""
     scope = facts.model.enclosing_scope(found)
+    if any(_loads_optimizer(n) for n in own_nodes(scope)):
+        # Its `step` stays where it was loaded, and Adam would read it from there at each step
+        # (`Optimizer._process_value_according_to_param_policy`).
+        return False
     if isinstance(scope, ast.Module):
         chosen = _given_to_device(scope)
     elif any(a.arg == "device" for a in facts.model.source.function(scope).parameters):
@@ -145,6 +149,17 @@ def _is_chosen_here(found: ast.Call, facts: Facts) -> bool:
     uses = (n for n in own_nodes(scope) if isinstance(n, ast.Name) and n.id == "device" and isinstance(n.ctx, ast.Load))
     ready = [_is_choice(value) and value.lineno < found.lineno for value in chosen]
     return bool(ready) and all(ready) and next(uses, None) is not None
+
+
+def _loads_optimizer(node: ast.AST) -> bool:
+    """`optimizer.load_state_dict(...)`, going by the name."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=owner, attr="load_state_dict")):
+            return _OPTIMIZER.search(ast.unparse(owner)) is not None
+    return False
+
+
+_OPTIMIZER = regex(r"(?i)optim|opt$|opt\b|solver|engine")
 
 
 def _given_to_device(scope: ast.AST) -> list[ast.expr]:

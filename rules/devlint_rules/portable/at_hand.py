@@ -101,7 +101,8 @@ def _typed(name: str, found: ast.expr, facts: Facts) -> str:
 
 
 def _scope_nodes(found: ast.expr, facts: Facts) -> list[ast.AST]:
-    scopes = [s for s in {facts.model.enclosing_scope(found), outermost(found, facts)} if not isinstance(s, ast.Module)]
+    around = dict.fromkeys((facts.model.enclosing_scope(found), outermost(found, facts)))
+    scopes = [s for s in around if not isinstance(s, ast.Module)]
     inside = [n for s in scopes for n in (*ast.walk(s.args), *own_nodes(s))]
     return [*inside, *own_nodes(facts.model.source.tree)]
 
