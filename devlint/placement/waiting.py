@@ -147,7 +147,7 @@ def stalls_of(model: Waiting) -> list[HotStall]:
 
 
 # Options of those whose accelerators have little room.
-_OF_ROOM = regex(r"(?i)offload|low_?(?:v?ram|mem)|sav\w*_(?:v?ram|mem)|(?:v?ram|memory)_sav")
+_OF_ROOM = regex(r"(?i)offload|low_?(?:v?ram|mem)|sav\w{0,8}_(?:v?ram|mem)|(?:v?ram|memory)_sav")
 
 
 def _makes_room(model: Waiting, stall: Stall) -> bool:
