@@ -133,6 +133,9 @@ class Region:
         if _is_graphless(node):
             return None
         binding = self.latest(path, line)
+        if binding is not None and _is_comparison(binding.value):
+            # Also where a loss is a multiple of it.
+            return None
         since = binding.line if binding is not None else 0
         for differentiated, call in self.backwards:
             if differentiated == path and call.lineno > since:
@@ -186,6 +189,13 @@ def _is_graphless(node: ast.expr) -> bool:
     while isinstance(node, ast.Subscript):
         node = node.value
     return isinstance(node, ast.Attribute) and node.attr in _GRAPHLESS
+
+
+def _is_comparison(node: ast.expr) -> bool:
+    """`(confidence > limit).float()`."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        node = node.func.value
+    return isinstance(node, ast.Compare)
 
 
 def _bound_by(node: ast.AST) -> Iterator[Binding]:
