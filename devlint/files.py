@@ -295,7 +295,7 @@ def _under(path: Path, settings_for: Callable[[Path], Settings], force_exclude: 
 def _meant_by(display: str) -> str:
     """What to do instead, where a place in a file was named."""
     file, colon, place = display.partition(":")
-    if not (colon and place[:1].isdigit() and os.path.isfile(file)):  # noqa: PTH113 - it may be no path at all
+    if not (colon and place[:1].isdigit() and os.path.isfile(file)):  # noqa: PTH113 - `is_file` raises where a folder can't be read
         return ""
     return f"; `devlint where {display}` tells what is known there"
 

@@ -61,7 +61,7 @@ class Choices:
                 return bool(tests) and self._excludes(self._model.source.function(parent), tests)
             if isinstance(parent, (ast.Lambda, ast.ClassDef)):
                 return False
-            tests += _tests(parent, child)
+            tests += tests_around(parent, child)
             child = parent
         return False
 
@@ -122,7 +122,7 @@ class Choices:
         return self._uses.get(name, ([], False))
 
 
-def _tests(parent: ast.AST, child: ast.AST) -> Iterator[tuple[ast.expr, bool]]:
+def tests_around(parent: ast.AST, child: ast.AST) -> Iterator[tuple[ast.expr, bool]]:
     """The tests that `child` runs under by standing in `parent`, each with its outcome."""
     match parent:
         case ast.If(test=test, body=body, orelse=orelse):
@@ -143,18 +143,13 @@ def _untouched(function: FunctionModel) -> frozenset[str]:
 def _given(file: File, function: FunctionModel, call: ast.Call, name: str, depth: int) -> tuple[object, ...]:
     """What a call gives a parameter, as far as that is told."""
     called = Callee(function, function.cls is not None and not function.is_static)
-    plain = [k for k in call.keywords if k.arg is not None]
-    if len(plain) < len(call.keywords) or any(isinstance(a, ast.Starred) for a in call.args):
+    if any(k.arg is None for k in call.keywords) or any(isinstance(a, ast.Starred) for a in call.args):
         return (_OPEN,)
     given = called.given(call).get(name)
-    if given is None:
-        given = _default(function, name)
-        return (given.value,) if isinstance(given, ast.Constant) else (_OPEN,)
-    if isinstance(given, ast.Constant):
-        return (given.value,)
     if isinstance(given, ast.Name) and depth:
         return _handed_on(file, call, given.id, depth - 1)
-    return (_OPEN,)
+    value = function.defaults.get(name) if given is None else given
+    return (value.value,) if isinstance(value, ast.Constant) else (_OPEN,)
 
 
 def _handed_on(file: File, call: ast.Call, name: str, depth: int) -> tuple[object, ...]:
@@ -167,16 +162,6 @@ def _handed_on(file: File, call: ast.Call, name: str, depth: int) -> tuple[objec
     if not calls:
         return (_OPEN,)
     return tuple(value for other, node in calls for value in _given(other, caller, node, name, depth))
-
-
-def _default(function: FunctionModel, name: str) -> ast.expr | None:
-    arguments = function.node.args
-    named = [*arguments.posonlyargs, *arguments.args]
-    pairs = [
-        *zip(named[len(named) - len(arguments.defaults) :], arguments.defaults, strict=True),
-        *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
-    ]
-    return next((default for a, default in pairs if a.arg == name), None)
 
 
 def _outcomes(test: ast.expr, known: dict[str, tuple[object, ...]]) -> frozenset[bool]:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Protocol
 
-from devlint.placement.choices import Choices
+from devlint.placement.choices import Choices, tests_around
 from devlint.placement.cold import ColdCode, File, flat
 from devlint.regexes import regex
 from devlint.source.modules import last_name
@@ -135,14 +135,9 @@ def _checks(parent: ast.AST, child: ast.AST) -> Iterator[str]:
 
 def _flags(parent: ast.AST, child: ast.AST) -> Iterator[ast.expr]:
     """The names and attributes that have to be on for a node to run: `if flag:`, `if flag is not None:`, `flag and x.any()`."""
-    match parent:
-        case ast.If(test=test, body=body) if child in body:
+    for test, holds in tests_around(parent, child):
+        if holds:
             yield from _on_in(test)
-        case ast.IfExp(test=test, body=body) if child is body:
-            yield from _on_in(test)
-        case ast.BoolOp(op=ast.And(), values=values):
-            for value in values[: next(at for at, value in enumerate(values) if value is child)]:
-                yield from _on_in(value)
 
 
 def _on_in(test: ast.expr) -> Iterator[ast.expr]:

@@ -14,8 +14,9 @@ _OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")
 _AT_ITS_END = frozenset([tokenize.NEWLINE, tokenize.ENDMARKER])
 # What has no end of its own there: the rest of its line is shown.
 _PASSED_OVER = frozenset([tokenize.COMMENT, tokenize.NL, tokenize.INDENT, tokenize.DEDENT])
-# Words that an expression begins with.
-_WITHIN = frozenset(["await", "lambda", "not", "None", "True", "False"])
+# Words that stand before the rest of an expression, and all that one begins with.
+_AHEAD = frozenset(["await", "lambda", "not"])
+_WITHIN = _AHEAD | {"None", "True", "False"}
 
 
 def extent(text: TextMap, line: int, column: int) -> Span:
@@ -72,7 +73,7 @@ def _end(tokens: list[TokenInfo]) -> tuple[int, int] | None:
 
 def _goes_on(before: TokenInfo, token: TokenInfo) -> bool:
     """Whether an expression goes on with a token: an attribute, a call, a subscript, or what an operator begins."""
-    if before.string == "." or before.string in _WITHIN - {"None", "True", "False"}:
+    if before.string == "." or before.string in _AHEAD:
         return True
     if before.type == tokenize.OP and before.string not in _CLOSING:
         return True

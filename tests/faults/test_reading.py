@@ -204,7 +204,7 @@ def test_tables_of_data_are_passed_over(project):
     ]
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="there is no such limit")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux holds a process to RLIMIT_AS")
 def test_a_table_in_a_statement_takes_no_gigabytes(project):
     """That of what stands beside it is told."""
     import resource

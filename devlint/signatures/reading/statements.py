@@ -531,13 +531,14 @@ def _raise(frame: Frame, node: ast.Raise) -> None:
 
 def _assert(frame: Frame, node: ast.Assert) -> None:
     condition = condition_of(frame, node.test)
-    if not frame.atoms.both(frame.path, condition):
+    path = frame.atoms.both(frame.path, condition)
+    if not path:
         return
     assume(frame, node.test, True)
     if not frame.atoms.about_devices(condition) and not _asks_for_class(node.test):
         # What nothing hangs on that came before isn't worth to be remembered.
-        condition = about(condition, frame.tests_at_work())
-    frame.path = frame.atoms.both(frame.path, condition)
+        path = frame.atoms.both(frame.path, about(condition, frame.tests_at_work()))
+    frame.path = path
 
 
 def _asks_for_class(test: ast.expr) -> bool:

@@ -159,7 +159,7 @@ def _loads_optimizer(node: ast.AST) -> bool:
     return False
 
 
-_OPTIMIZER = regex(r"(?i)optim|opt$|opt\b|solver|engine")
+_OPTIMIZER = regex(r"(?i)optim|opt\b|solver|engine")
 
 
 def _given_to_device(scope: ast.AST) -> list[ast.expr]:

@@ -83,7 +83,7 @@ _TEMPORARY = frozenset({"TemporaryFile", "NamedTemporaryFile", "SpooledTemporary
 def _is_cache(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
     """A cache is read by the machine that filled it."""
     scope = facts.model.enclosing_scope(call)
-    around = [p.name for p in (scope, *facts.model.ancestors(call)) if isinstance(p, (*_FUNCTIONS, ast.ClassDef))]
+    around = [p.name for p in facts.model.ancestors(call) if isinstance(p, (*_FUNCTIONS, ast.ClassDef))]
     return "cache" in f"{around} {ast.unparse(file)}".lower() or _is_made_where_missing(call, file, scope)
 
 
