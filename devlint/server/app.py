@@ -494,7 +494,10 @@ def made(registry: Registry) -> Server:
 
 
 def serve(registry: Registry) -> None:
-    """Talks with an editor on the standard streams until it says goodbye; exits with 1 where it leaves without."""
+    """Talks with an editor on the standard streams until it says goodbye; exits with 1 where it leaves without.
+
+    With one that never says a word it ends in good order: that is how an extension tries whether there is a server.
+    """
     logging.basicConfig(stream=sys.stderr, level=logging.ERROR, format="devlint: %(message)s")
     # Nothing but messages may go to the standard output, whatever a rule of some pack prints.
     stdout, sys.stdout = sys.stdout.buffer, sys.stderr
@@ -506,4 +509,4 @@ def serve(registry: Registry) -> None:
     sys.setswitchinterval(_SWITCH)
     server = made(registry)
     server.start_io(stdout=stdout)
-    sys.exit(0 if server.protocol.is_over else 1)
+    sys.exit(0 if server.protocol.is_over or not server.protocol.has_heard else 1)
