@@ -55,6 +55,8 @@ class Linter:
     withheld: list[tuple[Finding, str]] | None = None
     # How much wasn't told of the source that was linted last.
     untold = Untold()
+    # Whether all of that was valid Python.
+    is_python = True
 
     def __init__(
         self, settings: Settings, registry: Registry, files: FileSystem | None = None, looks: Looks | None = None
@@ -79,7 +81,7 @@ class Linter:
         """The same, but for causes: those that another finding speaks for are among them."""
         path = source.path or self.settings.root / source.display
         enabled = self.settings.codes_for(path, self.registry)
-        self.untold = Untold()
+        self.untold, self.is_python = Untold(), True
         spoken = "" if self.settings.ignore_noqa else source.text
         suppressions = read_suppressions(spoken, self.settings.extra_suppressions)
         if suppressions.skip_file:
@@ -88,9 +90,12 @@ class Linter:
         try:
             found = [f for f in self._findings(source, path, rules, within) if f.code in enabled]
         except _InvalidSourceError as error:
-            return (
-                [_with_version(error.finding, self.settings.target_version)] if UnreadableFile.code in enabled else []
-            )
+            told = _with_version(error.finding, self.settings.target_version)
+            rest = source.without_part(told.span.line)
+            # The other cells of a notebook are looked at as if the one that is half written were empty.
+            others = self.every_finding(rest, within) if rest is not None else []
+            self.is_python = False
+            return [told] * (UnreadableFile.code in enabled) + [replace(finding, fix=None) for finding in others]
         suppressed = len(found)
         found = suppressions.apply(found, path=source.display, enabled=enabled, registry=self.registry)
         suppressed -= sum(1 for f in found if f.code not in _OF_SUPPRESSIONS)

@@ -157,3 +157,6 @@ class Untold(NamedTuple):
             self.likely + other.likely,
             self.passed + other.passed,
         )
+
+
+NOTHING_UNTOLD = Untold()

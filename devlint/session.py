@@ -327,7 +327,9 @@ class Session:
         if untold.passed:
             self.output.say(f"{counted(untold.passed, 'file')} not about PyTorch, and not parsed")
         if untold.suppressed:
-            self.output.say(f"{counted(untold.suppressed, 'finding')} switched off by comments (--ignore-noqa tells them)")
+            self.output.say(
+                f"{counted(untold.suppressed, 'finding')} switched off by comments (--ignore-noqa tells them)"
+            )
         if untold.likely:
             self.output.say(f"{counted(untold.likely, 'finding')} likely, not certain (--confidence likely tells them)")
         for code, count in untold.withheld:

@@ -220,7 +220,9 @@ def test_vs_code_shows_findings_in_the_cells_of_a_notebook(window: tuple[Window,
     book = {"cells": cells, "metadata": {"language_info": {"name": "python"}}, "nbformat": 4, "nbformat_minor": 4}
     (folder / "n.ipynb").write_text(json.dumps(book))
     shown.open("n.ipynb")
-    marked = shown.page.locator(".notebookOverlay .cell .squiggly-error, .notebookOverlay .monaco-editor .squiggly-error")
+    marked = shown.page.locator(
+        ".notebookOverlay .cell .squiggly-error, .notebookOverlay .monaco-editor .squiggly-error"
+    )
     marked.first.wait_for()
     shown.page.keyboard.press("Control+Shift+M")
     shown.page.locator(".markers-panel", has_text="DEV101").first.wait_for()
