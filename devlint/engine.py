@@ -235,7 +235,7 @@ def _is_minor(rule: Rule, report: Report, facts: Facts, project: Project) -> boo
     says of code that somebody else keeps.
     """
     from devlint.signatures.answers.hot import is_unused
-    from devlint.signatures.answers.roles import is_of_others, is_of_tool
+    from devlint.signatures.answers.roles import is_aside, is_of_others, is_of_tool
 
     if report.minor or (rule.severity == "warning" and is_of_others(facts.model.source.path)):
         return True
@@ -244,7 +244,7 @@ def _is_minor(rule: Rule, report: Report, facts: Facts, project: Project) -> boo
     hot = facts.hot_loop(report.node) if rule.only_training else None
     if hot is None:
         return False
-    if hot.is_minor or is_of_tool(facts.model.source.path):
+    if hot.is_minor or is_of_tool(facts.model.source.path) or is_aside(facts.model.source.path):
         return rule.only_amid_step or report.change is None
     return rule.only_amid_step and report.change is None and facts.ends_step(report.node)
 

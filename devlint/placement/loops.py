@@ -77,11 +77,13 @@ class HotLoop:
     evaluates: bool = False
     # Whether something is trained in it, or in a loop around it.
     trains: bool = False
+    # Whether the program runs it once, going by all calls in sight.
+    once: bool = False
 
     @property
     def is_minor(self) -> bool:
-        """Whether hardly anybody minds a wait in it: it evaluates, or answers requests, or goes over files, one by one."""
-        return self.evaluates or (self.kind == "call" and not self.trains)
+        """Whether hardly anybody minds a wait in it: it evaluates, or answers requests, or goes over files, one by one, or runs once."""
+        return self.evaluates or self.once or (self.kind == "call" and not self.trains)
 
 
 class Program(File, Protocol):
@@ -127,12 +129,20 @@ class Loops:
             if cold(parent, child):
                 return None
             if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                if hot is not None and hot.kind == "element":
+                    return replace(hot, once=self._runs_once(parent, depth))
                 return hot or self._through_callers(parent, depth)
             loop = self._entered(parent, child)
             if loop is not None:
                 hot = self._within(loop, hot)
             child = parent
-        return hot
+        # What goes over the elements of a tensor by itself, outside of all functions.
+        return replace(hot, once=True) if hot is not None and hot.kind == "element" else hot
+
+    def _runs_once(self, function: FunctionNode, depth: int) -> bool:
+        """Whether all calls of a function, and there are some, stand where a program runs them once: in no function and no loop."""
+        calls = list(self._model.callers(function)) if depth < MAX_CALLERS else []
+        return bool(calls) and all(_is_on_top(model, node) for model, _, node in calls)
 
     def _within(self, loop: Loop, inner: HotLoop | None) -> HotLoop | None:
         """The hot loop of what stands in a loop, where `inner` is the hot one in that, if there is any."""
@@ -378,6 +388,16 @@ def _is_plain(iterated: ast.expr) -> bool:
         case ast.Attribute(attr="shape") | ast.Subscript(slice=ast.Constant(value=str())):
             return True
     return False
+
+
+def _is_on_top(model: Program, call: ast.Call) -> bool:
+    """Whether a call stands in the code of a script itself, or of its `main`, and in no loop."""
+    for parent in model.ancestors(call):
+        if isinstance(parent, (ast.For, ast.AsyncFor, ast.While, ast.Lambda, ast.ClassDef)):
+            return False
+        if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            return parent.name == "main"
+    return True
 
 
 def _is_model(value: Value) -> bool:
