@@ -39,6 +39,9 @@ _HANDS_ON = regex(
 )
 
 
+# Functions that write down where a training stands: now and then, whatever their callers go by to tell when.
+_SAVING = regex(r"_*(?:save(?:_\w{1,60})?|(?:\w{1,60}_)?(?:checkpoint|ckpt)(?:_\w{1,60})?)")
+
 _STEP_METHOD_NAMES = frozenset(name for known in ecosystem.STEP_METHODS for name in known.methods)
 _PLAIN_METHODS = frozenset(
     {
@@ -366,7 +369,7 @@ class Loops:
             reason, file = f"`{function.name}` is called each step", self._model.source.path
             line, column, quiet = function.lineno, function.col_offset, is_evaluation(function.name)
             return HotLoop(line, column, reason, likely=True, kind="step", file=file, evaluates=quiet)
-        if depth >= MAX_CALLERS:
+        if depth >= MAX_CALLERS or _SAVING.fullmatch(function.name):
             return None
         for model, step, node in self._model.callers(function):
             hot = model.hot_loop(node, depth + 1)
