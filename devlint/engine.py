@@ -522,7 +522,7 @@ class Inspection:
     def _fix(self, report: Report, piece: Piece, facts: Facts) -> Fix | None:
         from devlint.findings import Edit
         from devlint.knowledge.releases import SINCE_0_4
-        from devlint.layout import kept_within
+        from devlint.layout import aligned, kept_within
         from devlint.textmap import minimal_edit
 
         change = report.change
@@ -536,7 +536,7 @@ class Inspection:
         if any(re.search(SINCE_0_4, edit.text) for edit in edits) and self._is_for_old_releases:
             # It would run on none of the releases that the project is for.
             return None
-        fix = Fix(change.title, change.safety, tuple(sorted(edits)), change.imports)
+        fix = aligned(Fix(change.title, change.safety, tuple(sorted(edits)), change.imports), self._text)
         laid_out = kept_within(fix, self._text, self._width, facts.step)
         if laid_out is None and self._told_width() is None:
             # Where nobody says how long a line may be, one that can't be broken may be long.
