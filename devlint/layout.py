@@ -220,7 +220,9 @@ def _broken(text: TextMap, old: str, new: str, span: Span, width: int, step: str
         tokens, is_inner = rows.get(span.line + number, ([], False))
         line = lines[number]
         bare = line.rstrip("\r\n")
-        lines[number] = text.newline.join(_split(_parts(bare, tokens), style, is_inner=is_inner)) + line[len(bare) :]
+        parts = _parts(bare, tokens)
+        broken = _filled(parts, style) if is_inner and _closes_more(parts) else _split(parts, style, is_inner=is_inner)
+        lines[number] = text.newline.join(broken) + line[len(bare) :]
     return "".join(lines)
 
 
@@ -318,6 +320,32 @@ def _split(line: _Line, style: _Style, *, is_inner: bool) -> list[str]:
     body = line.part(pair[0] + 1, pair[1], line.indent + style.step)
     head, tail = line.code[: line.tokens[pair[0]].end], line.code[line.tokens[pair[1]].start :]
     return _around(line.indent + head, _body(line, pair, body, style), line.indent, tail, style)
+
+
+def _closes_more(line: _Line) -> bool:
+    """Whether brackets close on a line that others opened, behind something: black leaves no line so."""
+    signs = [t.text for t in line.tokens if t.type == tokenize.OP]
+    return line.tokens[0].text not in _CLOSERS and sum(map(_OPENING.count, signs)) < sum(map(_CLOSING.count, signs))
+
+
+def _filled(line: _Line, style: _Style) -> list[str]:
+    """A line of arguments, on as few lines as will do; raises TooLongError."""
+    lines = []
+    while len(line) > style.width:
+        depth, cut = 0, 0
+        for number, token in enumerate(line.tokens):
+            if token.type == tokenize.OP:
+                depth += (token.text in _OPENING) - (token.text in _CLOSING)
+            if depth < 0 or len(line.indent) + token.end > style.width:
+                break
+            if depth == 0 and token.text == "," and number < len(line.tokens) - 1:
+                cut = number + 1
+        if not cut:
+            raise TooLongError
+        first = line.part(0, cut, line.indent)
+        lines.append(first.indent + first.code)
+        line = line.part(cut, len(line.tokens), line.indent)
+    return [*lines, line.indent + line.code]
 
 
 def _around(head: str, lines: list[str], indent: str, tail: str, style: _Style) -> list[str]:

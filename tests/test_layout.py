@@ -136,6 +136,10 @@ def test_where_nothing_says_it_the_file_shows_it():
     assert shown_width("\n".join([*lines, "x" * 95])) == 100
     assert shown_width("\n".join([*lines, "x" * 133])) == 133
     assert shown_width("x = 1\n") == 100
+    # Many lines that end right before PEP 8's width were broken there.
+    assert shown_width("\n".join([*lines, *["x" * 77] * 9])) == 79
+    assert shown_width("\n".join([*lines, *["x" * 77] * 9, "x" * 80])) == 80
+    assert shown_width("\n".join([*lines, *["x" * 77] * 3])) == 88
     # One of more than a hundred got away.
     assert shown_width("\n".join([*lines, *lines, "x" * 110, "x" * 133])) == 120
     assert shown_width("\n".join([*lines, *lines, *["x" * 125] * 5])) == 125
@@ -172,6 +176,20 @@ def test_what_nobody_would_break_so_has_no_fix(tmp_path, body):
     outcome = fixed(tmp_path, body)
     assert not outcome.applied
     assert [finding.code for finding in outcome.remaining] == ["DEV105"]
+
+
+def test_aligned_arguments_go_on_on_the_next_line(tmp_path):
+    body = (
+        "mask = torch.ones(1, 1, inputs.size(0),\n                  inputs.size(1), inputs.size(2)).to(inputs)\n"
+        "return mask"
+    )
+    outcome = fixed(tmp_path, body, "[tool.yapf]\ncolumn_limit = 79\n")
+    assert outcome.source.text.endswith(
+        "        mask = torch.ones(1, 1, inputs.size(0),\n"
+        "                          inputs.size(1), inputs.size(2), dtype=inputs.dtype,\n"
+        "                          device=inputs.device)\n"
+        "        return mask\n"
+    )
 
 
 def test_two_fixes_of_a_line_are_laid_out_together(tmp_path):

@@ -26,6 +26,8 @@ NARROWEST = _BY_PEP_8
 _USUAL = (_FORMATTED, 100, 120)
 # So many lines that all end before a width show that somebody sees to it.
 _SHOWING = 50
+# So many lines that end so near to a width show that others were broken there.
+_PRESSED, _NEAR = 8, 9
 # One line in so many may be longer than its file's lines are.
 _GOT_AWAY = 100
 # Nobody breaks a text; one that long makes its line long. An f-string is several tokens since Python 3.12.
@@ -59,6 +61,9 @@ def shown_width(text: str) -> int:
     lengths = sorted(_lengths_of_code(text))
     longest = max(lengths, default=0)
     usual = _USUAL if len(lengths) >= _SHOWING else _USUAL[1:]
+    if len(lengths) >= _SHOWING and lengths[-_PRESSED] > _BY_PEP_8 - _NEAR:
+        # Many lines that end right before PEP 8's width were broken there.
+        usual = (_BY_PEP_8, _BY_PEP_8 + 1, *usual)
     kept = lengths[-1 - len(lengths) // _GOT_AWAY] if lengths else 0
     fits = next((width for width in usual if longest <= width), None)
     return fits or (_USUAL[-1] if kept <= _USUAL[-1] else longest)
