@@ -38,6 +38,10 @@ _KINDS = (
     frozenset({"*", "/", "//", "%", "@"}),
 )
 _ALONE = regex(r"^[ \t]*[)\]}]+[,:]?[ \t]*\r?$", re.MULTILINE)
+_SINGLE = regex(r"(?<![\"'])'[^\"'\\\n]{1,100}'(?!')")
+_DOUBLE = regex(r"(?<![\"'])\"[^\"'\\\n]{1,100}\"(?!\")")
+# So many texts, and so many to one, show which quotes somebody uses.
+_FEWEST_QUOTED, _MORE_OFTEN = 3, 4
 _VALUE_IN_BRACKETS = regex(r"^(?:.*[^=!<>]=|[ \t]*return) \([ \t]*\r?$")
 _OPENED = regex(r"[(\[{][ \t]*\r?$", re.MULTILINE)
 
@@ -63,6 +67,16 @@ def laid_out(text: TextMap, edits: Sequence[Edit], width: int, step: str) -> tup
         base = text.offset(span.line, span.column)
         settled.append(Edit(Span(*text.position(base + start), *text.position(base + end)), code))
     return tuple(settled)
+
+
+def in_quotes_of(text: str, code: str) -> str:
+    """New code, with its texts in single quotes where those of a text are; what stands there already stays as it is."""
+    if '"' not in code or "'" in code:
+        return code
+    singles, doubles = len(_SINGLE.findall(text)), len(_DOUBLE.findall(text))
+    if singles < _FEWEST_QUOTED or singles < _MORE_OFTEN * doubles:
+        return code
+    return _DOUBLE.sub(lambda found: found[0] if found[0] in text else f"'{found[0][1:-1]}'", code)
 
 
 def aligned(fix: Fix, text: TextMap) -> Fix:

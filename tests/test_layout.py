@@ -152,6 +152,33 @@ def test_comments_and_texts_show_no_width():
     assert shown_width("\n".join([*lines, f"x = f(y, {'z, ' * 40})"])) > 120
 
 
+def test_a_file_that_keeps_to_nothing_shows_its_own_width(tmp_path):
+    (tmp_path / "setup.cfg").write_text("[flake8]\n")
+    file = tmp_path / "main.py"
+    linter = Linter(Settings(root=tmp_path, src=(tmp_path,)), load_registry())
+    for long, width in ((2, 79), (8, 120)):
+        file.write_text("x = 1\n" * 60 + f"y = {'x + ' * 25}x\n" * long)
+        assert linter.width_of(read_source(file, file.name)) == width
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["'one'", "'two'", "'three'"], "'cpu'"),
+        (["'one'", '"two"', "'three'"], '"cpu"'),
+        (["'one'", "'two'", "'three'", "'four'", '"cpu"'], '"cpu"'),
+        (["1"], '"cpu"'),
+    ],
+)
+def test_texts_stand_in_the_quotes_of_the_file(tmp_path, names, expected):
+    file = tmp_path / "main.py"
+    head = f"import sys\n\nimport torch\nfrom torch import nn\n\nnames = [{', '.join(names)}]\nnet = nn.Linear(2, 2)\n"
+    file.write_text(f"{head}net.load_state_dict(torch.load(sys.argv[1]))\n")
+    linter = Linter(Settings(root=tmp_path, src=(tmp_path,)), load_registry())
+    outcome = fix(read_source(file, file.name), linter, unsafe=False)
+    assert outcome.source.text == f"{head}net.load_state_dict(torch.load(sys.argv[1], map_location={expected}))\n"
+
+
 def test_the_nearest_folder_counts(tmp_path):
     (tmp_path / "pyproject.toml").write_text("[tool.black]\nline-length = 120\n")
     inner = tmp_path / "inner"

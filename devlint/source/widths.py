@@ -30,6 +30,7 @@ _SHOWING = 50
 _PRESSED, _NEAR = 8, 9
 # One line in so many may be longer than its file's lines are.
 _GOT_AWAY = 100
+_FEW = 2
 # Nobody breaks a text; one that long makes its line long. An f-string is several tokens since Python 3.12.
 _LONG_TEXT = 30
 _TEXTS = {tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
@@ -67,6 +68,15 @@ def shown_width(text: str) -> int:
     kept = lengths[-1 - len(lengths) // _GOT_AWAY] if lengths else 0
     fits = next((width for width in usual if longest <= width), None)
     return fits or (_USUAL[-1] if kept <= _USUAL[-1] else longest)
+
+
+def keeps(text: str, width: int) -> bool:
+    """Whether a file's lines of code keep a width, but for a few that got away."""
+    lengths = [len(line) for line in text.splitlines()]
+    most = max(_FEW, len(lengths) // _GOT_AWAY)
+    if sum(length > width for length in lengths) <= most:
+        return True
+    return sum(length > width for length in _lengths_of_code(text)) <= most
 
 
 def _lengths_of_code(text: str) -> list[int]:
