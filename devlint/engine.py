@@ -236,19 +236,21 @@ def _is_minor(rule: Rule, report: Report, facts: Facts, project: Project) -> boo
 
     So it is with what is likely to mix in a function that nobody uses, or only code for the host, with what costs in a loop that trains nothing, or in
     a program that measures or tests, with a wait at the end of a step for which there is no fix, and with what a warning
-    says of code that somebody else keeps.
+    says of code that somebody else keeps, or that nobody uses.
     """
     from devlint.signatures.answers.hot import is_unused
-    from devlint.signatures.answers.roles import is_of_others, is_of_tool
+    from devlint.signatures.answers.roles import is_aside, is_of_others, is_of_tool
 
     if report.minor or (rule.severity == "warning" and is_of_others(facts.model.source.path)):
         return True
     if rule.event in ABOUT_MIXING and report.confidence == "likely" and facts.scope is not None:
         return is_unused(project, facts.scope) or facts.model.is_called_by_host(facts.scope)
+    if rule.severity == "warning" and facts.scope is not None and is_unused(project, facts.scope):
+        return True
     hot = facts.hot_loop(report.node) if rule.only_training else None
     if hot is None:
         return False
-    if hot.is_minor or is_of_tool(facts.model.source.path):
+    if hot.is_minor or is_of_tool(facts.model.source.path) or is_aside(facts.model.source.path):
         return rule.only_amid_step or report.change is None
     return rule.only_amid_step and report.change is None and facts.ends_step(report.node)
 
