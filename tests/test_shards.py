@@ -70,9 +70,9 @@ def test_shards_and_their_reports(project):
 
 
 def test_the_projects_least_severity_holds_for_merged_reports(project):
-    write(project, {"a.py": HOT, "pyproject.toml": "[tool.devlint]\n"})
+    write(project, {"a.py": HOT, "pyproject.toml": '[tool.devlint]\nselect = ["DEV501"]\n'})
     assert devlint("--output-format", "json=a.json").returncode == devlint("merge", "a.json").returncode == 1
-    (project / "pyproject.toml").write_text('[tool.devlint]\nfail-on = "error"\n')
+    (project / "pyproject.toml").write_text('[tool.devlint]\nselect = ["DEV501"]\nfail-on = "error"\n')
     assert devlint("--output-format", "json=a.json").returncode == devlint("merge", "a.json").returncode == 0
     assert devlint("merge", "a.json", "--fail-on", "warning").returncode == 1
 
