@@ -223,7 +223,7 @@ class Reader:
         if known is None and source not in self._running:
             self._running.add(source)
             frame = self._active[source] = Frame(self, source)
-            frame.record = self.recordings.get(source)
+            frame.tell(self.recordings.get(source))
             self.frames.setdefault(source, []).append(frame)
             with suppress(RecursionError):
                 statements.execute(frame, source.tree.body)
@@ -479,7 +479,7 @@ class Reader:
 
     def _read(self, function: FunctionModel, closure: Frame | None) -> Signature:
         frame = Frame(self, function.source, function, outer=closure)
-        frame.record = self.recordings.get(function.source)
+        frame.tell(self.recordings.get(function.source))
         self.frames.setdefault(function.source, []).append(frame)
         self._frames_of.setdefault(function, []).append(frame)
         inputs.enter(frame, function, self.annotations)

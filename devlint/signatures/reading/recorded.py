@@ -11,6 +11,7 @@ from devlint.signatures.libraries.frameworks import is_called_by_trainer, placed
 from devlint.signatures.reading import inputs, statements
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.frame import Frame, Key
+from devlint.signatures.state.history import Moment, moment_of
 from devlint.signatures.state.objects import move, place_of
 from devlint.signatures.values.conditions import FALSE, TRUE, Condition
 from devlint.signatures.values.values import (
@@ -93,8 +94,9 @@ class Recorder(Generic[Told]):
         self._values: dict[ast.expr, Told] = {}
         # The scopes that were read once more: what other readings tell of them says less.
         self._read_again: set[FunctionModel | None] = set()
-        # What is told when somebody asks.
+        # What is told when somebody asks: as it is then, or was at some point.
         self._later: dict[ast.expr, tuple[Frame, Value]] = {}
+        self._then: dict[ast.expr, tuple[Moment, Value]] = {}
         # The calls in the scopes that were read, by what they call, and the other way round.
         self.calls: dict[FunctionModel, list[Given]] = {}
         self.callees: dict[ast.Call, FunctionModel] = {}
@@ -103,30 +105,49 @@ class Recorder(Generic[Told]):
         """Hears what an expression is."""
         if not frame.again and frame.function in self._read_again:
             return
-        if _lasts(value) and not frame.in_turn:
-            self._values.pop(node, None)
-            self._later[node] = frame, value
-        else:
-            known = self.value(node) if frame.in_turn else None
-            told = self._told(frame, node, value)
-            self._values[node] = self._joined(known, told) if known is not None else told
+        self._note(frame, node, value)
         self._heard(frame, node, value)
+
+    def _note(self, frame: Frame, node: ast.expr, value: Value) -> None:
+        known = self.value(node) if frame.in_turn else None
+        self._values.pop(node, None)
+        self._then.pop(node, None)
+        if _lasts(value) and not frame.in_turn:
+            self._later[node] = frame, value
+            return
+        moment = moment_of(frame) if known is None else None
+        if moment is not None:
+            # Hardly one in fifty is asked for.
+            self._then[node] = moment, value
+            return
+        told = self._told(frame, node, value)
+        self._values[node] = self._joined(known, told) if known is not None else told
 
     def value(self, node: ast.expr) -> Told | None:
         """What an expression is; None where it wasn't reached."""
         known = self._values.get(node)
+        if known is None and node in self._then:
+            moment, value = self._then.pop(node)
+            known = self._values[node] = moment.asked(lambda: self._told(moment.frame, node, value))
         if known is None and node in self._later:
-            known = self._values[node] = self._told(*self._later[node][:1], node, self._later[node][1])
+            frame, value = self._later[node]
+            known = self._values[node] = self._told(frame, node, value)
         return known
 
     def may_change(self, node: ast.expr) -> bool:
         """Whether an expression is something that changes in place, or may be."""
-        return node in self._values
+        return node in self._values or node in self._then
+
+    def untold(self, node: ast.expr) -> Value | None:
+        """What an expression is of which nobody asked so far."""
+        found = self._then.get(node)
+        return found[1] if found is not None else None
 
     def forget(self) -> None:
         """Lets go of everything."""
         self._values.clear()
         self._later.clear()
+        self._then.clear()
         self.calls.clear()
         self.callees.clear()
 
@@ -185,7 +206,8 @@ class Recorder(Generic[Told]):
 
     def _begun(self, frame: Frame) -> Frame:
         self._read_again.add(frame.function)
-        frame.record, frame.again = self, True
+        frame.tell(self)
+        frame.again = True
         return frame
 
     def _first(self, function: FunctionModel, outer: Frame | None) -> Frame | None:
