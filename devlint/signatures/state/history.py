@@ -37,7 +37,7 @@ class Remembering(dict[Any, Any]):
             self.log.append((key, self[key]))
         return super().pop(key, *default)
 
-    def update(self, more: Any) -> None:  # type: ignore[override]
+    def update(self, more: Any) -> None:
         """Sets each key that another dict has."""
         for key, value in more.items():
             self[key] = value
