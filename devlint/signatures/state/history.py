@@ -37,12 +37,12 @@ class Remembering(dict[Any, Any]):
             self.log.append((key, self[key]))
         return super().pop(key, *default)
 
-    def update(self, more: Any) -> None:
+    def update(self, more: Any) -> None:  # type: ignore[override]
         """Sets each key that another dict has."""
         for key, value in more.items():
             self[key] = value
 
-    def __ior__(self, more: Any) -> Remembering:  # type: ignore[override,misc]
+    def __ior__(self, more: Any) -> Remembering:  # type: ignore[misc]
         self.update(more)
         return self
 

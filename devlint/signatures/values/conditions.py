@@ -98,7 +98,8 @@ class Atoms:
         if len(a) == 1 and len(b) == 1:
             (c,), (d,) = a, b
             return a if d <= c else frozenset({c | d}) if _go_together(c, d) else FALSE
-        return self._limited(_conjoined(a, b))
+        joint = _conjoined(a, b)
+        return joint if len(joint) <= MAX_CLAUSES else self._limited(joint)
 
     def may_meet(self, a: Condition, b: Condition) -> bool:
         """Whether there is a way to `a and b`, which needn't be worked out for that."""
@@ -110,7 +111,10 @@ class Atoms:
         """`a or b`."""
         if a == b or not b:
             return a
-        return b if not a else self._limited(_disjoined(a, b))
+        if not a:
+            return b
+        joint = _disjoined(a, b)
+        return joint if len(joint) <= MAX_CLAUSES else self._limited(joint)
 
     def negated(self, a: Condition) -> Condition:
         """`not a`."""
@@ -123,8 +127,6 @@ class Atoms:
         return known
 
     def _limited(self, condition: Condition) -> Condition:
-        if len(condition) <= MAX_CLAUSES:
-            return condition
         return self.forgotten(about_devices=self.about_devices(condition) or self.forgets_devices(condition))
 
     def implies(self, a: Condition, b: Condition) -> bool:
