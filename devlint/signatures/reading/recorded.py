@@ -61,14 +61,18 @@ _LASTING = frozenset(
 )
 
 
+_HEARD = frozenset({ast.Attribute, ast.Call})
+
+
 def _lasts(value: Value) -> bool:
     """Whether a value can be told later as it is now."""
-    if value.kind is METHOD:
+    kind = value.kind
+    if kind is METHOD:
         return isinstance(value.data, str)
-    if value.kind is UNKNOWN and (value.path is not None or value.data is not None):
+    if kind is UNKNOWN and (value.path is not None or value.data is not None):
         # What is done to it tells more of it.
         return False
-    return value.kind in _LASTING and value.place.sort != "input"
+    return kind in _LASTING and value.place.sort != "input"
 
 
 class Recorder(Generic[Told]):
@@ -84,18 +88,20 @@ class Recorder(Generic[Told]):
     ) -> None:
         """`joined` gives what an expression is that is one thing or another in turn.
 
-        `heard` hears of each expression, `called` of each call of the project's functions.
+        `heard` hears of each attribute and each call, `called` of each call of the project's functions.
         """
         self._reader = reader
         self._told = told
         self._joined = joined
         self._heard = heard
         self._called = called
+        # What was told of an expression, since it was noted last.
         self._values: dict[ast.expr, Told] = {}
         # The scopes that were read once more: what other readings tell of them says less.
         self._read_again: set[FunctionModel | None] = set()
-        # What is told when somebody asks: as it is then, or was at some point.
+        # What is told when somebody asks, hardly one in fifty: as it is then.
         self._later: dict[ast.expr, tuple[Frame, Value]] = {}
+        # Or as it was at some point.
         self._then: dict[ast.expr, tuple[Moment, Value]] = {}
         # The calls in the scopes that were read, by what they call, and the other way round.
         self.calls: dict[FunctionModel, list[Given]] = {}
@@ -105,23 +111,22 @@ class Recorder(Generic[Told]):
         """Hears what an expression is."""
         if not frame.again and frame.function in self._read_again:
             return
-        self._note(frame, node, value)
-        self._heard(frame, node, value)
-
-    def _note(self, frame: Frame, node: ast.expr, value: Value) -> None:
         known = self.value(node) if frame.in_turn else None
-        self._values.pop(node, None)
-        self._then.pop(node, None)
+        if node in self._values:
+            del self._values[node]
         if _lasts(value) and not frame.in_turn:
+            if node in self._then:
+                del self._then[node]
             self._later[node] = frame, value
-            return
-        moment = moment_of(frame) if known is None else None
-        if moment is not None:
-            # Hardly one in fifty is asked for.
-            self._then[node] = moment, value
-            return
-        told = self._told(frame, node, value)
-        self._values[node] = self._joined(known, told) if known is not None else told
+        else:
+            moment = moment_of(frame) if known is None else None
+            if moment is not None:
+                self._then[node] = moment, value
+            else:
+                told = self._told(frame, node, value)
+                self._values[node] = self._joined(known, told) if known is not None else told
+        if type(node) in _HEARD:
+            self._heard(frame, node, value)
 
     def value(self, node: ast.expr) -> Told | None:
         """What an expression is; None where it wasn't reached."""

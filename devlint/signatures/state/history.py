@@ -74,17 +74,6 @@ class Moment:
         self.tensors: frozenset[Path] = frozenset(frame.tensors)
         self.around = around
 
-    def is_now(self, around: Moment | None) -> bool:
-        """Whether its scope is there still."""
-        frame = self.frame
-        return (
-            self.env is frame.env
-            and self.mark == len(self.env.log)
-            and self.path is frame.path
-            and len(self.tensors) == len(frame.tensors)
-            and self.around is around
-        )
-
     def asked(self, ask: Callable[[], Told]) -> Told:
         """What an answer would have been then."""
         moments = [self]
@@ -107,11 +96,20 @@ def moment_of(frame: Frame) -> Moment | None:
     env = frame.env
     if type(env) is not Remembering:
         return None
-    outer = frame.outer
-    if outer is None and frame.function is not None and frame.reader.is_running(frame.source):
-        outer = frame.reader.so_far_of(frame.source)
-    around = moment_of(outer) if outer is not None else None
     known = frame.moment
-    if known is None or not known.is_now(around):
+    outer = frame.outer
+    if outer is None and known is None and frame.function is not None and frame.reader.is_running(frame.source):
+        outer = frame.reader.so_far_of(frame.source)
+    elif outer is None and known is not None and known.around is not None:
+        outer = known.around.frame
+    around = moment_of(outer) if outer is not None else None
+    if (
+        known is None
+        or known.env is not env
+        or known.mark != len(env.log)
+        or known.path is not frame.path
+        or len(known.tensors) != len(frame.tensors)
+        or known.around is not around
+    ):
         known = frame.moment = Moment(frame, env, around)
     return known
