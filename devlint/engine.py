@@ -20,7 +20,7 @@ from devlint.rule import Registry, Rule, UnreadableFile
 from devlint.screen import Screen, lets_through, lines_of_names, pattern_of, trigger_lines
 from devlint.settings import Settings
 from devlint.source.looks import Looks
-from devlint.source.widths import shown_width
+from devlint.source.widths import keeps, shown_width
 from devlint.suppressions import read_suppressions
 
 if TYPE_CHECKING:
@@ -104,8 +104,12 @@ class Linter:
         return self._project
 
     def told_width(self, source: Source) -> int | None:
-        """How long lines of a source may get, as its project tells its formatter or linter; None where it tells none."""
-        return self.project().width(source.path or self.settings.root / source.display, self.settings.root)
+        """How long lines of a source may get, as its project tells its formatter or linter.
+
+        None where it tells none, or the source keeps to nothing of the kind.
+        """
+        told = self.project().width(source.path or self.settings.root / source.display, self.settings.root)
+        return told if told is not None and keeps(source.text, told) else None
 
     def width_of(self, source: Source) -> int:
         """How long lines of a source may get: what its project tells, else what it keeps itself."""
@@ -232,19 +236,21 @@ def _is_minor(rule: Rule, report: Report, facts: Facts, project: Project) -> boo
 
     So it is with what is likely to mix in a function that nobody uses, or only code for the host, with what costs in a loop that trains nothing, or in
     a program that measures or tests, with a wait at the end of a step for which there is no fix, and with what a warning
-    says of code that somebody else keeps.
+    says of code that somebody else keeps, or that nobody uses.
     """
     from devlint.signatures.answers.hot import is_unused
-    from devlint.signatures.answers.roles import is_of_others, is_of_tool
+    from devlint.signatures.answers.roles import is_aside, is_of_others, is_of_tool
 
     if report.minor or (rule.severity == "warning" and is_of_others(facts.model.source.path)):
         return True
     if rule.event in ABOUT_MIXING and report.confidence == "likely" and facts.scope is not None:
         return is_unused(project, facts.scope) or facts.model.is_called_by_host(facts.scope)
+    if rule.severity == "warning" and facts.scope is not None and is_unused(project, facts.scope):
+        return True
     hot = facts.hot_loop(report.node) if rule.only_training else None
     if hot is None:
         return False
-    if hot.is_minor or is_of_tool(facts.model.source.path):
+    if hot.is_minor or is_of_tool(facts.model.source.path) or is_aside(facts.model.source.path):
         return rule.only_amid_step or report.change is None
     return rule.only_amid_step and report.change is None and facts.ends_step(report.node)
 
@@ -522,7 +528,7 @@ class Inspection:
     def _fix(self, report: Report, piece: Piece, facts: Facts) -> Fix | None:
         from devlint.findings import Edit
         from devlint.knowledge.releases import SINCE_0_4
-        from devlint.layout import kept_within
+        from devlint.layout import aligned, in_quotes_of, kept_within
         from devlint.textmap import minimal_edit
 
         change = report.change
@@ -536,7 +542,8 @@ class Inspection:
         if any(re.search(SINCE_0_4, edit.text) for edit in edits) and self._is_for_old_releases:
             # It would run on none of the releases that the project is for.
             return None
-        fix = Fix(change.title, change.safety, tuple(sorted(edits)), change.imports)
+        edits = [replace(edit, text=in_quotes_of(self._text.text, edit.text)) for edit in edits]
+        fix = aligned(Fix(change.title, change.safety, tuple(sorted(edits)), change.imports), self._text)
         laid_out = kept_within(fix, self._text, self._width, facts.step)
         if laid_out is None and self._told_width() is None:
             # Where nobody says how long a line may be, one that can't be broken may be long.

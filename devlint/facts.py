@@ -8,7 +8,7 @@ names; everything else of devlint may change with any release.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -251,7 +251,8 @@ class Facts:
         if not given:
             at = Span(closing.end_line, closing.end_column - 1, closing.end_line, closing.end_column - 1)
             return Edit(at, ", ".join(arguments))
-        last = max((self.text.span_of(a) for a in given), key=lambda s: (s.end_line, s.end_column))
+        spans = sorted((self.text.span_of(a) for a in given), key=lambda s: (s.end_line, s.end_column))
+        last = spans[-1]
         end = self._behind_brackets(
             self.text.offset(last.end_line, last.end_column), self.text.offset(closing.end_line, closing.end_column) - 1
         )
@@ -269,7 +270,15 @@ class Facts:
             # One argument a line, and the bracket closes behind the last.
             between = f",{self.text.newline}{before}"
             return Edit(Span(line, column, line, column), "".join(f"{between}{argument}" for argument in arguments))
-        return Edit(Span(line, column, line, column), "".join(f", {argument}" for argument in arguments))
+        comma = "," if self._is_dense(spans) else ", "
+        return Edit(Span(line, column, line, column), "".join(f"{comma}{argument}" for argument in arguments))
+
+    def _is_dense(self, arguments: Sequence[Span]) -> bool:
+        """Whether no blank stands behind the commas of a call's arguments: `f(x,y=1)`."""
+        # The name of a keyword stands before its value, and is none of the commas'.
+        ends = [self.text.offset(span.end_line, span.end_column) for span in arguments[:-1]]
+        behind = [self.text.text[self._behind_brackets(end, len(self.text.text)) :][:2] for end in ends]
+        return bool(behind) and all(two[:1] == "," and not two[1:].isspace() for two in behind)
 
     def _behind_brackets(self, start: int, stop: int) -> int:
         """The offset behind the brackets that close around an argument that ends at `start`."""

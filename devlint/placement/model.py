@@ -303,18 +303,18 @@ class PlacementModel(FileText):
 
     def is_dead(self, node: ast.AST) -> bool:
         """Whether nothing in the project leads to what a loop runs: to its function, or to where a flag is on that is off."""
-        if self.hot_loop(node) is None:
+        if self.hot_loop(node) is None or self._function_around(node) is None:
             return False
-        function = next(
-            (p for p in self.ancestors(node) if isinstance(p, (ast.FunctionDef, ast.AsyncFunctionDef))), None
-        )
-        if function is None:
-            return False
-        return (
-            is_unused(self._project, self.source.function(function))
-            or Guards(self).is_off(node)
-            or self.choices.is_never_made(node)
-        )
+        return self.is_unused(node) or Guards(self).is_off(node) or self.choices.is_never_made(node)
+
+    def is_unused(self, node: ast.AST) -> bool:
+        """Whether nothing in the project leads to the function that a node stands in."""
+        function = self._function_around(node)
+        return function is not None and is_unused(self._project, self.source.function(function))
+
+    def _function_around(self, node: ast.AST) -> FunctionNode | None:
+        around = (p for p in self.ancestors(node) if isinstance(p, (ast.FunctionDef, ast.AsyncFunctionDef)))
+        return next(around, None)
 
     def is_called_by_host(self, function: FunctionModel) -> bool:
         """Whether only code for the host calls a function, or such as gives it what is there."""

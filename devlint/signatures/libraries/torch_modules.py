@@ -282,13 +282,18 @@ def call_wrapper(call: Call, wrapper: Value) -> Value:
     frame = call.frame
     inner = wrapper.parts[0] if wrapper.parts else NOTHING
     place = place_of(frame, inner) if inner.kind in (MODULE, WRAPPER) else Value(TENSOR, UNKNOWN_PLACE)
-    tags = COMPUTED | {GATHERED} if _has_replicas(frame, wrapper) else COMPUTED
+    gathers = _has_replicas(frame, wrapper)
+    tags = COMPUTED | {GATHERED} if gathers else COMPUTED
     gives = _given_by_forward(frame, inner)
 
     def made(part: Value | None, at: Value) -> Value:
         where = UNKNOWN_PLACE if at.place == HOST else at.place
         if part is not None and part.kind is TUPLE:
             return Value(TUPLE, parts=tuple(made(p, at) for p in part.parts))
+        if part is not None and part.kind is TENSOR and part.place == HOST:
+            # What `forward` left on the host stays there, or can't be gathered where there are several devices.
+            left = UNKNOWN_PLACE if gathers else HOST
+            return Value(TENSOR, left, likely=part.likely, rank=part.rank, step=at.step, tags=tags - COMPUTED)
         if part is not None and part.kind is TENSOR:
             return Value(TENSOR, where, likely=at.likely, step=at.step, tags=tags - COMPUTED)
         return Value(UNKNOWN, where, path=(f"#{frame.reader.turn()}",), likely=True, step=at.step, tags=tags)

@@ -644,8 +644,9 @@ def _meeting_inputs(frame: Frame, needs: Sequence[Need], forward: FunctionModel)
         for _, value in need.operands:
             surely = value.place.sort == "input" and len(value.place.name) == 1 and value.kind is not EITHER
             if surely and value.place.name[0] == me:
-                # One without dimensions may stay on the host.
-                surely = value.kind in (TENSOR, MODULE) and value.rank != ZERO_DIM
+                surely = value.kind in (TENSOR, MODULE)
+            # One without dimensions may stay on the host.
+            surely = surely and (need.any_rank or value.rank != ZERO_DIM)
             roots.append(value.place.name[0] if surely else None)
         if me in roots:
             for root in roots:
