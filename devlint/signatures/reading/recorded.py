@@ -102,7 +102,7 @@ class Recorder(Generic[Told]):
         # What is told when somebody asks, hardly one in fifty: as it is then.
         self._later: dict[ast.expr, tuple[Frame, Value]] = {}
         # Or as it was at some point.
-        self._then: dict[ast.expr, tuple[Moment, Value]] = {}
+        self._then: dict[ast.expr, tuple[Moment, Frame, Value]] = {}
         # The calls in the scopes that were read, by what they call, and the other way round.
         self.calls: dict[FunctionModel, list[Given]] = {}
         self.callees: dict[ast.Call, FunctionModel] = {}
@@ -121,7 +121,7 @@ class Recorder(Generic[Told]):
         else:
             moment = moment_of(frame) if known is None else None
             if moment is not None:
-                self._then[node] = moment, value
+                self._then[node] = moment, frame, value
             else:
                 told = self._told(frame, node, value)
                 self._values[node] = self._joined(known, told) if known is not None else told
@@ -132,12 +132,14 @@ class Recorder(Generic[Told]):
         """What an expression is; None where it wasn't reached."""
         known = self._values.get(node)
         if known is None and node in self._then:
-            moment, value = self._then.pop(node)
-            known = self._values[node] = moment.asked(lambda: self._told(moment.frame, node, value))
+            known = self._values[node] = self._told_then(node, *self._then.pop(node))
         if known is None and node in self._later:
             frame, value = self._later[node]
             known = self._values[node] = self._told(frame, node, value)
         return known
+
+    def _told_then(self, node: ast.expr, moment: Moment, frame: Frame, value: Value) -> Told:
+        return moment.asked(lambda: self._told(frame, node, value))
 
     def may_change(self, node: ast.expr) -> bool:
         """Whether an expression is something that changes in place, or may be."""
@@ -146,7 +148,7 @@ class Recorder(Generic[Told]):
     def untold(self, node: ast.expr) -> Value | None:
         """What an expression is of which nobody asked so far."""
         found = self._then.get(node)
-        return found[1] if found is not None else None
+        return found[2] if found is not None else None
 
     def forget(self) -> None:
         """Lets go of everything."""

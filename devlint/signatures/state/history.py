@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
-if TYPE_CHECKING:
-    from devlint.signatures.state.frame import Frame
-    from devlint.signatures.values.conditions import Condition
-    from devlint.signatures.values.values import Path
+from devlint.signatures.values.conditions import Condition
+from devlint.signatures.values.values import Path
 
 Told = TypeVar("Told")
+
+
+class Scope(Protocol):
+    """What is asked of a frame here."""
+
+    env: dict[Any, Any]
+    path: Condition
+    tensors: set[Path]
+    found: dict[Any, Any]
+    moment: Moment | None
+
+    @property
+    def outer(self) -> Scope | None: ...
+    @property
+    def function(self) -> object: ...
+    @property
+    def source(self) -> Any: ...
+    @property
+    def reader(self) -> Any: ...
 
 
 class Remembering(dict[Any, Any]):
@@ -66,12 +83,12 @@ class Moment:
 
     __slots__ = ("around", "env", "frame", "mark", "path", "tensors")
 
-    def __init__(self, frame: Frame, env: Remembering, around: Moment | None) -> None:
+    def __init__(self, frame: Scope, env: Remembering, around: Moment | None) -> None:
         self.frame = frame
         self.env = env
         self.mark = len(env.log)
-        self.path: Condition = frame.path
-        self.tensors: frozenset[Path] = frozenset(frame.tensors)
+        self.path = frame.path
+        self.tensors = frozenset(frame.tensors)
         self.around = around
 
     def asked(self, ask: Callable[[], Told]) -> Told:
@@ -91,7 +108,7 @@ class Moment:
                 frame.env, frame.path, frame.tensors, frame.found = env, path, tensors, found
 
 
-def moment_of(frame: Frame) -> Moment | None:
+def moment_of(frame: Scope) -> Moment | None:
     """The point that a scope has come to; None where it doesn't remember what it held."""
     env = frame.env
     if type(env) is not Remembering:
