@@ -147,7 +147,8 @@ class Worker:
         linter = self.linter(settings)
         if not (self.plan.fix or self.plan.diff):
             findings = tuple(linter.check(source))
-            return FileResult(source.display, findings, source if findings else None, warnings=source.remarks), source
+            shown, remarks = source if findings else None, source.remarks
+            return FileResult(source.display, findings, shown, warnings=remarks, untold=linter.untold), source
         # Imported here because it brings LibCST.
         from devlint.fixer import fix
 

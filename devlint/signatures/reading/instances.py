@@ -65,7 +65,7 @@ class Instance:
         self.call = call
         self._serial = frame.reader.turn()
         # What the function makes by default isn't made on the host then.
-        self._elsewhere = frame.elsewhere > 0
+        self._elsewhere = bool(frame.elsewhere)
         self._paths: dict[Path, Value] = {}
         self._cells: dict[Cell, Cell] = {}
         self._values: dict[int, tuple[Value, Value]] = {}

@@ -189,8 +189,8 @@ class Frame:
         self.supposing = 0
         # What can't be any more, since an error would have come of it before: under such a condition nothing is reached.
         self.ruled_out: list[Condition] = []
-        # How many blocks around make new tensors somewhere else than on the host: `with torch.device("cuda"):`.
-        self.elsewhere = 0
+        # Where the blocks around make new tensors, instead of on the host: `with torch.device("cuda"):`.
+        self.elsewhere: list[Place] = []
         # The call whose result the statement at hand drops.
         self.dropped: ast.expr | None = None
         # The moves whose result is dropped, each with the method that is called.
@@ -205,7 +205,9 @@ class Frame:
     @property
     def default_place(self) -> Place:
         """Where a tensor is made that isn't told a device: on the host, unless the program may say otherwise."""
-        return UNKNOWN_PLACE if self.elsewhere or self.source.sets_default_device else HOST
+        if self.elsewhere:
+            return self.elsewhere[-1]
+        return UNKNOWN_PLACE if self.source.makes_elsewhere(self.function) else HOST
 
     # -- state -----------------------------------------------------------------------------------------------------
 
