@@ -244,12 +244,13 @@ class PlacementModel(FileText):
 
     def signature_at(self, line: int) -> list[str]:
         """The signature of the function that is defined on a line, in words; empty where none is."""
-        for function in all_functions(self.source):
-            if function.node.lineno == line:
-                reader = self.project_reader
-                reader.whole(self.source)
-                return described(reader, function)
-        return []
+        return next((self.signature_of(f) for f in all_functions(self.source) if f.node.lineno == line), [])
+
+    def signature_of(self, function: FunctionModel) -> list[str]:
+        """The signature of a function of the project, in words."""
+        reader = self.project_reader
+        reader.whole(function.source)
+        return described(reader, function)
 
     @cached_property
     def kept(self) -> dict[tuple[int, int], Mixing]:
