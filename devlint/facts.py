@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from devlint.findings import Edit, Note, Span
@@ -339,9 +339,26 @@ class Facts:
         return deeper[statement.col_offset :] or "    "
 
     def removed(self, statement: ast.stmt) -> Edit:
-        """An edit that takes a statement away, with its lines."""
-        end = statement.end_lineno or statement.lineno
-        return Edit(Span(statement.lineno, 1, end + 1, 1), "")
+        """An edit that takes a statement away, with its lines; what else stands on them stays.
+
+        Where a block holds nothing else, `pass` stands in its place.
+        """
+        span = self.text.span_of(statement)
+        if self._is_alone(statement):
+            return Edit(span, "pass")
+        before = self.text.line(span.line)[: span.column - 1]
+        behind = self.text.line(span.end_line)[span.end_column - 1 :]
+        if follows := _NEXT_STATEMENT.match(behind):
+            return Edit(replace(span, end_column=span.end_column + follows.end()), "")
+        if before.strip():
+            return Edit(replace(span, column=len(before.rstrip().removesuffix(";").rstrip()) + 1), "")
+        return Edit(Span(span.line, 1, span.end_line + 1, 1), "")
+
+    def _is_alone(self, statement: ast.stmt) -> bool:
+        """Whether a statement is all that its block holds."""
+        parent = next(self.model.ancestors(statement), None)
+        fields = (value for _, value in ast.iter_fields(parent)) if parent is not None else ()
+        return not isinstance(parent, ast.Module) and any(value == [statement] for value in fields)
 
     def code_of(self, node: ast.AST) -> str:
         """An `ast` node's source text."""
@@ -359,6 +376,10 @@ class Facts:
             node = node.with_changes(lpar=[], rpar=[])
         text = " ".join(cst.Module([]).code_for_node(node).split())
         return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+# What stands between a statement and the next one on its line.
+_NEXT_STATEMENT = regex(r"[ \t]*;[ \t]*(?=[^\s#])")
 
 
 def _names_device(node: ast.expr) -> bool:

@@ -244,12 +244,13 @@ class PlacementModel(FileText):
 
     def signature_at(self, line: int) -> list[str]:
         """The signature of the function that is defined on a line, in words; empty where none is."""
-        for function in all_functions(self.source):
-            if function.node.lineno == line:
-                reader = self.project_reader
-                reader.whole(self.source)
-                return described(reader, function)
-        return []
+        return next((self.signature_of(f) for f in all_functions(self.source) if f.node.lineno == line), [])
+
+    def signature_of(self, function: FunctionModel) -> list[str]:
+        """The signature of a function of the project, in words."""
+        reader = self.project_reader
+        reader.whole(function.source)
+        return described(reader, function)
 
     @cached_property
     def kept(self) -> dict[tuple[int, int], Mixing]:
@@ -303,18 +304,18 @@ class PlacementModel(FileText):
 
     def is_dead(self, node: ast.AST) -> bool:
         """Whether nothing in the project leads to what a loop runs: to its function, or to where a flag is on that is off."""
-        if self.hot_loop(node) is None:
+        if self.hot_loop(node) is None or self._function_around(node) is None:
             return False
-        function = next(
-            (p for p in self.ancestors(node) if isinstance(p, (ast.FunctionDef, ast.AsyncFunctionDef))), None
-        )
-        if function is None:
-            return False
-        return (
-            is_unused(self._project, self.source.function(function))
-            or Guards(self).is_off(node)
-            or self.choices.is_never_made(node)
-        )
+        return self.is_unused(node) or Guards(self).is_off(node) or self.choices.is_never_made(node)
+
+    def is_unused(self, node: ast.AST) -> bool:
+        """Whether nothing in the project leads to the function that a node stands in."""
+        function = self._function_around(node)
+        return function is not None and is_unused(self._project, self.source.function(function))
+
+    def _function_around(self, node: ast.AST) -> FunctionNode | None:
+        around = (p for p in self.ancestors(node) if isinstance(p, (ast.FunctionDef, ast.AsyncFunctionDef)))
+        return next(around, None)
 
     def is_called_by_host(self, function: FunctionModel) -> bool:
         """Whether only code for the host calls a function, or such as gives it what is there."""

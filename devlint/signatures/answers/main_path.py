@@ -145,7 +145,7 @@ _MANY = 100
 _ASKED_FOR = regex(r"(?:get|build|make|create|compute)_\w{1,60}")
 # Functions that take in what a request brings, or make what it gets.
 _OF_REQUEST = regex(
-    r"speaker|voice|prompt|reference|remote|rpc|(?:codec|vae|audio|wav|speech|images?|videos?|latents?)_(?:en|de)code"
+    r"speaker|(?:^|_)spk_|voice|prompt|reference|remote|rpc|(?:codec|vae|audio|wav|speech|images?|videos?|latents?)_(?:en|de)code"
 )
 # Classes that take in what a request brings, or that judge what came of it.
 _AT_THE_ENDS = regex(

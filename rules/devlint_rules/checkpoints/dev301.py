@@ -128,7 +128,7 @@ class LoadWithoutMapLocation(Rule):
                 "safe" if straight else "unsafe",
                 edits=(facts.with_argument(found, f"{location}={where}"),),
             ),
-            minor=has_device(found, facts),
+            minor=has_device(found, facts) or facts.model.is_unused(found),
         )
 
 
