@@ -146,9 +146,12 @@ def call_value(call: Call, callee: Value) -> Value:
         case "method":
             owner = callee.parts[0]
             if isinstance(callee.data, str):
-                if owner.kind is UNKNOWN and not _is_part_of_module(call.frame, owner):
-                    uses.note(call, owner, callee.data)
-                return methods.call_method(call, owner, callee.data)
+                noted = owner.kind is UNKNOWN and not _is_part_of_module(call.frame, owner)
+                noted = noted and uses.note(call, owner, callee.data)
+                result = methods.call_method(call, owner, callee.data)
+                if noted:
+                    uses.note_result(call.frame, result)
+                return result
             return call_function(call, callee.data, bound=owner)
         case "class":
             return instantiate(call, callee)
@@ -230,8 +233,15 @@ def _unknown(call: Call, callee: Value) -> Value:
         pairs = [p for p, k in zip(call.given, kinds, strict=False) if k <= {TENSOR, BATCH, UNKNOWN}]
         if len(pairs) == 2:
             call.frame.need("operation", call.node, ast.unparse(call.node.func), *pairs)
-    if not _is_part_of_module(call.frame, callee):
-        uses.note(call, callee)
+    noted = not _is_part_of_module(call.frame, callee) and uses.note(call, callee)
+    result = _given_by_unknown(call, callee)
+    if noted:
+        uses.note_result(call.frame, result)
+    return result
+
+
+def _given_by_unknown(call: Call, callee: Value) -> Value:
+    """What something unknown likely gives, and where."""
     result = unknown_call(call)
     if any(v.kind in (TENSOR, BATCH) and v.place == HOST for _, v in call.given):
         # What it computes from is on the host: so is it, or it fails here.
@@ -411,11 +421,11 @@ def call_function(
         instance.given = {**around.given, **given}
     for name, default in reader.defaults(function).items():
         instance.given.setdefault(name, default)
+    if signature.uses:
+        uses.hand_on(frame, call, instance)
     for path in signature.tensors:
         frame.is_tensor(instance.at(path))
     hand_on(frame, call, signature.needs, instance, told)
-    if signature.uses:
-        uses.hand_on(frame, call, instance)
     result = instance.value(signature.gives)
     _apply(frame, instance, call)
     if result is NEVER and not signature.returns:
@@ -512,12 +522,14 @@ def _places(instance: Instance, value: Value, depth: int = 3) -> set[Place]:
     if value.kind in (EITHER, TUPLE):
         parts = [v for _, v in value.parts] if value.kind is EITHER else value.parts
         return {p for part in parts for p in _places(instance, part, depth - 1)} if depth else set()
-    if value.place.is_open:
+    result = value.path is not None and instance.is_told(value.path)
+    if value.place.is_open and not result:
         if instance.at(value.place.name) == NONE:
             return set()
         return {v.place for _, v in instance.place(value.place).options()}
-    if value.path is not None:
+    if value.path is not None and (result or value.place == UNKNOWN_PLACE or not str(value.path[0]).startswith("#")):
         return {v.place for _, v in instance.at(value.path).options()}
+    # What the function itself took from somewhere is where it says.
     return {value.place}
 
 

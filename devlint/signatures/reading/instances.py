@@ -67,6 +67,7 @@ class Instance:
         # What the function makes by default isn't made on the host then.
         self._elsewhere = frame.elsewhere > 0
         self._paths: dict[Path, Value] = {}
+        self._results: dict[Path, Value] = {}
         self._cells: dict[Cell, Cell] = {}
         self._values: dict[int, tuple[Value, Value]] = {}
         self._literals: dict[int, Condition] = {}
@@ -76,7 +77,8 @@ class Instance:
     def supposing(self, path: Path, value: Value) -> Instance:
         """The same call, were a part of an input this."""
         other = Instance(self.frame, self.signature, self.given, self.call)
-        other._paths[path] = value
+        other._paths = self._results | {path: value}
+        other._results = self._results
         return other
 
     def suppose(self, condition: Condition, told: Condition) -> None:
@@ -85,6 +87,14 @@ class Instance:
             for literal in clause if len(clause) == 1 else ():
                 self._literals[literal] = told
                 self._literals[-literal] = self.frame.atoms.negated(told)
+
+    def tell(self, path: Path, value: Value) -> None:
+        """What a call in the function gives, where only the caller knows what is called."""
+        self._results[path] = self._paths[path] = value
+
+    def is_told(self, path: Path) -> bool:
+        """Whether something is, or came of, what such a call gives."""
+        return path[:1] in self._results
 
     # -- inputs ----------------------------------------------------------------------------------------------------
 
@@ -97,7 +107,7 @@ class Instance:
 
     def _reached(self, path: Path) -> Value:
         root = path[0]
-        if root not in self.given:
+        if root not in self.given and not self.is_told(path):
             if str(root).startswith("#"):
                 renamed = (f"{root}.{self._serial}", *path[1:])
                 return Value(UNKNOWN, UNKNOWN_PLACE, path=renamed, likely=True)
@@ -182,6 +192,8 @@ class Instance:
         actual = self.at(value.path)
         if isinstance(value.data, Made):
             return actual.but(data=value.data)
+        if self.is_told(value.path):
+            return actual
         if value.kind is UNKNOWN:
             if str(value.path[0]).startswith("#") and value.place.is_open:
                 return mapped(
