@@ -537,24 +537,27 @@ def _apply(frame: Frame, instance: Instance, call: Call) -> None:
     """The changes that a function makes to what it is given."""
     assert instance.signature is not None
     for effect in instance.signature.effects:
-        target = instance.at(effect.path)
-        if effect.slot == ANYTHING:
-            frame.displace(target)
-        elif effect.slot == EVERY:
-            _change_each(frame, instance, effect, target)
-        elif effect.slot == IF_MODULE:
-            if target.kind in MODULES:
-                move(frame, target, instance.value(effect.value), effect.value.step)
-            elif target.kind is UNKNOWN and target.path is not None:
-                frame.env[target.path, IF_MODULE] = instance.value(effect.value)
-        elif effect.slot == PLACE:
-            place = instance.value(effect.value)
-            if target.kind in MODULES:
-                move(frame, target, place, effect.value.step if effect.value.kind is not EITHER else None)
-            elif target.kind is UNKNOWN and target.path is not None:
-                frame.env[target.path, PLACE] = place
-        else:
-            frame.put(target, effect.slot, instance.value(effect.value))
+        for turn in instance.turns(effect.path):
+            _change(frame, turn, effect)
+
+
+def _change(frame: Frame, instance: Instance, effect: Effect) -> None:
+    target = instance.at(effect.path)
+    if effect.slot == ANYTHING:
+        frame.displace(target)
+        for _, option in target.options():
+            if option.kind is BATCH and option.path is not None:
+                frame.env[option.path, ANYTHING] = NOTHING
+    elif effect.slot == EVERY:
+        _change_each(frame, instance, effect, target)
+    elif effect.slot in (PLACE, IF_MODULE):
+        place = instance.value(effect.value)
+        if any(option.kind in MODULES for _, option in target.options()):
+            move(frame, target, place, effect.value.step if effect.value.kind is not EITHER else None)
+        elif target.kind is UNKNOWN and target.path is not None:
+            frame.env[target.path, effect.slot] = place
+    else:
+        frame.put(target, effect.slot, instance.value(effect.value))
 
 
 def _change_each(frame: Frame, instance: Instance, effect: Effect, target: Value) -> None:

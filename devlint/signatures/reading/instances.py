@@ -51,6 +51,8 @@ from devlint.signatures.values.values import (
 
 # So many parts of an input are told from one another where a function does the same with each.
 _MAX_IN_TURN = 8
+# And so many where it changes each.
+_MAX_CHANGED = 40
 # The place that `device=None` names.
 _NOWHERE = Place("unknown", "none")
 
@@ -95,6 +97,16 @@ class Instance:
     def is_told(self, path: Path) -> bool:
         """Whether something is, or came of, what such a call gives."""
         return path[:1] in self._results
+
+    def turns(self, path: Path) -> list[Instance]:
+        """The same call once for each thing that a path leads to: a loop goes over all parts of what is given."""
+        if "[]" not in path:
+            return [self]
+        each = path[: path.index("[]") + 1]
+        given = containers.contents_of(self.frame, self.at(each[:-1]))
+        if given is None or given.kind is not TUPLE or len(given.parts) > _MAX_CHANGED:
+            return [self]
+        return [self.supposing(each, part) for part in given.parts]
 
     # -- inputs ----------------------------------------------------------------------------------------------------
 

@@ -44,8 +44,8 @@ def note(call: Call, callee: Value, method: str = "") -> bool:
         return False
     if not any(_is_placed(option) for _, value in call.everything() for _, option in value.options()):
         return False
-    keywords = tuple((name, node, value) for name, (node, value) in call.keywords.items())
-    given = tuple(call.given)
+    keywords = tuple((name, node, frame.as_a_whole(value)) for name, (node, value) in call.keywords.items())
+    given = tuple((node, frame.as_a_whole(value)) for node, value in call.given)
     frame.uses.append(Use(call.node, frame.source, method, callee, given, keywords, frame.path, (), frame.function))
     return True
 
