@@ -264,6 +264,10 @@ def _given_by_unknown(call: Call, callee: Value) -> Value:
         # It computes from what was moved there: it is there itself.
         return result
     if callee.place.sort == "input" and _named_like_model(callee) and not _is_part_of_module(call.frame, callee):
+        tensors = [o for _, v in call.everything() for _, o in v.options() if o.kind in (TENSOR, BATCH)]
+        if tensors and all(o.place.sort == "unknown" for o in tensors):
+            # Made here, and moved nowhere: the caller's model is where such tensors are.
+            return result
         return result.but(place=callee.place, tags=COMPUTED)
     if callee.place.sort == "input" and _is_part_of_module(call.frame, callee):
         # What a submodule computes is where its module is.
