@@ -13,7 +13,7 @@ from devlint.signatures.state import containers
 from devlint.signatures.state.frame import Frame
 from devlint.signatures.state.objects import attribute, place_of
 from devlint.signatures.state.outcome import Signature
-from devlint.signatures.values.conditions import FALSE, TRUE, Condition
+from devlint.signatures.values.conditions import FALSE, TRUE, Condition, clauses_of
 from devlint.signatures.values.values import (
     BATCH,
     CONSTANT,
@@ -345,9 +345,9 @@ class Instance:
     def _decided(self, condition: Condition) -> Condition:
         atoms = self.frame.atoms
         result = FALSE
-        for clause in condition:
+        for clause in clauses_of(condition):
             joint = TRUE
-            for literal in clause:
+            for literal in sorted(clause):
                 told = self._of_literal(literal)
                 joint = told if joint is TRUE else atoms.both(joint, told)
                 if not joint:
