@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
     from devlint.cache.results import Results
 
+# So many new objects are looked through for what nobody needs any more: some 200 MB of them.
+_MANY_OBJECTS = 1_500_000
 # A process for less than so many bytes costs more than it saves.
 _BYTES_PER_JOB = 150_000
 
@@ -145,7 +147,8 @@ class Worker:
         linter = self.linter(settings)
         if not (self.plan.fix or self.plan.diff):
             findings = tuple(linter.check(source))
-            return FileResult(source.display, findings, source if findings else None, warnings=source.remarks), source
+            shown, remarks = source if findings else None, source.remarks
+            return FileResult(source.display, findings, shown, warnings=remarks, untold=linter.untold), source
         # Imported here because it brings LibCST.
         from devlint.fixer import fix
 
@@ -257,7 +260,7 @@ def _run_here(targets: Sequence[Target], worker: Worker, seen: Seen) -> Iterator
     try:
         for number, target in enumerate(targets):
             if number:
-                _collect_young()
+                _make_room()
             yield worker.run(target)
         seen.take_in(worker.seen())
     finally:
@@ -267,9 +270,10 @@ def _run_here(targets: Sequence[Target], worker: Worker, seen: Seen) -> Iterator
         gc.enable()
 
 
-def _collect_young() -> None:
-    """Frees what the last file left behind; what older files left is looked at when the project's modules go."""
-    gc.collect(0)
+def _make_room() -> None:
+    """Frees what refers to itself in circles, once the last files left much behind: most of that goes with the project's modules."""
+    if gc.get_count()[0] > _MANY_OBJECTS:
+        gc.collect(0)
 
 
 _worker: Worker | None = None
@@ -311,7 +315,7 @@ def run_chunk(worker: Worker, targets: Sequence[Target]) -> tuple[list[FileResul
     results = []
     for target in targets:
         results.append(worker.run(target))
-        _collect_young()
+        _make_room()
     return results, worker.seen()
 
 

@@ -6,6 +6,7 @@ import ast
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cache, cached_property, partial
@@ -14,13 +15,13 @@ from typing import TYPE_CHECKING
 
 from devlint.causes import merged
 from devlint.files import Source
-from devlint.findings import INTERNAL_ERROR, Cost, Finding, Fix, Note, Span
+from devlint.findings import INTERNAL_ERROR, Cost, Finding, Fix, Note, Span, Untold
 from devlint.regexes import regex
-from devlint.rule import Registry, Rule, UnreadableFile
+from devlint.rule import Registry, Rule, UnknownCode, UnreadableFile, UnusedSuppression
 from devlint.screen import Screen, lets_through, lines_of_names, pattern_of, trigger_lines
 from devlint.settings import Settings
 from devlint.source.looks import Looks
-from devlint.source.widths import shown_width
+from devlint.source.widths import keeps, shown_width
 from devlint.suppressions import read_suppressions
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 FOLLOWING_IMPORTS = ("missing-attribute", "pinned-device")
 # Events of tensors that meet others elsewhere.
 ABOUT_MIXING = ("mixing", "unplaced-factory")
+# What is told of suppressions themselves.
+_OF_SUPPRESSIONS = frozenset({UnusedSuppression.code, UnknownCode.code})
 # A LibCST tree takes 6 kB for each item of a list: a statement with more commas than these is a table, and no rule's matter.
 _MAX_COMMAS = 20_000
 
@@ -50,6 +53,10 @@ class Linter:
     shares = True
     # Where somebody asks what isn't told: those findings, each with the options that would have it told.
     withheld: list[tuple[Finding, str]] | None = None
+    # How much wasn't told of the source that was linted last.
+    untold = Untold()
+    # Whether all of that was valid Python.
+    is_python = True
 
     def __init__(
         self, settings: Settings, registry: Registry, files: FileSystem | None = None, looks: Looks | None = None
@@ -74,6 +81,7 @@ class Linter:
         """The same, but for causes: those that another finding speaks for are among them."""
         path = source.path or self.settings.root / source.display
         enabled = self.settings.codes_for(path, self.registry)
+        self.untold, self.is_python = Untold(), True
         spoken = "" if self.settings.ignore_noqa else source.text
         suppressions = read_suppressions(spoken, self.settings.extra_suppressions)
         if suppressions.skip_file:
@@ -82,14 +90,21 @@ class Linter:
         try:
             found = [f for f in self._findings(source, path, rules, within) if f.code in enabled]
         except _InvalidSourceError as error:
-            return (
-                [_with_version(error.finding, self.settings.target_version)] if UnreadableFile.code in enabled else []
-            )
+            told = _with_version(error.finding, self.settings.target_version)
+            rest = source.without_part(told.span.line)
+            # The other cells of a notebook are looked at as if the one that is half written were empty.
+            others = self.every_finding(rest, within) if rest is not None else []
+            self.is_python = False
+            return [told] * (UnreadableFile.code in enabled) + [replace(finding, fix=None) for finding in others]
+        suppressed = len(found)
         found = suppressions.apply(found, path=source.display, enabled=enabled, registry=self.registry)
+        suppressed -= sum(1 for f in found if f.code not in _OF_SUPPRESSIONS)
         if within is not None:
             found = [f for f in found if f.span.line in within]
+        likely = len(found)
         if self.settings.confidence == "certain":
             found = [f for f in found if f.confidence == "certain"]
+        self.untold |= Untold(suppressed=suppressed, likely=likely - len(found))
         return sorted((_as_editable(self.as_set(f), source) for f in found), key=lambda f: f.sort_key)
 
     def as_set(self, finding: Finding) -> Finding:
@@ -104,8 +119,12 @@ class Linter:
         return self._project
 
     def told_width(self, source: Source) -> int | None:
-        """How long lines of a source may get, as its project tells its formatter or linter; None where it tells none."""
-        return self.project().width(source.path or self.settings.root / source.display, self.settings.root)
+        """How long lines of a source may get, as its project tells its formatter or linter.
+
+        None where it tells none, or the source keeps to nothing of the kind.
+        """
+        told = self.project().width(source.path or self.settings.root / source.display, self.settings.root)
+        return told if told is not None and keeps(source.text, told) else None
 
     def width_of(self, source: Source) -> int:
         """How long lines of a source may get: what its project tells, else what it keeps itself."""
@@ -134,9 +153,12 @@ class Linter:
         triggered |= {rule: frozenset() for rule in self._by_callers(screen, path, set(rules) - triggered.keys())}
         hearing = [rule for rule in rules if self._hears(rule, screen)]
         triggered = {rule: names for rule, names in triggered.items() if not rule.hears_only()}
-        if not (triggered or hearing) and (screen.is_about_torch or source.is_named):
-            # Nothing to look at, if it is Python at all.
-            _parse(source)
+        if not (triggered or hearing):
+            if screen.is_about_torch or source.is_named:
+                # Nothing to look at, if it is Python at all.
+                _parse(source)
+            else:
+                self.untold = Untold(passed=1)
         if triggered or hearing:
             if within is None:
                 self.project().forget_if_full()
@@ -147,6 +169,7 @@ class Linter:
             )
             try:
                 yield from inspection.findings()
+                self.untold = Untold(tuple(Counter(code for code, _ in inspection.minor).items()))
             finally:
                 self.leave(inspection)
 
@@ -232,21 +255,37 @@ def _is_minor(rule: Rule, report: Report, facts: Facts, project: Project) -> boo
 
     So it is with what is likely to mix in a function that nobody uses, or only code for the host, with what costs in a loop that trains nothing, or in
     a program that measures or tests, with a wait at the end of a step for which there is no fix, and with what a warning
-    says of code that somebody else keeps.
+    says of code that somebody else keeps, that nobody uses, or by which a module of a package tests itself.
     """
     from devlint.signatures.answers.hot import is_unused
-    from devlint.signatures.answers.roles import is_of_others, is_of_tool
+    from devlint.signatures.answers.roles import is_aside, is_of_others, is_of_tool
 
     if report.minor or (rule.severity == "warning" and is_of_others(facts.model.source.path)):
         return True
     if rule.event in ABOUT_MIXING and report.confidence == "likely" and facts.scope is not None:
         return is_unused(project, facts.scope) or facts.model.is_called_by_host(facts.scope)
+    if rule.severity == "warning" and facts.scope is not None and is_unused(project, facts.scope):
+        return True
+    if rule.severity == "warning" and _tests_itself(report, facts, project):
+        return True
     hot = facts.hot_loop(report.node) if rule.only_training else None
     if hot is None:
         return False
-    if hot.is_minor or is_of_tool(facts.model.source.path):
+    if hot.is_minor or is_of_tool(facts.model.source.path) or is_aside(facts.model.source.path):
         return rule.only_amid_step or report.change is None
     return rule.only_amid_step and report.change is None and facts.ends_step(report.node)
+
+
+def _tests_itself(report: Report, facts: Facts, project: Project) -> bool:
+    """Whether a report is about what a module runs if it is a program, and it is one that others of its package import."""
+    path = Path(facts.model.source.path)
+    node = facts.node(report.node)
+    around = facts.model.ancestors(node) if node is not None else ()
+    return (
+        any(isinstance(p, ast.If) and ast.unparse(p.test).startswith("__name__") for p in around)
+        and "." in project.name_of(path)[1]
+        and bool(project.importers_of(path))
+    )
 
 
 def _parse(source: Source) -> ast.Module:
@@ -326,6 +365,8 @@ class Inspection:
         self._project, self._hints = linter.project(), linter.settings.hints
         self._module = module
         self._pieces: dict[Unit, Piece | None] = {}
+        # What is told only where its rule is selected by its code: the code, and where it stands.
+        self.minor: set[tuple[str, Span]] = set()
 
     @cached_property
     def model(self) -> PlacementModel:
@@ -480,6 +521,8 @@ class Inspection:
         for node in matches:
             for report in rule.judge(node, facts):
                 is_minor = type(rule) not in self._named and _is_minor(rule, report, facts, self._project)
+                if is_minor:
+                    self.minor.add((rule.code, piece.span_of(report.node)))
                 if not is_minor or self._withheld is not None:
                     options = [f"--extend-select {rule.code}"] if is_minor else []
                     yield from self._told(self._finding(rule, report, piece, facts), options)
@@ -522,7 +565,7 @@ class Inspection:
     def _fix(self, report: Report, piece: Piece, facts: Facts) -> Fix | None:
         from devlint.findings import Edit
         from devlint.knowledge.releases import SINCE_0_4
-        from devlint.layout import kept_within
+        from devlint.layout import aligned, in_quotes_of, kept_within
         from devlint.textmap import minimal_edit
 
         change = report.change
@@ -536,7 +579,8 @@ class Inspection:
         if any(re.search(SINCE_0_4, edit.text) for edit in edits) and self._is_for_old_releases:
             # It would run on none of the releases that the project is for.
             return None
-        fix = Fix(change.title, change.safety, tuple(sorted(edits)), change.imports)
+        edits = [replace(edit, text=in_quotes_of(self._text.text, edit.text)) for edit in edits]
+        fix = aligned(Fix(change.title, change.safety, tuple(sorted(edits)), change.imports), self._text)
         laid_out = kept_within(fix, self._text, self._width, facts.step)
         if laid_out is None and self._told_width() is None:
             # Where nobody says how long a line may be, one that can't be broken may be long.

@@ -8,8 +8,8 @@ names; everything else of devlint may change with any release.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from devlint.findings import Edit, Note, Span
@@ -251,7 +251,8 @@ class Facts:
         if not given:
             at = Span(closing.end_line, closing.end_column - 1, closing.end_line, closing.end_column - 1)
             return Edit(at, ", ".join(arguments))
-        last = max((self.text.span_of(a) for a in given), key=lambda s: (s.end_line, s.end_column))
+        spans = sorted((self.text.span_of(a) for a in given), key=lambda s: (s.end_line, s.end_column))
+        last = spans[-1]
         end = self._behind_brackets(
             self.text.offset(last.end_line, last.end_column), self.text.offset(closing.end_line, closing.end_column) - 1
         )
@@ -269,7 +270,15 @@ class Facts:
             # One argument a line, and the bracket closes behind the last.
             between = f",{self.text.newline}{before}"
             return Edit(Span(line, column, line, column), "".join(f"{between}{argument}" for argument in arguments))
-        return Edit(Span(line, column, line, column), "".join(f", {argument}" for argument in arguments))
+        comma = "," if self._is_dense(spans) else ", "
+        return Edit(Span(line, column, line, column), "".join(f"{comma}{argument}" for argument in arguments))
+
+    def _is_dense(self, arguments: Sequence[Span]) -> bool:
+        """Whether no blank stands behind the commas of a call's arguments: `f(x,y=1)`."""
+        # The name of a keyword stands before its value, and is none of the commas'.
+        ends = [self.text.offset(span.end_line, span.end_column) for span in arguments[:-1]]
+        behind = [self.text.text[self._behind_brackets(end, len(self.text.text)) :][:2] for end in ends]
+        return bool(behind) and all(two[:1] == "," and not two[1:].isspace() for two in behind)
 
     def _behind_brackets(self, start: int, stop: int) -> int:
         """The offset behind the brackets that close around an argument that ends at `start`."""
@@ -330,9 +339,26 @@ class Facts:
         return deeper[statement.col_offset :] or "    "
 
     def removed(self, statement: ast.stmt) -> Edit:
-        """An edit that takes a statement away, with its lines."""
-        end = statement.end_lineno or statement.lineno
-        return Edit(Span(statement.lineno, 1, end + 1, 1), "")
+        """An edit that takes a statement away, with its lines; what else stands on them stays.
+
+        Where a block holds nothing else, `pass` stands in its place.
+        """
+        span = self.text.span_of(statement)
+        if self._is_alone(statement):
+            return Edit(span, "pass")
+        before = self.text.line(span.line)[: span.column - 1]
+        behind = self.text.line(span.end_line)[span.end_column - 1 :]
+        if follows := _NEXT_STATEMENT.match(behind):
+            return Edit(replace(span, end_column=span.end_column + follows.end()), "")
+        if before.strip():
+            return Edit(replace(span, column=len(before.rstrip().removesuffix(";").rstrip()) + 1), "")
+        return Edit(Span(span.line, 1, span.end_line + 1, 1), "")
+
+    def _is_alone(self, statement: ast.stmt) -> bool:
+        """Whether a statement is all that its block holds."""
+        parent = next(self.model.ancestors(statement), None)
+        fields = (value for _, value in ast.iter_fields(parent)) if parent is not None else ()
+        return not isinstance(parent, ast.Module) and any(value == [statement] for value in fields)
 
     def code_of(self, node: ast.AST) -> str:
         """An `ast` node's source text."""
@@ -350,6 +376,10 @@ class Facts:
             node = node.with_changes(lpar=[], rpar=[])
         text = " ".join(cst.Module([]).code_for_node(node).split())
         return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+# What stands between a statement and the next one on its line.
+_NEXT_STATEMENT = regex(r"[ \t]*;[ \t]*(?=[^\s#])")
 
 
 def _names_device(node: ast.expr) -> bool:

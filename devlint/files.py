@@ -64,6 +64,10 @@ class Container(Protocol):
         """The line of the file, from 1, in which a line of the code is spelt."""
         ...
 
+    def emptied(self, code: str, line: int) -> str:
+        """The code with the lines of the part around a line empty; the same where it has no parts that stand by themselves."""
+        ...
+
     def can_edit(self, span: Span) -> bool:
         """Whether what an edit of the span comes to can be put back."""
         ...
@@ -107,6 +111,11 @@ class Source:
     def with_text(self, text: str) -> Source:
         """The same file with other text."""
         return dataclasses.replace(self, text=text, notebook=self.notebook and self.notebook.over(text), digest="")
+
+    def without_part(self, line: int) -> Source | None:
+        """The source as if the part of its container that a line stands in were empty; None where there is no such part."""
+        left = self.notebook.emptied(self.text, line) if self.notebook is not None else self.text
+        return self.with_text(left) if left != self.text else None
 
     def to_bytes(self) -> bytes:
         """The whole file as it stands, or would stand, on the disk; raises FileError when it can't be written so."""

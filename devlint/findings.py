@@ -6,8 +6,9 @@ after its last character.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Confidence = Literal["certain", "likely"]
 Safety = Literal["safe", "unsafe"]
@@ -133,3 +134,29 @@ class Finding:
     def sort_key(self) -> tuple[str, int, int, str]:
         """Reading order: by file, then by place, then by code."""
         return (self.path, self.span.line, self.span.column, self.code)
+
+
+class Untold(NamedTuple):
+    """How much wasn't told of a file, or of several.
+
+    `withheld` has what hardly anybody would act on, by the rule's code; `likely` what is less than certain where that alone
+    is wanted; `passed` the files that weren't parsed, since they aren't about torch.
+    """
+
+    withheld: tuple[tuple[str, int], ...] = ()
+    suppressed: int = 0
+    likely: int = 0
+    passed: int = 0
+
+    def __or__(self, other: Untold) -> Untold:
+        """What both come to."""
+        withheld = Counter(dict(self.withheld)) + Counter(dict(other.withheld))
+        return Untold(
+            tuple(sorted(withheld.items())),
+            self.suppressed + other.suppressed,
+            self.likely + other.likely,
+            self.passed + other.passed,
+        )
+
+
+NOTHING_UNTOLD = Untold()

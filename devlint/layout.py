@@ -3,7 +3,7 @@
 A line that would is broken as black and ruff break it. At its last bracket: what is between the brackets goes on a line
 of its own, or, where that is too long as well, each part of it does. Or, where operators hold it together, before those,
 in brackets. Where that leads nowhere (comments, texts over several lines) there is no layout, and the fix is left to the
-reader.
+reader. Lines that are aligned to a bracket go with it.
 """
 
 from __future__ import annotations
@@ -38,6 +38,11 @@ _KINDS = (
     frozenset({"*", "/", "//", "%", "@"}),
 )
 _ALONE = regex(r"^[ \t]*[)\]}]+[,:]?[ \t]*\r?$", re.MULTILINE)
+_SINGLE = regex(r"(?<![\"'])'[^\"'\\\n]{1,100}'(?!')")
+_DOUBLE = regex(r"(?<![\"'])\"[^\"'\\\n]{1,100}\"(?!\")")
+# So many texts, and so many to one, show which quotes somebody uses.
+_FEWEST_QUOTED, _MORE_OFTEN = 3, 4
+_VALUE_IN_BRACKETS = regex(r"^(?:.*[^=!<>]=|[ \t]*return) \([ \t]*\r?$")
 _OPENED = regex(r"[(\[{][ \t]*\r?$", re.MULTILINE)
 
 
@@ -55,10 +60,93 @@ def laid_out(text: TextMap, edits: Sequence[Edit], width: int, step: str) -> tup
         if not _too_long(old, new, width):
             settled += group
             continue
+        whole = _without_own_brackets(text, span, new)
+        if whole is not None:
+            span, old, new = whole[0], text.slice(whole[0]), whole[1]
         start, end, code = minimal_edit(old, _broken(text, old, new, span, width, step))
         base = text.offset(span.line, span.column)
         settled.append(Edit(Span(*text.position(base + start), *text.position(base + end)), code))
     return tuple(settled)
+
+
+def in_quotes_of(text: str, code: str) -> str:
+    """New code, with its texts in single quotes where those of a text are; what stands there already stays as it is."""
+    if '"' not in code or "'" in code:
+        return code
+    singles, doubles = len(_SINGLE.findall(text)), len(_DOUBLE.findall(text))
+    if singles < _FEWEST_QUOTED or singles < _MORE_OFTEN * doubles:
+        return code
+    return _DOUBLE.sub(lambda found: found[0] if found[0] in text else f"'{found[0][1:-1]}'", code)
+
+
+def aligned(fix: Fix, text: TextMap) -> Fix:
+    """A fix that moves the lines along which are aligned to a bracket that it moves."""
+    moved = [edit for _, group, _, _ in _changes(text, fix.edits) for edit in _moved_along(text, group)]
+    taken = {line for edit in fix.edits for line in range(edit.span.line + 1, edit.span.end_line + 1)}
+    if not moved or any(edit.span.line in taken for edit in moved):
+        return fix
+    return replace(fix, edits=tuple(sorted((*fix.edits, *moved))))
+
+
+def _moved_along(text: TextMap, group: Sequence[Edit]) -> Iterator[Edit]:
+    """The edits that move the lines below those of a group, as far as its last line opens brackets that they are aligned to."""
+    first, last = group[0].span.line, max(edit.span.end_line for edit in group)
+    if last == len(text.starts) or _depth_by_eye(text.line(last)) <= 0:
+        return
+    try:
+        opened, stop = _left_open(text.text, last)
+    except TooLongError:
+        return
+    shifts = {}
+    for column in opened:
+        before = [e for e in group if (e.span.end_line, e.span.end_column) <= (last, column + 1)]
+        new = _applied(text, before, Span(first, 1, last, column + 1))
+        shifts[column + 1] = len(new) - (new.rfind("\n") + 1) - column
+    shift = 0
+    for number in range(last + 1, stop + 1):
+        line = text.line(number)
+        indent = len(line) - len(line.lstrip())
+        if indent in shifts:
+            shift = shifts[indent]
+        elif indent < min(shifts, default=0):
+            shift = 0
+        if shift and line.strip():
+            gone = max(-shift, 0)
+            yield Edit(Span(number, 1, number, 1 + gone), " " * max(shift, 0))
+
+
+def _depth_by_eye(line: str) -> int:
+    """How many more brackets a line opens than it closes, as far as its characters tell."""
+    return sum(line.count(sign) for sign in _OPENING) - sum(line.count(sign) for sign in _CLOSING)
+
+
+def _left_open(text: str, row: int) -> tuple[list[int], int]:
+    """Where the brackets stand that a line opens before something, and doesn't close; and the line where the last of them closes.
+
+    Raises TooLongError where there are texts over several lines between them.
+    """
+    opened: list[tuple[int, int]] = []
+    here: list[int] = []
+    code = ""
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(text, newline=None).readline):
+            if token.start[0] == row and token.type not in (tokenize.COMMENT, tokenize.NL):
+                code = token.line[: token.end[1]]
+            elif token.start[0] > row and not here:
+                here = [column for line, column in opened if line == row and column + 1 < len(code)]
+                if not here:
+                    return [], row
+            if token.start[0] < token.end[0] and token.end[0] > row:
+                raise TooLongError
+            if token.type == tokenize.OP and token.string in _OPENING:
+                opened.append(token.start)
+            elif token.type == tokenize.OP and token.string in _CLOSING and opened:
+                line, column = opened.pop()
+                if here and (line, column) == (row, here[0]):
+                    return here, token.start[0]
+    except (tokenize.TokenError, SyntaxError):
+        raise TooLongError from None
+    return [], row
 
 
 def kept_within(fix: Fix, text: TextMap, width: Callable[[], int], step: str) -> Fix | None:
@@ -112,6 +200,22 @@ def _applied(text: TextMap, edits: Sequence[Edit], span: Span) -> str:
     return new
 
 
+def _without_own_brackets(text: TextMap, span: Span, new: str) -> tuple[Span, str] | None:
+    """The statement `x = (`, a line, `)` as one line, where what stands there gets too long and no operator wants brackets.
+
+    Formatters drop such brackets before they break the value at its own.
+    """
+    above = text.line(span.line - 1) if span.line > 1 else ""
+    below = text.line(span.end_line + 1) if span.end_line < len(text.starts) else ""
+    if span.line != span.end_line or not _VALUE_IN_BRACKETS.search(above) or below.strip() != ")":
+        return None
+    whole = f"{above.rstrip()[:-1]}{new.strip()}"
+    line = _parts(whole, _tokens_by_row(whole).get(1, ([], False))[0])
+    if _cuts(line, _start_of_value(line)):
+        return None
+    return Span(span.line - 1, 1, span.end_line + 1, len(below) + 1), whole
+
+
 def _too_long(old: str, new: str, width: int) -> list[int]:
     """The lines of `new`, from 0, that are longer than `width`, and than each of the lines that they take the place of."""
     allowed = max(width, *map(len, old.splitlines() or [""]))
@@ -130,7 +234,9 @@ def _broken(text: TextMap, old: str, new: str, span: Span, width: int, step: str
         tokens, is_inner = rows.get(span.line + number, ([], False))
         line = lines[number]
         bare = line.rstrip("\r\n")
-        lines[number] = text.newline.join(_split(_parts(bare, tokens), style, is_inner=is_inner)) + line[len(bare) :]
+        parts = _parts(bare, tokens)
+        broken = _filled(parts, style) if is_inner and _closes_more(parts) else _split(parts, style, is_inner=is_inner)
+        lines[number] = text.newline.join(broken) + line[len(bare) :]
     return "".join(lines)
 
 
@@ -228,6 +334,32 @@ def _split(line: _Line, style: _Style, *, is_inner: bool) -> list[str]:
     body = line.part(pair[0] + 1, pair[1], line.indent + style.step)
     head, tail = line.code[: line.tokens[pair[0]].end], line.code[line.tokens[pair[1]].start :]
     return _around(line.indent + head, _body(line, pair, body, style), line.indent, tail, style)
+
+
+def _closes_more(line: _Line) -> bool:
+    """Whether brackets close on a line that others opened, behind something: black leaves no line so."""
+    signs = [t.text for t in line.tokens if t.type == tokenize.OP]
+    return line.tokens[0].text not in _CLOSERS and sum(map(_OPENING.count, signs)) < sum(map(_CLOSING.count, signs))
+
+
+def _filled(line: _Line, style: _Style) -> list[str]:
+    """A line of arguments, on as few lines as will do; raises TooLongError."""
+    lines = []
+    while len(line) > style.width:
+        depth, cut = 0, 0
+        for number, token in enumerate(line.tokens):
+            if token.type == tokenize.OP:
+                depth += (token.text in _OPENING) - (token.text in _CLOSING)
+            if depth < 0 or len(line.indent) + token.end > style.width:
+                break
+            if depth == 0 and token.text == "," and number < len(line.tokens) - 1:
+                cut = number + 1
+        if not cut:
+            raise TooLongError
+        first = line.part(0, cut, line.indent)
+        lines.append(first.indent + first.code)
+        line = line.part(cut, len(line.tokens), line.indent)
+    return [*lines, line.indent + line.code]
 
 
 def _around(head: str, lines: list[str], indent: str, tail: str, style: _Style) -> list[str]:

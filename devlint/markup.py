@@ -71,6 +71,10 @@ class Page:
         """The line of the page: the same one."""
         return line
 
+    def emptied(self, code: str, line: int) -> str:
+        """The same: blocks that aren't Python were left out when the page was read."""
+        return code
+
     def can_edit(self, span: Span) -> bool:
         """Whether an edit of the span stays in one block."""
         for block, (first, last) in zip(self.blocks, self.places, strict=True):

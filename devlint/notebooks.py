@@ -92,6 +92,17 @@ class Notebook:
                     break
         return self.text.count("\n", 0, at) + 1
 
+    def emptied(self, code: str, line: int) -> str:
+        """The code with the lines of the cell around a line empty."""
+        lines = split_lines(code)
+        at = bisect_right(self.first_lines, line) - 1
+        if at < 0:
+            return code
+        # Before the next cell stands its marker.
+        end = self.first_lines[at + 1] - 2 if at + 1 < len(self.first_lines) else len(lines)
+        first = self.first_lines[at] - 1
+        return "".join([*lines[:first], *("\n" for _ in lines[first:end]), *lines[end:]])
+
     def can_edit(self, span: Span) -> bool:
         """Whether an edit of the span leaves the cells apart: it takes in no part of a marker line."""
         if span.column == 1 and (span.line, 1) == (span.end_line, span.end_column):

@@ -50,6 +50,9 @@ class Change:
     edits: tuple[Edit, ...] = ()
     imports: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        _one_of("safety", self.safety, get_args(Safety))
+
 
 @dataclass(frozen=True)
 class Report:
@@ -67,6 +70,14 @@ class Report:
     change: Change | None = None
     at: ast.expr | ast.stmt | None = None
     minor: bool = False
+
+    def __post_init__(self) -> None:
+        _one_of("confidence", self.confidence, get_args(Confidence))
+
+
+def _one_of(what: str, said: str, words: tuple[str, ...]) -> None:
+    if said not in words:
+        raise ValueError(f"{what} {said!r} isn't one of {', '.join(words)}")
 
 
 @dataclass(frozen=True)
@@ -424,16 +435,24 @@ def _defined_in(pack: ModuleType) -> Iterator[type[Rule]]:
                 inspect.isclass(value)
                 and issubclass(value, Rule)
                 and value.__module__ == module.__name__
-                and "code" in vars(value)
+                and ("code" in vars(value) or _is_meant(value))
             ):
                 yield value
 
 
+def _is_meant(value: type[Rule]) -> bool:
+    """Whether a class without a code is a rule all the same, whose code was forgotten: it judges, and is nobody's base."""
+    return not hasattr(value, "code") and "judge" in vars(value) and not value.__subclasses__()
+
+
 def _faults(rule: type[Rule]) -> Iterator[str]:
     """What a rule lacks, or has wrong, that would show only when it is used."""
+    for needed in ("code", "name", "trigger"):
+        if not hasattr(rule, needed):
+            yield f"it has no `{needed}`"
     if not isinstance(rule.code, str) or not re.fullmatch(CODE, rule.code):
         yield f"code {rule.code!r} isn't letters and three or four digits"
-    name = getattr(rule, "name", None)
+    name = rule.name
     if not isinstance(name, str) or not re.fullmatch(NAME, name):
         yield f"name {name!r} isn't words in lower case with hyphens between"
     # With -OO, nothing has any documentation.

@@ -8,9 +8,11 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import reduce
+from operator import or_
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,9 +21,10 @@ import click
 from devlint.console import emit, is_terminal
 from devlint.escapes import printable, printable_lines
 from devlint.failure import CLEAN, FAILED, FOUND, Failure
+from devlint.findings import Untold
 from devlint.options import ReportForm, check_together
 from devlint.output import Output
-from devlint.settings.selection import ALWAYS_REPORTED
+from devlint.settings.selection import ALWAYS_REPORTED, specificity
 
 if TYPE_CHECKING:
     from devlint.adoption.baseline import Baseline, Baselines
@@ -312,8 +315,25 @@ class Session:
             )
         if cache is not None:
             self.output.say(f"{cache.held} of them as in an earlier run")
+        self._say_untold(results)
         self.output.say(f"took {time.monotonic() - self.started:.2f} s")
         return results
+
+    def _say_untold(self, results: Iterable[FileResult]) -> None:
+        """Says for --verbose what isn't told, and which option would have it told."""
+        from devlint.reports import counted
+
+        untold = reduce(or_, (result.untold for result in results), Untold())
+        if untold.passed:
+            self.output.say(f"{counted(untold.passed, 'file')} not about PyTorch, and not parsed")
+        if untold.suppressed:
+            self.output.say(
+                f"{counted(untold.suppressed, 'finding')} switched off by comments (--ignore-noqa tells them)"
+            )
+        if untold.likely:
+            self.output.say(f"{counted(untold.likely, 'finding')} likely, not certain (--confidence likely tells them)")
+        for code, count in untold.withheld:
+            self.output.say(f"{counted(count, 'finding')} of {code} withheld (--extend-select {code} tells them)")
 
     def _reported(
         self, results: Sequence[FileResult], targets: Sequence[Target], changed: Changed | None = None
@@ -538,17 +558,29 @@ class Session:
             only_new=bool(self.told) or options.since is not None or options.staged,
             shard=options.shard,
         )
-        told = (*self.told, *self._left_to_preview({finding.code for finding, _ in run.findings}))
+        told = (*self.told, *self._left_out({finding.code for finding, _ in run.findings}, results))
         self.output.report(run, self.forms, told=told, to_stderr=to_stderr)
 
-    def _left_to_preview(self, found: Set[str]) -> list[str]:
-        """What rules that the command line names, and that found nothing, tell in preview: whoever names one expects all."""
-        if self.here.previews:
-            return []
-        named = {*(self.overrides.select or ()), *self.overrides.extend_select}
-        rules = [r for r in self.registry.outlines() if not r.hears_only() and not named.isdisjoint((r.code, r.name))]
-        codes = " and ".join(rule.code for rule in rules if rule.senses and rule.code not in found)
-        return [f"More of {codes} is in preview: waits in code that is hot by its role (--preview)"] if codes else []
+    def _left_out(self, found: Set[str], results: Iterable[FileResult]) -> list[str]:
+        """What rules that the command line names don't tell: whoever names one expects all.
+
+        Of those named by the beginnings of their codes, what is withheld; and what is in preview of those that found nothing.
+        """
+        named = tuple({*(self.overrides.select or ()), *self.overrides.extend_select} - {"ALL", "DEV"})
+        asked = {rule.code: rule for rule in self.registry.outlines() if specificity(named, rule) >= 0}
+        from devlint.reports import counted
+
+        untold = reduce(or_, (result.untold for result in results), Untold())
+        told = [
+            f"{counted(count, 'finding')} of {code} withheld, which only its whole code has told (--extend-select {code})"
+            for code, count in untold.withheld
+            if code in asked
+        ]
+        previewed = [c for c, rule in asked.items() if rule.senses and not rule.hears_only() and c not in found]
+        if previewed and not self.here.previews:
+            codes = " and ".join(filter(None, (", ".join(previewed[:-1]), previewed[-1])))
+            told.append(f"More of {codes} is in preview: waits in code that is hot by its role (--preview)")
+        return told
 
     def _beside_evidence(self, results: Sequence[FileResult], evidence: Evidence) -> tuple[Sequence[FileResult], str]:
         """The results in the order of what they were seen to cost, and what was seen without a finding."""

@@ -47,7 +47,7 @@ class TextMap:
     def slice(self, span: Span) -> str:
         return self.text[self.offset(span.line, span.column) : self.offset(span.end_line, span.end_column)]
 
-    def span_of(self, node: ast.stmt | ast.expr | ast.keyword) -> Span:
+    def span_of(self, node: ast.stmt | ast.expr | ast.keyword | ast.arg | ast.alias) -> Span:
         """The span of an `ast` node, whose columns count UTF-8 bytes."""
         end_line, end_offset = node.end_lineno or node.lineno, node.end_col_offset or 0
         return Span(

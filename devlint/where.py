@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from devlint.files import Source
     from devlint.rule import Registry
     from devlint.settings import Settings
+    from devlint.source.modules import FunctionModel
 
 
 class NothingThereError(Exception):
@@ -86,27 +87,61 @@ def explain(source: Source, line: int, name: str | None, settings: Settings) -> 
         model.close()
 
 
-def known_at(model: PlacementModel, line: int, column: int) -> tuple[Span, list[Known]] | None:
-    """The innermost expression around a place (both from 1), and what is known of it; None where there is none.
+@dataclass(frozen=True)
+class Found:
+    """What stands at a place: where, what is known of it, and the function of the project that it names, if it names one."""
 
-    The name of a method stands for its call, where that tells more.
+    span: Span
+    known: list[Known]
+    function: FunctionModel | None = None
+
+
+def known_at(model: PlacementModel, line: int, column: int) -> Found | None:
+    """What is known of the innermost expression around a place (both from 1); None where there is none.
+
+    The name of what is called stands for the call, where that tells more; a parameter, or an imported name, for its first use.
     """
     text = TextMap(model.source.text)
     around = [
         (span, node)
         for node in walk(model.source.tree)
-        if isinstance(node, _ASKED) and node.lineno <= line <= (node.end_lineno or node.lineno)
+        if isinstance(node, (*_ASKED, ast.arg, ast.alias)) and node.lineno <= line <= (node.end_lineno or node.lineno)
         if _holds(span := text.span_of(node), line, column)
     ]
     if not around:
         return None
     span, node = min(around, key=lambda found: len(text.slice(found[0])))
-    for unit in units_at(model.source, sorted({line, node.lineno})):
+    asked = _first_use(node, model) if isinstance(node, (ast.arg, ast.alias)) else node
+    if asked is None:
+        return None
+    for unit in units_at(model.source, sorted({line, node.lineno, asked.lineno})):
         model.ensure(unit.scope)
-    asked: ast.expr = node
-    if _is_method_name(node, model) and isinstance(call := next(model.ancestors(node)), ast.Call):
+    function = model.value(asked).function
+    call = next(model.ancestors(asked), None)
+    if asked is node and isinstance(call, ast.Call) and call.func is node and model.value(node).kind in _SAYS_LITTLE:
         span, asked = text.span_of(call), call
-    return span, list(_known(asked, model))
+    known = [k for k in _known(asked, model) if not (isinstance(asked, ast.Call) and k.kind == "constant None")]
+    if asked is not node:
+        # What it names is told by what it gives; where that isn't known, the function's signature is all there is.
+        known = [k for k in known if k.kind != Kind.UNKNOWN.value or k.place != "unknown" or function is None]
+    return Found(span, known, function)
+
+
+# Kinds of what is called that say less than what the call gives.
+_SAYS_LITTLE = (Kind.UNKNOWN, Kind.REFERENCE, Kind.FUNCTION)
+
+
+def _first_use(node: ast.arg | ast.alias, model: PlacementModel) -> ast.Name | None:
+    """The first use of a parameter or an imported name, where it is still what it was; None where there is none."""
+    name = node.arg if isinstance(node, ast.arg) else node.asname or node.name.partition(".")[0]
+    within = next((a for a in model.ancestors(node) if isinstance(a, _FUNCTIONS)), model.source.tree)
+    uses = [n for n in walk(within) if isinstance(n, ast.Name) and n.id == name]
+    # The value of an assignment comes before its target.
+    first = min(uses, key=lambda n: (n.lineno, isinstance(n.ctx, ast.Store), n.col_offset), default=None)
+    return first if first is not None and isinstance(first.ctx, ast.Load) else None
+
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
 def _holds(span: Span, line: int, column: int) -> bool:

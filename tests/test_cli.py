@@ -663,8 +663,44 @@ def test_who_names_a_rule_is_told_what_it_tells_in_preview_alone():
     assert "in preview" not in devlint("hot.py", "--select", "DEV501").stdout
     for others in (["--preview"], ["--quiet"], ["--output-format", "json"]):
         assert "in preview" not in devlint("a.py", "--select", "DEV501", *others).stdout
-    for selected in ("DEV5", "ALL", "DEV101", "DEV511"):
+    for selected in ("DEV", "ALL", "DEV101", "DEV511"):
         assert "in preview" not in devlint("a.py", "--select", selected).stdout
+    assert "More of DEV501, DEV502, " in devlint("a.py", "--extend-select", "DEV5").stdout
+
+
+# A wait at the end of a step, for which there is no fix: hardly anybody would act on it.
+AT_THE_END = """\
+import torch
+
+model = torch.nn.Linear(2, 2).cuda()
+seen = []
+for x in torch.utils.data.DataLoader([]):
+    loss = model(x.cuda()).sum()
+    loss.backward()
+    seen.append(loss.item())
+"""
+
+
+def test_who_names_the_beginning_of_a_code_is_told_what_only_its_whole_code_has_told():
+    write("end.py", AT_THE_END)
+    assert "withheld" not in devlint("end.py").stdout
+    said = "1 finding of DEV501 withheld, which only its whole code has told (--extend-select DEV501)\n"
+    for options in (["--extend-select", "DEV5"], ["--select", "DEV50"]):
+        assert said in devlint("end.py", *options).stdout
+    assert "withheld" not in devlint("end.py", "--extend-select", "DEV501").stdout
+
+
+def test_verbose_says_what_is_not_told():
+    write("end.py", AT_THE_END)
+    write("other.py", "x = (\n")
+    write("off.py", BAD.replace("\n", "  # noqa: DEV101\n"))
+    for _ in range(2):
+        said = devlint("-v").stderr
+        assert "1 file not about PyTorch, and not parsed\n" in said
+        assert "1 finding switched off by comments (--ignore-noqa tells them)\n" in said
+        assert "1 finding of DEV501 withheld (--extend-select DEV501 tells them)\n" in said
+    assert "likely, not certain" not in said
+    write("guess.py", "def step(model, batch):\n    batch.images.cuda()\n    return model(batch.images)\n")
 
 
 def test_the_beginning_of_codes_lists_its_rules():

@@ -61,6 +61,15 @@ def fixed(folder: Path, body: str, settings: str = "[tool.ruff]\nline-length = 8
             "return shown",
             id="a choice",
         ),
+        pytest.param(
+            "zeros = (\n    torch.zeros(inputs.size(0), dtype=torch.long).to(mask.device).fill_(-100.0)\n)\n"
+            "return zeros + mask",
+            id="a value in brackets of its own",
+        ),
+        pytest.param(
+            "return (\n    torch.zeros(inputs.size(0), dtype=torch.long).to(mask.device).fill_(-10000)\n)",
+            id="what is returned in brackets of its own",
+        ),
     ],
 )
 def test_a_formatted_file_stays_formatted(tmp_path, body):
@@ -80,6 +89,13 @@ def _in_class(body: str) -> str:
 
 
 LONG = "return mask + torch.zeros(inputs.size(0), inputs.size(1), inputs.size(2)).to(mask.device)"
+
+
+def test_commas_stand_as_the_call_has_them(tmp_path):
+    body = "zeros = torch.zeros(inputs.size(0),3).to(mask.device)\nreturn torch.ones((3,3), dtype = torch.long).to(mask.device) + zeros"
+    text = fixed(tmp_path, body).source.text
+    assert "torch.zeros(inputs.size(0),3,device=mask.device)" in text
+    assert "torch.ones((3,3), dtype = torch.long, device = mask.device)" in text
 
 
 @pytest.mark.parametrize(
@@ -104,6 +120,10 @@ def test_other_files_say_it_too(tmp_path):
     assert told_width({".style.yapf": "[style]\nbased_on_style = pep8\ncolumn_limit = 80\n"}) == 80
     assert told_width({".pre-commit-config.yaml": "- repo: https://github.com/psf/black\n  rev: 24.1.0\n"}) == 88
     assert told_width({".pre-commit-config.yaml": "- repo: https://github.com/psf/black\n  args: [-l, '100']\n"}) == 100
+    assert (
+        told_width({".editorconfig": "root = true\n[*]\nmax_line_length = 80\n[*.py]\nmax_line_length = 100\n"}) == 100
+    )
+    assert told_width({".editorconfig": "[*.{js,py}]\nmax_line_length = off\n[*.md]\nmax_line_length = 70\n"}) is None
     # A formatter counts before a linter.
     assert told_width({"setup.cfg": "[flake8]\nmax-line-length = 79\n", "pyproject.toml": "[tool.black]\n"}) == 88
     # What can't be read says nothing.
@@ -116,9 +136,47 @@ def test_where_nothing_says_it_the_file_shows_it():
     assert shown_width("\n".join([*lines, "x" * 95])) == 100
     assert shown_width("\n".join([*lines, "x" * 133])) == 133
     assert shown_width("x = 1\n") == 100
+    # Many lines that end right before PEP 8's width were broken there.
+    assert shown_width("\n".join([*lines, *["x" * 77] * 9])) == 79
+    assert shown_width("\n".join([*lines, *["x" * 77] * 9, "x" * 80])) == 80
+    assert shown_width("\n".join([*lines, *["x" * 77] * 3])) == 88
     # One of more than a hundred got away.
     assert shown_width("\n".join([*lines, *lines, "x" * 110, "x" * 133])) == 120
     assert shown_width("\n".join([*lines, *lines, *["x" * 125] * 5])) == 125
+
+
+def test_comments_and_texts_show_no_width():
+    lines = ["x = 1"] * 60
+    help_text = f"parser.add_argument('--rate', help='{'how fast it learns ' * 6}')"
+    assert shown_width("\n".join([*lines, f"x = 1  # {'why ' * 40}", help_text, '"""', "page " * 40, '"""'])) == 88
+    assert shown_width("\n".join([*lines, f"x = f(y, {'z, ' * 40})"])) > 120
+
+
+def test_a_file_that_keeps_to_nothing_shows_its_own_width(tmp_path):
+    (tmp_path / "setup.cfg").write_text("[flake8]\n")
+    file = tmp_path / "main.py"
+    linter = Linter(Settings(root=tmp_path, src=(tmp_path,)), load_registry())
+    for long, width in ((2, 79), (8, 120)):
+        file.write_text("x = 1\n" * 60 + f"y = {'x + ' * 25}x\n" * long)
+        assert linter.width_of(read_source(file, file.name)) == width
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["'one'", "'two'", "'three'"], "'cpu'"),
+        (["'one'", '"two"', "'three'"], '"cpu"'),
+        (["'one'", "'two'", "'three'", "'four'", '"cpu"'], '"cpu"'),
+        (["1"], '"cpu"'),
+    ],
+)
+def test_texts_stand_in_the_quotes_of_the_file(tmp_path, names, expected):
+    file = tmp_path / "main.py"
+    head = f"import sys\n\nimport torch\nfrom torch import nn\n\nnames = [{', '.join(names)}]\nnet = nn.Linear(2, 2)\n"
+    file.write_text(f"{head}net.load_state_dict(torch.load(sys.argv[1]))\n")
+    linter = Linter(Settings(root=tmp_path, src=(tmp_path,)), load_registry())
+    outcome = fix(read_source(file, file.name), linter, unsafe=False)
+    assert outcome.source.text == f"{head}net.load_state_dict(torch.load(sys.argv[1], map_location={expected}))\n"
 
 
 def test_the_nearest_folder_counts(tmp_path):
@@ -147,6 +205,20 @@ def test_what_nobody_would_break_so_has_no_fix(tmp_path, body):
     assert [finding.code for finding in outcome.remaining] == ["DEV105"]
 
 
+def test_aligned_arguments_go_on_on_the_next_line(tmp_path):
+    body = (
+        "mask = torch.ones(1, 1, inputs.size(0),\n                  inputs.size(1), inputs.size(2)).to(inputs)\n"
+        "return mask"
+    )
+    outcome = fixed(tmp_path, body, "[tool.yapf]\ncolumn_limit = 79\n")
+    assert outcome.source.text.endswith(
+        "        mask = torch.ones(1, 1, inputs.size(0),\n"
+        "                          inputs.size(1), inputs.size(2), dtype=inputs.dtype,\n"
+        "                          device=inputs.device)\n"
+        "        return mask\n"
+    )
+
+
 def test_two_fixes_of_a_line_are_laid_out_together(tmp_path):
     body = (
         "both = torch.zeros(inputs.size(0)).to(mask.device) + torch.ones(inputs.size(1)).to(mask.device)\nreturn both"
@@ -171,3 +243,56 @@ def test_brackets_close_as_those_of_the_file_do(tmp_path):
         "        return mask + torch.zeros(\n"
         "            inputs.size(0), inputs.size(1), inputs.size(2), device=mask.device)\n"
     )
+
+
+WRAPPED = """import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def forward(self, x):
+        return x
+
+    def generate(self, x, *more, **options):
+        return x
+
+
+model = nn.DataParallel(Net())
+x = torch.ones(2)
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        pytest.param(
+            "y = model.generate(x,\n                   beams=5,\n                   )\n",
+            "y = model.module.generate(x,\n                          beams=5,\n                          )\n",
+            id="aligned",
+        ),
+        pytest.param(
+            "y = model.generate(x, dict(one=1,\n                           two=[2,\n                                3]),\n"
+            "                   4)\n",
+            "y = model.module.generate(x, dict(one=1,\n                                  two=[2,\n"
+            "                                       3]),\n                          4)\n",
+            id="aligned to several brackets",
+        ),
+        pytest.param(
+            "y = model.generate(x,\n    beams=5)\n", "y = model.module.generate(x,\n    beams=5)\n", id="hanging"
+        ),
+        pytest.param(
+            "y = model.generate(\n    x, beams=5\n)\n", "y = model.module.generate(\n    x, beams=5\n)\n", id="broken"
+        ),
+        pytest.param(
+            'y = model.generate(x, """a\n                   b""",\n                   5)\n',
+            'y = model.module.generate(x, """a\n                   b""",\n                   5)\n',
+            id="beside a text over several lines",
+        ),
+    ],
+)
+def test_lines_that_are_aligned_to_a_bracket_go_with_it(tmp_path, call, expected):
+    file = tmp_path / "net.py"
+    file.write_text(WRAPPED + call)
+    linter = Linter(Settings(root=tmp_path, src=(tmp_path,)), load_registry())
+    outcome = fix(read_source(file, file.name), linter, unsafe=False)
+    assert outcome.source.text == WRAPPED + expected

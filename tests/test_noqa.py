@@ -124,3 +124,11 @@ print(net(torch.ones(2, 3, 4, device="cuda")))
     assert devlint(tmp_path).returncode == 1
     assert devlint(tmp_path, "--add-noqa").returncode == 0
     assert devlint(tmp_path).stdout == "All checks passed!\n"
+
+
+def test_a_finding_that_no_comment_can_admit_stands_in_no_others_way(tmp_path):
+    write(tmp_path, {"a.py": HEAD + "x.cuda()\n" * 5 + "(x.\n cuda())\n" + "x.cuda()\n"})
+    done = devlint(tmp_path, "--add-noqa")
+    after = (tmp_path / "a.py").read_text()
+    assert after.count("x.cuda()  # noqa: DEV101\n") == 6
+    assert f"Added: {after.count('noqa')} codes in `# noqa` comments, in 1 file" in done.stdout

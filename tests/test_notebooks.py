@@ -202,3 +202,16 @@ def test_places_hold_after_a_fix_has_added_lines(tmp_path):
     assert changed.notebook.locate(line) == (3, 2)
     assert not changed.notebook.can_edit(Span(line - 2, 1, line, 1))
     assert changed.notebook.can_edit(Span(line - 1, 1, line, 2))
+
+
+def test_a_cell_that_is_half_written_takes_nothing_from_the_others(tmp_path):
+    codes = ["import torch\n", "def f(:\n", "x = torch.ones(3)\nx.cuda()\n", "x.cuda(\n"]
+    cells = [{"cell_type": "code", "metadata": {}, "source": code} for code in codes]
+    source = open_notebook(tmp_path, json.dumps({"cells": cells, "metadata": {}, "nbformat": 4}))
+    found = Linter(Settings(tmp_path), load_registry()).check(source)
+    assert sorted((f.code, *source.notebook.locate(f.span.line)) for f in found) == [
+        ("DEV000", 2, 1),
+        ("DEV000", 4, 1),
+        ("DEV101", 3, 2),
+    ]
+    assert all(f.fix is None for f in found)

@@ -93,9 +93,9 @@ def test_an_error_in_a_rule_costs_that_rule_alone_and_names_its_pack(pack, raise
 def test_a_code_that_is_taken_is_an_error_that_names_both(pack):
     pack(RULE.replace("XYZ001", "DEV101"))
     done = devlint("rules")
-    assert (done.returncode, done.stdout) == (2, "")
+    assert done.returncode == 2
     assert done.stderr.startswith(
-        f"error: the rule pack mypack 1.2: mypack.Prints (DEV101, a-print) takes the code or name of DEV101 (discarded-move) of the rule pack devlint {__version__}"
+        f"error: left out: the rule pack mypack 1.2: mypack.Prints (DEV101, a-print) takes the code or name of DEV101 (discarded-move) of the rule pack devlint {__version__}"
     )
     assert done.stderr.count("\n") == 1
 
@@ -140,7 +140,7 @@ def test_a_pack_that_cannot_be_imported(pack):
     done = devlint("rules")
     assert done.returncode == 2
     assert done.stderr == (
-        "error: the rule pack mypack 1.2 can't be loaded: ModuleNotFoundError: No module named 'nosuchmodule'; "
+        "error: left out: the rule pack mypack 1.2 can't be loaded: ModuleNotFoundError: No module named 'nosuchmodule'; "
         "mend or uninstall it\n"
     )
 
@@ -151,10 +151,10 @@ def test_a_pack_that_cannot_be_imported(pack):
         ('"XYZ001"', '"xyz"', "code 'xyz' isn't letters"),
         ('"XYZ001"', "None", "code None isn't letters"),
         ('name = "a-print"', 'name = "A print"', "name 'A print' isn't words"),
-        ('name = "a-print"', "", "name None isn't words"),
+        ('name = "a-print"', "", "it has no `name`"),
         ("## Why is this bad", "## Reasons", "its docstring has no section '## Why is this bad'"),
         ('trigger = r"print"', 'trigger = r"("', "trigger '\\(' isn't a regular expression"),
-        ('trigger = r"print"', "", "trigger None isn't a regular expression"),
+        ('trigger = r"print"', "", "it has no `trigger`"),
         ('trigger = r"print"', 'trigger = r"x"\n    needs = (r"[",)', "needs '\\[' isn't a regular expression"),
         ('trigger = r"print"', 'trigger = r"x"\n    fix = "yes"', "fix 'yes' isn't one of S, U"),
         ('trigger = r"print"', 'trigger = r"x"\n    event = "rain"', "event 'rain' isn't one of missing-attribute"),
@@ -173,3 +173,74 @@ def test_a_rule_is_checked_when_it_is_loaded(tmp_path, monkeypatch, old, new, sa
 
 def test_our_own_codes_are_checked_alike():
     assert {rule.code for rule in META_RULES} == {"DEV000", "DEV001", "DEV002", "DEV003"}
+
+
+REMOVES = (
+    RULE.replace(
+        'yield Report(node, "a print")',
+        'yield Report(node, "a print", change=Change("leave it out", "safe", edits=(facts.removed(facts.statement),)))',
+    )
+    .replace("import Report, Rule", "import Change, Report, Rule")
+    .replace('trigger = r"print"', 'trigger = r"print"\n    fix = "S"')
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("step(); print(x)", "step()"),
+        ("print(x); step()", "step()"),
+        ("step(); print(x); step()", "step(); step()"),
+        ("print(x);  # why", ""),
+        ("for _ in x: print(x)", "for _ in x: pass"),
+        ("if x:\n    print(\n        x)\nelse:\n    step()", "if x:\n    pass\nelse:\n    step()"),
+        ("if x:\n    print(x)\n    step()", "if x:\n    step()"),
+        ("print(x)", ""),
+    ],
+)
+def test_a_statement_is_removed_alone(pack, tmp_path, before, after):
+    pack(REMOVES)
+    head = "import torch\n\nx = torch.ones(3)\nstep = x.sum\n"
+    (tmp_path / "a.py").write_text(head + before + "\nstep()\n")
+    devlint("check", "--select", "XYZ001", "--fix", "a.py")
+    if "# why" in before:
+        # A comment is lost in no fix.
+        assert before in (tmp_path / "a.py").read_text()
+    else:
+        assert (tmp_path / "a.py").read_text() == head + (f"{after}\n" if after else "") + "step()\n"
+
+
+@pytest.mark.parametrize(
+    ("word", "wrong", "said"),
+    [
+        ('node, "a print"', 'node, "a print", "sure"', "confidence 'sure' isn't one of certain, likely"),
+        ('node, "a print"', 'node, "a", change=Change("x", "risky")', "safety 'risky' isn't one of safe, unsafe"),
+    ],
+)
+def test_a_report_in_words_that_there_arent_is_told_with_its_rule(pack, tmp_path, word, wrong, said):
+    pack(RULE.replace(word, wrong).replace("import Report, Rule", "import Change, Report, Rule"))
+    (tmp_path / "a.py").write_text(PROGRAM)
+    done = devlint("check", "a.py")
+    assert done.returncode == 2
+    assert "internal error in XYZ001 of the rule pack mypack 1.2" in done.stdout
+    assert said in done.stdout
+
+
+@pytest.mark.parametrize("lacking", ["code", "name", "trigger"])
+def test_a_rule_that_lacks_something_is_told_and_the_others_are_listed(pack, lacking):
+    pack("\n".join(line for line in RULE.split("\n") if not line.startswith(f"    {lacking} = ")))
+    assert f"it has no `{lacking}`; mend or uninstall it" in devlint("check").stderr
+    # The page that was asked for is all there; the list lacks something.
+    for listed, code in ((devlint("rules"), 2), (devlint("rule", "DEV101"), 0)):
+        assert listed.returncode == code
+        assert "DEV101" in listed.stdout
+        assert f"left out: the rule pack mypack 1.2: mypack.Prints: it has no `{lacking}`" in listed.stderr
+
+
+def test_two_rules_of_a_pack_that_isnt_installed_have_names_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert devlint("new-rule", "ACME001", "some-name", "acme-rules").returncode == 0
+    done = devlint("new-rule", "ACME002", "some-name", "acme-rules")
+    assert done.returncode == 2
+    assert 'acme001.py has `name = "some-name"` already: choose another' in done.stderr.replace("\\", "/")
+    assert devlint("new-rule", "ACME002", "other-name", "acme-rules").returncode == 0

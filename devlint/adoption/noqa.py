@@ -38,10 +38,27 @@ def with_all_noqa(
 def with_noqa(
     source: Source, findings: Iterable[Finding], reason: str, check: Callable[[Source], Sequence[Finding]]
 ) -> tuple[Source, list[Finding]]:
-    """(the source with comments for the findings, those that got one); the same source where that doesn't work.
+    """(the source with comments for the findings, those that got one); the same source where that doesn't work for any.
 
     `check` lints a source: the findings must be gone, with nothing else changed.
     """
+    findings = list(findings)
+    changed, admitted = _with_all(source, findings, reason, check)
+    lines = sorted({finding.span.line for finding in findings})
+    if admitted or len(lines) < 2:
+        return changed, admitted
+    # One that no comment can admit is in no other's way: half of them are tried, and then the others.
+    middle = lines[len(lines) // 2]
+    for half in ([f for f in findings if f.span.line < middle], [f for f in findings if f.span.line >= middle]):
+        source, more = with_noqa(source, half, reason, check)
+        admitted += more
+    return source, admitted
+
+
+def _with_all(
+    source: Source, findings: Iterable[Finding], reason: str, check: Callable[[Source], Sequence[Finding]]
+) -> tuple[Source, list[Finding]]:
+    """The same, for all of the findings or none."""
     asked = [f for f in findings if f.code not in NEVER_OLD | _ABOUT_COMMENTS]
     lines = _Lines(source)
     by_line: dict[int, list[Finding]] = defaultdict(list)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from devlint.cache.identity import identity_of
 from devlint.cache.seen import Seen
-from devlint.cache.shapes import data_of, finding_of
+from devlint.cache.shapes import data_of, finding_of, untold_of
 from devlint.cache.store import Entry, Rows, Store
 from devlint.disk import digest_of
 from devlint.reports import FileResult
@@ -66,15 +66,16 @@ class Results:
         from devlint.files import read_source
 
         try:
-            findings = tuple(map(finding_of, json.loads(entry.findings)))
+            told, untold = json.loads(entry.findings)
+            findings, left = tuple(map(finding_of, told)), untold_of(untold)
             if not findings:
-                return FileResult(target.display)
+                return FileResult(target.display, untold=left)
             source = read_source(target.path, target.display, target.settings.max_file_size)
         except (ValueError, TypeError, FileError):
             return None
         # It may have been changed since it was found to be as it was.
         held = self._files.digest(target.path)
-        return FileResult(target.display, findings, source) if source.digest == held else None
+        return FileResult(target.display, findings, source, untold=left) if source.digest == held else None
 
     def keep(self, fresh: Iterable[tuple[Target, FileResult]], seen: Seen) -> None:
         """Keeps the results of a run, and what it saw."""
@@ -92,7 +93,7 @@ class Results:
                     names[id(looks), path] = _record(rows, looks, path)
                 records.append(names[id(looks), path])
             if None not in records:
-                kept = json.dumps([data_of(finding) for finding in result.findings])
+                kept = json.dumps([[data_of(finding) for finding in result.findings], result.untold])
                 rows.entries[self._key(target)] = Entry(kept, tuple(r for r in records if r is not None))
             # So that the next run need not read it.
             self._files.digest(target.path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from devlint.findings import Cost, Edit, Finding, Fix, Note, Span
+from devlint.findings import Cost, Edit, Finding, Fix, Note, Span, Untold
 
 
 def data_of(finding: Finding) -> list[Any]:
@@ -49,3 +49,9 @@ def _fix(title: str, safety: Any, edits: list[Any], imports: list[str]) -> Fix:
 
 def _numbers(span: Span) -> list[int]:
     return [span.line, span.column, span.end_line, span.end_column]
+
+
+def untold_of(data: list[Any]) -> Untold:
+    """What JSON makes of an Untold as one again."""
+    withheld, *counts = data
+    return Untold(tuple((code, count) for code, count in withheld), *counts)

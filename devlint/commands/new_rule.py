@@ -22,12 +22,13 @@ def new_rule(code: str, name: str, folder: Path, into: str | None) -> None:
     """Write the beginnings of a rule: its module, its page, and its cases.
 
     FOLDER holds the project of a rule pack; one that isn't there yet gets a new pack. What is written passes its own tests, and
-    says TODO where it is to be replaced.
+    says TODO where it is to be replaced; in devlint's own pack, pages may not say so any more when they are tested.
     """
     from devlint import scaffold
-    from devlint.session import load_rules
+    from devlint.rule import load_registry
 
-    registry = load_rules()
+    # What can't be used of a pack may be what somebody is writing just now.
+    registry = load_registry()
     for word in (code, name):
         taken = registry.find(word)
         if taken is not None:

@@ -12,8 +12,8 @@ import click
 from devlint.commands import HELP
 from devlint.commands.options import complete_codes, need_torch
 from devlint.console import emit, follows_links, is_terminal
-from devlint.failure import CLEAN, FOUND, Failure, wants_color
-from devlint.session import load_rules
+from devlint.escapes import printable
+from devlint.failure import CLEAN, FAILED, FOUND, Failure, wants_color
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +30,7 @@ def rule(rule: str, live: bool) -> None:
     """Print a rule's page; of the beginning of codes, such as DEV1, list the rules."""
     from devlint.settings import nearest_rule
 
-    registry = load_rules()
+    registry = _usable_rules()
     found = registry.find(rule) or registry.find(rule.upper()) or registry.find(rule.lower())
     if found is None:
         family = [each for each in registry.rules() if each.code.startswith(rule.upper())]
@@ -46,6 +46,16 @@ def rule(rule: str, live: bool) -> None:
     from rich.markdown import Markdown
 
     _console().print(Markdown(found.page()))
+
+
+def _usable_rules() -> Registry:
+    """The rules that can be used; the others are told of, for who writes one looks the rest up."""
+    from devlint.rule import load_registry
+
+    registry = load_registry()
+    for fault in registry.left_out:
+        click.echo(f"{click.style('error', fg='red', bold=True)}: left out: {printable(fault)}", err=True)
+    return registry
 
 
 def _run_page(found: type[Rule]) -> int:
@@ -88,13 +98,14 @@ def _lint_page(found: type[Rule]) -> int:
 @click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def rules(output_format: str) -> None:
     """List the rules in a table, or with all that is known of each as JSON."""
-    registry = load_rules()
+    registry = _usable_rules()
     if output_format == "json":
         from devlint.reports.json import dumped
 
         emit(dumped([_facts(rule, registry) for rule in registry.rules()]))
-        return
-    _list(registry.rules())
+    else:
+        _list(registry.rules())
+    click.get_current_context().exit(FAILED if registry.left_out else CLEAN)
 
 
 def _list(listed: Sequence[type[Rule]]) -> None:

@@ -22,6 +22,8 @@ _FOR_LOOKING = regex(rf"(^|_|\b)({_LOOKING}|sanity)(_|\b|$)", re.IGNORECASE)
 # Functions that show something, or record what runs later.
 _MAKING_READY = regex(r"_{0,3}(?:capture|demo)(?:_\w{1,60})?")
 _WARM_UP = regex(r"warm", re.IGNORECASE)
+# Flags that say that this is over.
+_WARM = regex(r"_?(?:is_|has_)?(?:warmed(?:_?up)?|warm_?up_(?:done|over|finished|completed?))", re.IGNORECASE)
 _RECORD = regex(r"(^|_|\b)best(_|\b|$)", re.IGNORECASE)
 _ABNORMAL_CALLS = frozenset({"isnan", "isinf", "isfinite", "is_nonzero"})
 # Contexts, and decorators, that say that waiting is meant: devlint's own, or a copy of it.
@@ -34,6 +36,12 @@ _COUNTERS = frozenset(
      "count", "batch_index", "step_idx", "itr", "bi", "ii", "n", "num_steps", "steps", "global_steps", "iterations",
      "current_step", "cur_step", "train_step", "nb_iter"}
 )  # fmt: skip
+
+
+# Names that end like those of counters, or begin so.
+_COUNTED = regex(
+    r"^(?:i|it|n)_(?:batch|step|iter)|(?:^|_)(?:steps?|iters?|iterations?|batch_(?:i|id|idx|no|num))$", re.IGNORECASE
+)
 
 
 class File(Protocol):
@@ -67,7 +75,9 @@ class ColdCode:
                     return True
                 if child in body:
                     guarded = self.is_step_guard(test) and not _steps(body)
-                    return guarded or self._ends(body) or _runs_once(test, [*flat(body), *self.run_by(body)])
+                    if guarded or self._ends(body) or _warns(test, body):
+                        return True
+                    return _runs_once(test, [*flat(body), *self.run_by(body)])
                 return child in orelse and (self._ends(orelse) or self._is_usual(test))
             case ast.IfExp(test=test, body=body, orelse=other):
                 return (child is body and self.is_step_guard(test)) or (child is other and self._is_usual(test))
@@ -108,7 +118,7 @@ class ColdCode:
             case ast.With(items=items) | ast.AsyncWith(items=items):
                 return any(_last_name(i.context_expr) in self._meant for i in items)
             case ast.If(test=ast.Name(id=name) | ast.Attribute(attr=name), body=body):
-                return child in body and bool(_FOR_LOOKING.search(name))
+                return child in body and bool(_FOR_LOOKING.search(name)) and not _WARM.fullmatch(name)
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
                 return bool(_FOR_LOOKING.search(name) or _MAKING_READY.fullmatch(name)) or any(
                     _last_name(d) in self._meant for d in parent.decorator_list
@@ -143,7 +153,7 @@ class ColdCode:
                 return _is_remainder(test)
             case ast.Compare(left=left, ops=[ast.NotEq()], comparators=[right]):
                 return _counts(test) or _is_position(left, right) or _is_position(right, left)
-        return False
+        return _is_warm(test)
 
     def is_step_guard(self, test: ast.expr) -> bool:
         """Whether a condition holds on some steps only."""
@@ -153,7 +163,7 @@ class ColdCode:
             case ast.BoolOp(op=ast.Or(), values=values):
                 return all(self.is_step_guard(v) for v in values)
             case ast.UnaryOp(op=ast.Not(), operand=operand):
-                return _counts(operand) or self._is_flag(operand) or _is_abnormal(operand)
+                return _counts(operand) or self._is_flag(operand) or _is_abnormal(operand) or _is_warm(operand)
             case ast.Compare():
                 return self._is_occasional(test)
             case ast.Call():
@@ -188,7 +198,7 @@ class ColdCode:
                 right
             ):
                 # The last few.
-                return _is_counter(left)
+                return _is_counter(left) or _COUNTED.search(_last_name(left)) is not None
         sides = [ast.unparse(side) for side in (test.left, *test.comparators)]
         return any(_WARM_UP.search(side) or _RECORD.search(side) for side in sides)
 
@@ -208,7 +218,7 @@ class ColdCode:
         """A flag that was computed from a step count, or is named like one for looking at things."""
         match test:
             case ast.Name(id=name) | ast.Attribute(attr=name):
-                if _OCCASIONAL.search(name):
+                if _OCCASIONAL.search(name) and not _WARM.fullmatch(name):
                     return True
         if isinstance(test, ast.Name) and test.id not in self._asked:
             # A flag may be computed from itself.
@@ -331,7 +341,37 @@ def _is_position(left: ast.expr, right: ast.expr) -> bool:
     if not isinstance(left, (ast.Name, ast.Attribute)):
         return False
     text = ast.unparse(right)
-    return _is_counter(left) or (isinstance(left, ast.Name) and ("len(" in text or "num_" in text))
+    return (
+        _is_counter(left)
+        or _COUNTED.search(last_name(left)) is not None
+        or (isinstance(left, ast.Name) and ("len(" in text or "num_" in text))
+    )
+
+
+def _is_warm(test: ast.expr) -> bool:
+    """`self.warmed_up`: so it is on nearly all steps."""
+    match test:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return _WARM.fullmatch(name) is not None
+    return False
+
+
+# What sums up a tensor.
+_EXTREMES = frozenset({"min", "max", "amin", "amax", "norm", "abs", "any", "all", "sum", "mean", "isnan", "isinf"})
+
+
+def _warns(test: ast.expr, body: list[ast.stmt]) -> bool:
+    """`if torch.max(y) > 1: print(torch.max(y))`: a message about values that hardly occur."""
+    asked = any(isinstance(n, ast.Call) and _last_name(n) in _EXTREMES for n in walk(test))
+    return asked and all(map(says, body))
+
+
+def says(statement: ast.stmt) -> bool:
+    """`print(...)`, `warnings.warn(...)`, `logger.info(...)`: a message for what hardly happens."""
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name))):
+            return name in ("print", "warn", "warning", "info", "error", "debug", "warning_once")
+    return False
 
 
 def _is_abnormal(test: ast.expr) -> bool:

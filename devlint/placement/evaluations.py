@@ -14,7 +14,7 @@ from devlint.source.trees import own_nodes, walk
 _LEARNS = regex(r"backward|train|optimi[sz]|(^|_)(update|learn|fit|attack)(_|$)", re.IGNORECASE)
 # What keeps count of what happens, and learns nothing when it is told.
 _COUNTING = regex(
-    r"meter|metric|log|eval|bar$|progress|stat|acc|loss|dict|avg|average|track|monitor|histor|result|summary|time|count|score|conf|top_?\d|prec|err(?:or)?s?\b",
+    r"meter|metric|log|eval|bar$|progress|stat|acc|loss|dict|avg|average|track|monitor|histor|result|summary|time|count|score|conf|top_?\d|prec|err(?:or)?s?\b|^(?:mem|memory)$",
     re.IGNORECASE,
 )
 _STEPPING = regex(r"optim|scaler|engine|opt(_|$)", re.IGNORECASE)
@@ -22,6 +22,10 @@ _STEPPING = regex(r"optim|scaler|engine|opt(_|$)", re.IGNORECASE)
 _EVALUATES = regex(
     r"eval|valid|(^|_)(val|test|testing|infer|inference|predict\w{0,40}|demo|visuali[sz]\w{0,40}|extract\w{0,40}|score|detect|track)(_|$)",
     re.IGNORECASE,
+)
+# What is evaluated on.
+_HELD_OUT = regex(
+    r"(?:^|[_.])(?:val|valid|validation|test|testing|eval|evaluation|dev)_?(?:data_?)?(?:loader|dl|iter|batches|set)"
 )
 _GRAPHLESS = frozenset({"no_grad", "inference_mode"})
 
@@ -52,19 +56,41 @@ def _owner_of(call: ast.Call) -> str:
 def evaluates(loop: ast.AST, around: Iterable[ast.AST]) -> bool:
     """Whether a hot loop evaluates or predicts; `around` are the nodes that it stands in, innermost first.
 
-    So it is where nothing learns in it, and it builds no graph, or its function is named so, or the model was told `eval()`.
+    So it is where nothing learns in it, and it builds no graph, or its function is named so, or the model was told `eval()`, or it goes
+    over what is held out.
     """
+    outside = list(around)
+    if _is_graphless(loop, outside):
+        return True
     if trains(loop):
         return False
     if any(map(_builds_no_graph, walk(loop))):
         return True
-    for parent in around:
+    for parent in outside:
         if _builds_no_graph(parent):
             return True
         if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Module)):
             name = "" if isinstance(parent, ast.Module) else parent.name
             return is_evaluation(name) or _was_told(parent, getattr(loop, "lineno", 0))
     return False
+
+
+def _is_graphless(loop: ast.AST, around: Iterable[ast.AST]) -> bool:
+    """Whether nothing can go backward in a loop, or does in one over what is held out, whatever is called in it."""
+    if any(isinstance(n, ast.Call) and last_name(n.func) in _LEARNING for n in walk(loop)):
+        return False
+    if isinstance(loop, (ast.For, ast.AsyncFor)) and _HELD_OUT.search(ast.unparse(loop.iter)):
+        return True
+    for parent in around:
+        if _builds_no_graph(parent):
+            return True
+        if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            return False
+    return False
+
+
+# What makes gradients, or has them made.
+_LEARNING = frozenset({"backward", "enable_grad", "train_step", "training_step", "train_on_batch", "learn"})
 
 
 def _builds_no_graph(node: ast.AST) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from devlint.placement.choices import Choices, tests_around
-from devlint.placement.cold import ColdCode, File, flat
+from devlint.placement.cold import ColdCode, File, flat, says
 from devlint.regexes import regex
 from devlint.source.modules import last_name
 
@@ -202,7 +202,7 @@ def _is_apart(parent: ast.AST, child: ast.AST) -> bool:
                     or _is_rare(test)
                     or _is_training(test) is False
                     or _is_empty(test)
-                    or all(_says(statement) for statement in body)
+                    or all(map(says, body))
                     or _fills_missing(test, body)
                 )
             return child in orelse and (_is_training(test) is True or _keeps_missing(test, orelse))
@@ -233,14 +233,6 @@ def _is_miss(test: ast.expr) -> bool:
             return True
         case ast.UnaryOp(op=ast.Not()) | ast.Call() | ast.Compare(ops=[ast.Is() | ast.NotEq()]):
             return _APART.search(ast.unparse(test)) is not None
-    return False
-
-
-def _says(statement: ast.stmt) -> bool:
-    """`print(...)`, `warnings.warn(...)`, `logger.info(...)`: a message for what hardly happens."""
-    match statement:
-        case ast.Expr(value=ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name))):
-            return name in ("print", "warn", "warning", "info", "error", "debug", "warning_once")
     return False
 
 

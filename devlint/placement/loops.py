@@ -39,6 +39,9 @@ _HANDS_ON = regex(
 )
 
 
+# Functions that write down where a training stands: now and then, whatever their callers go by to tell when.
+_SAVING = regex(r"_*(?:save(?:_\w{1,60})?|(?:\w{1,60}_)?(?:checkpoint|ckpt)(?:_\w{1,60})?)")
+
 _STEP_METHOD_NAMES = frozenset(name for known in ecosystem.STEP_METHODS for name in known.methods)
 _PLAIN_METHODS = frozenset(
     {
@@ -77,11 +80,13 @@ class HotLoop:
     evaluates: bool = False
     # Whether something is trained in it, or in a loop around it.
     trains: bool = False
+    # Whether the program runs it once, going by all calls in sight.
+    once: bool = False
 
     @property
     def is_minor(self) -> bool:
-        """Whether hardly anybody minds a wait in it: it evaluates, or answers requests, or goes over files, one by one."""
-        return self.evaluates or (self.kind == "call" and not self.trains)
+        """Whether hardly anybody minds a wait in it: it evaluates, or answers requests, or goes over files, one by one, or runs once."""
+        return self.evaluates or self.once or (self.kind == "call" and not self.trains)
 
 
 class Program(File, Protocol):
@@ -127,12 +132,20 @@ class Loops:
             if cold(parent, child):
                 return None
             if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                if hot is not None and hot.kind == "element":
+                    return replace(hot, once=self._runs_once(parent, depth))
                 return hot or self._through_callers(parent, depth)
             loop = self._entered(parent, child)
             if loop is not None:
                 hot = self._within(loop, hot)
             child = parent
-        return hot
+        # What goes over the elements of a tensor by itself, outside of all functions.
+        return replace(hot, once=True) if hot is not None and hot.kind == "element" else hot
+
+    def _runs_once(self, function: FunctionNode, depth: int) -> bool:
+        """Whether all calls of a function, and there are some, stand where a program runs them once: in no function and no loop."""
+        calls = list(self._model.callers(function)) if depth < MAX_CALLERS else []
+        return bool(calls) and all(_is_on_top(model, node) for model, _, node in calls)
 
     def _within(self, loop: Loop, inner: HotLoop | None) -> HotLoop | None:
         """The hot loop of what stands in a loop, where `inner` is the hot one in that, if there is any."""
@@ -197,7 +210,7 @@ class Loops:
             return False
         known = self._called_in_loop.get((function, depth))
         if known is None:
-            units = self._model.calling_units(self._model.source.function(function))
+            units = self._model.calling_units(self._model.source.function_at(function))
             known = any(self.possible(u.node, depth + 1) for u in units) or any(
                 other.may_be_hot(u, depth + 1) for other, u in self._model.units_elsewhere(function)
             )
@@ -208,7 +221,7 @@ class Loops:
         """Whether a framework calls a function each step, or the user says that something does."""
         if any(fnmatchcase(function.name, pattern) for pattern in self._hot_functions):
             return True
-        cls = self._model.source.function(function).cls
+        cls = self._model.source.function_at(function).cls
         if cls is not None and any(
             fnmatchcase(f"{cls.name}.{function.name}", p) for p in self._hot_functions if "." in p
         ):
@@ -356,7 +369,7 @@ class Loops:
             reason, file = f"`{function.name}` is called each step", self._model.source.path
             line, column, quiet = function.lineno, function.col_offset, is_evaluation(function.name)
             return HotLoop(line, column, reason, likely=True, kind="step", file=file, evaluates=quiet)
-        if depth >= MAX_CALLERS:
+        if depth >= MAX_CALLERS or _SAVING.fullmatch(function.name):
             return None
         for model, step, node in self._model.callers(function):
             hot = model.hot_loop(node, depth + 1)
@@ -378,6 +391,16 @@ def _is_plain(iterated: ast.expr) -> bool:
         case ast.Attribute(attr="shape") | ast.Subscript(slice=ast.Constant(value=str())):
             return True
     return False
+
+
+def _is_on_top(model: Program, call: ast.Call) -> bool:
+    """Whether a call stands in the code of a script itself, or of its `main`, and in no loop."""
+    for parent in model.ancestors(call):
+        if isinstance(parent, (ast.For, ast.AsyncFor, ast.While, ast.Lambda, ast.ClassDef)):
+            return False
+        if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            return parent.name == "main"
+    return True
 
 
 def _is_model(value: Value) -> bool:

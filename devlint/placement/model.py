@@ -244,12 +244,13 @@ class PlacementModel(FileText):
 
     def signature_at(self, line: int) -> list[str]:
         """The signature of the function that is defined on a line, in words; empty where none is."""
-        for function in all_functions(self.source):
-            if function.node.lineno == line:
-                reader = self.project_reader
-                reader.whole(self.source)
-                return described(reader, function)
-        return []
+        return next((self.signature_of(f) for f in all_functions(self.source) if f.node.lineno == line), [])
+
+    def signature_of(self, function: FunctionModel) -> list[str]:
+        """The signature of a function of the project, in words."""
+        reader = self.project_reader
+        reader.whole(function.source)
+        return described(reader, function)
 
     @cached_property
     def kept(self) -> dict[tuple[int, int], Mixing]:
@@ -303,18 +304,18 @@ class PlacementModel(FileText):
 
     def is_dead(self, node: ast.AST) -> bool:
         """Whether nothing in the project leads to what a loop runs: to its function, or to where a flag is on that is off."""
-        if self.hot_loop(node) is None:
+        if self.hot_loop(node) is None or self._function_around(node) is None:
             return False
-        function = next(
-            (p for p in self.ancestors(node) if isinstance(p, (ast.FunctionDef, ast.AsyncFunctionDef))), None
-        )
-        if function is None:
-            return False
-        return (
-            is_unused(self._project, self.source.function(function))
-            or Guards(self).is_off(node)
-            or self.choices.is_never_made(node)
-        )
+        return self.is_unused(node) or Guards(self).is_off(node) or self.choices.is_never_made(node)
+
+    def is_unused(self, node: ast.AST) -> bool:
+        """Whether nothing in the project leads to the function that a node stands in."""
+        function = self._function_around(node)
+        return function is not None and is_unused(self._project, self.source.function_at(function))
+
+    def _function_around(self, node: ast.AST) -> FunctionNode | None:
+        around = (p for p in self.ancestors(node) if isinstance(p, (ast.FunctionDef, ast.AsyncFunctionDef)))
+        return next(around, None)
 
     def is_called_by_host(self, function: FunctionModel) -> bool:
         """Whether only code for the host calls a function, or such as gives it what is there."""
@@ -334,12 +335,12 @@ class PlacementModel(FileText):
 
     def is_step_method(self, function: FunctionNode) -> bool:
         """Whether a framework calls a method with each batch, going by the class that it is of."""
-        scope = self.source.function(function)
+        scope = self.source.function_at(function)
         return scope.cls is not None and is_step(scope, self.class_info(scope.cls).outside_bases)
 
     def callers(self, function: FunctionNode) -> list[tuple[PlacementModel, Step, ast.Call]]:
         """The calls of a function that were seen in this file and in those that import it, with each one's model."""
-        scope = self.source.function(function)
+        scope = self.source.function_at(function)
         self.ensure(scope)
         message = f"`{function.name}` is called each step from here"
         return [
@@ -450,7 +451,7 @@ class PlacementModel(FileText):
 
     def units_elsewhere(self, function: FunctionNode) -> list[tuple[PlacementModel, Unit]]:
         """The units of files that import this one that may call a function, going by its name."""
-        name = called_as(self.source.function(function))
+        name = called_as(self.source.function_at(function))
         return [(other, unit) for other in self._importing for unit in other.units_calling(name)] if name else []
 
     def _calling_models(self, scope: FunctionModel) -> Iterable[PlacementModel]:

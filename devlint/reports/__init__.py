@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from devlint.disk import FileError
 from devlint.escapes import printable
 from devlint.files import Source, read_source
-from devlint.findings import Finding, OutputFormat, Severity
+from devlint.findings import NOTHING_UNTOLD, Finding, OutputFormat, Severity, Untold
 
 if TYPE_CHECKING:
     from devlint.rule import Rule
@@ -35,6 +35,7 @@ class FileResult:
     diff: str = ""
     # What else the user should know, a line each, that is no finding.
     warnings: tuple[str, ...] = ()
+    untold: Untold = NOTHING_UNTOLD
 
 
 @dataclass(frozen=True)

@@ -76,6 +76,7 @@ def new_rule(code: str, name: str, folder: Path, into: str | None = None) -> dic
     if not re.fullmatch(NAME, name):
         raise ScaffoldError(f"'{name}' isn't a name: words in lower case with hyphens between, such as dropped-copy")
     pack = _pack_in(folder, into)
+    _check_free(pack, code, name)
     ours, prefix = _OURS
     if code.startswith(prefix) and pack.package.split(".")[0] != ours:
         raise ScaffoldError(
@@ -101,6 +102,16 @@ def new_rule(code: str, name: str, folder: Path, into: str | None = None) -> dic
         if path.exists():
             raise ScaffoldError(f"{path} is there already, and nothing was written")
     return written
+
+
+def _check_free(pack: _Pack, code: str, name: str) -> None:
+    """Raises ScaffoldError where a rule of the pack has that code or name, installed or not."""
+    # Of a subpackage, all of its pack.
+    source = pack.source if pack.is_new else pack.source.parents[pack.package.count(".")] / pack.package.split(".")[0]
+    for path in sorted(source.rglob("*.py")):
+        taken = re.search(rf"""^    (?:code|name) = ["'](?:{code}|{name})["']""", path.read_text("utf-8"), re.MULTILINE)
+        if taken is not None:
+            raise ScaffoldError(f"{path} has `{taken[0].strip()}` already: choose another, and nothing was written")
 
 
 def _package_name(folder: Path) -> str:

@@ -49,9 +49,11 @@ def actions(key: str, outcome: Outcome, asked: Asked, *, fix_all: bool, unsafe: 
     quick = types.CodeActionKind.QuickFix
     for number, finding in enumerate(outcome.findings):
         uri, range = range_of(finding, outcome.snapshot)
-        if not asked.wants(quick.value) or uri != asked.uri or not _touch(range, asked.range):
-            continue
         about = [d for d in asked.diagnostics if d.code == finding.code and d.range == range]
+        # What the editor names is meant, wherever on its line the cursor is.
+        is_meant = bool(about) or _touch(range, asked.range)
+        if not asked.wants(quick.value) or uri != asked.uri or not is_meant:
+            continue
         if finding.fix is not None and outcome.snapshot.can_edit(finding.fix.edits):
             mark = " (unsafe)" if finding.fix.safety == "unsafe" else ""
             title = f"{SOURCE}: {finding.fix.title}{mark}"
@@ -106,7 +108,9 @@ def edits_of(desk: Desk, data: Any, *, unsafe: bool) -> Edits:
     if data["do"] == "noqa":
         from devlint.adoption.noqa import with_noqa
 
-        changed, admitted = with_noqa(source, [finding], "", linter.every_finding)
+        # The comment speaks of all that the rule finds on its line.
+        meant = [f for f in outcome.findings if f.code == finding.code and f.span.line == finding.span.line]
+        changed, admitted = with_noqa(source, meant, "", linter.every_finding)
         if not admitted:
             raise WithheldError(f"{finding.code} can't be suppressed by a comment there; see `# devlint: off`")
         return outcome.snapshot.edits_to(changed)

@@ -25,7 +25,7 @@ from devlint.server.actions import KINDS, Asked, WithheldError, actions, edits_o
 from devlint.server.conversation import Conversation
 from devlint.server.desk import Desk, Outcome
 from devlint.server.diagnostics import SOURCE, diagnostics
-from devlint.server.documents import Documents, NotebookSnapshot
+from devlint.server.documents import Documents, NotebookSnapshot, Snapshot
 from devlint.server.kept import StaleError
 from devlint.server.lenses import lenses
 from devlint.server.options import Options, read_options, told_of_devlint
@@ -336,11 +336,16 @@ class Server(LanguageServer):
         action.edit = types.WorkspaceEdit(changes)
         return action
 
+    def _offers(self, snapshot: Snapshot, what: str) -> bool:
+        """Whether the options of a document's folder let something be shown beside diagnostics."""
+        options = self.options_of(snapshot.path)
+        return options.enable and bool(getattr(options, what))
+
     async def hover(self, params: types.HoverParams) -> types.Hover | None:
         """What is known of what the pointer is on."""
         key = self.documents.key_of(params.text_document.uri)
         snapshot = self.documents.snapshot(key)
-        if snapshot is None or not self.options_of(snapshot.path).hover:
+        if snapshot is None or not self._offers(snapshot, "hover"):
             return None
         formats = getattr(getattr(self.client_capabilities.text_document, "hover", None), "content_format", None)
         markdown = types.MarkupKind.Markdown in (formats or ())
@@ -368,7 +373,7 @@ class Server(LanguageServer):
         uri = params.text_document.uri
         key = self.documents.key_of(uri)
         version, snapshot = self.documents.version(key), self.documents.snapshot(key)
-        if snapshot is None or not self.options_of(snapshot.path).code_lens:
+        if snapshot is None or not self._offers(snapshot, "code_lens"):
             return []
         # While something is typed, the last ones do.
         await asyncio.sleep(_QUIET if key in self._lenses else 0)
@@ -494,7 +499,10 @@ def made(registry: Registry) -> Server:
 
 
 def serve(registry: Registry) -> None:
-    """Talks with an editor on the standard streams until it says goodbye; exits with 1 where it leaves without."""
+    """Talks with an editor on the standard streams until it says goodbye; exits with 1 where it leaves without.
+
+    With one that never says a word it ends in good order: that is how an extension tries whether there is a server.
+    """
     logging.basicConfig(stream=sys.stderr, level=logging.ERROR, format="devlint: %(message)s")
     # Nothing but messages may go to the standard output, whatever a rule of some pack prints.
     stdout, sys.stdout = sys.stdout.buffer, sys.stderr
@@ -506,4 +514,4 @@ def serve(registry: Registry) -> None:
     sys.setswitchinterval(_SWITCH)
     server = made(registry)
     server.start_io(stdout=stdout)
-    sys.exit(0 if server.protocol.is_over else 1)
+    sys.exit(0 if server.protocol.is_over or not server.protocol.has_heard else 1)

@@ -12,11 +12,13 @@ from pygls.protocol import LanguageServerProtocol
 class Conversation(LanguageServerProtocol):
     """The messages of one connection, in the order that the protocol asks for."""
 
+    has_heard = False
     has_begun = False
     is_over = False
 
     def handle_message(self, message: Any) -> None:
         """Has a message handled, unless it isn't its time: a request is told so, a notification passed over."""
+        self.has_heard = True
         method = getattr(message, "method", "")
         refusal = self._refusal(method) if method and method != types.EXIT else None
         if refusal is None:

@@ -79,9 +79,7 @@ class Desk:
             return known
         forget_files()
         try:
-            config = Path(folder, options.configuration) if options.configuration else None
-            if config is not None and not config.exists():
-                config = Path(self.folder, options.configuration or "")
+            config = self._config(folder, options.configuration) if options.configuration else None
             made = options.laid_over(load_settings(folder, config=config, isolated=False, registry=self.registry))
         except SettingsError as error:
             made = known or self._without(folder, options)
@@ -90,6 +88,15 @@ class Desk:
             self._told.clear()
         self._settings[folder, options] = made, now
         return made
+
+    def _config(self, folder: Path, named: str) -> Path:
+        """The settings file that the editor names for the files of a folder: from there, or one above; raises SettingsError."""
+        found = next(
+            (file for above in (folder, *folder.parents, self.folder) if (file := above / named).exists()), None
+        )
+        if found is None:
+            raise SettingsError(f"devlint.configuration: there is no '{named}' in {folder}, nor above it")
+        return found
 
     def _without(self, folder: Path, options: Options) -> Settings:
         """The settings that hold for a folder where what was told of them can't be used."""
@@ -101,7 +108,7 @@ class Desk:
         """What tells whether a settings file around a folder was changed, made or taken away."""
         files = [above / name for above in (folder, *folder.parents) for name in FILE_NAMES]
         if options.configuration:
-            files += [folder / options.configuration, self.folder / options.configuration]
+            files += [above / options.configuration for above in (folder, *folder.parents, self.folder)]
         known, _ = self._settings.get((folder, options), (None, None))
         if known is not None and known.origin is not None:
             files += self._extended(known.origin)
@@ -203,7 +210,10 @@ class Desk:
             found = linter.check(source, within)
         finally:
             linter.is_stale = lambda: False
-        is_sound = not (len(found) == 1 and found[0].code == "DEV000" and not found[0].message.startswith("internal"))
+        is_sound = linter.is_python
+        if not (is_sound or self.options_of(snapshot.path).show_syntax_errors):
+            # Another server of the editor tells of them.
+            found = [f for f in found if f.code != "DEV000"]
         moved: Iterable[Finding] = ()
         if sound is not None and not is_sound:
             # What isn't typed over stands, until it can be looked at again.

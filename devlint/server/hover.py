@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +21,7 @@ from devlint.where import Known, known_at
 
 if TYPE_CHECKING:
     from devlint.placement.model import PlacementModel
+    from devlint.source.modules import FunctionModel
 
 _CODE = regex(r"\b[A-Z]+[0-9]{3,4}\b", re.IGNORECASE)
 # Where a comment begins that may name codes; a `#` in a string before it does no harm here.
@@ -49,14 +50,28 @@ def value_at(
     """
     found = known_at(model, line, column)
     if found is not None:
-        span, known = found
-        return (span, "\n\n".join(_shown(one, snapshot, kept) for one in known)) if known else None
+        said = [_shown(one, snapshot, kept) for one in found.known]
+        if found.function is not None:
+            said += _of_function(found.function, model, snapshot, kept)
+        return (found.span, "\n\n".join(said)) if said else None
     signature = model.signature_at(line)
     if not signature:
         return None
     text = snapshot.source.lines[(kept[line] if kept is not None else line) - 1].rstrip("\r\n")
     start = len(text) - len(text.lstrip())
-    return Span(line, start + 1, line, len(text) + 1), "```text\n" + "\n".join(signature) + "\n```"
+    return Span(line, start + 1, line, len(text) + 1), _as_block(signature)
+
+
+def _of_function(
+    function: FunctionModel, model: PlacementModel, snapshot: Snapshot, kept: Mapping[int, int] | None
+) -> list[str]:
+    """The signature of a function of the project, and where it stands."""
+    place = _link(str(function.source.path), function.node.lineno, snapshot, kept)
+    return [_as_block(model.signature_of(function)), f"defined in {place}"]
+
+
+def _as_block(lines: Iterable[str]) -> str:
+    return "```text\n" + "\n".join(lines) + "\n```"
 
 
 def last_known_at(
@@ -81,13 +96,15 @@ def _shown(known: Known, snapshot: Snapshot, kept: Mapping[int, int] | None) -> 
 
 def _link(path: str, line: int, snapshot: Snapshot, kept: Mapping[int, int] | None) -> str:
     """A line as a link that the editor follows; in a notebook, by its cell."""
-    is_here = path == str(snapshot.source.path or snapshot.display)
+    is_here = path == str(snapshot.source.path or snapshot.display) or Path(path).name == snapshot.display
     if is_here and kept is not None:
         if line not in kept:
             return "a line that isn't there now"
         line = kept[line]
     if not is_here or snapshot.source.notebook is None:
-        return f"[{Path(path).name}:{line}]({uri_of(path)}#L{line})"
+        # What was never saved stands in no file.
+        uri = uri_of(path) if not is_here or snapshot.path is not None else snapshot.uri
+        return f"[{Path(path).name}:{line}]({uri}#L{line})"
     place = place_of(snapshot.source, line, 1)
     uri, _ = snapshot.range(Span(line, 1, line, 1))
     # Most editors tell cells of one notebook apart by what stands behind the `#`, which has no room for a line then.

@@ -31,6 +31,8 @@ class Options:
     unsafe_fixes: bool = False
     fix_all: bool = True
     code_lens: bool = True
+    # Whether it is told that a text isn't valid Python.
+    show_syntax_errors: bool = True
     hover: bool = True
 
     def laid_over(self, settings: Settings) -> Settings:
@@ -59,6 +61,7 @@ KEYS: dict[str, tuple[str, str | tuple[str, ...]]] = {
     "fixAll": ("fix_all", _FLAG),
     "codeLens": ("code_lens", _FLAG),
     "hover": ("hover", _FLAG),
+    "showSyntaxErrors": ("show_syntax_errors", _FLAG),
 }
 # What editors' extensions keep beside them under the same name.
 _OTHERS = frozenset({"path", "interpreter", "args", "trace", "trace.server"})

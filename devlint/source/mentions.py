@@ -32,6 +32,11 @@ MAX_MENTIONING = 12
 MAX_KEPT = 64
 # What a package that stands no deeper than this has is its interface.
 MAX_DEPTH = 2
+# Libraries that others copy into their packages: a copy's interface is no part of the package's own.
+_COPIED = frozenset(
+    {"trl", "transformers", "diffusers", "peft", "timm", "accelerate", "mmcv", "mmengine", "mmdet", "mmseg", "mmpretrain", "detectron2",
+     "fairseq", "espnet", "nemo", "k_diffusion", "taming", "ldm", "sgm", "lavis", "open_clip", "guided_diffusion", "torchvision", "torchaudio"}
+)  # fmt: skip
 # So many functions are followed back; behind more of them, one is taken to be used.
 MAX_FOLLOWED = 80
 # A project's folder is looked for so far above the folder that its packages stand in.
@@ -302,6 +307,11 @@ class Mentions:
         part = self.parts(unit.path).get(unit)
         return part is not None and any(not _PLAIN.fullmatch(d) for d in part.decorators)
 
+    def _makes_registered(self, unit: Unit) -> bool:
+        """Whether a class method belongs to a class that is registered: who has it there may make its objects by it."""
+        part = self.parts(unit.path).get(unit)
+        return part is not None and "classmethod" in part.decorators and self._is_registered(unit.owner)
+
     def _is_reached(self, unit: Unit, project: Path, but_by_tests: bool) -> bool:
         """Whether something, or something that is no test, leads to a unit, by way of others too."""
         if (unit, but_by_tests) not in self._known:
@@ -331,7 +341,7 @@ class Mentions:
             return unit.path.stem != "__init__" or self._is_outer(unit.path)
         if unit not in self.parts(unit.path) or self._is_registered(unit):
             return True
-        if unit != unit.owner and not self._is_rare(unit, project):
+        if unit != unit.owner and (not self._is_rare(unit, project) or self._makes_registered(unit)):
             # Who calls a method of such a name isn't told: whoever makes an object of the class.
             return self._is_entry(unit.owner, project)
         return self._users_files(unit, project) is None or self._is_exported(unit)
@@ -340,7 +350,8 @@ class Mentions:
         """Whether what a package has is the project's interface: that of an inner one is for those who import it."""
         project = self._project_of(package)
         parts = package.parent.relative_to(project).parts if project is not None else ()
-        return len(parts[1:] if parts[:1] in _SOURCES else parts) <= MAX_DEPTH
+        inner = parts[1:] if parts[:1] in _SOURCES else parts
+        return len(inner) <= MAX_DEPTH and not _COPIED.intersection(inner[1:])
 
     def _users_files(self, unit: Unit, project: Path) -> list[Path] | None:
         """The files in which a name may be that of a unit; None where these are many."""

@@ -6,7 +6,7 @@ import ast
 import re
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -242,26 +242,80 @@ class SourceModule:
 
     @cached_property
     def sets_default_device(self) -> bool:
-        """Whether factories may create elsewhere than on the host without being told."""
-        if _DEFAULT_DEVICE.search(self.text) is not None:
+        """Whether factories anywhere in the file may create elsewhere than on the host without being told."""
+        return _DEFAULT_DEVICE.search(self.text) is not None or self._under_devices is None
+
+    def makes_elsewhere(self, function: FunctionModel | None) -> bool:
+        """Whether factories in a function, or at the top level, may create elsewhere than on the host without being told."""
+        names = self._under_devices
+        if names is None or self.sets_default_device:
             return True
+        while function is not None and names:
+            if function.name in names or (function.cls is not None and function.cls.name in names):
+                return True
+            function = function.parent
+        return False
+
+    @cached_property
+    def _under_devices(self) -> frozenset[str] | None:
+        """The names of functions and classes of the file that `with device:` blocks lead to.
+
+        None where a block may run anything: `with device: model(x)`.
+        """
+        blocks = self._device_blocks
+        if not blocks:
+            return frozenset()
+        named: dict[str, list[ast.AST]] = defaultdict(list)
+        outside: set[str] = set()
+        for node in walk(self.tree):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                named[node.name].append(node)
+            elif isinstance(node, ast.Import):
+                outside |= {a.asname or a.name.split(".")[0] for a in node.names if a.name.split(".")[0] == "torch"}
+            elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "torch" and not node.level:
+                outside |= {a.asname or a.name for a in node.names}
+        reached: set[str] = set()
+        waiting: list[ast.AST] = [statement for block in blocks for statement in block.body]
+        while waiting:
+            for node in walk(waiting.pop()):
+                if isinstance(node, ast.Call) and not _is_plain_call(node.func, named, outside):
+                    return None
+                name = last_name(node)
+                if name in named and name not in reached:
+                    reached.add(name)
+                    waiting += named[name]
+        return frozenset(reached)
+
+    @cached_property
+    def _device_blocks(self) -> list[ast.With | ast.AsyncWith]:
+        """The blocks under a device: `with torch.device("cuda"):`."""
         lines = (bisect_right(self.line_starts, match.start()) for match in _WITH_DEVICE.finditer(self.text))
         statements = {id(top): top for line in lines for top in self._top_level_at(line)}
         blocks = (n for top in statements.values() for n in walk(top) if isinstance(n, (ast.With, ast.AsyncWith)))
-        return any(_chooses_device(item.context_expr) for block in blocks for item in block.items)
+        return [block for block in blocks if any(_chooses_device(item.context_expr) for item in block.items)]
 
     @cached_property
     def star_imports(self) -> list[ast.ImportFrom]:
         return [s for s in flat_statements(self.tree.body) if isinstance(s, ast.ImportFrom) and s.names[0].name == "*"]
 
-    def function(
-        self, node: FunctionNode, cls: ast.ClassDef | None = None, parent: FunctionModel | None = None
-    ) -> FunctionModel:
-        """The model of a definition in this module, the same one each time."""
+    def function(self, node: FunctionNode, cls: ast.ClassDef | None, parent: FunctionModel | None) -> FunctionModel:
+        """The model of a definition in this module, the same one each time, by the class and the function around it."""
         known = self._functions.get(node)
         if known is None:
             known = self._functions[node] = FunctionModel(node, self, cls, parent)
         return known
+
+    def function_at(self, node: FunctionNode) -> FunctionModel:
+        """The model of a definition anywhere in this module."""
+        known = self._functions.get(node)
+        if known is not None:
+            return known
+        scopes = [
+            n for n in self.ancestors(node) if isinstance(n, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
+        ]
+        cls = scopes[0] if scopes and isinstance(scopes[0], ast.ClassDef) else None
+        outer = next((n for n in scopes if not isinstance(n, ast.ClassDef)), None)
+        return self.function(node, cls, self.function_at(outer) if outer is not None else None)
 
     def absolute(self, statement: ast.ImportFrom) -> str:
         """The dotted name of the module that a `from ... import` names."""
@@ -300,6 +354,30 @@ def _chooses_device(context: ast.expr) -> bool:
     if isinstance(context, ast.Call) and (dotted(context.func) or "").endswith(("cuda.device", "cuda.device_of")):
         return False
     return is_device_name(context)
+
+
+def _is_plain_call(func: ast.expr, named: Container[str], torch: Container[str]) -> bool:
+    """Whether a call runs code of the file under its own name, or nothing of it: PyTorch's, a class of elsewhere, a method."""
+    if last_name(func) in named:
+        return True
+    words = (dotted(func) or last_name(func)).split(".")
+    is_method = isinstance(func, ast.Attribute) and (words[-1] in _PLAIN_METHODS or words[-1].endswith("_"))
+    return words[0] in torch or is_method or words[-1][:1].isupper() or words[-1] in _PLAIN_CALLS
+
+
+# Calls that run none of the program's own functions.
+_PLAIN_CALLS = frozenset([
+    "abs", "bool", "dict", "enumerate", "float", "from_config", "from_pretrained", "getattr", "int", "isinstance",
+    "len", "list", "max", "min", "print", "range", "set", "setattr", "sorted", "str", "sum", "super", "tuple",
+    "type", "zip",
+])  # fmt: skip
+_PLAIN_METHODS = frozenset([
+    "__init__", "add_module", "append", "buffers", "children", "clone", "cpu", "cuda", "dim", "eval", "expand",
+    "extend", "float", "format", "get", "half", "items", "join", "keys", "load_state_dict", "long", "modules",
+    "mul", "named_buffers", "named_modules", "named_parameters", "new_tensor", "numel", "parameters",
+    "register_buffer", "register_parameter", "repeat", "reshape", "size", "split", "state_dict", "to", "train",
+    "unsqueeze", "update", "values", "view",
+])  # fmt: skip
 
 
 def _first_line(statement: ast.stmt) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import re
+import tokenize
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 # Where a project says so.
 FILES = (
     "pyproject.toml", "ruff.toml", ".ruff.toml", "setup.cfg", ".style.yapf", ".flake8", "tox.ini",
-    ".pre-commit-config.yaml",
+    ".pre-commit-config.yaml", ".editorconfig",
 )  # fmt: skip
 # What black and ruff let a line be where they are told nothing; flake8's and yapf's.
 _FORMATTED, _BY_PEP_8 = 88, 79
@@ -24,10 +26,19 @@ NARROWEST = _BY_PEP_8
 _USUAL = (_FORMATTED, 100, 120)
 # So many lines that all end before a width show that somebody sees to it.
 _SHOWING = 50
+# So many lines that end so near to a width show that others were broken there.
+_PRESSED, _NEAR = 8, 9
 # One line in so many may be longer than its file's lines are.
 _GOT_AWAY = 100
+_FEW = 2
+# Nobody breaks a text; one that long makes its line long. An f-string is several tokens since Python 3.12.
+_LONG_TEXT = 30
+_TEXTS = {tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
 # black's arguments, and that it is used at all.
 _TOLD_BLACK = regex(r"(?:--line-length|(?<!\w)-l)[=\s\"',\]\[-]{1,10}(\d{2,3})\b")
+# In `.editorconfig`.
+_PYTHON_FILES = regex(r"[*.{, ]py\b")
+_TOLD_EDITOR = regex(r"\s*max_line_length\s*=\s*(\w+)")
 _USES_BLACK = regex(r"/(?:black|ruff)-pre-commit\b|psf/black(?:-pre-commit-mirror)?\b|omnilib/ufmt\b")
 
 
@@ -41,18 +52,48 @@ def told_width(texts: Mapping[str, str]) -> int | None:
         *_of_formatters(tables, sections),
         *_of_hooks(texts.get(".pre-commit-config.yaml", "")),
         *_of_linters(tables, sections),
+        *_of_editors(texts.get(".editorconfig", "")),
     ]
     return next(iter(told), None)
 
 
 def shown_width(text: str) -> int:
-    """The width that a file's own lines keep, but for a few that got away; a short file shows little."""
-    lengths = sorted(map(len, text.splitlines()))
+    """The width that a file's own lines of code keep, but for a few that got away; a short file shows little."""
+    lengths = sorted(_lengths_of_code(text))
     longest = max(lengths, default=0)
     usual = _USUAL if len(lengths) >= _SHOWING else _USUAL[1:]
+    if len(lengths) >= _SHOWING and lengths[-_PRESSED] > _BY_PEP_8 - _NEAR:
+        # Many lines that end right before PEP 8's width were broken there.
+        usual = (_BY_PEP_8, _BY_PEP_8 + 1, *usual)
     kept = lengths[-1 - len(lengths) // _GOT_AWAY] if lengths else 0
     fits = next((width for width in usual if longest <= width), None)
     return fits or (_USUAL[-1] if kept <= _USUAL[-1] else longest)
+
+
+def keeps(text: str, width: int) -> bool:
+    """Whether a file's lines of code keep a width, but for a few that got away."""
+    lengths = [len(line) for line in text.splitlines()]
+    most = max(_FEW, len(lengths) // _GOT_AWAY)
+    if sum(length > width for length in lengths) <= most:
+        return True
+    return sum(length > width for length in _lengths_of_code(text)) <= most
+
+
+def _lengths_of_code(text: str) -> list[int]:
+    """How long the lines are that a formatter would break: not those of comments, nor those that a long text makes long."""
+    lengths = [len(line) for line in text.splitlines()]
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(text, newline=None).readline):
+            row, column = token.start
+            if token.type == tokenize.COMMENT:
+                lengths[row - 1] = len(token.line[:column].rstrip())
+            elif token.type in _TEXTS and (token.end[0] > row or token.end[1] - column >= _LONG_TEXT):
+                for number in range(row, token.end[0] + 1):
+                    lengths[number - 1] = 0
+    except (tokenize.TokenError, SyntaxError, IndexError):
+        # What can't be told apart is all taken for code.
+        return [len(line) for line in text.splitlines()]
+    return lengths
 
 
 def _of_formatters(tables: Mapping[str, dict[str, Any]], sections: Mapping[str, ConfigParser]) -> Iterator[int]:
@@ -85,6 +126,17 @@ def _of_linters(tables: Mapping[str, dict[str, Any]], sections: Mapping[str, Con
                 ignored = f"{said.get('ignore', '')} {said.get('extend-ignore', '')}"
                 if "E501" not in ignored:
                     yield from _numbers(said.get("max-line-length", said.get("max_line_length", _BY_PEP_8)))
+
+
+def _of_editors(text: str) -> Iterator[int]:
+    """What the last section says that Python's files are among, or that all are."""
+    told, is_ours = "", False
+    for line in text.splitlines():
+        if line.startswith("["):
+            is_ours = line.strip() == "[*]" or _PYTHON_FILES.search(line) is not None
+        elif is_ours and (found := _TOLD_EDITOR.match(line)):
+            told = found[1]
+    yield from _numbers(told)
 
 
 def _numbers(value: object) -> Iterator[int]:

@@ -27,6 +27,7 @@ x.to(device)
 print(x)
 """
 
+LINE_4 = types.Range(types.Position(3, 0), types.Position(4, 0))
 INSIDE = "    x = torch.ones(3)\n    x.to(device)\n"
 
 NET = """\
@@ -296,6 +297,22 @@ def test_a_finding_can_be_said_to_be_meant(editor: Editor, folder: Path) -> None
     assert editor.settle(uri) == []
 
 
+def test_one_comment_says_it_of_all_that_a_rule_finds_on_a_line(editor: Editor, folder: Path) -> None:
+    text = "import torch\n\ny = torch.ones(3)\ny.cuda(); y.cuda(0)\n"
+    uri = editor.open(folder / "a.py", text)
+    assert codes(editor.settle(uri)) == ["DEV101", "DEV101"]
+    action = next(a for a in editor.actions(uri, LINE_4) if "suppress" in a.title)
+    assert after(editor.resolve(action), uri, text) == text.rstrip() + "  # noqa: DEV101\n"
+
+
+def test_what_the_editor_names_is_fixed_wherever_on_its_line_the_cursor_is(editor: Editor, folder: Path) -> None:
+    text = "import torch\n\nif True:\n    y = torch.ones(3); y.cuda()\n"
+    uri = editor.open(folder / "a.py", text)
+    assert codes(editor.settle(uri)) == ["DEV101"]
+    at_its_start = types.Range(types.Position(3, 0), types.Position(3, 0))
+    assert any("assign the result" in action.title for action in editor.actions(uri, at_its_start))
+
+
 def test_saving_can_fix_all(editor: Editor, folder: Path) -> None:
     text = DROPPED + "y = torch.ones(3)\ny.to(device)\nprint(y)\n"
     uri = editor.open(folder / "a.py", text)
@@ -367,6 +384,36 @@ def test_hover_on_a_def_tells_the_signature(editor: Editor, folder: Path) -> Non
     told = subprocess.run(run, capture_output=True, text=True, check=True).stdout.strip()
     assert told
     assert told in editor.hover(uri, 7, 6)
+
+
+def test_hover_on_the_name_of_a_call_tells_what_it_gives(editor: Editor, folder: Path) -> None:
+    project(folder, net=NET, train=TRAIN)
+    text = (
+        "import torch\nimport torch.nn.functional as F\nfrom train import train\n\n\n"
+        "def scaled(x):\n    return x.cuda() * 2\n\n\n"
+        "x = torch.ones(3, 2, device='cuda')\ny = F.cross_entropy(x, x)\nz = scaled(x)\nprint(z, train)\n"
+    )
+    (folder / "a.py").write_text(text)
+    uri = editor.open(folder / "a.py")
+    assert editor.hover(uri, 10, 8).startswith("`F.cross_entropy(x, x)`: tensor on cuda")
+    # A function of the project: what the call gives, its signature, and where it stands.
+    shown = editor.hover(uri, 11, 6)
+    assert shown.startswith("`scaled(x)`: tensor on cuda")
+    assert "```text\nscaled(x)\n" in shown
+    assert f"defined in [a.py:6]({(folder / 'a.py').as_uri()}#L6)" in shown
+    # In an import, too; a parameter is told by its first use; and there is nothing to say of what `print` gives.
+    assert "```text\ntrain(model, loader, optimizer)\n" in editor.hover(uri, 2, 20)
+    assert editor.hover(uri, 12, 2) == ""
+    called = editor.open(folder / "train.py")
+    assert editor.hover(called, 6, 12).startswith("`model`: ")
+
+
+def test_hover_in_a_text_without_a_file_leads_to_that(editor: Editor) -> None:
+    uri = "untitled:Untitled-2"
+    item = types.TextDocumentItem(uri, types.LanguageKind.Python, 1, DROPPED)
+    editor.versions[uri] = 1
+    editor.say(editor.client.text_document_did_open, types.DidOpenTextDocumentParams(item))
+    assert f"({uri}#L4)" in editor.hover(uri, 4, 0)
 
 
 def test_hover_on_a_code_in_a_comment_shows_the_rules_page(editor: Editor, folder: Path) -> None:

@@ -91,6 +91,33 @@ def test_another_settings_file_can_be_named(tmp_path: Path, editors: list[Editor
     assert codes(editor.settle(editor.open(folder / "a.py", TWICE))) == ["DEV610"]
 
 
+def test_a_settings_file_is_looked_for_from_each_folder(tmp_path: Path, editors: list[Editor]) -> None:
+    one, two = project(tmp_path / "one"), project(tmp_path / "two")
+    (two / "own.toml").write_text('ignore = ["DEV610"]\n')
+    (two / "deep").mkdir()
+    editor = Editor(one, two, options={"configuration": "own.toml"})
+    editors.append(editor)
+    uri = editor.open(two / "deep" / "a.py", TWICE)
+    assert codes(editor.settle(uri)) == ["DEV101"]
+    assert editor.messages == []
+    # Where there is none, the message says where it was looked for.
+    editor.settle(editor.open(one / "a.py", TWICE))
+    [said] = editor.messages
+    assert f"devlint.configuration: there is no 'own.toml' in {one}, nor above it; until that is mended" in said
+
+
+@pytest.mark.parametrize("options", [{"ignore": ["DEV000"]}, {"showSyntaxErrors": False}])
+def test_another_server_may_tell_of_syntax(tmp_path: Path, editors: list[Editor], options: dict[str, Any]) -> None:
+    folder = project(tmp_path)
+    editor = Editor(folder, options=options)
+    editors.append(editor)
+    uri = editor.open(folder / "a.py", DROPPED)
+    assert codes(editor.settle(uri)) == ["DEV101"]
+    editor.insert(uri, 6, 0, "x.\n")
+    # What was found before stays while a line is half typed.
+    assert codes(editor.settle(uri)) == ["DEV101"]
+
+
 def test_linting_can_wait_until_a_file_is_saved(tmp_path: Path, editors: list[Editor]) -> None:
     folder = project(tmp_path)
     editor = Editor(folder, options={"run": "onSave"})

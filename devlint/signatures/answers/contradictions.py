@@ -341,7 +341,7 @@ def _apart(
         need.told_inside or _is_moved_by_choice(reader, frame, a) or is_nobodys(reader, frame, need, host[0], a, b)
     ):
         return None
-    if a.place == HOST and _is_made_by_default(a) and is_made_elsewhere(reader.project, frame.source):
+    if a.place == HOST and _is_made_by_default(a) and is_made_elsewhere(reader.project, frame.source, frame.function):
         return None
     likely = a.likely or b.likely or open_one or not sure or need.guarded
     return Contradiction(

@@ -15,6 +15,7 @@ from pathlib import Path
 from devlint.knowledge import torch_knowledge
 from devlint.regexes import regex
 from devlint.signatures.answers.hot import Hot, is_unused
+from devlint.signatures.answers.roles import is_aside
 from devlint.signatures.answers.waits import Stall
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.waits import COPY, FLUSH, SIZE
@@ -24,15 +25,13 @@ from devlint.source.modules import FunctionModel, SourceModule, last_name
 Gives = Callable[[str], bool]
 
 
-# Folders of what is kept for those who use it still, and of what shows how to.
-_ASIDE = regex(r"(?:^|/)(?:legacy|deprecated|obsolete|archive|old|standalone|demos?|\w{1,60}_demo|gradio\w{0,60})/")
 # What stands for PyTorch's own function of that name: whoever calls it wants to wait.
 _FLUSHING = regex(r"synchronize|empty_cache|barrier|wait")
 
 
 def is_minor(reader: Reader, stall: Stall, hot: Hot, gives: Gives) -> bool:
     """Whether a wait in hot code is off the main path, or couldn't be spared."""
-    if _ASIDE.search(stall.function.source.path) or _is_meant(stall) or _is_for_the_host(stall):
+    if is_aside(stall.function.source.path) or _is_meant(stall) or _is_for_the_host(stall) or _judges(hot):
         return True
     way = [(stall.function.source, stall.node), *hot.calls]
     return (
@@ -40,8 +39,46 @@ def is_minor(reader: Reader, stall: Stall, hot: Hot, gives: Gives) -> bool:
         or (not any(_is_in_steps(source, node) for source, node in way) and _is_once(hot))
         or not all(is_straight(source, node, gives) for source, node in way)
         or not _is_called(reader, hot.root)
+        or _learns_nowhere(reader, stall, hot)
         or any(is_unused(reader.project, f, but_by_tests=True) for f in {hot.root, stall.function})
     )
+
+
+# Functions, and folders, of what judges a model.
+_JUDGING = regex(
+    r"_?(?:val(?:id(?:ate|ation)?)?|eval(?:uate|uation)?|test)(?:_\w{1,60})?|\w{1,60}_(?:evaluation|validation)"
+)
+_OF_JUDGES = regex(r"(?:^|/)(?:evals?|evaluations?|evaluators?|metrics)/")
+
+
+def _judges(hot: Hot) -> bool:
+    """Whether what makes code hot evaluates: nobody waits for that."""
+    return _JUDGING.fullmatch(hot.root.name) is not None or _OF_JUDGES.search(hot.root.source.path) is not None
+
+
+# What only training asks for, by the names of its functions and classes.
+_LOSS = regex(
+    r"_?(?:\w{1,60}_)?(?:loss(?:es)?|targets?|assign|match)(?:_\w{1,60})?|\w{0,60}(?:Loss|Criterion|Matcher|Assigner)\w{0,60}"
+)
+# What trains, or has somebody train.
+_LEARNING = (
+    r"\.backward\b|\bautograd\.grad\b|Trainer\b|\btraining_step\b|\btrain_step\b|deepspeed|\baccelerat|\btrainable\b"
+)
+
+
+# A project of fewer files may be a part of one that somebody trains by a program of his own.
+_PROGRAM = 5
+
+
+def _learns_nowhere(reader: Reader, stall: Stall, hot: Hot) -> bool:
+    """Whether what only training asks for stands in a project that nothing trains: it came along with a model."""
+    functions = {stall.function, hot.root}
+    if not any(_LOSS.fullmatch(f.name) or (f.cls is not None and _LOSS.fullmatch(f.cls.name)) for f in functions):
+        return False
+    source = stall.function.source
+    if re.search(_LEARNING, source.text) is not None:
+        return False
+    return reader.project.never_says(_LEARNING, Path(source.path), _PROGRAM)
 
 
 def _is_meant(stall: Stall) -> bool:
@@ -108,7 +145,7 @@ _MANY = 100
 _ASKED_FOR = regex(r"(?:get|build|make|create|compute)_\w{1,60}")
 # Functions that take in what a request brings, or make what it gets.
 _OF_REQUEST = regex(
-    r"speaker|voice|prompt|reference|remote|rpc|(?:codec|vae|audio|wav|speech|images?|videos?|latents?)_(?:en|de)code"
+    r"speaker|(?:^|_)spk_|voice|prompt|reference|remote|rpc|(?:codec|vae|audio|wav|speech|images?|videos?|latents?)_(?:en|de)code"
 )
 # Classes that take in what a request brings, or that judge what came of it.
 _AT_THE_ENDS = regex(

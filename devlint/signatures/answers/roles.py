@@ -253,6 +253,15 @@ def is_of_others(path: str) -> bool:
     return _OTHERS.search(path) is not None
 
 
+# Folders of what is kept for those who use it still, and of what shows how to.
+_ASIDE = regex(r"(?:^|/)(?:legacy|deprecated|obsolete|archive|old|standalone|demos?|\w{1,60}_demo|gradio\w{0,60})/")
+
+
+def is_aside(path: str) -> bool:
+    """Whether a file is kept for those who use it still, or shows how something is used, going by its folders."""
+    return _ASIDE.search(path) is not None
+
+
 def is_cold_file(path: str) -> bool:
     """Whether a file is about tests, data, tools or conversions, going by its folders and its name."""
     return _COLD_FILES.search(path) is not None

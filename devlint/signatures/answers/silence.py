@@ -247,9 +247,9 @@ _PLACES = regex(r"(?i)cuda|gpu|device|accelerat|trainer|\bx[lp]u\b|\bmps\b")
 _PROGRAM = r"(?m)^if __name__ == "
 
 
-def is_made_elsewhere(project: Project, source: SourceModule) -> bool:
-    """Whether a program of the project makes its tensors on an accelerator where nothing else is said."""
-    return source.sets_default_device or project.uses_itself(_DEFAULTS, Path(source.path))
+def is_made_elsewhere(project: Project, source: SourceModule, function: FunctionModel | None) -> bool:
+    """Whether a program of the project makes its tensors on an accelerator where nothing else is said, or that function's."""
+    return source.makes_elsewhere(function) or project.uses_itself(_DEFAULTS, Path(source.path))
 
 
 def made_elsewhere_by(project: Project, source: SourceModule) -> Path | None:

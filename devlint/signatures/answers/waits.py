@@ -193,7 +193,21 @@ def _is_computed(frame: Frame, node: ast.expr) -> bool:
 # -- what each sense asks ----------------------------------------------------------------------------------------------
 
 
+# Names of sizes and counts.
+_COUNT = regex(r"(?:\w{1,60}_)?(?:batch_size|bsz?|size|count)|(?:num|n)_\w{1,60}")
+
+
+def _is_count(frame: Frame, node: ast.expr) -> bool:
+    """Whether something is an item of a dict under the name of a size: those are plain numbers among tensors."""
+    match node:
+        case ast.Subscript(slice=ast.Constant(value=str() as name)) | ast.Name(id=name):
+            return _COUNT.fullmatch(name) is not None and _is_looked_up(frame, node)
+    return False
+
+
 def _read(reader: Reader, frame: Frame, wait: Wait) -> tuple[Value, bool] | None:
+    if _is_count(frame, wait.asked) and not wait.value.place.off_host:
+        return None
     sure = wait.name == "item" or (
         _looks_like_tensor(frame, wait.asked) if wait.name == "tolist" else _is_reduced(frame, wait.asked)
     )

@@ -61,7 +61,7 @@ def _spread(
     telling = facts.together | facts.host_ok | facts.host_only
     name = next((n for n in names if n in telling), names[0])
     if value.kind in (LIST, TUPLE):
-        contents = containers.contents_of(call.frame, value)
+        contents = _filled(containers.contents_of(call.frame, value))
         if contents is None:
             return []
         parts = [p for p in contents.parts if isinstance(p, Value) and contents.kind in (TUPLE, containers.EACH)]
@@ -70,6 +70,14 @@ def _spread(
             return [(name, n, p) for n, p in zip(spelt, parts, strict=True)]
         return [(name, node, Value(TUPLE, parts=tuple(parts)))]
     return [(name, node, value)]
+
+
+def _filled(contents: Value | None) -> Value | None:
+    """What a list holds that a loop may have filled: an operator that is given nothing fails."""
+    if contents is None or contents.kind is not EITHER:
+        return contents
+    filled = [c for _, c in contents.options() if c.kind is not TUPLE or c.parts]
+    return filled[0] if len(filled) == 1 else contents
 
 
 def apply(call: Call, facts: Operator, operands: list[Named]) -> Value:

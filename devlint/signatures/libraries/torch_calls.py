@@ -127,9 +127,10 @@ def factory(call: Call, name: str) -> Value:
     if device is None and name in _TAKING_DATA:
         return _from_data(call, rank, name)
     if device is None:
-        if call.frame.default_place != HOST:
+        place = call.frame.default_place
+        if place.sort == "unknown":
             return Value(TENSOR, UNKNOWN_PLACE, likely=True, rank=rank)
-        return Value(TENSOR, HOST, rank=rank, step=call.step(f"created on cpu by `{call.text}`"))
+        return Value(TENSOR, place, rank=rank, step=call.step(f"created on {place.name or 'cpu'} by `{call.text}`"))
     return mapped(device, lambda d: _made_at(call, d, rank), call.frame.atoms)
 
 

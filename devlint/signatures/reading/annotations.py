@@ -50,6 +50,10 @@ class Annotations:
         place = Place("input", path)
         told = self.typed(frame, argument.annotation)
         name = argument.arg
+        default = frame.function.defaults.get(name) if frame.function is not None else None
+        if told is not None and told.kind is TENSOR and _is_number(default):
+            # `temperature: Tensor = 1.0`: who leaves it out gives a number.
+            return Value(UNKNOWN, place, path=path)
         if told is not None and told.kind is not UNKNOWN:
             if told.kind is DEVICE:
                 return told.but(place=Place("told", path), path=path)
@@ -70,7 +74,6 @@ class Annotations:
             return Value(DEVICE, Place("told", path), path=path)
         if name == "dtype":
             return Value(NUMBER, path=path)
-        default = frame.function.defaults.get(name) if frame.function is not None else None
         if isinstance(default, ast.Constant) and isinstance(default.value, (bool, int, float, str)):
             return Value(NUMBER, path=path)
         return Value(UNKNOWN, place, path=path)
@@ -188,3 +191,7 @@ def _is_tensor_or_array(annotation: ast.expr | None) -> bool:
             return False
     names = {ast.unparse(p).rsplit(".", 1)[-1] for p in parts}
     return "ndarray" in names and all(n == "ndarray" or n.endswith("Tensor") for n in names) and len(names) > 1
+
+
+def _is_number(node: ast.expr | None) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, (int, float)) and not isinstance(node.value, bool)

@@ -67,7 +67,7 @@ class Instance:
         self.call = call
         self._serial = frame.reader.turn()
         # What the function makes by default isn't made on the host then.
-        self._elsewhere = frame.elsewhere > 0
+        self._elsewhere = bool(frame.elsewhere)
         self._paths: dict[Path, Value] = {}
         self._results: dict[Path, Value] = {}
         self._cells: dict[Cell, Cell] = {}
@@ -141,6 +141,8 @@ class Instance:
 
     def value(self, value: Value) -> Value:
         """A value of the function, as the call makes it."""
+        if value.is_closed and not (self._elsewhere and value.place == HOST):
+            return value
         known = self._values.get(id(value))
         if known is None or known[0] is not value:
             made = self._instantiated(value)
@@ -348,7 +350,9 @@ class Instance:
         for clause in clauses_of(condition):
             joint = TRUE
             for literal in sorted(clause):
-                told = self._of_literal(literal)
+                told = self._literals.get(literal)
+                if told is None:
+                    told = self._of_literal(literal)
                 joint = told if joint is TRUE else atoms.both(joint, told)
                 if not joint:
                     break
@@ -356,14 +360,16 @@ class Instance:
         return result
 
     def _of_literal(self, literal: int) -> Condition:
-        told = self._literals.get(literal)
-        if told is None:
-            atoms = self.frame.atoms
+        atoms = self.frame.atoms
+        other = self._literals.get(-literal)
+        if other is None and literal < 0:
+            other = self._of_literal(-literal)
+        if other is not None:
+            told = atoms.negated(other)
+        else:
             atom = atoms.atom(literal)
             told = self._told(atom.key, atom.host_when)
-            self._literals[abs(literal)] = told
-            self._literals[-abs(literal)] = atoms.negated(told)
-            told = self._literals[literal]
+        self._literals[literal] = told
         return told
 
     def _told(self, key: Hashable, host_when: bool | None) -> Condition:

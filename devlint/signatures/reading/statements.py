@@ -23,6 +23,8 @@ from devlint.signatures.values.values import (
     NONE,
     NOTHING,
     TENSOR,
+    UNKNOWN_PLACE,
+    Place,
     Value,
     constant,
     either,
@@ -456,14 +458,21 @@ def _with(frame: Frame, node: ast.With | ast.AsyncWith) -> None:
         done = (frame.atoms.both(frame.path, frame.atoms.negated(raised)), frame.env)
         frame.merge([done, (frame.atoms.both(before, raised), halfway)], before)
         return
-    elsewhere = sum(_makes_elsewhere(i.context_expr, v) for i, v in zip(node.items, entered, strict=True))
-    frame.elsewhere += elsewhere
+    items = zip(node.items, entered, strict=True)
+    places = [_made_at(value) for item, value in items if _makes_elsewhere(item.context_expr, value)]
+    frame.elsewhere += places
     execute(frame, node.body)
-    frame.elsewhere -= elsewhere
+    del frame.elsewhere[len(frame.elsewhere) - len(places) :]
 
 
 # Contexts in which libraries have tensors made on a device of theirs, or on none.
 _MAKING = frozenset({"init_module", "init_tensor", "init_on_device", "init_empty_weights", "OnDevice", "Init"})
+
+
+def _made_at(entered: Value) -> Place:
+    """Where a block under a device makes new tensors, where that is known: on an accelerator of that name."""
+    is_known = entered.kind is DEVICE and entered.place.sort == "accelerator" and not entered.likely
+    return entered.place if is_known else UNKNOWN_PLACE
 
 
 def _makes_elsewhere(context: ast.expr, entered: Value) -> bool:

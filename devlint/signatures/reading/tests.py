@@ -515,6 +515,12 @@ def assume(frame: Frame, node: ast.expr, outcome: bool) -> None:
         case ast.BoolOp(op=ast.Or(), values=values) if not outcome:
             for value in values:
                 assume(frame, value, False)
+        case ast.BoolOp(op=ast.And(), values=[ast.Call(func=ast.Name(id="isinstance")), *_] as values) if all(
+            isinstance(v, ast.Call) and isinstance(v.func, ast.Name) and v.func.id == "isinstance" for v in values
+        ):
+            # Not all of them are tensors: what is done with them then is nothing that tensors have to be together for.
+            for value in values:
+                assume(frame, value, False)
         case ast.Call(func=ast.Name(id="isinstance"), args=[ast.Name(id=name), types]) if outcome:
             narrow(frame, name, types)
         case ast.Call(func=ast.Name(id="isinstance"), args=[ast.Name(id=name), types]):

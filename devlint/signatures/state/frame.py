@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from devlint.signatures.state.classes import ClassInfo
+from devlint.signatures.state.history import Moment, Remembering
 from devlint.signatures.state.outcome import Need, Signature, Use, Wait
 from devlint.signatures.values.conditions import FALSE, TRUE, Atoms, Clause, Condition, tests_of
 from devlint.signatures.values.values import (
@@ -84,6 +85,7 @@ class Reading(Protocol):
     def calls_itself(self, function: FunctionModel) -> bool: ...
     def so_far(self, function: FunctionModel) -> Signature | None: ...
     def so_far_of(self, source: SourceModule) -> Frame | None: ...
+    def is_running(self, source: SourceModule, /) -> bool: ...
     def was_given(self, frame: Frame, function: FunctionModel, given: dict[str, Value]) -> None: ...
     def given_to(self, function: FunctionModel) -> Sequence[tuple[FunctionModel | None, dict[str, Value]]]: ...
     def was_brought(
@@ -147,6 +149,8 @@ class Frame:
         self.cls = cls
         # Who wants to know what each expression is.
         self.record: Recording | None = None
+        # The point that it has come to, if somebody asked for that.
+        self.moment: Moment | None = None
         # It is read once more, or aside: nobody else is to hear of it.
         self.again = False
         self.env: dict[Key, Value] = {}
@@ -185,8 +189,8 @@ class Frame:
         self.supposing = 0
         # What can't be any more, since an error would have come of it before: under such a condition nothing is reached.
         self.ruled_out: list[Condition] = []
-        # How many blocks around make new tensors somewhere else than on the host: `with torch.device("cuda"):`.
-        self.elsewhere = 0
+        # Where the blocks around make new tensors, instead of on the host: `with torch.device("cuda"):`.
+        self.elsewhere: list[Place] = []
         # The call whose result the statement at hand drops.
         self.dropped: ast.expr | None = None
         # The moves whose result is dropped, each with the method that is called.
@@ -201,9 +205,17 @@ class Frame:
     @property
     def default_place(self) -> Place:
         """Where a tensor is made that isn't told a device: on the host, unless the program may say otherwise."""
-        return UNKNOWN_PLACE if self.elsewhere or self.source.sets_default_device else HOST
+        if self.elsewhere:
+            return self.elsewhere[-1]
+        return UNKNOWN_PLACE if self.source.makes_elsewhere(self.function) else HOST
 
     # -- state -----------------------------------------------------------------------------------------------------
+
+    def tell(self, record: Recording | None) -> None:
+        """Tells somebody what each expression is: what it is made of can be asked for later."""
+        self.record = record
+        if record is not None:
+            self.env = Remembering(self.env)
 
     def get(self, key: Key) -> Value | None:
         """What a name or a slot holds, without the alternatives that the path rules out."""
@@ -275,6 +287,7 @@ class Frame:
         read()
         self.env, self.path, self.again, self.drops, self.nested = env, path, again, drops, nested
         self.tensors, self.supposed, self.moved, self.either_array, self.shaped = copies
+        self.moment = None
         for known, length in zip(lists, lengths, strict=True):
             del known[length:]
 
@@ -311,7 +324,7 @@ class Frame:
     ) -> dict[Key, Value]:
         if a is b:
             return a
-        result = dict(a)
+        result = a.copy()
         for key, value in b.items():
             mine = a.get(key)
             if mine is value:

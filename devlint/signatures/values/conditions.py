@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Set
 from functools import lru_cache
+from itertools import chain
 from operator import neg
 from typing import NamedTuple
 from zlib import crc32
@@ -43,21 +44,39 @@ class Atoms:
         self._numbers: dict[Hashable, int] = {}
         self._atoms: dict[int, Atom] = {}
         self._negated: dict[Condition, Condition] = {}
+        # The tests of devices, those of which nothing is known any more, and of these such in which one of devices took part.
+        self._of_devices: set[int] = set()
+        self._forgotten: set[int] = set()
+        self._forgotten_devices: set[int] = set()
 
     def close(self) -> None:
         """Forgets all tests."""
         self._numbers.clear()
         self._atoms.clear()
         self._negated.clear()
+        for tests in (self._of_devices, self._forgotten, self._forgotten_devices):
+            tests.clear()
 
     def literal(self, key: Hashable, host_when: bool | None = None) -> Condition:
         """The condition that the test of that key came out true."""
-        number = self._numbers.get(key)
+        number = self._numbers.get((key, host_when))
         if number is None:
             # What a condition is made smaller to hangs on the order of its tests, which mustn't hang on what was read before.
-            number = self._numbers[key] = crc32(_outline(key).encode(errors="replace")) << 24 | len(self._atoms) + 1
+            rank = crc32(_outline(key).encode(errors="replace"))
+            number = self._numbers[key, host_when] = rank << 24 | len(self._atoms) + 1
             self._atoms[number] = Atom(key, host_when)
+            self._sort(number, key, host_when)
         return frozenset({frozenset({number})})
+
+    def _sort(self, number: int, key: Hashable, host_when: bool | None) -> None:
+        if host_when is not None:
+            self._of_devices.add(number)
+        while isinstance(key, tuple) and key[0] == "at call":
+            key = key[2]
+        if isinstance(key, tuple) and key[0] == "forgotten":
+            self._forgotten.add(number)
+            if key[1]:
+                self._forgotten_devices.add(number)
 
     def atom(self, literal: int) -> Atom:
         """The test of a literal, whatever its outcome."""
@@ -69,17 +88,11 @@ class Atoms:
 
     def is_forgotten(self, condition: Condition) -> bool:
         """Whether each way to it passes a condition of which nothing is known any more."""
-        return all(any(self._is_forgotten(x) for x in clause) for clause in condition)
+        return not any(self._forgotten.isdisjoint(map(abs, clause)) for clause in condition)
 
     def forgets_devices(self, condition: Condition) -> bool:
         """Whether a way to it passes a condition of which only that is known that a test of devices took part."""
-        return any(self._is_forgotten(x, about_devices=True) for clause in condition for x in clause)
-
-    def _is_forgotten(self, literal: int, *, about_devices: bool = False) -> bool:
-        key = self.atom(literal).key
-        while isinstance(key, tuple) and key[0] == "at call":
-            key = key[2]
-        return isinstance(key, tuple) and key[0] == "forgotten" and (key[1] or not about_devices)
+        return not self._forgotten_devices.isdisjoint(map(abs, chain.from_iterable(condition)))
 
     def both(self, a: Condition, b: Condition) -> Condition:
         """`a and b`."""
@@ -90,17 +103,23 @@ class Atoms:
         if len(a) == 1 and len(b) == 1:
             (c,), (d,) = a, b
             return a if d <= c else frozenset({c | d}) if _go_together(c, d) else FALSE
-        return self._limited(_conjoined(a, b))
+        joint = _conjoined(a, b)
+        return joint if len(joint) <= MAX_CLAUSES else self._limited(joint)
 
     def may_meet(self, a: Condition, b: Condition) -> bool:
         """Whether there is a way to `a and b`, which needn't be worked out for that."""
+        if a is TRUE or b is TRUE:
+            return bool(a) and bool(b)
         return any(_go_together(c, d) for c in a for d in b)
 
     def either(self, a: Condition, b: Condition) -> Condition:
         """`a or b`."""
         if a == b or not b:
             return a
-        return b if not a else self._limited(_disjoined(a, b))
+        if not a:
+            return b
+        joint = _disjoined(a, b)
+        return joint if len(joint) <= MAX_CLAUSES else self._limited(joint)
 
     def negated(self, a: Condition) -> Condition:
         """`not a`."""
@@ -113,8 +132,6 @@ class Atoms:
         return known
 
     def _limited(self, condition: Condition) -> Condition:
-        if len(condition) <= MAX_CLAUSES:
-            return condition
         return self.forgotten(about_devices=self.about_devices(condition) or self.forgets_devices(condition))
 
     def implies(self, a: Condition, b: Condition) -> bool:
@@ -127,7 +144,7 @@ class Atoms:
 
     def about_devices(self, condition: Condition) -> bool:
         """Whether a test of devices takes part."""
-        return any(self.atom(x).host_when is not None for clause in condition for x in clause)
+        return not self._of_devices.isdisjoint(map(abs, chain.from_iterable(condition)))
 
     def _says_host(self, literal: int) -> bool:
         told = self.atom(literal).host_when

@@ -1,4 +1,6 @@
 import assert from "node:assert";
+import { homedir } from "node:os";
+import { join } from "node:path";
 import { test } from "node:test";
 import { commands } from "./command";
 
@@ -24,4 +26,21 @@ test("the selected environment goes before the PATH", () => {
 
 test("without an environment, the PATH is all there is", () => {
   assert.deepStrictEqual(commands([], undefined), [{ command: "devlint", args: ["server"] }]);
+});
+
+test("a path is taken from the folder, and may speak of it, of the home and of the environment", () => {
+  const folder = join("/work", "project");
+  process.env.DEVLINT_OF_THE_TEST = "/opt/venv";
+  const program = (path: string[] | string): string => commands(path, undefined, folder)[0].command;
+  assert.strictEqual(program("devlint"), "devlint");
+  assert.strictEqual(program(".venv/bin/devlint"), join(folder, ".venv", "bin", "devlint"));
+  assert.strictEqual(program("${workspaceFolder}/.venv/bin/devlint"), `${folder}/.venv/bin/devlint`);
+  assert.strictEqual(program(["~/venv/bin/devlint"]), `${homedir()}/venv/bin/devlint`);
+  assert.strictEqual(program("${userHome}/devlint"), `${homedir()}/devlint`);
+  assert.strictEqual(program("${env:DEVLINT_OF_THE_TEST}/bin/devlint"), "/opt/venv/bin/devlint");
+  assert.strictEqual(program("C:\\venv\\devlint.exe"), "C:\\venv\\devlint.exe");
+  assert.deepStrictEqual(commands(["x", "--config=${workspaceFolder}/a"], undefined, folder)[0].args, [
+    `--config=${folder}/a`,
+    "server",
+  ]);
 });

@@ -51,30 +51,37 @@ function inTurn(work: () => Promise<void>): Promise<void> {
 async function stop(): Promise<void> {
   const running = client;
   client = undefined;
-  await running?.dispose();
+  try {
+    await running?.dispose();
+  } catch (fault) {
+    // One that could not be started, or has ended by itself, is nothing to stop.
+    output.warn(String(fault));
+  }
 }
 
 async function start(): Promise<void> {
   const folder = vscode.workspace.workspaceFolders?.[0]?.uri;
   const path = vscode.workspace.getConfiguration(ID, folder).get<string[] | string>("path", []);
-  const tried = commands(path, await interpreter(folder));
-  const faults: string[] = [];
-  for (const candidate of tried) {
-    const fault = await whatIsWrongWith(candidate);
+  for (const candidate of commands(path, await interpreter(folder), folder?.fsPath)) {
+    const fault = (await whatIsWrongWith(candidate)) ?? (await startWith(candidate));
     if (fault === undefined) {
-      await startWith(candidate);
       return;
     }
-    faults.push(`${candidate.command}: ${fault}`);
+    output.error(`${candidate.command}: ${fault}`);
   }
-  faults.forEach((fault) => output.error(fault));
+  void tellThatNoneIsFound();
+}
+
+/** Not waited for: who installs devlint leaves the message where it is, and selects the environment. */
+async function tellThatNoneIsFound(): Promise<void> {
   const install = "devlint was found in no environment: pip install 'devlint[lsp]', or set devlint.path";
   if ((await vscode.window.showErrorMessage(install, "Show why")) === "Show why") {
     output.show();
   }
 }
 
-async function startWith({ command, args }: Command): Promise<void> {
+/** Starts the server; what went wrong, where something did. */
+async function startWith({ command, args }: Command): Promise<string | undefined> {
   output.info(`${command} ${args.join(" ")}`);
   const server: ServerOptions = { command, args };
   const options: LanguageClientOptions = {
@@ -89,10 +96,15 @@ async function startWith({ command, args }: Command): Promise<void> {
     traceOutputChannel: output,
   };
   client = new LanguageClient(ID, server, options);
-  await client.start();
+  try {
+    await client.start();
+    return undefined;
+  } catch (fault) {
+    return String(fault);
+  }
 }
 
-/** Why a command can't start a server; undefined where it can: one that nobody talks to ends at once, and in good order. */
+/** Why a command can't start a server; undefined where it can: one that is told nothing ends at once, and in good order. */
 function whatIsWrongWith({ command, args }: Command): Promise<string | undefined> {
   return new Promise((resolve) => {
     const tried = execFile(command, args, { timeout: 20_000 }, (error, _stdout, stderr) => {

@@ -81,12 +81,15 @@ _TEMPORARY = frozenset({"TemporaryFile", "NamedTemporaryFile", "SpooledTemporary
 
 
 def _is_cache(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
-    """A cache is read by the machine that filled it."""
+    """A cache is read by the machine that filled it; what was downloaded was filled in elsewhere, whatever it is called."""
+    if any(isinstance(v, ast.Call) and _DOWNLOADING.search(last_name(v.func)) for v in _values_of(file, facts)):
+        return False
     scope = facts.model.enclosing_scope(call)
     around = [p.name for p in facts.model.ancestors(call) if isinstance(p, (*_FUNCTIONS, ast.ClassDef))]
     return "cache" in f"{around} {ast.unparse(file)}".lower() or _is_made_where_missing(call, file, scope)
 
 
+_DOWNLOADING = regex(r"(?i)download|url|fetch|cached_path|cached_file")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -288,7 +291,7 @@ def _is_release(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
     )
     scope = facts.model.enclosing_scope(call)
     if not isinstance(scope, ast.Module) and isinstance(file, ast.Name) and _OF_BACKBONES.search(scope.name):
-        return any(a.arg == file.id for a in facts.model.source.function(scope).parameters)
+        return any(a.arg == file.id for a in facts.model.source.function_at(scope).parameters)
     tests = (p.test for p in facts.model.ancestors(call) if isinstance(p, ast.If))
     return named and any(last_name(n) == "pretrained" for test in tests for n in ast.walk(test))
 

@@ -167,6 +167,9 @@ def _is_annotation_or_check(found: ast.expr, facts: Facts) -> bool:
                 return child is returns
             case ast.Call(func=ast.Name(id="isinstance" | "issubclass")):
                 return True
+            case ast.Compare():
+                # `if torch.cuda.HalfTensor in buckets:`
+                return True
             case ast.Subscript() if child is parent.slice:
                 # `Union[torch.Tensor, torch.cuda.LongTensor]`, under a name of its own.
                 return True

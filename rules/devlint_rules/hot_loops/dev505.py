@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from devlint.facts import Kind, access_path, last_name
+from devlint.facts import Kind, access_path, last_name, own_nodes
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.hot_loops import stalls
@@ -118,14 +118,16 @@ class GraphKeptAlive(Rule):
         if not carriers or not _keeps(kept, [g for _, g in carriers], hot, facts):
             return
         tensor, graph = next((c for c in carriers if c[1].spent), carriers[0])
-        change = None if _is_backward(expression) else _detached([c for c, _ in carriers], expression, facts)
+        read_beside = _is_read_beside(region, facts)
+        left_open = read_beside or _is_backward(expression)
+        change = None if left_open else _detached([c for c, _ in carriers], expression, facts)
         yield Report(
             node,
             f"`{facts.code_of(kept.target)}` keeps the graph of every step, and the memory that it holds: "
             f"`{facts.code_of(tensor)}` isn't detached",
             "certain" if graph.spent else "likely",
             notes=(_origin(graph, facts), *stalls.hot_notes(hot, facts)),
-            hint=None if change else stalls.KEEP_DETACHED,
+            hint=None if change else _AS_BESIDE if read_beside else stalls.KEEP_DETACHED,
             change=change,
         )
 
@@ -158,6 +160,33 @@ _COLLECTING = frozenset({"append", "extend"})
 def _is_backward(expression: cst.BaseExpression) -> bool:
     """What a `backward()` of somebody's own gives: it is there that the graph should end."""
     return m.matches(expression, m.Call(func=m.Attribute(attr=m.Name("backward"))))
+
+
+_AS_BESIDE = "keep `.item()` of it as is done beside, or `.detach()`, which doesn't wait"
+
+
+def _is_read_beside(region: Region, facts: Facts) -> bool:
+    """Whether the loop keeps numbers in the same way: `meters.update(loss_a.item())` beside `meters.update(loss_b)`.
+
+    Then a tensor among them is an oversight, and whoever mends it chooses one way for all.
+    """
+    statement = facts.statement
+    way = _way(statement)
+    return any(
+        isinstance(n, ast.Call)
+        and isinstance(n.func, ast.Attribute)
+        and n.func.attr == "item"
+        and access_path(n.func.value) is not None
+        and (other := facts.model.source.statement_of(n)) is not statement
+        and _way(other) == way
+        for n in own_nodes(region.node)
+    )
+
+
+def _way(statement: ast.AST) -> tuple[type[ast.AST], str]:
+    """How a statement keeps something: what it is, and which method it calls."""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    return type(statement), last_name(call.func) if isinstance(call, ast.Call) else ""
 
 
 def _changes_each_pass(key: ast.expr, statement: ast.stmt, model: PlacementModel) -> bool:

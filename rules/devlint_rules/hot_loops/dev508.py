@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import HOST, MOVES, Kind, Value, access_path, own_nodes
+from devlint.facts import HOST, MOVES, Kind, Value, access_path, last_name, own_nodes
 from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.hot_loops import stalls
@@ -184,8 +184,7 @@ def _hoisted(node: cst.Call, hot: HotLoop, changes: Changes, facts: Facts) -> Ch
             "unsafe",
             edits=(facts.inserted_before(loop, facts.code_of(statement)), facts.removed(statement)),
         )
-    moved = node.func.value if isinstance(node.func, cst.Attribute) else None
-    name = f"{moved.value}_on_device" if isinstance(moved, cst.Name) else ""
+    name = _name_for(found, facts)
     if not name or name in facts.text.text:
         return None
     return Change(
@@ -194,6 +193,18 @@ def _hoisted(node: cst.Call, hot: HotLoop, changes: Changes, facts: Facts) -> Ch
         ((node, cst.Name(name)),),
         (facts.inserted_before(loop, f"{name} = {code}"),),
     )
+
+
+def _name_for(copy: ast.expr, facts: Facts) -> str:
+    """What to call a copy, by what it is a copy of, or by the argument that it is given for; "" where nothing says that."""
+    if not isinstance(copy, ast.Call):
+        return ""
+    is_move = isinstance(copy.func, ast.Attribute) and copy.func.attr in MOVES
+    data = copy.func.value if isinstance(copy.func, ast.Attribute) and is_move else copy.args[0]
+    if isinstance(data, (ast.Name, ast.Attribute)):
+        return f"{last_name(data)}_on_device"
+    parent = next(facts.model.ancestors(copy), None)
+    return f"{parent.arg}_on_device" if isinstance(parent, ast.keyword) and parent.arg else ""
 
 
 def _device_arguments(call: ast.expr) -> list[ast.expr]:

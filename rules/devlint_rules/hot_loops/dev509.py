@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from devlint.facts import Kind, Sort, Value, access_path, own_nodes
+from devlint.facts import Kind, Sort, Value, access_path, is_test_file, own_nodes
 from devlint.knowledge import canonical, torch_knowledge
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
@@ -118,6 +119,7 @@ class UnsynchronisedTiming(Rule):
             ),
             hint=None if change else "synchronize before each reading, or use events",
             change=change,
+            minor=is_test_file(Path(facts.path)),
         )
 
 

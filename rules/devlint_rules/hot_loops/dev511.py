@@ -139,7 +139,8 @@ def _made_there(stall: HotStall, facts: Facts) -> Change | None:
 def _filled(shape: str, number: ast.expr, call: ast.Call, facts: Facts) -> str:
     """The beginning of a call that makes a tensor of one number: `zeros(2`, `full((2,), 0.5`."""
     # `zeros` and `ones` make floats of what `tensor` makes integers of, where nobody says the type.
-    if isinstance(number, ast.Constant) and number.value in (0, 1) and any(k.arg == "dtype" for k in call.keywords):
+    said = any(k.arg == "dtype" for k in call.keywords)
+    if isinstance(number, ast.Constant) and number.value in (0, 1) and (said or isinstance(number.value, float)):
         return f"{'ones' if number.value else 'zeros'}({shape}"
     return f"full({shape if shape == '()' else f'({shape},)'}, {facts.code_of(number)}"
 

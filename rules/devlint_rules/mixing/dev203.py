@@ -131,10 +131,8 @@ def takes_device(node: cst.Call, facts: Facts) -> bool:
     return name not in ("from_numpy", "frombuffer", "normal", "shape_as_tensor") and not name[:1].isupper()
 
 
-# `torch.FloatTensor(n)` without a move behind it, and an array's tensor.
-_LEGACY = regex(
-    r"\b\w+\.(?:(?:Float|Double|Half|Long|Int|Byte)?Tensor|from_numpy)\([^()\n]*\)(?!\.(?:to|cuda|type|type_as)\()"
-)
+# They make tensors on the host, and take no device.
+_LEGACY = regex(r"(?:(?:Float|Double|Half|Long|Int|Byte|Bool)?Tensor|from_numpy)")
 # What makes a tensor on the host where nothing else is said.
 _FACTORIES = frozenset(
     {"zeros", "ones", "full", "empty", "arange", "linspace", "eye", "rand", "randn", "randint", "tensor"}
@@ -143,7 +141,7 @@ _FACTORIES = frozenset(
 
 def _stays_half_done(call: ast.Call, function: ast.FunctionDef | ast.AsyncFunctionDef, facts: Facts) -> bool:
     """Whether the function makes more on the host that takes no device, or of which nobody tells: it would fail all the same."""
-    if _LEGACY.search(facts.code_of(function)) is not None:
+    if any(_is_left_on_host(n, facts) for n in own_nodes(function)):
         return True
     collected = _collected_in(call, facts)
     return any(
@@ -154,6 +152,24 @@ def _stays_half_done(call: ast.Call, function: ast.FunctionDef | ast.AsyncFuncti
         for n in own_nodes(function)
         if collected and isinstance(n, ast.Call) and n is not call
     )
+
+
+def _is_left_on_host(node: ast.AST, facts: Facts) -> bool:
+    """Whether a node is `torch.FloatTensor(n)`, or an array's tensor, without a move behind it."""
+    if not isinstance(node, ast.Call) or _LEGACY.fullmatch(last_name(node.func)) is None:
+        return False
+    child: ast.AST = node
+    for parent in facts.model.ancestors(node):
+        match parent:
+            case ast.Attribute(attr="to" | "cuda" | "type" | "type_as"):
+                return False
+            case ast.Attribute():
+                child = parent
+            case ast.Call(func=func) if func is child:
+                child = parent
+            case _:
+                break
+    return "cuda" not in ast.unparse(node.func)
 
 
 def _collected_in(call: ast.Call, facts: Facts) -> str:
@@ -184,7 +200,7 @@ def _device(
     """The device of what it meets, by a name that the function is given: those are bound before anything is created."""
     arguments = {a.arg for a in [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]}
     # A parameter that is None where nothing is given for it has no device.
-    defaults = facts.model.source.function(function).defaults
+    defaults = facts.model.source.function_at(function).defaults
     arguments -= {name for name, d in defaults.items() if isinstance(d, ast.Constant) and d.value is None}
     match mixing.other.node:
         case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=str() as key)):

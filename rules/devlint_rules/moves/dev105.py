@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from devlint.facts import is_test, walk
 from devlint.findings import Edit, Safety, Span
-from devlint.lazy import cst, m
+from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.moves import factories
 
@@ -126,8 +126,22 @@ class CreatedThenMoved(Rule):
             f"`{facts.name_of(made)}` is made on cpu and moved at once: {_told(name)}",
             "likely" if likely else "certain",
             change=_made_there(node, made, name, between, move, facts),
-            minor=_is_evaluated(node, facts),
+            minor=_is_evaluated(node, facts) or _shuffles_batch(name, facts.node(made)),
         )
+
+
+# How many there are in a batch.
+_OF_BATCH = regex(r"len\(\w+\)|\w+\.(?:size\(0\)|size\(\)\[0\]|shape\[0\])|(?:\w+\.)?(?:batch_size|bsz?|batch|n_batch)")
+
+
+def _shuffles_batch(name: str, made: ast.AST | None) -> bool:
+    """`torch.randperm(x.size(0))`: a few integers, and others where the device's own generator draws them."""
+    return (
+        name == "torch.randperm"
+        and isinstance(made, ast.Call)
+        and bool(made.args)
+        and _OF_BATCH.fullmatch(ast.unparse(made.args[0])) is not None
+    )
 
 
 def _is_evaluated(node: cst.Call, facts: Facts) -> bool:
