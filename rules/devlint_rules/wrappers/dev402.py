@@ -84,9 +84,10 @@ class WrappedBeforeMove(Rule):
             f"`{facts.name_of(given.value)}` is {story.what}",
             "certain" if story.certain and not any(v.likely for v in models) else "likely",
             notes=(*facts.notes(models[0].trail), *facts.notes(story.steps)),
-            # What was made of somebody else's model may be where that is.
+            # What was made of somebody else's model may be where that is; and where nothing speaks of a GPU, the program
+            # runs without one, and DataParallel does nothing.
             change=None
-            if not story.certain and _is_of_a_parameter(given, facts)
+            if not story.certain and (_is_of_a_parameter(given, facts) or "cuda" not in facts.text.text)
             else Change("move the model first", "unsafe", ((given, _moved(given, found, facts)),)),
         )
 
