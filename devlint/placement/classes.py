@@ -27,7 +27,7 @@ class ClassModel:
     def methods(self) -> dict[str, FunctionModel]:
         """The methods that the class itself defines; the last definition of a name counts."""
         found = (s for s in flat_statements(self.node.body) if isinstance(s, (ast.FunctionDef, ast.AsyncFunctionDef)))
-        return {f.name: self.source.function(f, self.node) for f in found}
+        return {f.name: self.source.function_at(f) for f in found}
 
     @property
     def lineage(self) -> list[ClassModel | str]:

@@ -211,7 +211,7 @@ class Loops:
             return False
         known = self._called_in_loop.get((function, depth))
         if known is None:
-            units = self._model.calling_units(self._model.source.function(function))
+            units = self._model.calling_units(self._model.source.function_at(function))
             known = any(self.possible(u.node, depth + 1) for u in units) or any(
                 other.may_be_hot(u, depth + 1) for other, u in self._model.units_elsewhere(function)
             )
@@ -222,7 +222,7 @@ class Loops:
         """Whether a framework calls a function each step, or the user says that something does."""
         if any(fnmatchcase(function.name, pattern) for pattern in self._hot_functions):
             return True
-        cls = self._model.source.function(function).cls
+        cls = self._model.source.function_at(function).cls
         if cls is not None and any(
             fnmatchcase(f"{cls.name}.{function.name}", p) for p in self._hot_functions if "." in p
         ):

@@ -299,14 +299,24 @@ class SourceModule:
     def star_imports(self) -> list[ast.ImportFrom]:
         return [s for s in flat_statements(self.tree.body) if isinstance(s, ast.ImportFrom) and s.names[0].name == "*"]
 
-    def function(
-        self, node: FunctionNode, cls: ast.ClassDef | None = None, parent: FunctionModel | None = None
-    ) -> FunctionModel:
-        """The model of a definition in this module, the same one each time."""
+    def function(self, node: FunctionNode, cls: ast.ClassDef | None, parent: FunctionModel | None) -> FunctionModel:
+        """The model of a definition in this module, the same one each time, by the class and the function around it."""
         known = self._functions.get(node)
         if known is None:
             known = self._functions[node] = FunctionModel(node, self, cls, parent)
         return known
+
+    def function_at(self, node: FunctionNode) -> FunctionModel:
+        """The model of a definition anywhere in this module."""
+        known = self._functions.get(node)
+        if known is not None:
+            return known
+        scopes = [
+            n for n in self.ancestors(node) if isinstance(n, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
+        ]
+        cls = scopes[0] if scopes and isinstance(scopes[0], ast.ClassDef) else None
+        outer = next((n for n in scopes if not isinstance(n, ast.ClassDef)), None)
+        return self.function(node, cls, self.function_at(outer) if outer is not None else None)
 
     def absolute(self, statement: ast.ImportFrom) -> str:
         """The dotted name of the module that a `from ... import` names."""
