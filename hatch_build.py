@@ -23,8 +23,8 @@ COMPILED = (
     "devlint/source/outline.py",
     "devlint/source/trees.py",
 )
-# What stays as it is: a compiled class has no place for cached properties.
-PLAIN = ("**/__init__.py", "devlint/signatures/state/classes.py")
+# What stays as it is: a compiled class has no place for cached properties, and none is a dict.
+PLAIN = ("**/__init__.py", "devlint/signatures/state/classes.py", "devlint/signatures/state/history.py")
 
 NEEDS = ["mypy>=1.18", "setuptools>=77"]
 

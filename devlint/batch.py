@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from devlint.cache.seen import Seen
@@ -18,6 +18,7 @@ from devlint.engine import Linter
 from devlint.escapes import quoted_name
 from devlint.files import Source, Target, read_source, write_source
 from devlint.findings import INTERNAL_ERROR, Finding, Span
+from devlint.records import record
 from devlint.reports import FileResult
 from devlint.rule import Registry, load_registry
 from devlint.settings import Settings
@@ -30,11 +31,13 @@ if TYPE_CHECKING:
 
     from devlint.cache.results import Results
 
+# So many new objects are looked through for what nobody needs any more: some 200 MB of them.
+_MANY_OBJECTS = 1_500_000
 # A process for less than so many bytes costs more than it saves.
 _BYTES_PER_JOB = 150_000
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Plan:
     """What to do with each file."""
 
@@ -53,7 +56,7 @@ class Plan:
 Runner = Callable[[Sequence[Target], Plan, Seen], Iterator[FileResult]]
 
 
-@dataclass
+@record
 class Worker:
     """Does the plan for one file after another."""
 
@@ -258,7 +261,7 @@ def _run_here(targets: Sequence[Target], worker: Worker, seen: Seen) -> Iterator
     try:
         for number, target in enumerate(targets):
             if number:
-                _collect_young()
+                _make_room()
             yield worker.run(target)
         seen.take_in(worker.seen())
     finally:
@@ -268,9 +271,10 @@ def _run_here(targets: Sequence[Target], worker: Worker, seen: Seen) -> Iterator
         gc.enable()
 
 
-def _collect_young() -> None:
-    """Frees what the last file left behind; what older files left is looked at when the project's modules go."""
-    gc.collect(0)
+def _make_room() -> None:
+    """Frees what refers to itself in circles, once the last files left much behind: most of that goes with the project's modules."""
+    if gc.get_count()[0] > _MANY_OBJECTS:
+        gc.collect(0)
 
 
 _worker: Worker | None = None
@@ -312,7 +316,7 @@ def run_chunk(worker: Worker, targets: Sequence[Target]) -> tuple[list[FileResul
     results = []
     for target in targets:
         results.append(worker.run(target))
-        _collect_young()
+        _make_room()
     return results, worker.seen()
 
 

@@ -263,7 +263,7 @@ def _why_minor(rule: Rule, report: Report, facts: Facts, project: Project) -> st
 
     So it is with what is likely to mix in a function that nobody uses, or only code for the host, with what costs in a loop that trains nothing, or in
     a program that measures or tests, with a wait at the end of a step for which there is no fix, and with what a warning
-    says of code that somebody else keeps, or that nobody uses.
+    says of code that somebody else keeps, that nobody uses, or by which a module of a package tests itself.
     """
     from devlint.signatures.answers.hot import is_unused
     from devlint.signatures.answers.roles import is_aside, is_of_others, is_of_tool
@@ -278,6 +278,8 @@ def _why_minor(rule: Rule, report: Report, facts: Facts, project: Project) -> st
         return f"nothing in the project leads to `{scope.name}`"
     if is_mixing and scope is not None:
         return f"code for the host calls `{scope.name}`" if facts.model.is_called_by_host(scope) else ""
+    if rule.severity == "warning" and _tests_itself(report, facts, project):
+        return "so a module of a package tries itself"
     hot = facts.hot_loop(report.node) if rule.only_training else None
     if hot is None:
         return ""
@@ -286,6 +288,18 @@ def _why_minor(rule: Rule, report: Report, facts: Facts, project: Project) -> st
         return "nothing is trained here, or it is tried or measured" if costs_little else ""
     ends = rule.only_amid_step and report.change is None and facts.ends_step(report.node)
     return "it stands at the end of a step, and there is no fix" if ends else ""
+
+
+def _tests_itself(report: Report, facts: Facts, project: Project) -> bool:
+    """Whether a report is about what a module runs if it is a program, and it is one that others of its package import."""
+    path = Path(facts.model.source.path)
+    node = facts.node(report.node)
+    around = facts.model.ancestors(node) if node is not None else ()
+    return (
+        any(isinstance(p, ast.If) and ast.unparse(p.test).startswith("__name__") for p in around)
+        and "." in project.name_of(path)[1]
+        and bool(project.importers_of(path))
+    )
 
 
 def _parse(source: Source) -> ast.Module:

@@ -12,13 +12,14 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from devlint.causes import caused, leading, merged
 from devlint.engine import Linter, apply_edits
 from devlint.files import Source
 from devlint.findings import Edit, Finding, Fix, Span
 from devlint.layout import gets_too_long
+from devlint.records import record
 from devlint.rule import UnusedSuppression, WithheldFix
 from devlint.safeguards import fault
 from devlint.textmap import TextMap
@@ -32,7 +33,7 @@ MAX_REVEALED = 3
 _Identity = tuple[str, str]
 
 
-@dataclass
+@record
 class FixOutcome:
     """What fixing a source came to. `remaining` are the findings of the new source, DEV003 ones included."""
 

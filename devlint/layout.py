@@ -13,9 +13,10 @@ import keyword
 import re
 import tokenize
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from devlint.findings import Edit, Fix, Span
+from devlint.records import record
 from devlint.regexes import regex
 from devlint.source.widths import NARROWEST
 from devlint.textmap import TextMap, minimal_edit
@@ -42,6 +43,7 @@ _SINGLE = regex(r"(?<![\"'])'[^\"'\\\n]{1,100}'(?!')")
 _DOUBLE = regex(r"(?<![\"'])\"[^\"'\\\n]{1,100}\"(?!\")")
 # So many texts, and so many to one, show which quotes somebody uses.
 _FEWEST_QUOTED, _MORE_OFTEN = 3, 4
+_PRAGMA = regex(r"[ \t]{1,8}# ?(?:type:|noqa|nosec|pylint:|pyright:|pragma:)[^#]{0,80}$")
 _VALUE_IN_BRACKETS = regex(r"^(?:.*[^=!<>]=|[ \t]*return) \([ \t]*\r?$")
 _OPENED = regex(r"[(\[{][ \t]*\r?$", re.MULTILINE)
 
@@ -218,8 +220,13 @@ def _without_own_brackets(text: TextMap, span: Span, new: str) -> tuple[Span, st
 
 def _too_long(old: str, new: str, width: int) -> list[int]:
     """The lines of `new`, from 0, that are longer than `width`, and than each of the lines that they take the place of."""
-    allowed = max(width, *map(len, old.splitlines() or [""]))
-    return [number for number, line in enumerate(new.splitlines()) if len(line) > allowed]
+    allowed = max(width, *map(_length, old.splitlines() or [""]))
+    return [number for number, line in enumerate(new.splitlines()) if _length(line) > allowed]
+
+
+def _length(line: str) -> int:
+    """How long a line is, without what it says to tools at its end, which formatters let stand there."""
+    return len(_PRAGMA.sub("", line))
 
 
 def _broken(text: TextMap, old: str, new: str, span: Span, width: int, step: str) -> str:
@@ -240,7 +247,7 @@ def _broken(text: TextMap, old: str, new: str, span: Span, width: int, step: str
     return "".join(lines)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class _Style:
     """How a file is laid out."""
 
@@ -251,7 +258,7 @@ class _Style:
     hugs: bool
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class _Token:
     type: int
     text: str
@@ -259,7 +266,7 @@ class _Token:
     end: int
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class _Line:
     """A line of code whose brackets all close on it: its indentation, the rest, and the tokens of that."""
 

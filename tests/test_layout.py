@@ -236,6 +236,12 @@ def test_a_longer_line_may_stay_as_long(tmp_path):
     assert max(map(len, outcome.source.text.splitlines())) > 88
 
 
+def test_what_is_said_to_tools_makes_no_line_longer(tmp_path):
+    body = "zeros = torch.zeros(inputs.size(0), 3).to(mask.device)  # type: ignore[no-untyped-call]\nreturn zeros"
+    (line,) = (line for line in fixed(tmp_path, body).source.text.splitlines() if "zeros(" in line)
+    assert line.strip() == "zeros = torch.zeros(inputs.size(0), 3, device=mask.device)  # type: ignore[no-untyped-call]"
+
+
 def test_brackets_close_as_those_of_the_file_do(tmp_path):
     body = f"shape = torch.Size((\n    inputs.size(0), inputs.size(1)))\n{LONG}"
     outcome = fixed(tmp_path, body)

@@ -311,7 +311,7 @@ class PlacementModel(FileText):
     def is_unused(self, node: ast.AST) -> bool:
         """Whether nothing in the project leads to the function that a node stands in."""
         function = self._function_around(node)
-        return function is not None and is_unused(self._project, self.source.function(function))
+        return function is not None and is_unused(self._project, self.source.function_at(function))
 
     def _function_around(self, node: ast.AST) -> FunctionNode | None:
         around = (p for p in self.ancestors(node) if isinstance(p, (ast.FunctionDef, ast.AsyncFunctionDef)))
@@ -335,12 +335,12 @@ class PlacementModel(FileText):
 
     def is_step_method(self, function: FunctionNode) -> bool:
         """Whether a framework calls a method with each batch, going by the class that it is of."""
-        scope = self.source.function(function)
+        scope = self.source.function_at(function)
         return scope.cls is not None and is_step(scope, self.class_info(scope.cls).outside_bases)
 
     def callers(self, function: FunctionNode) -> list[tuple[PlacementModel, Step, ast.Call]]:
         """The calls of a function that were seen in this file and in those that import it, with each one's model."""
-        scope = self.source.function(function)
+        scope = self.source.function_at(function)
         self.ensure(scope)
         message = f"`{function.name}` is called each step from here"
         return [
@@ -451,7 +451,7 @@ class PlacementModel(FileText):
 
     def units_elsewhere(self, function: FunctionNode) -> list[tuple[PlacementModel, Unit]]:
         """The units of files that import this one that may call a function, going by its name."""
-        name = called_as(self.source.function(function))
+        name = called_as(self.source.function_at(function))
         return [(other, unit) for other in self._importing for unit in other.units_calling(name)] if name else []
 
     def _calling_models(self, scope: FunctionModel) -> Iterable[PlacementModel]:

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 from devlint.knowledge import canonical
 from devlint.placement.classes import ClassModel
 from devlint.placement.parts import Missing, has_state, wrapper_has
-from devlint.placement.translated import Translator
+from devlint.placement.translated import Translator, wrapper_under
 from devlint.placement.values import UNKNOWN, Happening, Step, Value, join, leaves, site_at
 from devlint.signatures.reading import inputs
 from devlint.signatures.reading.reader import Reader
@@ -147,7 +147,8 @@ class Readings:
 
     def _look_for_attribute(self, frame: Frame, node: ast.Attribute) -> None:
         """Remembers a read of an attribute that a wrapper hasn't got."""
-        if not self._recorder.may_change(node.value):
+        untold = self._recorder.untold(node.value)
+        if not self._recorder.may_change(node.value) or (untold is not None and not _may_wrap(untold)):
             self.missing.pop(node, None)
             return
         options = [v for _, v in self.value(node.value).alternatives()]
@@ -173,6 +174,9 @@ class Readings:
     def _look_at_call(self, frame: Frame, node: ast.Call, recorder: Recorder[Value]) -> None:
         """Remembers what a call does to an object."""
         if not recorder.may_change(node.func) and not _is_called(node, "save", "setattr"):
+            return
+        untold = recorder.untold(node.func)
+        if untold is not None and not (_may_wrap(untold) or _may_refer(untold)):
             return
         callee = [v for _, v in (recorder.value(node.func) or UNKNOWN).alternatives()]
         if callee[0].kind is Kind.WRAPPER and len({v.place for v in callee}) == 1:
@@ -302,6 +306,22 @@ class Readings:
         frame = Frame(self.reader, self.source)
         each = containers.element(frame, signed.Value(signed.OBJECT, data=info, cell=signed.Cell(("iterated",))))
         return any(option.kind is signed.BATCH for _, option in signed.leaves(each, frame.atoms))
+
+
+def _may_wrap(value: signed.Value) -> bool:
+    """Whether rules will know a value as a wrapper; told before it is put into their words."""
+    return any(map(_is_wrapper, (option for _, option in value.options())))
+
+
+def _is_wrapper(option: signed.Value) -> bool:
+    if option.kind in (signed.MODULE, signed.OBJECT):
+        cls = class_of(option)
+        return cls is not None and wrapper_under(cls) is not None
+    return option.kind == signed.WRAPPER
+
+
+def _may_refer(value: signed.Value) -> bool:
+    return any(option.kind == signed.REFERENCE for _, option in value.options())
 
 
 def _is_called(node: ast.Call, *names: str) -> bool:

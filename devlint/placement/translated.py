@@ -118,7 +118,7 @@ class Translator:
 
     def _module(self, frame: Frame, value: signed.Value, depth: int) -> Value:
         cls = class_of(value)
-        if cls is not None and (wrapping := _wraps(cls)):
+        if cls is not None and (wrapping := wrapper_under(cls)):
             return Value(
                 Kind.WRAPPER,
                 name=wrapping,
@@ -173,7 +173,7 @@ class Translator:
             return UNKNOWN
         knowledge = torch_knowledge()
         model = self._class_model(cls)
-        if _wraps(cls):
+        if wrapper_under(cls):
             return self._module(frame, value, depth)
         for base in cls.outside_bases:
             for kind, names in (
@@ -335,7 +335,7 @@ _TELLING: dict[str, Callable[[Translator, Frame, signed.Value, int], Value]] = {
 }
 
 
-def _wraps(cls: ClassInfo) -> str | None:
+def wrapper_under(cls: ClassInfo) -> str | None:
     """The wrapper that a class is derived from."""
     return next((base for base in cls.outside_bases if base in torch_knowledge().wrappers), None)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from devlint.disk import read_bytes
+from devlint.records import record
 from devlint.settings.model import BASELINE, Settings
 from devlint.settings.selection import NO_CHOICE, Selection, SettingsError, nearest
 
@@ -24,7 +24,7 @@ _PROJECT_MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg", BASELINE)
 _CHOICES = ("select", "ignore", "extend_select")
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Layer:
     """What one file says, or the command line: `origin` names it in messages, `folder` is what its paths count from."""
 
@@ -33,7 +33,7 @@ class Layer:
     table: Mapping[str, Any]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Layers:
     """All that is said for the files under `root`, what counts least first; `file` is the nearest one."""
 

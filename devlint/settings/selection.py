@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from devlint.escapes import printable
+from devlint.records import record
 from devlint.regexes import regex
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class SettingsError(Exception):
         super().__init__(printable(text))
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Selection:
     """One layer of choices: rules taken and left, by code, prefix of a code, name, or `ALL`.
 

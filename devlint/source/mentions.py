@@ -308,6 +308,11 @@ class Mentions:
         part = self.parts(unit.path).get(unit)
         return part is not None and any(not _PLAIN.fullmatch(d) for d in part.decorators)
 
+    def _makes_registered(self, unit: Unit) -> bool:
+        """Whether a class method belongs to a class that is registered: who has it there may make its objects by it."""
+        part = self.parts(unit.path).get(unit)
+        return part is not None and "classmethod" in part.decorators and self._is_registered(unit.owner)
+
     def _is_reached(self, unit: Unit, project: Path, but_by_tests: bool) -> bool:
         """Whether something, or something that is no test, leads to a unit, by way of others too."""
         if (unit, but_by_tests) not in self._known:
@@ -337,7 +342,7 @@ class Mentions:
             return unit.path.stem != "__init__" or self._is_outer(unit.path)
         if unit not in self.parts(unit.path) or self._is_registered(unit):
             return True
-        if unit != unit.owner and not self._is_rare(unit, project):
+        if unit != unit.owner and (not self._is_rare(unit, project) or self._makes_registered(unit)):
             # Who calls a method of such a name isn't told: whoever makes an object of the class.
             return self._is_entry(unit.owner, project)
         return self._users_files(unit, project) is None or self._is_exported(unit)

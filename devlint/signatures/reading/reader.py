@@ -40,7 +40,9 @@ from devlint.signatures.values.conditions import FALSE, TRUE, Atoms
 from devlint.signatures.values.values import (
     CONSTANT,
     DEVICE,
+    EITHER,
     HOST,
+    IMPORTED,
     LIST,
     MODULE,
     NEVER,
@@ -72,6 +74,8 @@ MAX_STARS = 3
 _SPEAKS_OF_TENSORS = regex(r"\btorch\b|\btensor|\.(?:to|cuda|cpu|numpy)\(|\bdevices?\b")
 # What a package says somewhere in which tensors may go through modules that don't speak of them.
 _HOLDS_TENSORS = r"\btorch\b|\.(?:cuda|cpu)\(|\.to\(\s{0,9}(?:\w{1,30}\.){0,3}device"
+# Kinds of values that are told anew each time a name is asked for.
+_RESOLVED = frozenset({EITHER, IMPORTED})
 # A function that finds other things outside of it at more calls than these is left unknown.
 MAX_CHANGES = 20
 
@@ -223,7 +227,7 @@ class Reader:
         if known is None and source not in self._running:
             self._running.add(source)
             frame = self._active[source] = Frame(self, source)
-            frame.record = self.recordings.get(source)
+            frame.tell(self.recordings.get(source))
             self.frames.setdefault(source, []).append(frame)
             with suppress(RecursionError):
                 statements.execute(frame, source.tree.body)
@@ -384,10 +388,18 @@ class Reader:
         source = known.function.source
         scopes = [scope for scope in (closure, self._active.get(source)) if scope is not None]
         for key, value in known.found.items():
-            now = next((v for scope in scopes if (v := scope.seen_from_inside(key)) is not None), None)
+            now: Value | None = None
+            for scope in scopes:
+                if value is not None and value is scope.env.get(key) and value.kind not in _RESOLVED:
+                    # Most often: it is there as it was.
+                    now = value
+                    break
+                now = scope.seen_from_inside(key)
+                if now is not None:
+                    break
             if now is None and isinstance(key, tuple):
                 now = key[0].last.get(key[1])
-            if now != value:
+            if now is not value and now != value:
                 return False
         return True
 
@@ -479,7 +491,7 @@ class Reader:
 
     def _read(self, function: FunctionModel, closure: Frame | None) -> Signature:
         frame = Frame(self, function.source, function, outer=closure)
-        frame.record = self.recordings.get(function.source)
+        frame.tell(self.recordings.get(function.source))
         self.frames.setdefault(function.source, []).append(frame)
         self._frames_of.setdefault(function, []).append(frame)
         inputs.enter(frame, function, self.annotations)

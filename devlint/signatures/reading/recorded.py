@@ -11,6 +11,7 @@ from devlint.signatures.libraries.frameworks import is_called_by_trainer, placed
 from devlint.signatures.reading import inputs, statements
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.frame import Frame, Key
+from devlint.signatures.state.history import Moment, moment_of
 from devlint.signatures.state.objects import move, place_of
 from devlint.signatures.values.conditions import FALSE, TRUE, Condition
 from devlint.signatures.values.values import (
@@ -60,14 +61,18 @@ _LASTING = frozenset(
 )
 
 
+_HEARD = frozenset({ast.Attribute, ast.Call})
+
+
 def _lasts(value: Value) -> bool:
     """Whether a value can be told later as it is now."""
-    if value.kind is METHOD:
+    kind = value.kind
+    if kind is METHOD:
         return isinstance(value.data, str)
-    if value.kind is UNKNOWN and (value.path is not None or value.data is not None):
+    if kind is UNKNOWN and (value.path is not None or value.data is not None):
         # What is done to it tells more of it.
         return False
-    return value.kind in _LASTING and value.place.sort != "input"
+    return kind in _LASTING and value.place.sort != "input"
 
 
 class Recorder(Generic[Told]):
@@ -83,18 +88,21 @@ class Recorder(Generic[Told]):
     ) -> None:
         """`joined` gives what an expression is that is one thing or another in turn.
 
-        `heard` hears of each expression, `called` of each call of the project's functions.
+        `heard` hears of each attribute and each call, `called` of each call of the project's functions.
         """
         self._reader = reader
         self._told = told
         self._joined = joined
         self._heard = heard
         self._called = called
+        # What was told of an expression, since it was noted last.
         self._values: dict[ast.expr, Told] = {}
         # The scopes that were read once more: what other readings tell of them says less.
         self._read_again: set[FunctionModel | None] = set()
-        # What is told when somebody asks.
+        # What is told when somebody asks, hardly one in fifty: as it is then.
         self._later: dict[ast.expr, tuple[Frame, Value]] = {}
+        # Or as it was at some point.
+        self._then: dict[ast.expr, tuple[Moment, Frame, Value]] = {}
         # The calls in the scopes that were read, by what they call, and the other way round.
         self.calls: dict[FunctionModel, list[Given]] = {}
         self.callees: dict[ast.Call, FunctionModel] = {}
@@ -103,30 +111,50 @@ class Recorder(Generic[Told]):
         """Hears what an expression is."""
         if not frame.again and frame.function in self._read_again:
             return
+        known = self.value(node) if frame.in_turn else None
+        if node in self._values:
+            del self._values[node]
         if _lasts(value) and not frame.in_turn:
-            self._values.pop(node, None)
+            if node in self._then:
+                del self._then[node]
             self._later[node] = frame, value
         else:
-            known = self.value(node) if frame.in_turn else None
-            told = self._told(frame, node, value)
-            self._values[node] = self._joined(known, told) if known is not None else told
-        self._heard(frame, node, value)
+            moment = moment_of(frame) if known is None else None
+            if moment is not None:
+                self._then[node] = moment, frame, value
+            else:
+                told = self._told(frame, node, value)
+                self._values[node] = self._joined(known, told) if known is not None else told
+        if type(node) in _HEARD:
+            self._heard(frame, node, value)
 
     def value(self, node: ast.expr) -> Told | None:
         """What an expression is; None where it wasn't reached."""
         known = self._values.get(node)
+        if known is None and node in self._then:
+            known = self._values[node] = self._told_then(node, *self._then.pop(node))
         if known is None and node in self._later:
-            known = self._values[node] = self._told(*self._later[node][:1], node, self._later[node][1])
+            frame, value = self._later[node]
+            known = self._values[node] = self._told(frame, node, value)
         return known
+
+    def _told_then(self, node: ast.expr, moment: Moment, frame: Frame, value: Value) -> Told:
+        return moment.asked(lambda: self._told(frame, node, value))
 
     def may_change(self, node: ast.expr) -> bool:
         """Whether an expression is something that changes in place, or may be."""
-        return node in self._values
+        return node in self._values or node in self._then
+
+    def untold(self, node: ast.expr) -> Value | None:
+        """What an expression is of which nobody asked so far."""
+        found = self._then.get(node)
+        return found[2] if found is not None else None
 
     def forget(self) -> None:
         """Lets go of everything."""
         self._values.clear()
         self._later.clear()
+        self._then.clear()
         self.calls.clear()
         self.callees.clear()
 
@@ -185,7 +213,8 @@ class Recorder(Generic[Told]):
 
     def _begun(self, frame: Frame) -> Frame:
         self._read_again.add(frame.function)
-        frame.record, frame.again = self, True
+        frame.tell(self)
+        frame.again = True
         return frame
 
     def _first(self, function: FunctionModel, outer: Frame | None) -> Frame | None:

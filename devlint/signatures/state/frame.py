@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from devlint.signatures.state.classes import ClassInfo
+from devlint.signatures.state.history import Moment, Remembering
 from devlint.signatures.state.outcome import Need, Signature, Use, Wait
 from devlint.signatures.values.conditions import FALSE, TRUE, Atoms, Clause, Condition, tests_of
 from devlint.signatures.values.values import (
@@ -84,6 +85,7 @@ class Reading(Protocol):
     def calls_itself(self, function: FunctionModel) -> bool: ...
     def so_far(self, function: FunctionModel) -> Signature | None: ...
     def so_far_of(self, source: SourceModule) -> Frame | None: ...
+    def is_running(self, source: SourceModule, /) -> bool: ...
     def was_given(self, frame: Frame, function: FunctionModel, given: dict[str, Value]) -> None: ...
     def given_to(self, function: FunctionModel) -> Sequence[tuple[FunctionModel | None, dict[str, Value]]]: ...
     def was_brought(
@@ -147,6 +149,8 @@ class Frame:
         self.cls = cls
         # Who wants to know what each expression is.
         self.record: Recording | None = None
+        # The point that it has come to, if somebody asked for that.
+        self.moment: Moment | None = None
         # It is read once more, or aside: nobody else is to hear of it.
         self.again = False
         self.env: dict[Key, Value] = {}
@@ -206,6 +210,12 @@ class Frame:
         return UNKNOWN_PLACE if self.source.makes_elsewhere(self.function) else HOST
 
     # -- state -----------------------------------------------------------------------------------------------------
+
+    def tell(self, record: Recording | None) -> None:
+        """Tells somebody what each expression is: what it is made of can be asked for later."""
+        self.record = record
+        if record is not None:
+            self.env = Remembering(self.env)
 
     def get(self, key: Key) -> Value | None:
         """What a name or a slot holds, without the alternatives that the path rules out."""
@@ -277,6 +287,7 @@ class Frame:
         read()
         self.env, self.path, self.again, self.drops, self.nested = env, path, again, drops, nested
         self.tensors, self.supposed, self.moved, self.either_array, self.shaped = copies
+        self.moment = None
         for known, length in zip(lists, lengths, strict=True):
             del known[length:]
 
@@ -313,7 +324,7 @@ class Frame:
     ) -> dict[Key, Value]:
         if a is b:
             return a
-        result = dict(a)
+        result = a.copy()
         for key, value in b.items():
             mine = a.get(key)
             if mine is value:
@@ -389,6 +400,8 @@ class Frame:
         guarded: bool = False,
     ) -> None:
         """Notes what an operation asks of its operands, unless they can't be apart; `guarded`, that it likely does."""
+        if sense == "call":
+            operands = tuple((node, self.as_a_whole(value)) for node, value in operands)
         if sense == "host" or _may_be_apart(operands):
             self.needs.append(
                 Need(
@@ -403,6 +416,14 @@ class Frame:
                     any_rank=any_rank or sense == "call",
                 )
             )
+
+    def as_a_whole(self, value: Value) -> Value:
+        """What is handed on as it is: of a batch that something was stored into since, it isn't known where all of it is."""
+        if value.kind is not BATCH or value.path is None:
+            return value
+        slots = ((k[1], v) for k, v in self.env.items() if isinstance(k, tuple) and k[0] == value.path)
+        stored = (v for slot, v in slots if str(slot)[:2] in (ANYTHING, "['"))
+        return value.but(place=UNKNOWN_PLACE) if any(v.place != HOST for v in stored) else value
 
     def is_tensor(self, value: Value) -> None:
         """Notes that something is done to a value that only tensors take."""

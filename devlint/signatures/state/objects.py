@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from typing import Any
 
 from devlint.knowledge import torch_knowledge
 from devlint.knowledge.metrics import is_metric
 from devlint.signatures.state.classes import ClassInfo
-from devlint.signatures.state.frame import ANYTHING, CONTENTS, PLACE, Frame
+from devlint.signatures.state.frame import ANYTHING, CONTENTS, PLACE, Frame, Key
 from devlint.signatures.values.conditions import TRUE
 from devlint.signatures.values.values import (
     A_NUMBER,
@@ -367,28 +368,39 @@ def place_around(frame: Frame, made: Value, given: Sequence[Value]) -> None:
     cls = class_of(made)
     if cls is None:
         return
+    held = [v for key, v in frame.env.items() if isinstance(key, tuple) and key[0] == made.cell and key[1] != PLACE]
+    options = [o for v in held for _, o in v.options()]
+    places = [p for o in options if o.kind is MODULE for _, p in place_of(frame, o).options()]
+    if any(p.place.off_host or "mixed" in p.tags for p in places):
+        # It moved a part of itself, on some path at least: what it computes with that part is elsewhere than the rest.
+        frame.env[made.cell, PLACE] = Value(TENSOR, UNKNOWN_PLACE, tags=frozenset({"mixed"}))
+        return
     if set(cls.outside_bases) != {"torch.nn.Module"} or cls.may_register:
         modules = [o for v in given for _, o in v.options() if o.kind in MODULES]
         if any(place_of(frame, o).place != HOST for o in modules):
             # It may compute with that one alone.
             frame.env[made.cell, PLACE] = Value(TENSOR, UNKNOWN_PLACE)
         return
-    held = [v for key, v in frame.env.items() if isinstance(key, tuple) and key[0] == made.cell and key[1] != PLACE]
-    options = [o for v in held for _, o in v.options()]
     parts = [o for o in options if o.kind in MODULES or o.kind is UNKNOWN or REGISTERED in o.tags]
     handed = [o for v in given for _, o in v.options()]
     known = {o.identity for o in handed if o.identity is not None}
     theirs = [o for o in parts if o.identity in known or o in handed]
-    places = {place_of(frame, o) if o.kind in MODULES else NOTHING for o in theirs}
-    places |= {place_of(frame, o) for o in handed if o.kind in MODULES}
-    if len(theirs) < len(parts) and all(p.place == HOST for p in places):
+    given_places = {place_of(frame, o) if o.kind in MODULES else NOTHING for o in theirs}
+    given_places |= {place_of(frame, o) for o in handed if o.kind in MODULES}
+    if len(theirs) < len(parts) and all(p.place == HOST for p in given_places):
         return
-    place = next(iter(places)) if len(places) == 1 and len(theirs) == len(parts) else NOTHING
+    place = next(iter(given_places)) if len(given_places) == 1 and len(theirs) == len(parts) else NOTHING
     frame.env[made.cell, PLACE] = place if place is not NOTHING else Value(TENSOR, UNKNOWN_PLACE)
 
 
-def move(frame: Frame, thing: Value, place: Value, step: Step | None, depth: int = 4) -> None:
-    """Moves a module, with all that is known to be part of it."""
+# The attributes that are known of each thing that changes in place.
+Slots = dict[Hashable, list[Key]]
+
+
+def move(
+    frame: Frame, thing: Value, place: Value, step: Step | None, depth: int = 4, slots: Slots | None = None
+) -> None:
+    """Moves a module, with all that is known to be part of it; `slots` are the attributes that are known in the frame."""
     for condition, option in thing.options():
         if option.kind not in MODULES and option.kind is not OBJECT:
             continue
@@ -405,7 +417,8 @@ def move(frame: Frame, thing: Value, place: Value, step: Step | None, depth: int
             continue
         frame.env[identity, PLACE] = target
         if depth:
-            _move_parts(frame, option, target, step, depth)
+            slots = _slots(frame) if slots is None else slots
+            _move_parts(frame, option, target, step, depth, slots)
 
 
 def scatter(frame: Frame, thing: Value, depth: int = 4) -> None:
@@ -413,19 +426,28 @@ def scatter(frame: Frame, thing: Value, depth: int = 4) -> None:
     move(frame, thing, Value(TENSOR, UNKNOWN_PLACE), None, depth)
 
 
-def _move_parts(frame: Frame, thing: Value, place: Value, step: Step | None, depth: int) -> None:
+def _slots(frame: Frame) -> Slots:
+    """The attributes that the scope knows of each thing that changes in place."""
+    found: Slots = {}
+    for key in frame.env:
+        if type(key) is tuple and len(key) == 2 and str(key[1]).startswith("."):
+            found.setdefault(key[0], []).append(key)
+    return found
+
+
+def _move_parts(frame: Frame, thing: Value, place: Value, step: Step | None, depth: int, slots: Slots) -> None:
     for part in thing.parts if thing.kind is WRAPPER else ():
-        move(frame, part, place, step, depth - 1)
+        move(frame, part, place, step, depth - 1, slots)
     contents = frame.slot(thing, CONTENTS)
     for _, held in contents.options() if contents is not None else ():
         for part in held.parts:
-            move(frame, part, place, step, depth - 1)
+            move(frame, part, place, step, depth - 1, slots)
     identity = thing.identity
-    slots = {k: v for k, v in frame.env.items() if isinstance(k, tuple) and len(k) == 2 and k[0] == identity}
-    if thing.cell is not None:
-        slots = {(identity, slot): v for slot, v in thing.cell.last.items()} | slots
+    last = {(identity, slot): v for slot, v in thing.cell.last.items()} if thing.cell is not None else {}
+    known: dict[Any, Value] = {key: frame.env.get(key, value) for key, value in last.items()}
+    known |= {key: frame.env[key] for key in slots.get(identity, ())}
     cls = class_of(thing)
-    for key, held in slots.items():
+    for key, held in known.items():
         if not str(key[1]).startswith("."):
             continue
         if cls is not None and cls.applies(str(key[1])[1:]):
@@ -433,7 +455,7 @@ def _move_parts(frame: Frame, thing: Value, place: Value, step: Step | None, dep
             continue
         for _, option in held.options():
             if option.kind in MODULES:
-                move(frame, option, place, step, depth - 1)
+                move(frame, option, place, step, depth - 1, slots)
         if any(REGISTERED in option.tags for _, option in held.options()):
             frame.env[key] = mapped(held, lambda v: _moved_part(frame, v, place, step), frame.atoms)
 

@@ -9,8 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Set
 from functools import lru_cache
+from itertools import chain
 from operator import neg
 from typing import NamedTuple
+from zlib import crc32
+
+from devlint.regexes import regex
 
 Clause = frozenset[int]
 Condition = frozenset[Clause]
@@ -34,30 +38,49 @@ class Atom(NamedTuple):
 
 
 class Atoms:
-    """The tests of one analysis, numbered from 1."""
+    """The tests of one analysis, each with a number of its own."""
 
     def __init__(self) -> None:
         self._numbers: dict[Hashable, int] = {}
-        self._atoms: list[Atom] = []
+        self._atoms: dict[int, Atom] = {}
         self._negated: dict[Condition, Condition] = {}
+        # The tests of devices, those of which nothing is known any more, and of these such in which one of devices took part.
+        self._of_devices: set[int] = set()
+        self._forgotten: set[int] = set()
+        self._forgotten_devices: set[int] = set()
 
     def close(self) -> None:
         """Forgets all tests."""
         self._numbers.clear()
         self._atoms.clear()
         self._negated.clear()
+        for tests in (self._of_devices, self._forgotten, self._forgotten_devices):
+            tests.clear()
 
     def literal(self, key: Hashable, host_when: bool | None = None) -> Condition:
         """The condition that the test of that key came out true."""
-        number = self._numbers.get(key)
+        number = self._numbers.get((key, host_when))
         if number is None:
-            self._atoms.append(Atom(key, host_when))
-            number = self._numbers[key] = len(self._atoms)
+            # What a condition is made smaller to hangs on the order of its tests, which mustn't hang on what was read before.
+            rank = crc32(_outline(key).encode(errors="replace"))
+            number = self._numbers[key, host_when] = rank << 24 | len(self._atoms) + 1
+            self._atoms[number] = Atom(key, host_when)
+            self._sort(number, key, host_when)
         return frozenset({frozenset({number})})
+
+    def _sort(self, number: int, key: Hashable, host_when: bool | None) -> None:
+        if host_when is not None:
+            self._of_devices.add(number)
+        while isinstance(key, tuple) and key[0] == "at call":
+            key = key[2]
+        if isinstance(key, tuple) and key[0] == "forgotten":
+            self._forgotten.add(number)
+            if key[1]:
+                self._forgotten_devices.add(number)
 
     def atom(self, literal: int) -> Atom:
         """The test of a literal, whatever its outcome."""
-        return self._atoms[abs(literal) - 1]
+        return self._atoms[abs(literal)]
 
     def forgotten(self, *, about_devices: bool = False) -> Condition:
         """A condition of which nothing is known any more, but whether a test of devices took part."""
@@ -65,17 +88,11 @@ class Atoms:
 
     def is_forgotten(self, condition: Condition) -> bool:
         """Whether each way to it passes a condition of which nothing is known any more."""
-        return all(any(self._is_forgotten(x) for x in clause) for clause in condition)
+        return not any(self._forgotten.isdisjoint(map(abs, clause)) for clause in condition)
 
     def forgets_devices(self, condition: Condition) -> bool:
         """Whether a way to it passes a condition of which only that is known that a test of devices took part."""
-        return any(self._is_forgotten(x, about_devices=True) for clause in condition for x in clause)
-
-    def _is_forgotten(self, literal: int, *, about_devices: bool = False) -> bool:
-        key = self.atom(literal).key
-        while isinstance(key, tuple) and key[0] == "at call":
-            key = key[2]
-        return isinstance(key, tuple) and key[0] == "forgotten" and (key[1] or not about_devices)
+        return not self._forgotten_devices.isdisjoint(map(abs, chain.from_iterable(condition)))
 
     def both(self, a: Condition, b: Condition) -> Condition:
         """`a and b`."""
@@ -86,36 +103,40 @@ class Atoms:
         if len(a) == 1 and len(b) == 1:
             (c,), (d,) = a, b
             return a if d <= c else frozenset({c | d}) if _go_together(c, d) else FALSE
-        return self._limited(_conjoined(a, b))
+        joint = _conjoined(a, b)
+        return joint if len(joint) <= MAX_CLAUSES else self._limited(joint)
 
     def may_meet(self, a: Condition, b: Condition) -> bool:
         """Whether there is a way to `a and b`, which needn't be worked out for that."""
+        if a is TRUE or b is TRUE:
+            return bool(a) and bool(b)
         return any(_go_together(c, d) for c in a for d in b)
 
     def either(self, a: Condition, b: Condition) -> Condition:
         """`a or b`."""
         if a == b or not b:
             return a
-        return b if not a else self._limited(_disjoined(a, b))
+        if not a:
+            return b
+        joint = _disjoined(a, b)
+        return joint if len(joint) <= MAX_CLAUSES else self._limited(joint)
 
     def negated(self, a: Condition) -> Condition:
         """`not a`."""
         known = self._negated.get(a)
         if known is None:
             known = TRUE
-            for clause in a:
+            for clause in clauses_of(a):
                 known = self.both(known, frozenset(frozenset({-x}) for x in clause))
             self._negated[a] = known
         return known
 
     def _limited(self, condition: Condition) -> Condition:
-        if len(condition) <= MAX_CLAUSES:
-            return condition
         return self.forgotten(about_devices=self.about_devices(condition) or self.forgets_devices(condition))
 
     def implies(self, a: Condition, b: Condition) -> bool:
         """Whether `b` holds wherever `a` does; False where that can't be told."""
-        return b == TRUE or all(any(d <= c for d in b) for c in a)
+        return b == TRUE or all(any(d <= c for d in b) or _covers(b, c) for c in a)
 
     def with_host(self, condition: Condition) -> bool:
         """Whether each way to it passes a test that says: this is on the host, the program runs without accelerator."""
@@ -123,11 +144,39 @@ class Atoms:
 
     def about_devices(self, condition: Condition) -> bool:
         """Whether a test of devices takes part."""
-        return any(self.atom(x).host_when is not None for clause in condition for x in clause)
+        return not self._of_devices.isdisjoint(map(abs, chain.from_iterable(condition)))
 
     def _says_host(self, literal: int) -> bool:
         told = self.atom(literal).host_when
         return told is not None and told == (literal > 0)
+
+
+def _outline(key: object) -> str:
+    """What the key of a test is in any run, whatever else was read: without what was counted on the way."""
+    if isinstance(key, tuple):
+        # What a scope meets is told apart by the node and the turn.
+        parts = key[:1] if key and key[0] in _COUNTED else key
+        return f"({','.join([_outline(part) for part in parts])})"
+    if isinstance(key, str):
+        return _COUNT.sub("", key)
+    kind, path, data = (getattr(key, name, None) for name in ("kind", "path", "data"))
+    if isinstance(path, tuple):
+        return f"{kind} {_outline(path)}"
+    return f"{type(key).__name__} {kind} {data if isinstance(data, (str, int, float)) else ''}"
+
+
+_COUNTED = ("ran", "again", "broke", "raised", "handler", "pattern", "forgotten", "this is call")
+_COUNT = regex(r"#[\d.]+| at \d+")
+
+
+@lru_cache(maxsize=4096)
+def clauses_of(condition: Condition) -> tuple[Clause, ...]:
+    """The clauses of a condition, in the same order whatever was read before."""
+    return tuple(sorted(condition, key=_order))
+
+
+def _order(clause: Clause) -> tuple[int, list[int]]:
+    return len(clause), sorted(clause)
 
 
 def about(condition: Condition, tests: Set[int]) -> Condition:
@@ -166,7 +215,7 @@ def _simplified(clauses: set[Clause]) -> Condition:
         # Most often: nothing can follow from what is left of them.
         return _of_two(*clauses)
     # Only a clause that is as long makes another one superfluous, or shorter.
-    kept = sorted(clauses, key=len)
+    kept = sorted(clauses, key=_order)
     changed = len(kept) > 1
     while changed:
         changed, at = False, 0
@@ -183,8 +232,40 @@ def _simplified(clauses: set[Clause]) -> Condition:
                     left.append(other - {-next(iter(apart))})
             kept = left
         if changed:
-            kept = sorted(set(kept), key=len)
-    return frozenset(kept) if kept != [frozenset()] else TRUE
+            kept = sorted(set(kept), key=_order)
+    if kept == [frozenset()]:
+        return TRUE
+    return frozenset(kept if len(kept) > _MANY else _without_covered(kept))
+
+
+# Whether the others cover a clause is asked of so many at most.
+_MANY = 12
+
+
+def _without_covered(clauses: list[Clause]) -> list[Clause]:
+    """The clauses without those that the others say together: of `a b | -a c | b c`, the last."""
+    for clause in reversed(clauses) if len(clauses) > 2 else ():
+        others = [c for c in clauses if c != clause]
+        if _covers(frozenset(others), clause):
+            clauses = others
+    return clauses
+
+
+@lru_cache(maxsize=4096)
+def _covers(condition: Condition, clause: Clause) -> bool:
+    """Whether a condition holds wherever a clause does, by several of its own together."""
+    return len(condition) > 1 and _is_always([c - clause for c in condition if _go_together(c, clause)])
+
+
+def _is_always(clauses: list[Clause]) -> bool:
+    """Whether one of some clauses holds, however their tests come out."""
+    if any(not c for c in clauses):
+        return True
+    literals = frozenset[int]().union(*clauses)
+    test = next((x for x in sorted(literals) if x > 0 and -x in literals), None)
+    if test is None:
+        return False
+    return all(_is_always([c - {x} for c in clauses if -x not in c]) for x in (test, -test))
 
 
 def _of_two(a: Clause, b: Clause) -> Condition:

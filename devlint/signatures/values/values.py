@@ -98,6 +98,8 @@ UNKNOWN = "unknown"
 EITHER = "either"
 
 MODULES = frozenset({MODULE, WRAPPER})
+# What hangs on tests, or on the scope that it was defined in.
+_OPEN = frozenset({EITHER, OUTCOME, FUNCTION})
 MUTABLE = frozenset({MODULE, WRAPPER, OBJECT, LIST, DICT})
 
 # Ranks of tensors: surely some dimension, surely none.
@@ -183,7 +185,20 @@ Path = tuple[Any, ...]
 class Value:
     """One abstract value."""
 
-    __slots__ = ("_hash", "cell", "data", "kind", "likely", "parts", "path", "place", "rank", "step", "tags")
+    __slots__ = (
+        "_hash",
+        "_is_closed",
+        "cell",
+        "data",
+        "kind",
+        "likely",
+        "parts",
+        "path",
+        "place",
+        "rank",
+        "step",
+        "tags",
+    )
 
     def __init__(
         self,
@@ -212,6 +227,22 @@ class Value:
         self.step = step
         self.tags = tags
         self._hash: int | None = None
+        self._is_closed: bool | None = None
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it is the same at each call: it hangs on no input and no test, and nothing that is made anew is in it."""
+        if self._is_closed is None:
+            self._is_closed = (
+                self.path is None
+                and self.cell is None
+                and self.place.sort not in ("input", "told")
+                and not isinstance(self.rank, tuple)
+                and self.kind not in _OPEN
+                and not (self.kind == UNKNOWN and isinstance(self.data, tuple))
+                and all(not isinstance(part, Value) or part.is_closed for part in self.parts)
+            )
+        return self._is_closed
 
     def _key(self) -> tuple[Any, ...]:
         return (
@@ -238,7 +269,9 @@ class Value:
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        return isinstance(other, Value) and hash(self) == hash(other) and self._key() == other._key()
+        if not isinstance(other, Value) or self.kind != other.kind:
+            return False
+        return self.__hash__() == other.__hash__() and self._key() == other._key()
 
     def __repr__(self) -> str:
         shown = [self.kind, f"{self.place.sort}:{self.place.name}"]
@@ -317,6 +350,8 @@ def either(options: Iterable[tuple[Condition, Value]], atoms: Atoms) -> Value:
 
 def one_of(when_a: Condition, a: Value, when_b: Condition, b: Value, atoms: Atoms) -> Value:
     """One value or another: what either is under one condition stays under it, where it is one of the two in any case."""
+    if a.kind is not EITHER and b.kind is not EITHER and when_a and when_b and a != b:
+        return Value(EITHER, parts=((when_a, a), (when_b, b)))
     others = set(b.options())
     same = [option for option in a.options() if option in others]
     if not same or atoms.either(when_a, when_b) != TRUE:

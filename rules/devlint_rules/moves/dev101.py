@@ -5,7 +5,18 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from devlint.facts import BUFFER, HOST, Facts, Kind, Value, kept_on_node, own_nodes, place_of_device, plain_name
+from devlint.facts import (
+    BUFFER,
+    HOST,
+    Facts,
+    Kind,
+    Value,
+    access_path,
+    kept_on_node,
+    own_nodes,
+    place_of_device,
+    plain_name,
+)
 from devlint.findings import Safety
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
@@ -238,7 +249,26 @@ def _target(call: cst.BaseExpression, facts: Facts) -> cst.BaseExpression | None
         return None
     root = _root(call)
     node = facts.node(root)
+    if node is not None and _is_leaf(node, facts):
+        return None
     return root if node is not None and _assignable(node, facts) else None
+
+
+def _is_leaf(node: ast.expr, facts: Facts) -> bool:
+    """Whether a tensor is made to be optimized: its copy elsewhere is computed, and no optimizer takes that."""
+    path = access_path(node)
+    made = (
+        n.value
+        for n in own_nodes(facts.model.enclosing_scope(node))
+        if isinstance(n, ast.Assign) and any(access_path(t) == path for t in n.targets)
+    )
+    return any(
+        k.arg == "requires_grad" and isinstance(k.value, ast.Constant) and k.value.value is True
+        for value in made
+        for n in ast.walk(value)
+        if isinstance(n, ast.Call)
+        for k in n.keywords
+    )
 
 
 def _assignable(node: ast.expr, facts: Facts) -> bool:
@@ -279,7 +309,7 @@ def _is_local(node: ast.Name, facts: Facts) -> bool:
     scope = facts.model.enclosing_scope(node)
     if isinstance(scope, ast.Module):
         return True
-    function = facts.model.source.function(scope)
+    function = facts.model.source.function_at(scope)
     return node.id in function.local_names or node.id in function.declared_outer
 
 

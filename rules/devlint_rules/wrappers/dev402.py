@@ -84,9 +84,10 @@ class WrappedBeforeMove(Rule):
             f"`{facts.name_of(given.value)}` is {story.what}",
             "certain" if story.certain and not any(v.likely for v in models) else "likely",
             notes=(*facts.notes(models[0].trail), *facts.notes(story.steps)),
-            # What was made of somebody else's model may be where that is.
+            # What was made of somebody else's model may be where that is; and where nothing speaks of a GPU, the program
+            # runs without one, and DataParallel does nothing.
             change=None
-            if not story.certain and _is_of_a_parameter(given, facts)
+            if not story.certain and (_is_of_a_parameter(given, facts) or "cuda" not in facts.text.text)
             else Change("move the model first", "unsafe", ((given, _moved(given, found, facts)),)),
         )
 
@@ -287,4 +288,4 @@ def _reads_global(line: int, name: str, scope: ast.AST, facts: Facts) -> bool:
         for n in ast.walk(scope)
         if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef)) and n.lineno <= line <= (n.end_lineno or n.lineno)
     ]
-    return bool(around) and not any(name == a.arg for f in around for a in facts.model.source.function(f).parameters)
+    return bool(around) and not any(name == a.arg for f in around for a in facts.model.source.function_at(f).parameters)
