@@ -271,6 +271,7 @@ def test_deleted_and_moved_parts(project):
 
 
 def test_the_repository_is_that_of_the_paths(tmp_path, monkeypatch):
+    (tmp_path / "work").mkdir()
     commit(tmp_path / "work", {"a.py": CLEAN})
     write(tmp_path / "work", {"a.py": CLEAN + "x.cuda()\n"})
     elsewhere = tmp_path / "elsewhere"
