@@ -824,4 +824,3 @@ def test_codes_are_listed_with_commas():
 def test_a_table_inside_of_devlints_is_told_where_its_keys_stand():
     write("pyproject.toml", '[tool.devlint.lint]\nselect = ["DEV1"]\n')
     assert "unknown key 'lint'; what it holds stands in devlint's table itself" in devlint().stderr
-
