@@ -358,7 +358,7 @@ class Net(nn.Module):
     done = devlint("--diff", "--select", "DEV104,DEV203,DEV003", "--color", "never")
     assert done.stdout == ""
     assert done.stderr.startswith(
-        "warning: model.py:8: the fix for DEV104 was withheld, since it would bring DEV203 (line 11: `torch.ones` creates"
+        "warning: model.py:8: the fix for DEV104 was withheld, since it would uncover DEV203 (line 11: `torch.ones` creates"
     )
     assert done.stderr.endswith("No fixes to show\n")
 
