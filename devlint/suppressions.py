@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from devlint.findings import Edit, Finding, Fix, Span
+from devlint.records import record
 from devlint.regexes import regex
 from devlint.settings import nearest
 from devlint.textmap import split_lines
@@ -57,7 +58,7 @@ _WITH = {"DEV107": frozenset({"DEV105", "created-then-moved"})}
 _ABOUT_MARKERS = frozenset({"DEV001", "DEV002"})
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class _Marker:
     """One suppression comment."""
 
@@ -101,7 +102,7 @@ def _names(code: str, finding: Finding) -> bool:
     return finding.code.startswith(code) and _ANY_CODE.fullmatch(code) is not None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class _Amiss:
     """A comment that is no form of ours, though it was meant for one; or one that ends nothing."""
 
@@ -181,7 +182,7 @@ def read_suppressions(source_text: str, extra: Sequence[tuple[str, tuple[str, ..
     return Suppressions(markers, statement_ends, skip_file=skip_file, amiss=amiss)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class _Comment:
     text: str
     line: int

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 
 from devlint.knowledge.ecosystem import CONSTRUCTORS
+from devlint.records import record
 from devlint.source.modules import FunctionModel, SourceModule, flat_statements
 
 
-@dataclass(eq=False)
+@record(eq=False)
 class ClassModel:
     """A class definition; identity is the definition. Bases are resolved by the analysis that made it."""
 

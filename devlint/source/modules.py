@@ -7,10 +7,11 @@ import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 from devlint.knowledge.ecosystem import KEEPING_DECORATORS
+from devlint.records import record
 from devlint.regexes import regex
 from devlint.source.devices import is_device_name
 from devlint.source.evidence import evidence_in
@@ -21,7 +22,7 @@ from devlint.source.trees import own_nodes, parents_in, walk
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-@dataclass(eq=False)
+@record(eq=False)
 class FunctionModel:
     """A function or method of a module that was parsed; identity is the definition."""
 
@@ -110,7 +111,7 @@ class FunctionModel:
         return (self.outline.bound | names) - self.outline.declared_outer
 
 
-@dataclass(eq=False)
+@record(eq=False)
 class SourceModule:
     """A module's source, parsed."""
 
