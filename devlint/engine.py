@@ -255,12 +255,15 @@ def _is_minor(rule: Rule, report: Report, facts: Facts, project: Project) -> boo
 
     So it is with what is likely to mix in a function that nobody uses, or only code for the host, with what costs in a loop that trains nothing, or in
     a program that measures or tests, with a wait at the end of a step for which there is no fix, and with what a warning
-    says of code that somebody else keeps, that nobody uses, or by which a module of a package tests itself.
+    says of code that somebody else keeps, that nobody uses or goes on with, or by which a module of a package tests itself.
     """
     from devlint.signatures.answers.hot import is_unused
-    from devlint.signatures.answers.roles import is_aside, is_of_others, is_of_tool
+    from devlint.signatures.answers.roles import is_aside, is_of_others, is_of_tool, is_retired
 
     if report.minor or (rule.severity == "warning" and is_of_others(facts.model.source.path)):
+        return True
+    fails_elsewhere = rule.effect is not None and rule.effect.without_accelerator
+    if (rule.severity == "warning" or fails_elsewhere) and is_retired(facts.path):
         return True
     if rule.event in ABOUT_MIXING and report.confidence == "likely" and facts.scope is not None:
         return is_unused(project, facts.scope) or facts.model.is_called_by_host(facts.scope)
