@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from devlint.cache.seen import Seen
@@ -18,6 +18,7 @@ from devlint.engine import Linter
 from devlint.escapes import quoted_name
 from devlint.files import Source, Target, read_source, write_source
 from devlint.findings import INTERNAL_ERROR, Finding, Span
+from devlint.records import record
 from devlint.reports import FileResult
 from devlint.rule import Registry, load_registry
 from devlint.settings import Settings
@@ -36,7 +37,7 @@ _MANY_OBJECTS = 1_500_000
 _BYTES_PER_JOB = 150_000
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Plan:
     """What to do with each file."""
 
@@ -55,7 +56,7 @@ class Plan:
 Runner = Callable[[Sequence[Target], Plan, Seen], Iterator[FileResult]]
 
 
-@dataclass
+@record
 class Worker:
     """Does the plan for one file after another."""
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from devlint.causes import merged
 from devlint.files import Source
@@ -46,13 +46,21 @@ _OF_SUPPRESSIONS = frozenset({UnusedSuppression.code, UnknownCode.code})
 _MAX_COMMAS = 20_000
 
 
+class Withheld(NamedTuple):
+    """A finding that isn't told: the options that would have it told, and why they are needed."""
+
+    finding: Finding
+    options: str
+    why: str
+
+
 class Linter:
     """Lints sources under one set of settings; what it reads of the project it keeps for the next source."""
 
     # Whether what is understood of a source serves the files that import it, once it was linted.
     shares = True
     # Where somebody asks what isn't told: those findings, each with the options that would have it told.
-    withheld: list[tuple[Finding, str]] | None = None
+    withheld: list[Withheld] | None = None
     # How much wasn't told of the source that was linted last.
     untold = Untold()
     # Whether all of that was valid Python.
@@ -250,8 +258,8 @@ class _InvalidSourceError(Exception):
         self.finding = finding
 
 
-def _is_minor(rule: Rule, report: Report, facts: Facts, project: Project) -> bool:
-    """Whether hardly anybody would act on a report.
+def _why_minor(rule: Rule, report: Report, facts: Facts, project: Project) -> str:
+    """Why hardly anybody would act on a report, in words; "" where somebody may.
 
     So it is with what is likely to mix in a function that nobody uses, or only code for the host, with what costs in a loop that trains nothing, or in
     a program that measures or tests, with a wait at the end of a step for which there is no fix, and with what a warning
@@ -260,23 +268,29 @@ def _is_minor(rule: Rule, report: Report, facts: Facts, project: Project) -> boo
     from devlint.signatures.answers.hot import is_unused
     from devlint.signatures.answers.roles import is_aside, is_of_others, is_of_tool, is_retired
 
-    if report.minor or (rule.severity == "warning" and is_of_others(facts.model.source.path)):
-        return True
+    if report.minor:
+        return "few act on it"
+    if rule.severity == "warning" and is_of_others(facts.model.source.path):
+        return "somebody else keeps this code"
     fails_elsewhere = rule.effect is not None and rule.effect.without_accelerator
     if (rule.severity == "warning" or fails_elsewhere) and is_retired(facts.path):
-        return True
-    if rule.event in ABOUT_MIXING and report.confidence == "likely" and facts.scope is not None:
-        return is_unused(project, facts.scope) or facts.model.is_called_by_host(facts.scope)
-    if rule.severity == "warning" and facts.scope is not None and is_unused(project, facts.scope):
-        return True
+        return "nobody goes on with what a folder of that name holds"
+    scope = facts.scope
+    is_mixing = rule.event in ABOUT_MIXING and report.confidence == "likely"
+    if scope is not None and (is_mixing or rule.severity == "warning") and is_unused(project, scope):
+        return f"nothing in the project leads to `{scope.name}`"
+    if is_mixing and scope is not None:
+        return f"code for the host calls `{scope.name}`" if facts.model.is_called_by_host(scope) else ""
     if rule.severity == "warning" and _tests_itself(report, facts, project):
-        return True
+        return "so a module of a package tries itself"
     hot = facts.hot_loop(report.node) if rule.only_training else None
     if hot is None:
-        return False
+        return ""
     if hot.is_minor or is_of_tool(facts.model.source.path) or is_aside(facts.model.source.path):
-        return rule.only_amid_step or report.change is None
-    return rule.only_amid_step and report.change is None and facts.ends_step(report.node)
+        costs_little = rule.only_amid_step or report.change is None
+        return "nothing is trained here, or it is tried or measured" if costs_little else ""
+    ends = rule.only_amid_step and report.change is None and facts.ends_step(report.node)
+    return "it stands at the end of a step, and there is no fix" if ends else ""
 
 
 def _tests_itself(report: Report, facts: Facts, project: Project) -> bool:
@@ -456,8 +470,12 @@ class Inspection:
             if stall.sense not in rule.senses or (self.within is not None and stall.node.lineno not in self.within):
                 continue
             options = [] if self._previews or rule.hears_only() else ["--preview"]
+            why = "" if not options else "waits in code that is hot by its role are in preview"
             if stall.minor and rule not in self._named:
+                if not options:
+                    self.minor.add((rule.code, self._text.span_of(stall.node)))
                 options.append(f"--extend-select {rule.code}")
+                why = why or "few act on it"
             if options and self._withheld is None:
                 continue
             for unit in units_at(self._module, [stall.node.lineno]):
@@ -467,7 +485,7 @@ class Inspection:
                     facts = Facts(self.model, piece, self._text, self._display, self._surroundings)
                     for report in judge.judge_stall(node, stall, facts):
                         found = self._finding(judge, report, piece, facts)
-                        yield from self._told(replace(found, cost=Cost(rule.costs(), stall.loops)), options)
+                        yield from self._told(replace(found, cost=Cost(rule.costs(), stall.loops)), options, why)
                     break
 
     def _model_events(self, names: frozenset[str]) -> None:
@@ -523,19 +541,19 @@ class Inspection:
         facts = Facts(self.model, piece, self._text, self._display, self._surroundings)
         for node in matches:
             for report in rule.judge(node, facts):
-                is_minor = type(rule) not in self._named and _is_minor(rule, report, facts, self._project)
-                if is_minor:
+                why = _why_minor(rule, report, facts, self._project) if type(rule) not in self._named else ""
+                if why:
                     self.minor.add((rule.code, piece.span_of(report.node)))
-                if not is_minor or self._withheld is not None:
-                    options = [f"--extend-select {rule.code}"] if is_minor else []
-                    yield from self._told(self._finding(rule, report, piece, facts), options)
+                if not why or self._withheld is not None:
+                    options = [f"--extend-select {rule.code}"] if why else []
+                    yield from self._told(self._finding(rule, report, piece, facts), options, why)
 
-    def _told(self, finding: Finding, options: list[str]) -> Iterator[Finding]:
+    def _told(self, finding: Finding, options: list[str], why: str) -> Iterator[Finding]:
         """A finding, unless options would have to be given: then it is kept for who asks for those."""
         if not options:
             yield finding
         elif self._withheld is not None:
-            self._withheld.append((finding, " ".join(options)))
+            self._withheld.append(Withheld(finding, " ".join(options), why))
 
     def _finding(self, rule: Rule, report: Report, piece: Piece, facts: Facts) -> Finding:
         return Finding(

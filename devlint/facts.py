@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from devlint.findings import Edit, Note, Span
@@ -30,6 +30,7 @@ from devlint.placement.values import (
     leaves,
 )
 from devlint.portable import Portable
+from devlint.records import record
 from devlint.regexes import regex
 from devlint.signatures.values.values import text_of as text_of_path
 from devlint.source.devices import MOVES, SETTINGS_NAMES, is_device_name, is_setting
@@ -107,7 +108,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Surroundings:
     """What the project's settings say of the code at hand."""
 

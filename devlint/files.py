@@ -7,7 +7,6 @@ import dataclasses
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -24,6 +23,7 @@ from devlint.disk import (
 )
 from devlint.findings import Span
 from devlint.patterns import USUAL_EXCLUDES, is_valid, verdict, without_those_on
+from devlint.records import record
 from devlint.settings import FILE_NAMES, Settings, SettingsError
 from devlint.textmap import split_lines
 
@@ -81,7 +81,7 @@ class Container(Protocol):
         ...
 
 
-@dataclass
+@record
 class Source:
     """The text of one file, or of a notebook's cells or a page's blocks joined, and what is needed to write it back.
 
@@ -228,7 +228,7 @@ def write_source(source: Source, before: Source) -> None:
         raise FileError(f"can't be written: {error.strerror or error}") from None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Target:
     """A file to lint, and the settings that hold for it."""
 
@@ -241,7 +241,7 @@ class Target:
     is_named: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Missing:
     """What can't be linted, and why, in one line."""
 

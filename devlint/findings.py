@@ -7,8 +7,10 @@ after its last character.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, NamedTuple
+
+from devlint.records import record
 
 Confidence = Literal["certain", "likely"]
 Safety = Literal["safe", "unsafe"]
@@ -25,7 +27,7 @@ FOR_TERMINALS: tuple[OutputFormat, ...] = ("text", "concise")
 INTERNAL_ERROR = "internal error"
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@record(frozen=True, slots=True, order=True)
 class Span:
     """A stretch of source text."""
 
@@ -35,7 +37,7 @@ class Span:
     end_column: int
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@record(frozen=True, slots=True, order=True)
 class Note:
     """A secondary place of a finding, such as one step of a trail."""
 
@@ -45,7 +47,7 @@ class Note:
     column: int
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@record(frozen=True, slots=True, order=True)
 class Edit:
     """One replacement of text; an empty span inserts."""
 
@@ -53,7 +55,7 @@ class Edit:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Fix:
     """A proposed change.
 
@@ -67,7 +69,7 @@ class Fix:
     imports: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Seen:
     """What the runtime companion saw of a finding: how often, and how many bytes were copied."""
 
@@ -89,7 +91,7 @@ def _size(count: float) -> str:
     return f"{count:.1f} GB"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Cost:
     """What code with a finding costs whenever it is run, told without running it.
 
@@ -101,7 +103,7 @@ class Cost:
     loops: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Finding:
     """A report at a span of one file.
 

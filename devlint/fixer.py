@@ -12,13 +12,14 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from devlint.causes import caused, leading, merged
 from devlint.engine import Linter, apply_edits
 from devlint.files import Source
 from devlint.findings import Edit, Finding, Fix, Span
 from devlint.layout import gets_too_long
+from devlint.records import record
 from devlint.rule import UnusedSuppression, WithheldFix
 from devlint.safeguards import fault
 from devlint.textmap import TextMap
@@ -32,7 +33,7 @@ MAX_REVEALED = 3
 _Identity = tuple[str, str]
 
 
-@dataclass
+@record
 class FixOutcome:
     """What fixing a source came to. `remaining` are the findings of the new source, DEV003 ones included."""
 
@@ -198,7 +199,8 @@ def _attempt(
         further = _attempt(changed, after, _without_overlap(new), linter, revealed=revealed - 1)
         if isinstance(further, FixOutcome) and not Counter(f.code for f in further.remaining) - had:
             return FixOutcome(further.source, [*chosen, *further.applied], further.remaining)
-    return f"it would bring {_brought(more[0], new, changed)}"
+    # What stands where nothing was changed was there before, and couldn't come to it.
+    return f"it would {'uncover' if elsewhere else 'bring'} {_brought(more[0], new, changed)}"
 
 
 def _brought(code: str, new: list[Finding], changed: Source) -> str:
@@ -242,10 +244,14 @@ def _with_withheld(
         left[key] -= 1
         shown.append(replace(finding, fix=None))
         if WithheldFix.code in enabled:
-            message = f"the fix for {finding.code} was withheld, since {reasons[key]}; mend this one by hand"
+            message = f"the fix for {finding.code} was withheld, since {reasons[key]}; {_remedy(reasons[key])}"
             told = Finding(WithheldFix.code, WithheldFix.name, message, finding.path, finding.span)
             shown.append(linter.as_set(told))
     return merged(sorted(shown, key=lambda f: f.sort_key), source.text)
+
+
+def _remedy(reason: str) -> str:
+    return "mend that as well, by hand" if reason.startswith("it would uncover") else "mend this one by hand"
 
 
 def _with_imports(text: str, imports: Iterable[str]) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from devlint.records import record
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Hints:
     """Names that the settings add to the built-in ones."""
 

@@ -10,11 +10,12 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from devlint.records import record
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 _DESCRIBING = (".dist-info", ".egg-info")
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class EntryPoint:
     """What a distribution offers under a name."""
 

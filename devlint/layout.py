@@ -13,9 +13,10 @@ import keyword
 import re
 import tokenize
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from devlint.findings import Edit, Fix, Span
+from devlint.records import record
 from devlint.regexes import regex
 from devlint.source.widths import NARROWEST
 from devlint.textmap import TextMap, minimal_edit
@@ -246,7 +247,7 @@ def _broken(text: TextMap, old: str, new: str, span: Span, width: int, step: str
     return "".join(lines)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class _Style:
     """How a file is laid out."""
 
@@ -257,7 +258,7 @@ class _Style:
     hugs: bool
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class _Token:
     type: int
     text: str
@@ -265,7 +266,7 @@ class _Token:
     end: int
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class _Line:
     """A line of code whose brackets all close on it: its indentation, the rest, and the tokens of that."""
 

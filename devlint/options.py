@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import click
 
 from devlint.findings import FOR_TERMINALS, Confidence, OutputFormat, Severity
+from devlint.records import record
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class ReportForm:
     """One of the reports that were asked for: its form, and the file that it goes to; None for the usual place."""
 
@@ -19,7 +19,7 @@ class ReportForm:
     file: Path | None = None
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Options:
     """The options of `check`, as click gives them; other commands that lint set a few."""
 

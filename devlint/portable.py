@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 from devlint.patterns import verdict
+from devlint.records import record
 from devlint.regexes import regex
 
 # What `accept` may name: code under a test for one of these may use `torch.cuda`, which is theirs too.
@@ -22,7 +22,7 @@ _NAME = r"[A-Za-z_]\w*"
 _LAYER = regex(rf"{_NAME}(?:\.{_NAME}(?:\(\))?)+")
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Layer:
     """What a project has in the place of something of CUDA's: code, and the import that it needs."""
 
@@ -36,7 +36,7 @@ class Layer:
         return self.needs == "import torch"
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Portable:
     """The settings of `[tool.devlint.portable]`."""
 

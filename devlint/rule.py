@@ -12,7 +12,6 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from importlib import import_module
 from types import ModuleType
@@ -22,6 +21,7 @@ from devlint.addresses import rule_page
 from devlint.findings import Confidence, Edit, Note, Safety, Severity
 from devlint.installed import EntryPoint, entry_points
 from devlint.outlines import outlines_of
+from devlint.records import record
 from devlint.words import NOWHERE
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ CODE = r"[A-Z]+[0-9]{3,4}"
 NAME = r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*"
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Change:
     """A rule's proposal: LibCST nodes of the matched piece replaced, and further edits elsewhere in the file."""
 
@@ -54,7 +54,7 @@ class Change:
         _one_of("safety", self.safety, get_args(Safety))
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Report:
     """What a rule says of one node.
 
@@ -80,7 +80,7 @@ def _one_of(what: str, said: str, words: tuple[str, ...]) -> None:
         raise ValueError(f"{what} {said!r} isn't one of {', '.join(words)}")
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Effect:
     """What a rule's bad example does when it is run, on virtual CUDA and on a real GPU, and its good one doesn't.
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from devlint.findings import Edit, Finding, Fix, Span
+from devlint.records import record
 from devlint.regexes import regex
 from devlint.settings import nearest
 from devlint.textmap import split_lines
@@ -57,7 +58,7 @@ _WITH = {"DEV107": frozenset({"DEV105", "created-then-moved"})}
 _ABOUT_MARKERS = frozenset({"DEV001", "DEV002"})
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class _Marker:
     """One suppression comment."""
 
@@ -101,7 +102,7 @@ def _names(code: str, finding: Finding) -> bool:
     return finding.code.startswith(code) and _ANY_CODE.fullmatch(code) is not None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class _Amiss:
     """A comment that is no form of ours, though it was meant for one; or one that ends nothing."""
 
@@ -181,7 +182,7 @@ def read_suppressions(source_text: str, extra: Sequence[tuple[str, tuple[str, ..
     return Suppressions(markers, statement_ends, skip_file=skip_file, amiss=amiss)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class _Comment:
     text: str
     line: int
@@ -363,10 +364,15 @@ def _next_statement(line: int, ends: dict[int, int], code_lines: list[int]) -> r
     return range(first, first + 1) if inside_a_statement else range(first, ends.get(first, first) + 1)
 
 
+# Where another comment begins behind one; `#12` is an issue that a reason names.
+_ANOTHER = regex(r"(?<=\s)#(?!\d)|#(?=\s)")
+
+
 def _spans(comment: _Comment, match: re.Match[str]) -> tuple[Span, Span, Span | None]:
     """Where a marker stands, what goes with it when it is removed, and where its codes stand."""
     line, zero = comment.line, comment.column + 1
-    following = comment.text.find("#", match.end())
+    found = _ANOTHER.search(comment.text, match.end())
+    following = found.start() if found is not None else -1
     end = len(comment.text) if following < 0 else following
     span = Span(line, zero + match.start(), line, zero + len(comment.text[:end].rstrip()))
     codes = Span(line, zero + match.start("codes"), line, zero + match.end("codes")) if match["codes"] else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from devlint.engine import Linter
+from devlint.engine import Linter, Withheld
 from devlint.files import Source
 from devlint.placement.model import build
 from devlint.rule import Registry
@@ -15,15 +15,16 @@ from devlint.source.project import Project, parse
 from devlint.source.units import units_at
 
 
-def withheld_on(source: Source, line: int, settings: Settings, registry: Registry) -> Iterator[str]:
-    """What would be told of a line (from 1) if a rule were selected by its code, or in preview; a line of text each."""
+def withheld_on(source: Source, line: int, settings: Settings, registry: Registry) -> Iterator[Withheld]:
+    """What would be told of a line (from 1) if a rule were selected by its code, or in preview."""
     linter = Linter(settings, registry)
     linter.withheld = []
     told = {finding.code for finding in linter.check(source) if finding.span.line == line}
-    for finding, options in linter.withheld:
+    for withheld in linter.withheld:
+        finding = withheld.finding
         if finding.span.line == line and finding.code not in told:
             told.add(finding.code)
-            yield f"{finding.code} would be told here with `{options}`: {finding.message}"
+            yield withheld
 
 
 def silences_on(source: Source, line: int, settings: Settings, *, has_made: bool) -> Iterator[str]:

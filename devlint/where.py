@@ -298,14 +298,33 @@ def _reason_of_name(node: ast.Name, name: str, model: PlacementModel) -> str:
     return ""
 
 
-def untold_on(source: Source, line: int, settings: Settings, registry: Registry, found: list[Known]) -> list[str]:
-    """What isn't told of a line, and why, in words, a line each; `found` is what is known of it."""
+@dataclass(frozen=True)
+class NotTold:
+    """What isn't told of a line, and why: a finding that options would have told, or (no code) what silences a family."""
+
+    why: str
+    code: str = ""
+    message: str = ""
+    options: str = ""
+
+    def __str__(self) -> str:
+        if not self.code:
+            return self.why
+        return f"{self.code} would be told here with `{self.options}` ({self.why}): {self.message}"
+
+
+def untold_on(source: Source, line: int, settings: Settings, registry: Registry, found: list[Known]) -> list[NotTold]:
+    """What isn't told of a line, and why; `found` is what is known of it."""
     from devlint.untold import silences_on, withheld_on
 
     made = any(known.trail and known.trail[0][0].startswith("created on cpu by") for known in found)
     asks = made or any(known.kind in _TOLD for known in found)
     silent = silences_on(source, line, settings, has_made=made) if asks else ()
-    return [printable(told) for told in (*withheld_on(source, line, settings, registry), *silent)]
+    withheld = withheld_on(source, line, settings, registry)
+    return [
+        *(NotTold(w.why, w.finding.code, w.finding.message, w.options) for w in withheld),
+        *(NotTold(why) for why in silent),
+    ]
 
 
 # Kinds that DEV2 is about.

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, cached_property
+
+from devlint.records import record
 
 # An expression that matches nothing.
 NOWHERE = r"(?!)"
@@ -37,7 +38,7 @@ class Vocabulary:
         return known
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Alternative:
     """One of the alternatives that an expression consists of."""
 

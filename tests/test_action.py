@@ -235,7 +235,8 @@ def test_the_gitlab_job_runs(job):
         values = {name: value.lower() if value in ("True", "False") else value for name, value in values.items()}
         filled = re.sub(r"\$\[\[ inputs\.(\w+) \]\]", lambda match: values[match[1]], jobs)
         lines = yaml.safe_load(filled)["devlint"]["script"]
-        return "\n".join(line for line in lines if not line.startswith("pip install"))
+        # An environment in which pip says what it was called with.
+        return "\n".join(['pip() { echo "pip $*"; }', *lines])
 
     def run(text: str, **environment: str) -> subprocess.CompletedProcess[str]:
         path = f"{Path(sys.executable).parent}{os.pathsep}{job.environment['PATH']}"
@@ -248,7 +249,12 @@ def test_the_gitlab_job_runs(job):
             check=False,
         )
 
+    done = run(script(version="0.1.0"))
+    assert done.stdout.startswith("pip install --quiet devlint==0.1.0\n")
+    done = run(script(version=">=0.1,<0.2"))
+    assert done.stdout.startswith("pip install --quiet devlint>=0.1,<0.2\n")
     done = run(script())
+    assert done.stdout.startswith("pip install --quiet devlint\n")
     assert done.returncode == 1
     assert len(json.loads((job.folder / "gl-code-quality-report.json").read_text())) == 3
     assert (job.folder / "devlint.xml").read_text().startswith("<?xml")

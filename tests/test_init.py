@@ -311,3 +311,42 @@ def test_a_folder_without_settings_of_its_own_has_no_baseline_of_its_own(tmp_pat
     subprocess.run([*run, "init", "--yes"], cwd=tmp_path, capture_output=True, check=True)
     assert not (tmp_path / "sub" / ".devlint-baseline.json").exists()
     assert subprocess.run(run, cwd=tmp_path, capture_output=True, check=False).returncode == 0
+
+
+def test_what_init_writes_changes_nothing_that_is_found(tmp_path):
+    """A branch called `main` in a hook's settings, or code in the baseline, leads to no function of the program."""
+    write(
+        tmp_path,
+        {
+            "pkg/__init__.py": "",
+            "pkg/used.py": "from pkg.helper import helped\n\nprint(helped())\n",
+            "pkg/helper.py": "def helped():\n    return 1\n",
+            "pkg/idle.py": UNUSED_LOOP,
+            "pyproject.toml": "[project]\nname = 'pkg'\nversion = '1'\n",
+        },
+    )
+    before = devlint(tmp_path, "--output-format", "concise", "--no-baseline").stdout
+    devlint(tmp_path, "init", "--yes")
+    assert devlint(tmp_path, "--output-format", "concise", "--no-baseline").stdout == before
+    assert devlint(tmp_path).returncode == 0
+
+
+UNUSED_LOOP = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+
+def main(device):
+    model = nn.Linear(4, 2).to(device)
+    criterion = nn.MSELoss()
+    opt = torch.optim.SGD(model.parameters(), lr=0.1)
+    history = []
+    for x, y in DataLoader([], batch_size=2):
+        loss = criterion(model(x.to(device)), y.to(device))
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+        history.append(loss.item())
+    return history
+"""

@@ -83,6 +83,18 @@ def test_without_git_it_is_no_version(checkout, tmp_path):
     assert build(bare, tmp_path / "dist")[0] == "devlint-0.0.0-py3-none-any.whl"
 
 
+def test_an_archive_of_the_repository_knows_its_version(checkout, released, tmp_path):
+    """GitHub delivers actions so, and `git archive` is how others fetch a release."""
+    git(checkout, "tag", "v9.8.7")
+    try:
+        git(checkout, "archive", "--prefix=archive/", "-o", str(tmp_path / "a.tar"), "HEAD")
+    finally:
+        git(checkout, "tag", "-d", "v9.8.7")
+    with tarfile.open(tmp_path / "a.tar") as archive:
+        archive.extractall(tmp_path, filter="data")
+    assert python(tmp_path / "archive", "-m", "hatchling", "version") == "9.8.7\n"
+
+
 def test_pypi_takes_it_and_shows_its_page(released):
     files = [str(path) for path in released.iterdir()]
     assert python(released, "-m", "twine", "check", "--strict", *files).count("PASSED") == 2

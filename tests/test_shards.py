@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from repositories import write
-from test_cli import devlint, found
+from test_cli import HOT, devlint, found
 
 from devlint.files import Target
 from devlint.findings import OutputFormat
@@ -67,6 +67,14 @@ def test_shards_and_their_reports(project):
     assert devlint("merge", "none.json").returncode == 0
     assert devlint("merge", "whole.json", "--exit-zero", "-o", "all.json").returncode == 0
     assert Path("all.json").read_text() == whole.stdout
+
+
+def test_the_projects_least_severity_holds_for_merged_reports(project):
+    write(project, {"a.py": HOT, "pyproject.toml": '[tool.devlint]\nselect = ["DEV501"]\n'})
+    assert devlint("--output-format", "json=a.json").returncode == devlint("merge", "a.json").returncode == 1
+    (project / "pyproject.toml").write_text('[tool.devlint]\nselect = ["DEV501"]\nfail-on = "error"\n')
+    assert devlint("--output-format", "json=a.json").returncode == devlint("merge", "a.json").returncode == 0
+    assert devlint("merge", "a.json", "--fail-on", "warning").returncode == 1
 
 
 def test_merged_reports_exit_as_one_run_would(project):

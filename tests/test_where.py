@@ -109,7 +109,9 @@ def test_it_says_that_an_owner_is_one_of_several(tmp_path: Path) -> None:
 
 
 def test_json_holds_the_same(project: Path) -> None:
-    (known,) = json.loads(where(project, "train.py:11:y", "--output-format", "json").stdout)
+    told = json.loads(where(project, "train.py:11:y", "--output-format", "json").stdout)
+    assert told["untold"] == []
+    (known,) = told["values"]
     assert (known["text"], known["kind"], known["place"], known["likely"]) == ("y", "batch", "cpu", True)
     assert known["trail"] == [["comes from `DataLoader`", "train.py", 9]]
 
@@ -200,9 +202,14 @@ def test_it_says_what_would_be_told_by_code_or_in_preview(tmp_path: Path) -> Non
         "from torch import nn\n\n\nclass Net(nn.Module):\n    def forward(self, x, lengths):\n        return x[: int(lengths.max())]\n"
     )
     message = "`loss.item()` makes the host wait for the accelerator at each step"
-    assert untold(tmp_path, "train.py:10") == [f"DEV501 would be told here with `--extend-select DEV501`: {message}"]
+    why = "it stands at the end of a step, and there is no fix"
+    with_code = "--extend-select DEV501"
+    assert untold(tmp_path, "train.py:10") == [f"DEV501 would be told here with `{with_code}` ({why}): {message}"]
+    shown = json.loads(where(tmp_path, "train.py:10", "--output-format", "json").stdout)["untold"]
+    assert shown == [{"code": "DEV501", "message": message, "options": with_code, "why": why}]
     [told] = untold(tmp_path, "net.py:6")
-    assert told.startswith("DEV501 would be told here with `--preview`: `int(lengths.max())` makes the host wait")
+    in_preview = "DEV501 would be told here with `--preview` (waits in code that is hot by its role are in preview): "
+    assert told.startswith(in_preview + "`int(lengths.max())` makes the host wait")
     # And so it is.
     command = [sys.executable, "-m", "devlint", "train.py", "--output-format", "concise"]
     assert message not in subprocess.run(command, cwd=tmp_path, capture_output=True, text=True).stdout

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from devlint.records import record
 from devlint.settings import Settings
 from devlint.source.filesystem import FileFacts
 from devlint.source.looks import Looks
 
 
-@dataclass
+@record
 class Seen:
     """What the linting of files saw of others."""
 

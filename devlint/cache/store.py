@@ -10,11 +10,12 @@ import sqlite3
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, TypeVar
 
 from devlint.disk import blake2b
+from devlint.records import record
 from devlint.source.filesystem import FileFacts
 from devlint.source.looks import Answer, Question
 
@@ -39,7 +40,7 @@ _TABLES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Entry:
     """A kept result: the findings as JSON, and the records of all files that they hang on."""
 
@@ -47,7 +48,7 @@ class Entry:
     records: tuple[int, ...]
 
 
-@dataclass
+@record
 class Rows:
     """What is read of a store, or goes into it."""
 
@@ -156,10 +157,10 @@ def _read_rows(database: sqlite3.Connection, keys: Sequence[str]) -> Rows:
     for key, findings, records, total, _ in _among(database, "SELECT * FROM entry WHERE key IN", keys):
         if total == _sum(key.encode(), findings.encode(), records):
             found.entries[key] = Entry(findings, _unpacked(records))
-    wanted = sorted({record for entry in found.entries.values() for record in entry.records})
-    for record, looks in _among(database, "SELECT * FROM record WHERE id IN", wanted):
-        if record == _sum(looks):
-            found.records[record] = _unpacked(looks)
+    wanted = sorted({name for entry in found.entries.values() for name in entry.records})
+    for name, looks in _among(database, "SELECT * FROM record WHERE id IN", wanted):
+        if name == _sum(looks):
+            found.records[name] = _unpacked(looks)
     wanted = sorted({look for looks in found.records.values() for look in looks})
     for look, question, answer, basis in _among(database, "SELECT * FROM look WHERE id IN", wanted):
         if look == _sum(question, answer, basis):

@@ -153,7 +153,7 @@ def _has_settings(folder: Path) -> bool:
 
 def _described(baseline: Baseline) -> str:
     """How many findings a baseline keeps, of which rules."""
-    codes = Counter(mark.code for mark in baseline.marks).most_common()
+    codes = sorted(Counter(mark.code for mark in baseline.marks).items(), key=lambda told: (-told[1], told[0]))
     listed = ", ".join(f"{code} {count}" for code, count in codes)
     name = printable(os.path.relpath(baseline.file, Path.cwd()))
     return f"{name}: {counted(len(baseline.marks), 'old finding')}, which runs leave out ({listed})\n"

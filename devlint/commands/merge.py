@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
@@ -13,6 +13,9 @@ from devlint.failure import CLEAN, FAILED, FOUND, Failure
 from devlint.findings import OutputFormat, Severity
 from devlint.options import Options, ReportForm, check_together
 from devlint.output import Output
+
+if TYPE_CHECKING:
+    from devlint.settings import Settings
 
 
 @click.command(context_settings=HELP)
@@ -27,16 +30,16 @@ from devlint.output import Output
 @click.option(
     "--fail-on",
     type=click.Choice(get_args(Severity)),
-    default="warning",
-    show_default=True,
-    help="The least severity that exits with 1.",
+    help="The least severity that exits with 1 [default: what the settings here say, or warning].",
 )
 @click.option("--of", "parts", type=click.IntRange(min=1), metavar="N", help="Fail unless so many reports are there.")
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 even if something was found.")
 @click.option("--statistics", is_flag=True, help="Show how often each rule was broken, not where.")
 @click.option("-q", "--quiet", is_flag=True, help="Print findings and errors only.")
 @click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True)
-def merge(reports: tuple[Path, ...], fail_on: Severity, exit_zero: bool, parts: int | None, **options: Any) -> None:
+def merge(
+    reports: tuple[Path, ...], fail_on: Severity | None, exit_zero: bool, parts: int | None, **options: Any
+) -> None:
     """Make one report of the JSON reports of several runs, such as `devlint --shard 1/4 --output-format json`.
 
     Run it where the files are as they were linted: reports other than JSON show them. Exits as one run over all files would have.
@@ -54,8 +57,20 @@ def merge(reports: tuple[Path, ...], fail_on: Severity, exit_zero: bool, parts: 
         _report(findings, Options(**options), failed=failed)
     except ReportError as error:
         raise Failure(str(error)) from None
-    fatal = any(fail_on == "warning" or finding["severity"] == "error" for finding in findings)
+    least = fail_on or _settings_here().fail_on
+    fatal = any(least == "warning" or finding["severity"] == "error" for finding in findings)
     click.get_current_context().exit(FAILED if failed else FOUND if fatal and not exit_zero else CLEAN)
+
+
+def _settings_here() -> Settings:
+    """The settings of the current folder, as a run over all files would have them."""
+    from devlint.rule import load_registry
+    from devlint.settings import SettingsError, load_settings
+
+    try:
+        return load_settings(Path.cwd(), config=None, isolated=False, registry=load_registry())
+    except SettingsError as error:
+        raise Failure(str(error)) from None
 
 
 def _report(findings: list[dict[str, Any]], options: Options, *, failed: bool) -> None:

@@ -11,7 +11,7 @@ import click
 from devlint.commands import HELP
 from devlint.commands.options import need_folder, settings_options
 from devlint.console import emit
-from devlint.escapes import printable_lines
+from devlint.escapes import printable, printable_lines
 from devlint.failure import Failure
 from devlint.regexes import regex
 from devlint.rule import load_registry
@@ -33,6 +33,7 @@ def where(place: str, output_format: str, config: tuple[str, ...], isolated: boo
     column, is all of its line. What isn't told of a line, though rules know it, comes last. In a notebook, the line counts from the cell's start: `notes.ipynb:cell 3:4`.
     """
     import json
+    from dataclasses import asdict
 
     from devlint.disk import FileError
     from devlint.files import read_source
@@ -60,11 +61,14 @@ def where(place: str, output_format: str, config: tuple[str, ...], isolated: boo
     if signature:
         shown = json.dumps({"signature": signature}, indent=2) if output_format == "json" else "\n".join(signature)
         emit(printable_lines(shown) + "\n")
-    elif output_format == "json":
-        emit(json.dumps([known.as_dict() for known in found], indent=2).replace("\x7f", "\\u007f") + "\n")
+        return
+    untold = untold_on(source, line, settings, registry, found) if name is None else []
+    if output_format == "json":
+        told = {"values": [known.as_dict() for known in found], "untold": [asdict(one) for one in untold]}
+        emit(json.dumps(told, indent=2).replace("\x7f", "\\u007f") + "\n")
     else:
-        untold = untold_on(source, line, settings, registry, found) if name is None else []
-        emit("\n".join([render(found, source, file), *([""] if untold else []), *untold]) + "\n")
+        lines = [printable(str(one)) for one in untold]
+        emit("\n".join([render(found, source, file), *([""] if lines else []), *lines]) + "\n")
 
 
 class _Asked(NamedTuple):

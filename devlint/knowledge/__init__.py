@@ -7,14 +7,14 @@ can't be introspected.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from functools import cache
 
 from devlint.knowledge import ecosystem
 from devlint.knowledge.files import text_of
+from devlint.records import record
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Knowledge:
     """What is known of torch's names.
 

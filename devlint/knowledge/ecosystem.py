@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from devlint.records import record
 
 # Other names of one thing.
 ALIASES = {
@@ -57,7 +57,7 @@ TRAINERS = frozenset(
 STEP_FUNCTIONS = ("training_step", "validation_step", "test_step", "predict_step")
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class StepMethods:
     """Methods of some classes that a framework calls with each batch, and what of their arguments it has placed."""
 
@@ -193,7 +193,7 @@ CHEAP_MODULES = frozenset(
 KEEPING_DIMENSIONS = frozenset({"detach", "detach_", "pin_memory", "requires_grad_", "type", "type_as"})
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Sizing:
     """How a function takes the size of its result from a tensor's values, which the host has to wait for."""
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from typing import Any, Final
 
 from devlint.knowledge.files import text_of
+from devlint.records import record
 
 # The packages that the tables are of. Metrics of the first are modules, and move as modules do.
 PACKAGES = ("torchmetrics", "torcheval", "ignite", "monai")
@@ -25,7 +25,7 @@ _PREFIXES = tuple(f"{package}." for package in PACKAGES)
 UNSETTLED: Final = object()
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Option:
     """One thing that decides how often a metric waits: a parameter, how it is called, or what the predictions are."""
 
@@ -47,7 +47,7 @@ class Option:
         return frozenset(same) or (everything - {0} if self.has_default else everything)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class WaitTable:
     """The waits of a metric: a count for each choice of its options, in the order of `itertools.product`."""
 

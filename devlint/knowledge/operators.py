@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cache
 from typing import Any, TypeVar
 
 from devlint.knowledge.files import text_of
+from devlint.records import record
 
 _NOTHING: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Parameters:
     """The parameters of a function or method; a method's without `self`."""
 
@@ -36,7 +37,7 @@ class Parameters:
         return next((i for i, names in enumerate(self.positions) if name in names), None)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Operator:
     """One function (`torch.add`) or method (`torch.Tensor.add_`), by what it was seen to do.
 
@@ -93,7 +94,7 @@ class Operator:
     needs_rank: frozenset[str] = _NOTHING
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class ModuleFacts:
     """One class of torch.nn, by what its objects were seen to do."""
 
@@ -132,7 +133,7 @@ class ModuleFacts:
     needs_rank: frozenset[str] = _NOTHING
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Factory:
     """A function or method that makes tensors where it is told."""
 
@@ -148,7 +149,7 @@ class Factory:
     at_least_1: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Constructor:
     """A legacy type (`torch.cuda.FloatTensor`), which makes tensors and names one in `x.type(...)`."""
 

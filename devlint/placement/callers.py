@@ -30,7 +30,7 @@ def is_called_by_host(model: File, function: FunctionModel) -> bool:
 def _stands_on_host(file: File, call: ast.Call) -> bool:
     """A dataset's `__getitem__`, `collate`, ..."""
     scope = file.enclosing_scope(call)
-    return isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)) and is_host_code(file.source.function(scope))
+    return isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)) and is_host_code(file.source.function_at(scope))
 
 
 def _gives_host_alone(file: File, call: ast.Call) -> bool:

@@ -58,7 +58,7 @@ class Choices:
         child = node
         for parent in self._model.ancestors(node):
             if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                return bool(tests) and self._excludes(self._model.source.function(parent), tests)
+                return bool(tests) and self._excludes(self._model.source.function_at(parent), tests)
             if isinstance(parent, (ast.Lambda, ast.ClassDef)):
                 return False
             tests += tests_around(parent, child)
@@ -157,7 +157,7 @@ def _handed_on(file: File, call: ast.Call, name: str, depth: int) -> tuple[objec
     around = next((p for p in file.ancestors(call) if isinstance(p, (ast.FunctionDef, ast.AsyncFunctionDef))), None)
     if around is None:
         return (_OPEN,)
-    caller = file.source.function(around)
+    caller = file.source.function_at(around)
     calls = file.choices.calls_of(caller) if name in _untouched(caller) else None
     if not calls:
         return (_OPEN,)

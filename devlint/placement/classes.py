@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 
 from devlint.knowledge.ecosystem import CONSTRUCTORS
+from devlint.records import record
 from devlint.source.modules import FunctionModel, SourceModule, flat_statements
 
 
-@dataclass(eq=False)
+@record(eq=False)
 class ClassModel:
     """A class definition; identity is the definition. Bases are resolved by the analysis that made it."""
 
@@ -27,7 +27,7 @@ class ClassModel:
     def methods(self) -> dict[str, FunctionModel]:
         """The methods that the class itself defines; the last definition of a name counts."""
         found = (s for s in flat_statements(self.node.body) if isinstance(s, (ast.FunctionDef, ast.AsyncFunctionDef)))
-        return {f.name: self.source.function(f, self.node) for f in found}
+        return {f.name: self.source.function_at(f) for f in found}
 
     @property
     def lineage(self) -> list[ClassModel | str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal, Protocol
@@ -15,6 +15,7 @@ from devlint.placement.cold import ColdCode, File, is_warm_up
 from devlint.placement.conditions import is_for_the_host
 from devlint.placement.evaluations import evaluates, is_evaluation, trains
 from devlint.placement.values import OVER_LOADER, Step, Value
+from devlint.records import record
 from devlint.regexes import regex
 from devlint.source.kinds import Kind
 from devlint.source.modules import FunctionModel, FunctionNode, SourceModule, last_name
@@ -59,7 +60,7 @@ _PLAIN_METHODS = frozenset(
 )
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class HotLoop:
     """Why code runs each step: the loop, or the function that a loop or a framework calls."""
 
@@ -210,7 +211,7 @@ class Loops:
             return False
         known = self._called_in_loop.get((function, depth))
         if known is None:
-            units = self._model.calling_units(self._model.source.function(function))
+            units = self._model.calling_units(self._model.source.function_at(function))
             known = any(self.possible(u.node, depth + 1) for u in units) or any(
                 other.may_be_hot(u, depth + 1) for other, u in self._model.units_elsewhere(function)
             )
@@ -221,7 +222,7 @@ class Loops:
         """Whether a framework calls a function each step, or the user says that something does."""
         if any(fnmatchcase(function.name, pattern) for pattern in self._hot_functions):
             return True
-        cls = self._model.source.function(function).cls
+        cls = self._model.source.function_at(function).cls
         if cls is not None and any(
             fnmatchcase(f"{cls.name}.{function.name}", p) for p in self._hot_functions if "." in p
         ):

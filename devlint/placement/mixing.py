@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 from enum import Enum
 
 from devlint.placement.values import Place, Sort, Step, Value
+from devlint.records import record
 from devlint.source.devices import is_device_name, is_setting
 
 
@@ -19,7 +19,7 @@ class Sense(Enum):
     HOST = "host"
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Operand:
     """One operand: the expression, and the value of it that is at odds."""
 
@@ -31,7 +31,7 @@ class Operand:
     inside: bool = False
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Mixing:
     """An operation with two operands that are at different places.
 

@@ -103,7 +103,7 @@ class FileText:
     def is_bound_before(self, name: str, node: ast.expr) -> bool:
         """Whether a parameter or an assignment before an expression binds a name, in its scope or at the top level."""
         scope = self.enclosing_scope(node)
-        given = self.source.function(scope).parameters if not isinstance(scope, ast.Module) else []
+        given = self.source.function_at(scope).parameters if not isinstance(scope, ast.Module) else []
         if any(a.arg == name for a in given):
             return True
         return any(first_stores(s).get(name, node.lineno) < node.lineno for s in {scope, self.source.tree})

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from enum import Enum
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from devlint.records import record
 from devlint.source.kinds import Kind
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ Guards = frozenset[Guard]
 NO_GUARDS: Guards = frozenset()
 
 
-@dataclass(slots=True, eq=False)
+@record(slots=True, eq=False)
 class Value:
     """One abstract value. Never changed once made: `replace` gives another. (Not frozen, which would make each one cost
     four times as much, and an analysis makes millions.)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from devlint.placement.answering import ends_answer, is_handed_out
@@ -13,6 +12,7 @@ from devlint.placement.guards import Guards
 from devlint.placement.loops import HotLoop, Program
 from devlint.placement.unmoved import is_left_on_host
 from devlint.placement.values import Step
+from devlint.records import record
 from devlint.regexes import regex
 from devlint.signatures.answers.callees import Callee
 from devlint.signatures.answers.hosted import says_host
@@ -26,7 +26,7 @@ from devlint.signatures.values.values import Value
 from devlint.source.modules import FunctionModel, SourceModule, last_name
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class HotStall:
     """A point of hot code where the host waits: what is done, to what, how often, and why the code is hot."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +12,7 @@ from devlint.disk import FileError
 from devlint.escapes import printable
 from devlint.files import Source, read_source
 from devlint.findings import NOTHING_UNTOLD, Finding, OutputFormat, Severity, Untold
+from devlint.records import record
 
 if TYPE_CHECKING:
     from devlint.rule import Rule
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 COLORS: Mapping[Severity, str] = {"error": "red", "warning": "yellow"}
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class FileResult:
     """What one file came to.
 
@@ -38,7 +39,7 @@ class FileResult:
     untold: Untold = NOTHING_UNTOLD
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Run:
     """What a report tells: the results of a run, and how they are to be told."""
 
@@ -91,7 +92,7 @@ class Sources:
         return self._known[path]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Place:
     """A place as the user sees it: in a notebook, the line counts from the cell's start."""
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from devlint.disk import read_bytes
+from devlint.records import record
 from devlint.settings.model import BASELINE, Settings
 from devlint.settings.selection import NO_CHOICE, Selection, SettingsError, nearest
 
@@ -24,7 +24,7 @@ _PROJECT_MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg", BASELINE)
 _CHOICES = ("select", "ignore", "extend_select")
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Layer:
     """What one file says, or the command line: `origin` names it in messages, `folder` is what its paths count from."""
 
@@ -33,7 +33,7 @@ class Layer:
     table: Mapping[str, Any]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Layers:
     """All that is said for the files under `root`, what counts least first; `file` is the nearest one."""
 
@@ -94,7 +94,11 @@ def _values(layer: Layer, registry: Registry) -> Iterator[tuple[str, object]]:
 
     for key in layer.table:
         if key not in KEYS:
-            raise SettingsError(f"{layer.origin}: unknown key '{key}'{nearest(key, KEYS)}")
+            value = layer.table[key]
+            # Other linters have tables inside of theirs.
+            is_table = isinstance(value, dict) and not KEYS.keys().isdisjoint(value)
+            hint = "; what it holds stands in devlint's table itself" if is_table else nearest(key, KEYS)
+            raise SettingsError(f"{layer.origin}: unknown key '{key}'{hint}")
         if not KEYS[key].about_reading:
             yield key.replace("-", "_"), _value(layer, key, registry)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +12,7 @@ from devlint.findings import Confidence, OutputFormat, Severity
 from devlint.hints import Hints
 from devlint.patterns import verdict
 from devlint.portable import Portable
+from devlint.records import record
 from devlint.settings.selection import NO_CHOICE, Selection, specificity
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ BASELINE = ".devlint-baseline.json"
 CACHE = ".devlint_cache"
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Settings:
     """All settings of the files under one root. Paths are absolute."""
 

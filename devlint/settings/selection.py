@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from devlint.escapes import printable
+from devlint.records import record
 from devlint.regexes import regex
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class SettingsError(Exception):
         super().__init__(printable(text))
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Selection:
     """One layer of choices: rules taken and left, by code, prefix of a code, name, or `ALL`.
 
@@ -84,7 +84,9 @@ def check_selectors(selectors: Iterable[str], registry: Registry, where: str) ->
             (s for s in spellings if s == "ALL" or (s and any(specificity((s,), r) >= 0 for r in rules))), None
         )
         if found is None:
-            raise SettingsError(f"{where}: no rule is called '{selector}'{nearest_rule(selector, registry)}")
+            words = selector.split()
+            hint = f"; write {','.join(words)}" if len(words) > 1 else nearest_rule(selector, registry)
+            raise SettingsError(f"{where}: no rule is called '{selector}'{hint}")
         checked.append(found)
     return tuple(checked)
 

@@ -9,11 +9,12 @@ import os
 import re
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 from devlint.disk import digest_of, read_bytes
+from devlint.records import record
 
 # A file that was written this shortly before it was read may be written again without the disk telling it apart.
 _UNSURE_NS = 2_000_000_000
@@ -27,7 +28,7 @@ _IMPORT = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class FileFacts:
     """What is kept of a file from run to run."""
 

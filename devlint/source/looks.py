@@ -8,8 +8,10 @@ the file itself, and for each file that was read for it. What was looked for in 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple, TypeVar
+
+from devlint.records import record
 
 Question = tuple[str, ...]
 Item = TypeVar("Item")
@@ -26,7 +28,7 @@ class Answer(NamedTuple):
 UNSETTLED = Answer("", "unsettled")
 
 
-@dataclass
+@record
 class Looks:
     """The questions of one project so far."""
 

@@ -210,8 +210,9 @@ class Mentions:
         if project not in self._files:
             found: list[Path] = []
             for seen, (where, folders, names) in enumerate(os.walk(project)):
-                folders[:] = sorted(f for f in folders if f not in USUAL_EXCLUDES)
-                texts = (Path(where, name) for name in sorted(names) if name.endswith(_TEXTS))
+                # What is hidden is for tools, devlint's own baseline among them: a branch called `main` calls no function.
+                folders[:] = sorted(f for f in folders if f not in USUAL_EXCLUDES and not f.startswith("."))
+                texts = (Path(where, name) for name in sorted(names) if name.endswith(_TEXTS) and name[0] != ".")
                 found += [path for path in texts if path.suffix == ".py" or _is_small(path)]
                 if len(found) > MAX_FILES or seen > MAX_FILES:
                     found = []

@@ -7,10 +7,11 @@ import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 from devlint.knowledge.ecosystem import KEEPING_DECORATORS
+from devlint.records import record
 from devlint.regexes import regex
 from devlint.source.devices import is_device_name
 from devlint.source.evidence import evidence_in
@@ -21,7 +22,7 @@ from devlint.source.trees import own_nodes, parents_in, walk
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-@dataclass(eq=False)
+@record(eq=False)
 class FunctionModel:
     """A function or method of a module that was parsed; identity is the definition."""
 
@@ -110,7 +111,7 @@ class FunctionModel:
         return (self.outline.bound | names) - self.outline.declared_outer
 
 
-@dataclass(eq=False)
+@record(eq=False)
 class SourceModule:
     """A module's source, parsed."""
 
@@ -298,14 +299,24 @@ class SourceModule:
     def star_imports(self) -> list[ast.ImportFrom]:
         return [s for s in flat_statements(self.tree.body) if isinstance(s, ast.ImportFrom) and s.names[0].name == "*"]
 
-    def function(
-        self, node: FunctionNode, cls: ast.ClassDef | None = None, parent: FunctionModel | None = None
-    ) -> FunctionModel:
-        """The model of a definition in this module, the same one each time."""
+    def function(self, node: FunctionNode, cls: ast.ClassDef | None, parent: FunctionModel | None) -> FunctionModel:
+        """The model of a definition in this module, the same one each time, by the class and the function around it."""
         known = self._functions.get(node)
         if known is None:
             known = self._functions[node] = FunctionModel(node, self, cls, parent)
         return known
+
+    def function_at(self, node: FunctionNode) -> FunctionModel:
+        """The model of a definition anywhere in this module."""
+        known = self._functions.get(node)
+        if known is not None:
+            return known
+        scopes = [
+            n for n in self.ancestors(node) if isinstance(n, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
+        ]
+        cls = scopes[0] if scopes and isinstance(scopes[0], ast.ClassDef) else None
+        outer = next((n for n in scopes if not isinstance(n, ast.ClassDef)), None)
+        return self.function(node, cls, self.function_at(outer) if outer is not None else None)
 
     def absolute(self, statement: ast.ImportFrom) -> str:
         """The dotted name of the module that a `from ... import` names."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from devlint.records import record
 from devlint.source.modules import FunctionModel, SourceModule, blocks_of
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Unit:
     """A piece of source that is looked at by itself: a simple statement, or an expression in a compound one's header."""
 

@@ -32,19 +32,19 @@ _USES_ACCELERATORS = r"\.cuda\(|\.to\(\s*(?:self\.)?_?device|\baccelerator\b"
 
 
 def _is_detached(node: ast.expr) -> bool:
-    """`x.detach()`, or a part or another shape of it: nothing has copied it to the host since."""
+    """`x.detach()`, or a part or another shape of it: nothing has copied it to the host, before that or since."""
+    found = False
     while True:
         match node:
             case ast.Call(func=ast.Attribute(value=owner, attr=name)):
-                if name == "detach":
-                    return True
                 if name in MOVES:
                     return False
+                found = found or name == "detach"
                 node = owner
             case ast.Subscript(value=owner):
                 node = owner
             case _:
-                return False
+                return found
 
 
 def unplaced_results(frame: Frame, node: ast.expr, value: Value, need: Need) -> Iterator[tuple[Condition, Value]]:

@@ -309,7 +309,7 @@ class HotCode:
     def _top_level(self, name: str) -> FunctionModel | None:
         for statement in reversed(self._source.bindings.get(name, [])):
             if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                return self._source.function(statement)
+                return self._source.function_at(statement)
             if isinstance(statement, ast.ClassDef):
                 return None
         return None

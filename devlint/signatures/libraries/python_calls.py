@@ -26,6 +26,7 @@ from devlint.signatures.values.values import (
     NUMBER,
     OUTCOME,
     SUPER,
+    TENSOR,
     TUPLE,
     UNKNOWN,
     Place,
@@ -65,17 +66,29 @@ _HOST_WRITERS = frozenset(
     {"torchaudio.save", "soundfile.write", "imageio.imwrite", "imageio.imsave", "imageio.mimsave", "imageio.mimwrite",
      "imageio.v2.imwrite", "imageio.v2.imsave", "imageio.v2.mimsave", "imageio.v2.mimwrite", "imageio.v3.imwrite"}
 )  # fmt: skip
+# Those that hand over to the tensor's own method or attribute, and don't ask for an array: found by running them.
 _HARMLESS = frozenset(
-    {"numpy.prod", "numpy.isscalar", "numpy.ndim", "numpy.shape", "numpy.random.seed", "numpy.product"}
+    {"numpy.prod", "numpy.isscalar", "numpy.ndim", "numpy.shape", "numpy.random.seed", "numpy.product", "numpy.size"}
 )
+_HANDED_OVER = frozenset({"numpy.nonzero", "numpy.real", "numpy.squeeze"})
 
 
 def _numpy(call: Call, name: str) -> Value:
+    if name in _HANDED_OVER and call.given and call.given[0][1].kind in (TENSOR, UNKNOWN):
+        # A tensor stays one, at its place.
+        return mapped(call.given[0][1], _same_tensor, call.frame.atoms)
     if name not in _HARMLESS:
         _on_the_host(call, name)
     if name in ("numpy.prod", "numpy.isscalar", "numpy.random.rand", "numpy.random.uniform", "numpy.random.randint"):
         return A_NUMBER
     return Value(ARRAY, HOST)
+
+
+def _same_tensor(value: Value) -> Value:
+    """A tensor where another one is."""
+    if value.kind is not TENSOR:
+        return NOTHING
+    return Value(TENSOR, value.place, likely=value.likely, step=value.step)
 
 
 def _hosted(call: Call, name: str) -> Value:

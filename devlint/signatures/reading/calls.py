@@ -146,9 +146,12 @@ def call_value(call: Call, callee: Value) -> Value:
         case "method":
             owner = callee.parts[0]
             if isinstance(callee.data, str):
-                if owner.kind is UNKNOWN and not _is_part_of_module(call.frame, owner):
-                    uses.note(call, owner, callee.data)
-                return methods.call_method(call, owner, callee.data)
+                noted = owner.kind is UNKNOWN and not _is_part_of_module(call.frame, owner)
+                noted = noted and uses.note(call, owner, callee.data)
+                result = methods.call_method(call, owner, callee.data)
+                if noted:
+                    uses.note_result(call.frame, result)
+                return result
             return call_function(call, callee.data, bound=owner)
         case "class":
             return instantiate(call, callee)
@@ -230,8 +233,15 @@ def _unknown(call: Call, callee: Value) -> Value:
         pairs = [p for p, k in zip(call.given, kinds, strict=False) if k <= {TENSOR, BATCH, UNKNOWN}]
         if len(pairs) == 2:
             call.frame.need("operation", call.node, ast.unparse(call.node.func), *pairs)
-    if not _is_part_of_module(call.frame, callee):
-        uses.note(call, callee)
+    noted = not _is_part_of_module(call.frame, callee) and uses.note(call, callee)
+    result = _given_by_unknown(call, callee)
+    if noted:
+        uses.note_result(call.frame, result)
+    return result
+
+
+def _given_by_unknown(call: Call, callee: Value) -> Value:
+    """What something unknown likely gives, and where."""
     result = unknown_call(call)
     if any(v.kind in (TENSOR, BATCH) and v.place == HOST for _, v in call.given):
         # What it computes from is on the host: so is it, or it fails here.
@@ -254,6 +264,10 @@ def _unknown(call: Call, callee: Value) -> Value:
         # It computes from what was moved there: it is there itself.
         return result
     if callee.place.sort == "input" and _named_like_model(callee) and not _is_part_of_module(call.frame, callee):
+        tensors = [o for _, v in call.everything() for _, o in v.options() if o.kind in (TENSOR, BATCH)]
+        if tensors and all(o.place.sort == "unknown" for o in tensors):
+            # Made here, and moved nowhere: the caller's model is where such tensors are.
+            return result
         return result.but(place=callee.place, tags=COMPUTED)
     if callee.place.sort == "input" and _is_part_of_module(call.frame, callee):
         # What a submodule computes is where its module is.
@@ -411,11 +425,11 @@ def call_function(
         instance.given = {**around.given, **given}
     for name, default in reader.defaults(function).items():
         instance.given.setdefault(name, default)
+    if signature.uses:
+        uses.hand_on(frame, call, instance)
     for path in signature.tensors:
         frame.is_tensor(instance.at(path))
     hand_on(frame, call, signature.needs, instance, told)
-    if signature.uses:
-        uses.hand_on(frame, call, instance)
     result = instance.value(signature.gives)
     _apply(frame, instance, call)
     if result is NEVER and not signature.returns:
@@ -512,12 +526,14 @@ def _places(instance: Instance, value: Value, depth: int = 3) -> set[Place]:
     if value.kind in (EITHER, TUPLE):
         parts = [v for _, v in value.parts] if value.kind is EITHER else value.parts
         return {p for part in parts for p in _places(instance, part, depth - 1)} if depth else set()
-    if value.place.is_open:
+    result = value.path is not None and instance.is_told(value.path)
+    if value.place.is_open and not result:
         if instance.at(value.place.name) == NONE:
             return set()
         return {v.place for _, v in instance.place(value.place).options()}
-    if value.path is not None:
+    if value.path is not None and (result or value.place == UNKNOWN_PLACE or not str(value.path[0]).startswith("#")):
         return {v.place for _, v in instance.at(value.path).options()}
+    # What the function itself took from somewhere is where it says.
     return {value.place}
 
 
@@ -525,24 +541,27 @@ def _apply(frame: Frame, instance: Instance, call: Call) -> None:
     """The changes that a function makes to what it is given."""
     assert instance.signature is not None
     for effect in instance.signature.effects:
-        target = instance.at(effect.path)
-        if effect.slot == ANYTHING:
-            frame.displace(target)
-        elif effect.slot == EVERY:
-            _change_each(frame, instance, effect, target)
-        elif effect.slot == IF_MODULE:
-            if target.kind in MODULES:
-                move(frame, target, instance.value(effect.value), effect.value.step)
-            elif target.kind is UNKNOWN and target.path is not None:
-                frame.env[target.path, IF_MODULE] = instance.value(effect.value)
-        elif effect.slot == PLACE:
-            place = instance.value(effect.value)
-            if target.kind in MODULES:
-                move(frame, target, place, effect.value.step if effect.value.kind is not EITHER else None)
-            elif target.kind is UNKNOWN and target.path is not None:
-                frame.env[target.path, PLACE] = place
-        else:
-            frame.put(target, effect.slot, instance.value(effect.value))
+        for turn in instance.turns(effect.path):
+            _change(frame, turn, effect)
+
+
+def _change(frame: Frame, instance: Instance, effect: Effect) -> None:
+    target = instance.at(effect.path)
+    if effect.slot == ANYTHING:
+        frame.displace(target)
+        for _, option in target.options():
+            if option.kind is BATCH and option.path is not None:
+                frame.env[option.path, ANYTHING] = NOTHING
+    elif effect.slot == EVERY:
+        _change_each(frame, instance, effect, target)
+    elif effect.slot in (PLACE, IF_MODULE):
+        place = instance.value(effect.value)
+        if any(option.kind in MODULES for _, option in target.options()):
+            move(frame, target, place, effect.value.step if effect.value.kind is not EITHER else None)
+        elif target.kind is UNKNOWN and target.path is not None:
+            frame.env[target.path, effect.slot] = place
+    else:
+        frame.put(target, effect.slot, instance.value(effect.value))
 
 
 def _change_each(frame: Frame, instance: Instance, effect: Effect, target: Value) -> None:

@@ -13,7 +13,7 @@ from devlint.signatures.state import containers
 from devlint.signatures.state.frame import Frame
 from devlint.signatures.state.objects import attribute, place_of
 from devlint.signatures.state.outcome import Signature
-from devlint.signatures.values.conditions import FALSE, TRUE, Condition
+from devlint.signatures.values.conditions import FALSE, TRUE, Condition, clauses_of
 from devlint.signatures.values.values import (
     BATCH,
     CONSTANT,
@@ -51,6 +51,8 @@ from devlint.signatures.values.values import (
 
 # So many parts of an input are told from one another where a function does the same with each.
 _MAX_IN_TURN = 8
+# And so many where it changes each.
+_MAX_CHANGED = 40
 # The place that `device=None` names.
 _NOWHERE = Place("unknown", "none")
 
@@ -67,6 +69,7 @@ class Instance:
         # What the function makes by default isn't made on the host then.
         self._elsewhere = bool(frame.elsewhere)
         self._paths: dict[Path, Value] = {}
+        self._results: dict[Path, Value] = {}
         self._cells: dict[Cell, Cell] = {}
         self._values: dict[int, tuple[Value, Value]] = {}
         self._literals: dict[int, Condition] = {}
@@ -76,7 +79,8 @@ class Instance:
     def supposing(self, path: Path, value: Value) -> Instance:
         """The same call, were a part of an input this."""
         other = Instance(self.frame, self.signature, self.given, self.call)
-        other._paths[path] = value
+        other._paths = self._results | {path: value}
+        other._results = self._results
         return other
 
     def suppose(self, condition: Condition, told: Condition) -> None:
@@ -85,6 +89,24 @@ class Instance:
             for literal in clause if len(clause) == 1 else ():
                 self._literals[literal] = told
                 self._literals[-literal] = self.frame.atoms.negated(told)
+
+    def tell(self, path: Path, value: Value) -> None:
+        """What a call in the function gives, where only the caller knows what is called."""
+        self._results[path] = self._paths[path] = value
+
+    def is_told(self, path: Path) -> bool:
+        """Whether something is, or came of, what such a call gives."""
+        return path[:1] in self._results
+
+    def turns(self, path: Path) -> list[Instance]:
+        """The same call once for each thing that a path leads to: a loop goes over all parts of what is given."""
+        if "[]" not in path:
+            return [self]
+        each = path[: path.index("[]") + 1]
+        given = containers.contents_of(self.frame, self.at(each[:-1]))
+        if given is None or given.kind is not TUPLE or len(given.parts) > _MAX_CHANGED:
+            return [self]
+        return [self.supposing(each, part) for part in given.parts]
 
     # -- inputs ----------------------------------------------------------------------------------------------------
 
@@ -97,7 +119,7 @@ class Instance:
 
     def _reached(self, path: Path) -> Value:
         root = path[0]
-        if root not in self.given:
+        if root not in self.given and not self.is_told(path):
             if str(root).startswith("#"):
                 renamed = (f"{root}.{self._serial}", *path[1:])
                 return Value(UNKNOWN, UNKNOWN_PLACE, path=renamed, likely=True)
@@ -184,6 +206,8 @@ class Instance:
         actual = self.at(value.path)
         if isinstance(value.data, Made):
             return actual.but(data=value.data)
+        if self.is_told(value.path):
+            return actual
         if value.kind is UNKNOWN:
             if str(value.path[0]).startswith("#") and value.place.is_open:
                 return mapped(
@@ -323,9 +347,9 @@ class Instance:
     def _decided(self, condition: Condition) -> Condition:
         atoms = self.frame.atoms
         result = FALSE
-        for clause in condition:
+        for clause in clauses_of(condition):
             joint = TRUE
-            for literal in clause:
+            for literal in sorted(clause):
                 told = self._literals.get(literal)
                 if told is None:
                     told = self._of_literal(literal)

@@ -131,7 +131,7 @@ class Names:
     def _defined(self, source: SourceModule, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> Value:
         if isinstance(node, ast.ClassDef):
             return Value(CLASS, data=self._reader.class_info(source, node))
-        return Value(FUNCTION, data=(source.function(node), None, None))
+        return Value(FUNCTION, data=(source.function_at(node), None, None))
 
     def _brought(self, source: SourceModule, name: str, full: str = "") -> Value:
         """What a module imports: by its full name, or by a star."""

@@ -13,7 +13,18 @@ from devlint.signatures.state.frame import ANYTHING, IF_MODULE, PLACE, Call, Fra
 from devlint.signatures.state.objects import attribute
 from devlint.signatures.state.outcome import Need, Use
 from devlint.signatures.values.conditions import Condition
-from devlint.signatures.values.values import BATCH, FUNCTION, METHOD, MODULE, TENSOR, UNKNOWN, Value, mapped
+from devlint.signatures.values.values import (
+    BATCH,
+    FUNCTION,
+    METHOD,
+    MODULE,
+    NOTHING,
+    TENSOR,
+    UNKNOWN,
+    Value,
+    either,
+    mapped,
+)
 from devlint.source.modules import FunctionModel
 
 # A function notes so many of them, and hands on as many.
@@ -24,17 +35,24 @@ MAX_CHAIN = 4
 _COMPUTING = regex(r"(?:forward|inference|infer|predict|generate|sample|encode|decode|score|loss)(?:_\w{1,40})?")
 
 
-def note(call: Call, callee: Value, method: str = "") -> None:
-    """Notes a call of an input, or of a method of it, with tensors."""
+def note(call: Call, callee: Value, method: str = "") -> bool:
+    """Notes a call of an input, or of a method of it, with tensors; whether that was noted."""
     frame = call.frame
     if frame.function is None or call.open_ended or len(frame.uses) >= MAX_USES:
-        return
+        return False
     if (method and not _COMPUTING.fullmatch(method)) or not _is_as_given(frame, callee):
-        return
-    if any(_is_placed(option) for _, value in call.everything() for _, option in value.options()):
-        keywords = tuple((name, node, value) for name, (node, value) in call.keywords.items())
-        use = Use(call.node, frame.source, method, callee, tuple(call.given), keywords, frame.path, (), frame.function)
-        frame.uses.append(use)
+        return False
+    if not any(_is_placed(option) for _, value in call.everything() for _, option in value.options()):
+        return False
+    keywords = tuple((name, node, frame.as_a_whole(value)) for name, (node, value) in call.keywords.items())
+    given = tuple((node, frame.as_a_whole(value)) for node, value in call.given)
+    frame.uses.append(Use(call.node, frame.source, method, callee, given, keywords, frame.path, (), frame.function))
+    return True
+
+
+def note_result(frame: Frame, result: Value) -> None:
+    """Notes what the call that was noted last gives, as the function has it."""
+    frame.uses[-1] = frame.uses[-1]._replace(gives=result)
 
 
 def _is_as_given(frame: Frame, callee: Value) -> bool:
@@ -82,21 +100,28 @@ def escaping(frame: Frame, nested: FunctionModel, uses: tuple[Use, ...]) -> None
 
 
 def _make(frame: Frame, call: Call, use: Use, instance: Instance) -> None:
-    for when, callee in instance.value(use.callee).options():
+    results = []
+    options = instance.value(use.callee).options()
+    for when, callee in options:
         path = frame.atoms.both(frame.atoms.both(frame.path, when), instance.condition(use.path))
-        if path:
-            _make_one(frame, call, use, instance, callee, path)
+        result = _make_one(frame, call, use, instance, callee, path) if path else None
+        if result is not None:
+            results.append((when, result))
+    if len(results) == len(options) and use.gives.path is not None:
+        instance.tell(use.gives.path, either(results, frame.atoms))
 
 
-def _make_one(frame: Frame, call: Call, use: Use, instance: Instance, callee: Value, path: Condition) -> None:
+def _make_one(frame: Frame, call: Call, use: Use, instance: Instance, callee: Value, path: Condition) -> Value | None:
+    """One alternative of a use; what it gives, where that is a tensor for all that is known."""
     given = tuple((node, instance.value(value)) for node, value in use.given)
     keywords = tuple((name, node, instance.value(value)) for name, node, value in use.keywords)
     via = ((frame.source, call.node), *use.via)
     moved_on = use._replace(callee=callee, given=given, keywords=keywords, path=path, via=via, late=False)
     moved = frame.slot(callee, PLACE) if callee.kind is UNKNOWN else None
     if callee.kind is MODULE:
-        _called(frame, moved_on)
-    elif moved is not None:
+        result = _called(frame, moved_on)
+        return result if all(o.kind is TENSOR for _, o in result.options()) else None
+    if moved is not None:
         _asked_of_moved(frame, moved_on, moved)
     elif (
         frame.function is not None
@@ -104,7 +129,8 @@ def _make_one(frame: Frame, call: Call, use: Use, instance: Instance, callee: Va
         and len(frame.uses) < MAX_USES
         and _is_as_given(frame, callee)
     ):
-        frame.uses.append(moved_on)
+        frame.uses.append(moved_on._replace(gives=instance.value(use.gives)))
+    return None
 
 
 def _asked_of_moved(frame: Frame, use: Use, at: Value) -> None:
@@ -123,21 +149,23 @@ def _owner(use: Use) -> ast.expr:
     return use.node.func.value if use.method and isinstance(use.node.func, ast.Attribute) else use.node.func
 
 
-def _called(frame: Frame, use: Use) -> None:
-    """The call of a module that is known: its needs, told where the call stands."""
+def _called(frame: Frame, use: Use) -> Value:
+    """The call of a module that is known: its needs, told where the call stands, and what it gives."""
     inner = Call(frame, use.node)
     inner.given = list(use.given)
     inner.keywords = {name: (node, value) for name, node, value in use.keywords}
     before, waits, uses, path, env = len(frame.needs), len(frame.waits), len(frame.uses), frame.path, frame.env
     frame.path, frame.env = use.path, env.copy()
     frame.supposing += 1
+    result = NOTHING
     callee = attribute(frame, use.callee, use.method) if use.method else use.callee
     if callee.kind is MODULE or (callee.kind in (METHOD, FUNCTION) and not isinstance(callee.data, str)):
-        frame.reader.call_value(inner, callee)
+        result = frame.reader.call_value(inner, callee)
     frame.supposing -= 1
     frame.path, frame.env = path, env
     del frame.waits[waits:], frame.uses[uses:]
     frame.needs[before:] = [_told_of(use, need) for need in frame.needs[before:]]
+    return result
 
 
 def _told_of(use: Use, need: Need) -> Need:

@@ -102,7 +102,7 @@ class ClassInfo:
             for name, statement in cls._own.items():
                 if name not in seen and isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
                     seen.add(name)
-                    yield cls.source.function(statement, cls.node)
+                    yield cls.source.function_at(statement)
 
     def class_attribute(self, name: str) -> Value | None:
         """What the class body says of an attribute; None where it says nothing."""
@@ -175,7 +175,7 @@ def _method_in(lineage: tuple[ClassInfo, ...], name: str) -> FunctionModel | Non
     for cls in lineage:
         statement = cls._own.get(name)
         if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            return cls.source.function(statement, cls.node)
+            return cls.source.function_at(statement)
         if statement is not None:
             return None
     return None

@@ -401,6 +401,8 @@ class Frame:
         guarded: bool = False,
     ) -> None:
         """Notes what an operation asks of its operands, unless they can't be apart; `guarded`, that it likely does."""
+        if sense == "call":
+            operands = tuple((node, self.as_a_whole(value)) for node, value in operands)
         if sense == "host" or _may_be_apart(operands):
             self.needs.append(
                 Need(
@@ -415,6 +417,14 @@ class Frame:
                     any_rank=any_rank or sense == "call",
                 )
             )
+
+    def as_a_whole(self, value: Value) -> Value:
+        """What is handed on as it is: of a batch that something was stored into since, it isn't known where all of it is."""
+        if value.kind is not BATCH or value.path is None:
+            return value
+        slots = ((k[1], v) for k, v in self.env.items() if isinstance(k, tuple) and k[0] == value.path)
+        stored = (v for slot, v in slots if str(slot)[:2] in (ANYTHING, "['"))
+        return value.but(place=UNKNOWN_PLACE) if any(v.place != HOST for v in stored) else value
 
     def is_tensor(self, value: Value) -> None:
         """Notes that something is done to a value that only tensors take."""

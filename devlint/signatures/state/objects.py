@@ -368,23 +368,28 @@ def place_around(frame: Frame, made: Value, given: Sequence[Value]) -> None:
     cls = class_of(made)
     if cls is None:
         return
+    held = [v for key, v in frame.env.items() if isinstance(key, tuple) and key[0] == made.cell and key[1] != PLACE]
+    options = [o for v in held for _, o in v.options()]
+    places = [p for o in options if o.kind is MODULE for _, p in place_of(frame, o).options()]
+    if any(p.place.off_host or "mixed" in p.tags for p in places):
+        # It moved a part of itself, on some path at least: what it computes with that part is elsewhere than the rest.
+        frame.env[made.cell, PLACE] = Value(TENSOR, UNKNOWN_PLACE, tags=frozenset({"mixed"}))
+        return
     if set(cls.outside_bases) != {"torch.nn.Module"} or cls.may_register:
         modules = [o for v in given for _, o in v.options() if o.kind in MODULES]
         if any(place_of(frame, o).place != HOST for o in modules):
             # It may compute with that one alone.
             frame.env[made.cell, PLACE] = Value(TENSOR, UNKNOWN_PLACE)
         return
-    held = [v for key, v in frame.env.items() if isinstance(key, tuple) and key[0] == made.cell and key[1] != PLACE]
-    options = [o for v in held for _, o in v.options()]
     parts = [o for o in options if o.kind in MODULES or o.kind is UNKNOWN or REGISTERED in o.tags]
     handed = [o for v in given for _, o in v.options()]
     known = {o.identity for o in handed if o.identity is not None}
     theirs = [o for o in parts if o.identity in known or o in handed]
-    places = {place_of(frame, o) if o.kind in MODULES else NOTHING for o in theirs}
-    places |= {place_of(frame, o) for o in handed if o.kind in MODULES}
-    if len(theirs) < len(parts) and all(p.place == HOST for p in places):
+    given_places = {place_of(frame, o) if o.kind in MODULES else NOTHING for o in theirs}
+    given_places |= {place_of(frame, o) for o in handed if o.kind in MODULES}
+    if len(theirs) < len(parts) and all(p.place == HOST for p in given_places):
         return
-    place = next(iter(places)) if len(places) == 1 and len(theirs) == len(parts) else NOTHING
+    place = next(iter(given_places)) if len(given_places) == 1 and len(theirs) == len(parts) else NOTHING
     frame.env[made.cell, PLACE] = place if place is not NOTHING else Value(TENSOR, UNKNOWN_PLACE)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Hashable
 from typing import NamedTuple
 
 from devlint.signatures.values.conditions import Condition
-from devlint.signatures.values.values import Cell, Path, Value
+from devlint.signatures.values.values import NOTHING, Cell, Path, Value
 from devlint.source.modules import FunctionModel, SourceModule
 
 
@@ -57,6 +57,8 @@ class Use(NamedTuple):
     via: tuple[tuple[SourceModule, ast.Call], ...]
     # The function that it stands in.
     function: FunctionModel | None
+    # What it gives, as the function has it.
+    gives: Value = NOTHING
     # It stands in a function that is handed out, and runs later.
     late: bool = False
 

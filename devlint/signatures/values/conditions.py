@@ -12,6 +12,9 @@ from functools import lru_cache
 from itertools import chain
 from operator import neg
 from typing import NamedTuple
+from zlib import crc32
+
+from devlint.regexes import regex
 
 Clause = frozenset[int]
 Condition = frozenset[Clause]
@@ -35,11 +38,11 @@ class Atom(NamedTuple):
 
 
 class Atoms:
-    """The tests of one analysis, numbered from 1."""
+    """The tests of one analysis, each with a number of its own."""
 
     def __init__(self) -> None:
         self._numbers: dict[Hashable, int] = {}
-        self._atoms: list[Atom] = []
+        self._atoms: dict[int, Atom] = {}
         self._negated: dict[Condition, Condition] = {}
         # The tests of devices, those of which nothing is known any more, and of these such in which one of devices took part.
         self._of_devices: set[int] = set()
@@ -56,10 +59,12 @@ class Atoms:
 
     def literal(self, key: Hashable, host_when: bool | None = None) -> Condition:
         """The condition that the test of that key came out true."""
-        number = self._numbers.get(key)
+        number = self._numbers.get((key, host_when))
         if number is None:
-            self._atoms.append(Atom(key, host_when))
-            number = self._numbers[key] = len(self._atoms)
+            # What a condition is made smaller to hangs on the order of its tests, which mustn't hang on what was read before.
+            rank = crc32(_outline(key).encode(errors="replace"))
+            number = self._numbers[key, host_when] = rank << 24 | len(self._atoms) + 1
+            self._atoms[number] = Atom(key, host_when)
             self._sort(number, key, host_when)
         return frozenset({frozenset({number})})
 
@@ -75,7 +80,7 @@ class Atoms:
 
     def atom(self, literal: int) -> Atom:
         """The test of a literal, whatever its outcome."""
-        return self._atoms[abs(literal) - 1]
+        return self._atoms[abs(literal)]
 
     def forgotten(self, *, about_devices: bool = False) -> Condition:
         """A condition of which nothing is known any more, but whether a test of devices took part."""
@@ -121,7 +126,7 @@ class Atoms:
         known = self._negated.get(a)
         if known is None:
             known = TRUE
-            for clause in a:
+            for clause in clauses_of(a):
                 known = self.both(known, frozenset(frozenset({-x}) for x in clause))
             self._negated[a] = known
         return known
@@ -131,7 +136,7 @@ class Atoms:
 
     def implies(self, a: Condition, b: Condition) -> bool:
         """Whether `b` holds wherever `a` does; False where that can't be told."""
-        return b == TRUE or all(any(d <= c for d in b) for c in a)
+        return b == TRUE or all(any(d <= c for d in b) or _covers(b, c) for c in a)
 
     def with_host(self, condition: Condition) -> bool:
         """Whether each way to it passes a test that says: this is on the host, the program runs without accelerator."""
@@ -144,6 +149,34 @@ class Atoms:
     def _says_host(self, literal: int) -> bool:
         told = self.atom(literal).host_when
         return told is not None and told == (literal > 0)
+
+
+def _outline(key: object) -> str:
+    """What the key of a test is in any run, whatever else was read: without what was counted on the way."""
+    if isinstance(key, tuple):
+        # What a scope meets is told apart by the node and the turn.
+        parts = key[:1] if key and key[0] in _COUNTED else key
+        return f"({','.join([_outline(part) for part in parts])})"
+    if isinstance(key, str):
+        return _COUNT.sub("", key)
+    kind, path, data = (getattr(key, name, None) for name in ("kind", "path", "data"))
+    if isinstance(path, tuple):
+        return f"{kind} {_outline(path)}"
+    return f"{type(key).__name__} {kind} {data if isinstance(data, (str, int, float)) else ''}"
+
+
+_COUNTED = ("ran", "again", "broke", "raised", "handler", "pattern", "forgotten", "this is call")
+_COUNT = regex(r"#[\d.]+| at \d+")
+
+
+@lru_cache(maxsize=4096)
+def clauses_of(condition: Condition) -> tuple[Clause, ...]:
+    """The clauses of a condition, in the same order whatever was read before."""
+    return tuple(sorted(condition, key=_order))
+
+
+def _order(clause: Clause) -> tuple[int, list[int]]:
+    return len(clause), sorted(clause)
 
 
 def about(condition: Condition, tests: Set[int]) -> Condition:
@@ -182,7 +215,7 @@ def _simplified(clauses: set[Clause]) -> Condition:
         # Most often: nothing can follow from what is left of them.
         return _of_two(*clauses)
     # Only a clause that is as long makes another one superfluous, or shorter.
-    kept = sorted(clauses, key=len)
+    kept = sorted(clauses, key=_order)
     changed = len(kept) > 1
     while changed:
         changed, at = False, 0
@@ -199,8 +232,40 @@ def _simplified(clauses: set[Clause]) -> Condition:
                     left.append(other - {-next(iter(apart))})
             kept = left
         if changed:
-            kept = sorted(set(kept), key=len)
-    return frozenset(kept) if kept != [frozenset()] else TRUE
+            kept = sorted(set(kept), key=_order)
+    if kept == [frozenset()]:
+        return TRUE
+    return frozenset(kept if len(kept) > _MANY else _without_covered(kept))
+
+
+# Whether the others cover a clause is asked of so many at most.
+_MANY = 12
+
+
+def _without_covered(clauses: list[Clause]) -> list[Clause]:
+    """The clauses without those that the others say together: of `a b | -a c | b c`, the last."""
+    for clause in reversed(clauses) if len(clauses) > 2 else ():
+        others = [c for c in clauses if c != clause]
+        if _covers(frozenset(others), clause):
+            clauses = others
+    return clauses
+
+
+@lru_cache(maxsize=4096)
+def _covers(condition: Condition, clause: Clause) -> bool:
+    """Whether a condition holds wherever a clause does, by several of its own together."""
+    return len(condition) > 1 and _is_always([c - clause for c in condition if _go_together(c, clause)])
+
+
+def _is_always(clauses: list[Clause]) -> bool:
+    """Whether one of some clauses holds, however their tests come out."""
+    if any(not c for c in clauses):
+        return True
+    literals = frozenset[int]().union(*clauses)
+    test = next((x for x in sorted(literals) if x > 0 and -x in literals), None)
+    if test is None:
+        return False
+    return all(_is_always([c - {x} for c in clauses if -x not in c]) for x in (test, -test))
 
 
 def _of_two(a: Clause, b: Clause) -> Condition:

@@ -141,7 +141,7 @@ def _is_chosen_here(found: ast.Call, facts: Facts) -> bool:
         return False
     if isinstance(scope, ast.Module):
         chosen = _given_to_device(scope)
-    elif any(a.arg == "device" for a in facts.model.source.function(scope).parameters):
+    elif any(a.arg == "device" for a in facts.model.source.function_at(scope).parameters):
         # Whatever a caller means by it.
         return False
     else:

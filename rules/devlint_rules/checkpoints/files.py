@@ -116,7 +116,7 @@ def _means_the_same(name: str, here: ast.AST, there: ast.AST, facts: Facts) -> b
         return _class_of(here, facts) is not None and _class_of(here, facts) is _class_of(there, facts)
     functions = [s for s in (here, there) if isinstance(s, (ast.FunctionDef, ast.AsyncFunctionDef))]
     return len(facts.model.source.bindings.get(name, ())) == 1 and not any(
-        name in facts.model.source.function(f).local_names for f in functions
+        name in facts.model.source.function_at(f).local_names for f in functions
     )
 
 

@@ -305,7 +305,7 @@ def _is_release(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
     )
     scope = facts.model.enclosing_scope(call)
     if not isinstance(scope, ast.Module) and isinstance(file, ast.Name) and _OF_BACKBONES.search(scope.name):
-        return any(a.arg == file.id for a in facts.model.source.function(scope).parameters)
+        return any(a.arg == file.id for a in facts.model.source.function_at(scope).parameters)
     tests = (p.test for p in facts.model.ancestors(call) if isinstance(p, ast.If))
     return named and any(last_name(n) == "pretrained" for test in tests for n in ast.walk(test))
 

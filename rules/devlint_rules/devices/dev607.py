@@ -83,7 +83,7 @@ class ModuleHasNoDevice(Rule):
         if not isinstance(found, ast.Attribute) or not isinstance(found.ctx, ast.Load):
             return
         options = [v for _, v in facts.value(node.value).alternatives()]
-        if not all(_has_none(v, facts) for v in options) or expects_missing(found, "device", facts):
+        if not all(has_no_device(v, facts) for v in options) or expects_missing(found, "device", facts):
             return
         if _is_given(facts.model.source.tree):
             return
@@ -93,7 +93,7 @@ class ModuleHasNoDevice(Rule):
             f"`{facts.name_of(node.value)}` is a module, and modules have no `device`: AttributeError when it is reached",
             "likely" if of_self or any(v.likely for v in options) else "certain",
             notes=facts.notes(options[0].trail),
-            change=_of_first_parameter(node, options),
+            change=of_first_parameter(node, options),
         )
 
 
@@ -112,7 +112,8 @@ def _in_plain_module(function: FunctionModel | None) -> bool:
 _MODULES = ("Module", "Sequential", "ModuleList", "ModuleDict", "ScriptModule")
 
 
-def _has_none(value: Value, facts: Facts) -> bool:
+def has_no_device(value: Value, facts: Facts) -> bool:
+    """Whether a value is a module of which it is known that it has no `device`."""
     if value.kind is not Kind.MODULE:
         return False
     if value.cls is None:
@@ -172,7 +173,8 @@ def _gives(node: ast.AST) -> bool:
     return False
 
 
-def _of_first_parameter(node: cst.Attribute, options: list[Value]) -> Change | None:
+def of_first_parameter(node: cst.Attribute, options: list[Value]) -> Change | None:
+    """`next(model.parameters()).device`, where all that it may be have parameters."""
     if any(has_no_parameters(v) for v in options):
         return None
     parameters = cst.Call(cst.Attribute(node.value, cst.Name("parameters")))

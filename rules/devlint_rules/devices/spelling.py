@@ -41,7 +41,7 @@ def definitions(name: ast.Name, facts: Facts) -> list[ast.expr] | None:
         ):
             return None
         if isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            function = facts.model.source.function(scope)
+            function = facts.model.source.function_at(scope)
             if name.id in function.declared_outer:
                 return None
             if name.id in function.local_names:

@@ -200,7 +200,7 @@ def _device(
     """The device of what it meets, by a name that the function is given: those are bound before anything is created."""
     arguments = {a.arg for a in [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]}
     # A parameter that is None where nothing is given for it has no device.
-    defaults = facts.model.source.function(function).defaults
+    defaults = facts.model.source.function_at(function).defaults
     arguments -= {name for name, d in defaults.items() if isinstance(d, ast.Constant) and d.value is None}
     match mixing.other.node:
         case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=str() as key)):

@@ -34,6 +34,14 @@ _ARRAY_PACKAGES = (
 _HARMLESS = frozenset({"numpy.shape", "numpy.ndim", "numpy.isscalar", "pandas.isna"})
 
 
+# They ask what they are given for a method of their name, and that of a tensor takes other arguments, on cpu as well; found by
+# running them.
+_ASKING_METHODS = frozenset(
+    f"numpy.{name}"
+    for name in ("all", "amax", "amin", "any", "flip", "imag", "max", "mean", "min", "std", "sum", "var")
+)
+
+
 class NumpyFromAccelerator(Rule):
     """NumPy, or a library built on it, asked for a tensor on an accelerator.
 
@@ -104,7 +112,7 @@ class NumpyFromAccelerator(Rule):
                 *facts.notes(operand.value.trail[-3:]),
             ),
             hint=f"copy each tensor in `{text}` to cpu first" if operand.inside else None,
-            change=_copied(tensor, operand.value)
+            change=_copied(tensor, operand.value, facts.qualified(node.func) or "")
             if tensor is not None
             and not operand.inside
             and not mixing.by_itself
@@ -156,10 +164,12 @@ def _is_of_something_else(tensor: cst.BaseExpression, facts: Facts) -> bool:
     return not any(v.is_module or v.kind is Kind.OBJECT for _, v in facts.value(tensor.value).alternatives())
 
 
-def _copied(tensor: cst.BaseExpression, value: Value) -> Change | None:
+def _copied(tensor: cst.BaseExpression, value: Value, called: str) -> Change | None:
     if not isinstance(tensor, (cst.Name, cst.Attribute, cst.Call, cst.Subscript)):
         return None
     computed = any(step.message.startswith("computed there") for step in value.trail)
     owner = cst.Call(cst.Attribute(tensor, cst.Name("detach"))) if computed else tensor
     copied = cst.Call(cst.Attribute(owner, cst.Name("cpu")))
+    if called in _ASKING_METHODS:
+        copied = cst.Call(cst.Attribute(copied, cst.Name("numpy")))
     return Change("copy it to cpu first", "safe", ((tensor, copied),))

@@ -152,7 +152,7 @@ def _is_of_another_class(node: ast.Attribute, scope: ast.AST, constructor: Funct
     """Whether a method of another class sets an attribute of its own."""
     if not _is_own(node) or not isinstance(scope, ast.FunctionDef):
         return False
-    around = facts.model.source.function(scope).cls
+    around = facts.model.source.function_at(scope).cls
     return around is not None and around is not constructor.cls
 
 

@@ -309,7 +309,7 @@ def _is_local(node: ast.Name, facts: Facts) -> bool:
     scope = facts.model.enclosing_scope(node)
     if isinstance(scope, ast.Module):
         return True
-    function = facts.model.source.function(scope)
+    function = facts.model.source.function_at(scope)
     return node.id in function.local_names or node.id in function.declared_outer
 
 

@@ -189,7 +189,7 @@ def sized_by(making: ast.Call, moving: ast.Call, facts: Facts) -> str | None:
     options = [v for size in sizes for _, v in facts.model.value(size).alternatives()]
     if all((v.is_tensor or v.kind is Kind.BATCH) and v.place.off_host for v in options):
         return f"{name}.device"
-    is_given = any(a.arg == name for a in facts.model.source.function(scope).parameters)
+    is_given = any(a.arg == name for a in facts.model.source.function_at(scope).parameters)
     moves = any(
         isinstance(n, ast.Call)
         and isinstance(n.func, ast.Attribute)

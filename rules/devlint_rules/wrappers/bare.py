@@ -29,7 +29,7 @@ def _is_parameter(node: ast.Name, facts: Facts) -> bool:
     scope = facts.model.enclosing_scope(node)
     if isinstance(scope, ast.Module):
         return False
-    return any(a.arg == node.id for a in facts.model.source.function(scope).parameters)
+    return any(a.arg == node.id for a in facts.model.source.function_at(scope).parameters)
 
 
 def is_bare(value: Value) -> bool:
@@ -69,7 +69,7 @@ def _is_rebound_elsewhere(node: ast.Name, name: str, facts: Facts) -> bool:
     if not isinstance(scope, ast.Module):
         if _is_parameter(node, facts):
             return name not in ("self", "cls") and not _has_known_callers(scope, facts)
-        if name in facts.model.source.function(scope).local_names:
+        if name in facts.model.source.function_at(scope).local_names:
             return False
     # A global: other functions may bind it anew, and so may other modules.
     return re.search(rf"\b(?:global|nonlocal)\b[^\n]{{0,300}}\b{name}\b", facts.text.text) is not None

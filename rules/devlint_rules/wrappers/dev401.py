@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from devlint.facts import Kind, own_nodes
 from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
+from devlint_rules.devices.dev607 import has_no_device, of_first_parameter
 from devlint_rules.guards import expects_missing, is_unwrapped_beside
 from devlint_rules.wrappers.unwrapping import class_of, unwrapped, wrap_notes
 
@@ -109,13 +110,15 @@ class MissingModuleAttribute(Rule):
             if missing.sometimes
             else f"`{subject}` is a {wrapper}, which"
         )
-        change = _unwrapped(node, found, missing, facts)
+        model = missing.wrapper.inner
+        bare_too = model is not None and found.attr == "device" and has_no_device(model, facts)
+        change = of_first_parameter(node, [model]) if model and bare_too else _unwrapped(node, found, missing, facts)
         yield Report(
             node,
             f"{when} has no attribute `{node.attr.value}`: AttributeError when it is reached",
             "likely" if missing.wrapper.likely or missing.sometimes else "certain",
             notes=facts.notes(missing.wrapper.trail),
-            hint=None if change else _hint(missing, subject),
+            hint="the wrapped model has none either" if bare_too else None if change else _hint(missing, subject),
             change=change,
         )
 

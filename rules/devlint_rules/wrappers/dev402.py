@@ -288,4 +288,4 @@ def _reads_global(line: int, name: str, scope: ast.AST, facts: Facts) -> bool:
         for n in ast.walk(scope)
         if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef)) and n.lineno <= line <= (n.end_lineno or n.lineno)
     ]
-    return bool(around) and not any(name == a.arg for f in around for a in facts.model.source.function(f).parameters)
+    return bool(around) and not any(name == a.arg for f in around for a in facts.model.source.function_at(f).parameters)
