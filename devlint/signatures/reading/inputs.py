@@ -58,7 +58,7 @@ def enter(frame: Frame, function: FunctionModel, annotations: Annotations) -> No
 def _has_iterators(frame: Frame) -> bool:
     """Whether the project takes its batches from torchtext's iterators, which put them where they were told."""
     source = frame.source
-    return _OF_ITERATORS in source.text or frame.reader.uses(re.escape(_OF_ITERATORS), source)
+    return _OF_ITERATORS in source.text or frame.reader.project_uses(source, re.escape(_OF_ITERATORS))
 
 
 _OF_ITERATORS = ".init_epoch("

@@ -441,8 +441,8 @@ class Reader:
         self._drop_frames(function.source, lambda frame: is_within(frame.function, function))
         self.callers.forget_calls_in(function)
 
-    def uses(self, pattern: str, asking: SourceModule) -> bool:
-        """Whether another file of the project that is no test matches a pattern."""
+    def project_uses(self, asking: SourceModule, pattern: str) -> bool:
+        """Whether another file of the project of a source, one that is no test, matches."""
         return self.project.uses(pattern, Path(asking.path))
 
     def follows(self, asking: SourceModule, function: FunctionModel) -> bool:
