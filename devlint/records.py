@@ -10,6 +10,7 @@ import dataclasses
 import operator
 from collections.abc import Callable
 from operator import attrgetter
+from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any
 
 __all__ = ["record"]
@@ -37,6 +38,7 @@ else:
         return made
 
 
+@recursive_repr()
 def _spelt(self: Any) -> str:
     told = ", ".join(f"{field.name}={getattr(self, field.name)!r}" for field in dataclasses.fields(self) if field.repr)
     return f"{type(self).__qualname__}({told})"

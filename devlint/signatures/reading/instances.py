@@ -408,8 +408,10 @@ class Instance:
 
     def _number(self, token: object) -> str:
         """What a number of which nothing is known is called here."""
-        name = token.data if isinstance(token, Value) else token
-        return f"{name} at {self._serial}"
+        if isinstance(token, Value):
+            # Of all else that may be compared nobody wants the name, and a function's is its whole text.
+            token = token.data if token.kind == NUMBER else token.kind
+        return f"{token} at {self._serial}"
 
     def _token(self, token: object) -> Value:
         if isinstance(token, tuple) and not isinstance(token, Place):
