@@ -41,7 +41,7 @@ _KINDS = (
 _ALONE = regex(r"^[ \t]*[)\]}]+[,:]?[ \t]*\r?$", re.MULTILINE)
 _SINGLE = regex(r"(?<![\"'])'[^\"'\\\n]{1,100}'(?!')")
 _DOUBLE = regex(r"(?<![\"'])\"[^\"'\\\n]{1,100}\"(?!\")")
-# So many texts, and so many to one, show which quotes somebody uses.
+# So many texts, and so many to one, show which quotes somebody uses; where there is one kind alone, that does.
 _FEWEST_QUOTED, _MORE_OFTEN = 3, 4
 _PRAGMA = regex(r"[ \t]{1,8}# ?(?:type:|noqa|nosec|pylint:|pyright:|pragma:)[^#]{0,80}$")
 _VALUE_IN_BRACKETS = regex(r"^(?:.*[^=!<>]=|[ \t]*return) \([ \t]*\r?$")
@@ -76,7 +76,7 @@ def in_quotes_of(text: str, code: str) -> str:
     if '"' not in code or "'" in code:
         return code
     singles, doubles = len(_SINGLE.findall(text)), len(_DOUBLE.findall(text))
-    if singles < _FEWEST_QUOTED or singles < _MORE_OFTEN * doubles:
+    if not singles or singles < _MORE_OFTEN * doubles or (doubles and singles < _FEWEST_QUOTED):
         return code
     return _DOUBLE.sub(lambda found: found[0] if found[0] in text else f"'{found[0][1:-1]}'", code)
 

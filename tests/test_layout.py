@@ -167,6 +167,7 @@ def test_a_file_that_keeps_to_nothing_shows_its_own_width(tmp_path):
         (["'one'", "'two'", "'three'"], "'cpu'"),
         (["'one'", '"two"', "'three'"], '"cpu"'),
         (["'one'", "'two'", "'three'", "'four'", '"cpu"'], '"cpu"'),
+        (["'one'"], "'cpu'"),
         (["1"], '"cpu"'),
     ],
 )
