@@ -195,7 +195,6 @@ def test_the_nearest_folder_counts(tmp_path):
 @pytest.mark.parametrize(
     "body",
     [
-        pytest.param(f"{LONG}  # as large as the inputs", id="a comment behind it"),
         pytest.param(f"called = lambda mask: {LONG.removeprefix('return ')}\nreturn called(mask)", id="a lambda"),
         pytest.param(f"first = 1; {LONG}", id="two statements on a line"),
     ],
@@ -211,7 +210,7 @@ def test_aligned_arguments_go_on_on_the_next_line(tmp_path):
         "mask = torch.ones(1, 1, inputs.size(0),\n                  inputs.size(1), inputs.size(2)).to(inputs)\n"
         "return mask"
     )
-    outcome = fixed(tmp_path, body, "[tool.yapf]\ncolumn_limit = 79\n")
+    outcome = fixed(tmp_path, body, "[tool.ruff]\nline-length = 79\n")
     assert outcome.source.text.endswith(
         "        mask = torch.ones(1, 1, inputs.size(0),\n"
         "                          inputs.size(1), inputs.size(2), dtype=inputs.dtype,\n"
