@@ -264,7 +264,9 @@ def _broken(text: TextMap, old: str, new: str, span: Span, style: _Style) -> str
         bare = line.rstrip("\r\n")
         code, comment = _without_comment(bare, tokens)
         parts = _parts(code, tokens[: len(tokens) - bool(comment)])
-        lines[number] = text.newline.join(_lines_of(parts, style, is_inner)) + comment + line[len(bare) :]
+        # What is too long for its comment, or for what it takes the place of, is broken all the same.
+        narrow = replace(style, width=min(style.width, len(parts) - 1))
+        lines[number] = text.newline.join(_lines_of(parts, narrow, is_inner)) + comment + line[len(bare) :]
     return "".join(lines)
 
 
