@@ -269,15 +269,18 @@ def _why_minor(rule: Rule, report: Report, facts: Facts, project: Project) -> st
 
     So it is with what is likely to mix in a function that nobody uses, or only code for the host, with what costs in a loop that trains nothing, or in
     a program that measures or tests, with a wait at the end of a step for which there is no fix, and with what a warning
-    says of code that somebody else keeps, that nobody uses, or by which a module of a package tests itself.
+    says of code that somebody else keeps, that nobody uses or goes on with, or by which a module of a package tests itself.
     """
     from devlint.signatures.answers.hot import is_unused
-    from devlint.signatures.answers.roles import is_aside, is_of_others, is_of_tool
+    from devlint.signatures.answers.roles import is_aside, is_of_others, is_of_tool, is_retired
 
     if report.minor:
         return "few act on it"
     if rule.severity == "warning" and is_of_others(facts.model.source.path):
         return "somebody else keeps this code"
+    fails_elsewhere = rule.effect is not None and rule.effect.without_accelerator
+    if (rule.severity == "warning" or fails_elsewhere) and is_retired(facts.path):
+        return "nobody goes on with what a folder of that name holds"
     scope = facts.scope
     is_mixing = rule.event in ABOUT_MIXING and report.confidence == "likely"
     if scope is not None and (is_mixing or rule.severity == "warning") and is_unused(project, scope):

@@ -222,7 +222,9 @@ class Session:
         from devlint.adoption.git import GitError, Repository
 
         try:
-            repository = Repository(Path.cwd())
+            # What is staged is copied from around the current folder.
+            first = Path.cwd() if self.options.staged else Path(self._paths[0]).absolute()
+            repository = Repository(first if first.is_dir() else first.parent)
             with self._tree_of(repository) as top:
                 changed = self._changed(repository, top)
                 targets = changed.concerned(self.targets())

@@ -364,10 +364,15 @@ def _next_statement(line: int, ends: dict[int, int], code_lines: list[int]) -> r
     return range(first, first + 1) if inside_a_statement else range(first, ends.get(first, first) + 1)
 
 
+# Where another comment begins behind one; `#12` is an issue that a reason names.
+_ANOTHER = regex(r"(?<=\s)#(?!\d)|#(?=\s)")
+
+
 def _spans(comment: _Comment, match: re.Match[str]) -> tuple[Span, Span, Span | None]:
     """Where a marker stands, what goes with it when it is removed, and where its codes stand."""
     line, zero = comment.line, comment.column + 1
-    following = comment.text.find("#", match.end())
+    found = _ANOTHER.search(comment.text, match.end())
+    following = found.start() if found is not None else -1
     end = len(comment.text) if following < 0 else following
     span = Span(line, zero + match.start(), line, zero + len(comment.text[:end].rstrip()))
     codes = Span(line, zero + match.start("codes"), line, zero + match.end("codes")) if match["codes"] else None

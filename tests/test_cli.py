@@ -807,3 +807,20 @@ def test_patterns_that_leave_nothing_out_are_told_where_the_files_are_shown():
         f"warning: exclude: '{pattern}' names nothing under {here}" for pattern in ("nosuch/", "a/x*.py")
     ]
     assert devlint(".").stderr == ""
+
+
+def test_rules_lists_those_that_are_named():
+    listed = devlint("rules", "DEV1", "DEV201,DEV202").stdout.splitlines()[1:]
+    assert {line[:4] for line in listed} == {"DEV1", "DEV2"}
+    assert sum(line.startswith("DEV2") for line in listed) == 2
+    assert json.loads(devlint("rules", "DEV101", "--output-format", "json").stdout)[0]["code"] == "DEV101"
+    assert "no rule is called 'DEV9'" in devlint("rules", "DEV9").stderr
+
+
+def test_codes_are_listed_with_commas():
+    assert "no rule is called 'DEV1 DEV2'; write DEV1,DEV2" in devlint("--select", "DEV1 DEV2").stderr
+
+
+def test_a_table_inside_of_devlints_is_told_where_its_keys_stand():
+    write("pyproject.toml", '[tool.devlint.lint]\nselect = ["DEV1"]\n')
+    assert "unknown key 'lint'; what it holds stands in devlint's table itself" in devlint().stderr

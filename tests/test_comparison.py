@@ -137,6 +137,12 @@ def rules_of_ones_own(folder: Path) -> None:
     assert "from devlint.testing import" in (folder / "acme-rules" / "tests" / "test_rules.py").read_text()
 
 
+def syntax_errors(folder: Path) -> None:
+    write(folder, {"a.py": "import torch\nx = (\n", "b.py": "x = (\n"})
+    assert codes(folder) == ["DEV000"]
+    assert codes(folder, "b.py") == ["DEV000"]
+
+
 def rule_pages(folder: Path) -> None:
     assert "## Why is this bad" in run(folder, "rule", "DEV101").stdout
 
@@ -174,6 +180,8 @@ TRIED: dict[str, tuple[str, Callable[[Path], None] | None]] = {
     "the standard input": ("yes (`-`)", standard_input),
     "watching files": ("yes (`--watch`)", watching),
     "rules of your own": ("Python packs, a test kit", rules_of_ones_own),
+    "options of a rule's own": ("no", None),
+    "syntax errors of any Python file": ("of those about torch, and those that are named", syntax_errors),
     "typed stubs, whole-program types": ("no", None),
     "other languages": ("no", None),
     "written in": ("Python", None),

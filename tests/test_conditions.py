@@ -30,7 +30,8 @@ def condition_of(clauses: list[dict[int, bool]], atoms: Atoms) -> Condition:
 
 
 def holds(condition: Condition, outcomes: tuple[bool, ...]) -> bool:
-    return any(all(outcomes[abs(x) - 1] == (x > 0) for x in clause) for clause in condition)
+    # The lower bits of a literal count the tests.
+    return any(all(outcomes[(abs(x) & 0xFFFFFF) - 1] == (x > 0) for x in clause) for clause in condition)
 
 
 def atoms_of_tests() -> Atoms:

@@ -268,3 +268,14 @@ def test_deleted_and_moved_parts(project):
     write(project, {"pkg/ops.py": ""})
     assert told(project, "--since=HEAD") == []
     assert Path(project / "old.py").exists()
+
+
+def test_the_repository_is_that_of_the_paths(tmp_path, monkeypatch):
+    (tmp_path / "work").mkdir()
+    commit(tmp_path / "work", {"a.py": CLEAN})
+    write(tmp_path / "work", {"a.py": CLEAN + "x.cuda()\n"})
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    done = devlint(elsewhere, "--since=HEAD", str(tmp_path / "work"), "--output-format", "concise")
+    assert done.stderr == ""
+    assert "DEV101" in done.stdout

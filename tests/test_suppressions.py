@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from devlint.findings import Finding, Span
@@ -301,3 +304,13 @@ def test_misspelt_forms_switch_nothing_off():
 )
 def test_what_is_no_misspelling(comment):
     assert "DEV002" not in codes(f"x.to(d)  {comment}\n", finding(1))
+
+
+def test_a_reason_that_names_an_issue_goes_with_its_comment(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    head = "import torch\n\nw = torch.ones(3)\n"
+    (tmp_path / "a.py").write_text(
+        head + "w = w.cuda()  # old code  # noqa: DEV101 - until #12\nw.sum()  # noqa: DEV101, see a#3  # kept\n"
+    )
+    subprocess.run([sys.executable, "-m", "devlint", "--fix", "a.py"], check=False, capture_output=True)
+    assert (tmp_path / "a.py").read_text() == head + "w = w.cuda()  # old code\nw.sum()  # kept\n"

@@ -95,16 +95,25 @@ def _lint_page(found: type[Rule]) -> int:
 
 
 @click.command(context_settings=HELP)
+@click.argument("codes", nargs=-1, metavar="[CODES]...", shell_complete=complete_codes)
 @click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def rules(output_format: str) -> None:
-    """List the rules in a table, or with all that is known of each as JSON."""
+def rules(codes: tuple[str, ...], output_format: str) -> None:
+    """List the rules, or those of some codes or beginnings of codes, in a table or with all that is known of each as JSON."""
+    from devlint.settings import SettingsError, check_selectors
+    from devlint.settings.selection import specificity
+
     registry = _usable_rules()
+    try:
+        selectors = check_selectors((c for word in codes for c in word.split(",")), registry, "rules")
+    except SettingsError as error:
+        raise Failure(str(error)) from None
+    listed = [rule for rule in registry.rules() if not selectors or specificity(selectors, rule) >= 0]
     if output_format == "json":
         from devlint.reports.json import dumped
 
-        emit(dumped([_facts(rule, registry) for rule in registry.rules()]))
+        emit(dumped([_facts(rule, registry) for rule in listed]))
     else:
-        _list(registry.rules())
+        _list(listed)
     click.get_current_context().exit(FAILED if registry.left_out else CLEAN)
 
 

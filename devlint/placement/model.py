@@ -16,25 +16,14 @@ from devlint.placement.classes import ClassModel
 from devlint.placement.guards import Guards
 from devlint.placement.loops import HotLoop, Loops
 from devlint.placement.meetings import mixings, unplaced
-from devlint.placement.metrics import metrics_in
 from devlint.placement.mixing import Mixing
 from devlint.placement.pace import ends_step
 from devlint.placement.parts import Missing
 from devlint.placement.readings import Readings
-from devlint.placement.replicas import Pinned, pinned_calls
 from devlint.placement.text import FileText, called_as
 from devlint.placement.values import UNKNOWN, Happening, Step, Value, site_at
-from devlint.placement.waiting import MAX_FILES_BETWEEN, HotStall, hot_code, stalls_of
 from devlint.signatures.answers.callees import Callee, callee
-from devlint.signatures.answers.collectives import Apart, collectives_apart
-from devlint.signatures.answers.drops import Drop, drops
-from devlint.signatures.answers.hot import HotCode, is_unused
-from devlint.signatures.answers.loads import left_open
-from devlint.signatures.answers.mixed import Mixed, mixed_results
-from devlint.signatures.answers.options import keys_of
-from devlint.signatures.answers.shown import described
 from devlint.signatures.answers.silence import is_host_program
-from devlint.signatures.answers.uploads import Upload, uploads
 from devlint.signatures.libraries.frameworks import is_step
 from devlint.signatures.reading.reader import Reader
 from devlint.source.kinds import Kind
@@ -44,6 +33,13 @@ from devlint.source.trees import touches, walk, without_runs
 from devlint.source.units import Unit, all_functions, units_at
 
 if TYPE_CHECKING:
+    from devlint.placement.replicas import Pinned
+    from devlint.placement.waiting import HotStall
+    from devlint.signatures.answers.collectives import Apart
+    from devlint.signatures.answers.drops import Drop
+    from devlint.signatures.answers.hot import HotCode
+    from devlint.signatures.answers.mixed import Mixed
+    from devlint.signatures.answers.uploads import Upload
     from devlint.signatures.state.classes import ClassInfo
     from devlint.signatures.state.frame import Frame
 
@@ -52,7 +48,10 @@ MAX_CALLER_CHAIN = 4
 
 
 class PlacementModel(FileText):
-    """Kinds and places in one file. Scopes are read when they are first asked about."""
+    """Kinds and places in one file. Scopes are read when they are first asked about.
+
+    What few files ask for is imported where it is asked.
+    """
 
     def __init__(
         self,
@@ -182,8 +181,11 @@ class PlacementModel(FileText):
         """The reader of the file's project, whatever it has read by now."""
         return _reader(self._project, self._hints)
 
-    def hot_code(self, between: int = MAX_FILES_BETWEEN) -> HotCode:
+    def hot_code(self, between: int | None = None) -> HotCode:
         """Which functions of the file are hot by their role, or by what calls them, so many files away."""
+        from devlint.placement.waiting import MAX_FILES_BETWEEN, hot_code
+
+        between = MAX_FILES_BETWEEN if between is None else between
         known = self._hot_code.get(between)
         if known is None:
             known = self._hot_code[between] = hot_code(self, self._hints.hot_functions, between)
@@ -201,21 +203,29 @@ class PlacementModel(FileText):
     @cached_property
     def stalls(self) -> list[HotStall]:
         """Where the host waits in code that is hot by its role, or by a loop around it."""
+        from devlint.placement.waiting import stalls_of
+
         return [s for s in stalls_of(self) if not self.is_for_the_host(s.node)]
 
     @cached_property
     def drops(self) -> dict[ast.Call, Drop]:
         """The moves of tensors that stand as statements of their own, so that nothing comes of them."""
+        from devlint.signatures.answers.drops import drops
+
         return drops(self.reader, self.source)
 
     @cached_property
     def collectives_apart(self) -> dict[ast.Call, Apart]:
         """The collectives on host tensors of functions that ask others for tensors of their inputs."""
+        from devlint.signatures.answers.collectives import collectives_apart
+
         return collectives_apart(self.reader, self.source)
 
     @cached_property
     def uploads(self) -> dict[ast.Call, Upload]:
         """The moves of what a function of the project has just made on the host."""
+        from devlint.signatures.answers.uploads import uploads
+
         return uploads(self.reader, self.source)
 
     @cached_property
@@ -239,6 +249,8 @@ class PlacementModel(FileText):
     @cached_property
     def mixed(self) -> dict[tuple[int, int], Mixed]:
         """Results on the host of functions that give theirs where an input is on other paths, by where they are made."""
+        from devlint.signatures.answers.mixed import mixed_results
+
         reader = self.project_reader
         return {(m.made.line, m.made.column): m for m in mixed_results(reader, self.source)}
 
@@ -248,6 +260,8 @@ class PlacementModel(FileText):
 
     def signature_of(self, function: FunctionModel) -> list[str]:
         """The signature of a function of the project, in words."""
+        from devlint.signatures.answers.shown import described
+
         reader = self.project_reader
         reader.whole(function.source)
         return described(reader, function)
@@ -285,6 +299,8 @@ class PlacementModel(FileText):
     @cached_property
     def pinned(self) -> dict[ast.Call, Pinned]:
         """Calls that name one device in what every replica of a DataParallel runs, in the scopes that were read."""
+        from devlint.placement.replicas import pinned_calls
+
         return pinned_calls(self.readings, self._project)
 
     def events(self, name: str) -> Iterable[ast.expr | ast.stmt]:
@@ -310,6 +326,8 @@ class PlacementModel(FileText):
 
     def is_unused(self, node: ast.AST) -> bool:
         """Whether nothing in the project leads to the function that a node stands in."""
+        from devlint.signatures.answers.hot import is_unused
+
         function = self._function_around(node)
         return function is not None and is_unused(self._project, self.source.function_at(function))
 
@@ -373,6 +391,8 @@ class PlacementModel(FileText):
 
     def is_given(self, called: Callee, call: ast.Call, parameter: str) -> bool:
         """Whether a call gives something for a parameter, or may do so; of `**options` the keys may be known."""
+        from devlint.signatures.answers.options import keys_of
+
         reader, scope = self.project_reader, self.enclosing_scope(call)
         spread = [keys_of(reader, self.source, scope, k.value) for k in call.keywords if k.arg is None]
         if any(keys is None or parameter in keys for keys in spread):
@@ -382,6 +402,8 @@ class PlacementModel(FileText):
 
     def map_location_of(self, call: ast.Call) -> str | None:
         """The parameter of a function of the project that is torch.load's `map_location`, where a call leaves it at None."""
+        from devlint.signatures.answers.loads import left_open
+
         called = self.callee(call)
         reader = self.project_reader
         return left_open(reader, called, call) if called is not None else None
@@ -396,6 +418,8 @@ class PlacementModel(FileText):
 
     def metrics_in(self, node: ast.expr) -> list[Value]:
         """The metrics of a library that an expression may be or hold, with the options that they were made with."""
+        from devlint.placement.metrics import metrics_in
+
         return metrics_in(self.value(node))
 
     def maker_of(self, value: Value) -> ast.Call | None:

@@ -39,6 +39,7 @@ from devlint.placement.values import (
     with_parts,
 )
 from devlint.regexes import regex
+from devlint.signatures.answers.operands import spelt
 from devlint.signatures.libraries.frameworks import PREPARED
 from devlint.signatures.libraries.metrics import OPTIONS
 from devlint.signatures.state import containers
@@ -348,7 +349,7 @@ def _place(frame: Frame, value: signed.Value) -> Place:
         case "accelerator":
             return accelerator(str(place.name))
         case "told":
-            return _same_as(_spelt(frame, place.name))
+            return _same_as(spelt(frame, place.name))
         case "input":
             around = (frame.get((place.name[:n], PLACE)) for n in range(len(place.name), 0, -1))
             moved = next((at for at in around if at is not None and at.kind is not signed.EITHER), None)
@@ -359,18 +360,6 @@ def _place(frame: Frame, value: signed.Value) -> Place:
             )
             return _same_as(place.name) if is_asked else NOWHERE
     return NOWHERE
-
-
-def _spelt(frame: Frame, path: signed.Path) -> signed.Path:
-    """A path, what an unknown call gave being called by the name that holds it here or at the top level."""
-    if not str(path[0]).startswith("#"):
-        return path
-    module = frame.reader.so_far_of(frame.source)
-    for env in (frame.env, module.env if module is not None else frame.env):
-        for name, held in env.items():
-            if isinstance(name, str) and held.path == path[:1]:
-                return (name, *path[1:])
-    return path
 
 
 def _same_as(path: signed.Path) -> Place:
@@ -459,7 +448,7 @@ _SIGNS = {"==": "==", "Lt": "<", "LtE": "<=", "Gt": ">", "GtE": ">=", "In": "in"
 def _written(frame: Frame, asked: Hashable) -> str:
     """What a test asks about, as it is written; "" where that isn't known."""
     if isinstance(asked, tuple):
-        return signed.text_of(_spelt(frame, asked))
+        return signed.text_of(spelt(frame, asked))
     if not isinstance(asked, signed.Value):
         return ""
     match asked.kind, asked.data:

@@ -63,7 +63,12 @@ def _story(tensor: torch.Tensor) -> str:
     )
 
 
+def _counted(number: int) -> str:
+    return f"{number} tensor{'' if number == 1 else 's'}"
+
+
 def _fail(heading: str, rows: list[tuple[str, torch.Tensor]], limit: int = 10) -> None:
+    __tracebackhide__ = True
     lines = [f"  {name} {list(tensor.shape)} is on {place_of(tensor)}{_story(tensor)}" for name, tensor in rows[:limit]]
     if len(rows) > limit:
         lines.append(f"  ... and {len(rows) - limit} more")
@@ -76,17 +81,22 @@ def assert_on(obj: Any, device: torch.device | str) -> None:
     `"cuda"` without an index matches every CUDA device. Raises AssertionError naming those elsewhere, and where
     `obj` holds no tensor at all.
     """
+    __tracebackhide__ = True
     wanted = torch.device(device)
     tensors = list(named_tensors(obj))
     if not tensors:
         raise AssertionError(f"expected tensors on {wanted}, but found no tensor in a {type(obj).__name__}")
     elsewhere = [(name, tensor) for name, tensor in tensors if not _matches(place_of(tensor), wanted)]
     if elsewhere:
-        _fail(f"expected everything on {wanted}, but {len(elsewhere)} of {len(tensors)} tensors are not:", elsewhere)
+        _fail(
+            f"expected everything on {wanted}, but {len(elsewhere)} of {_counted(len(tensors))} {'is' if len(elsewhere) == 1 else 'are'} not:",
+            elsewhere,
+        )
 
 
 def assert_same_device(*objs: Any) -> None:
     """All tensors of all objects are on one device. Raises AssertionError naming one of each place."""
+    __tracebackhide__ = True
     tensors = [row for i, obj in enumerate(objs) for row in named_tensors(obj, f"argument {i}")]
     by_place: dict[torch.device, tuple[str, torch.Tensor]] = {}
     for name, tensor in tensors:
@@ -107,6 +117,7 @@ def assert_moves_with_module(module: torch.nn.Module) -> None:
     Works on a copy, on the accelerator that there is, else on a virtual one. Raises AssertionError naming the tensors
     that stayed (plain attributes, modules in lists).
     """
+    __tracebackhide__ = True
     machine = _with_devices(1)
     if machine is not None:
         with machine:
@@ -115,8 +126,8 @@ def assert_moves_with_module(module: torch.nn.Module) -> None:
     stayed = [(name, t) for name, t in named_tensors(moved, type(module).__name__) if place_of(t).type != "cuda"]
     if stayed:
         _fail(
-            f"{len(stayed)} tensors of {type(module).__name__} do not follow .to(); register them as buffers, "
-            "or their modules as submodules:",
+            f"{_counted(len(stayed))} of {type(module).__name__} {'does' if len(stayed) == 1 else 'do'} not follow .to(); "
+            "register as a buffer what is no parameter, and as a submodule what has some:",
             stayed,
         )
     return None
@@ -144,6 +155,7 @@ def assert_device_agnostic(fn: Callable[..., Any], *args: Any, rtol: float = 1e-
     accelerators that there are, else two virtual ones. Random numbers are seeded alike before each call. Raises
     AssertionError, or what `fn` raises on a device.
     """
+    __tracebackhide__ = True
     machine = _with_devices(1)
     if machine is not None:
         with virtual_cuda(2):
@@ -179,6 +191,7 @@ def assert_device_agnostic(fn: Callable[..., Any], *args: Any, rtol: float = 1e-
 
 def assert_no_sync(fn: Callable[..., T], *args: Any, **kwargs: Any) -> T:
     """Calls `fn` and returns its result. Raises AssertionError naming the lines that made the host wait."""
+    __tracebackhide__ = True
     with watch_devices() as watch:
         result = fn(*args, **kwargs)
     syncs = watch.report().waits

@@ -76,7 +76,6 @@ def new_rule(code: str, name: str, folder: Path, into: str | None = None) -> dic
     if not re.fullmatch(NAME, name):
         raise ScaffoldError(f"'{name}' isn't a name: words in lower case with hyphens between, such as dropped-copy")
     pack = _pack_in(folder, into)
-    _check_free(pack, code, name)
     ours, prefix = _OURS
     if code.startswith(prefix) and pack.package.split(".")[0] != ours:
         raise ScaffoldError(
@@ -101,6 +100,7 @@ def new_rule(code: str, name: str, folder: Path, into: str | None = None) -> dic
     for path in written:
         if path.exists():
             raise ScaffoldError(f"{path} is there already, and nothing was written")
+    _check_free(pack, code, name)
     return written
 
 

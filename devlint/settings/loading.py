@@ -94,7 +94,11 @@ def _values(layer: Layer, registry: Registry) -> Iterator[tuple[str, object]]:
 
     for key in layer.table:
         if key not in KEYS:
-            raise SettingsError(f"{layer.origin}: unknown key '{key}'{nearest(key, KEYS)}")
+            value = layer.table[key]
+            # Other linters have tables inside of theirs.
+            is_table = isinstance(value, dict) and not KEYS.keys().isdisjoint(value)
+            hint = "; what it holds stands in devlint's table itself" if is_table else nearest(key, KEYS)
+            raise SettingsError(f"{layer.origin}: unknown key '{key}'{hint}")
         if not KEYS[key].about_reading:
             yield key.replace("-", "_"), _value(layer, key, registry)
 

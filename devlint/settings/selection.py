@@ -84,7 +84,9 @@ def check_selectors(selectors: Iterable[str], registry: Registry, where: str) ->
             (s for s in spellings if s == "ALL" or (s and any(specificity((s,), r) >= 0 for r in rules))), None
         )
         if found is None:
-            raise SettingsError(f"{where}: no rule is called '{selector}'{nearest_rule(selector, registry)}")
+            words = selector.split()
+            hint = f"; write {','.join(words)}" if len(words) > 1 else nearest_rule(selector, registry)
+            raise SettingsError(f"{where}: no rule is called '{selector}'{hint}")
         checked.append(found)
     return tuple(checked)
 

@@ -126,6 +126,7 @@ class Mentions:
         self._known: dict[tuple[Unit, bool], bool] = {}
         self._givens: dict[Path, Givens] = {}
         self._around: dict[Path, bool] = {}
+        self._alone: dict[Path, bool] = {}
         self._called: dict[tuple[Path, str], bool] = {}
         self.parts = lru_cache(maxsize=2_000)(self._parts_of)
 
@@ -139,8 +140,10 @@ class Mentions:
         if project is None or path not in self._listed(project):
             return False
         unit = Unit(path, cls, name)
-        if unit not in self.parts(path) or not self._shows_users(path, project) or self._is_on_top(path, project):
+        if unit not in self.parts(path) or not self._shows_users(path, project):
             return False
+        if self._is_on_top(path, project):
+            return self._is_left_behind(unit.owner, project)
         if not self._is_reached(unit.owner, project, but_by_tests) or self._is_overridden(unit, project):
             return True
         return unit != unit.owner and self._is_rare(unit, project) and not self._is_reached(unit, project, but_by_tests)
@@ -300,6 +303,23 @@ class Mentions:
         beside = (f for f in self._listed(project) if f.parent == path.parent and f != path)
         return not any(self._imports_it(f, path) for f in beside if f.suffix == ".py")
 
+    def _is_left_behind(self, unit: Unit, project: Path) -> bool:
+        """Whether what another file beside it defines under the same name is imported, and nothing names this file: the other came after."""
+        path = unit.path
+        beside = [f for f in self._listed(project) if f.suffix == ".py" and f.parent == path.parent and f != path]
+        after = [f for f in self._defining(unit.called, project) if f in beside]
+        if not any(unit._replace(path=f) in self.parts(f) and self._is_imported_by(f, beside) for f in after):
+            return False
+        named = re.compile(rf"\b{re.escape(path.stem)}\b")
+        others = (f for f in self._listed(project) if f != path)
+        return not self._runs(path) and not any(named.search(self._text(f)) for f in others)
+
+    def _is_imported_by(self, path: Path, others: list[Path]) -> bool:
+        return any(f != path and self._imports_it(f, path) for f in others)
+
+    def _runs(self, path: Path) -> bool:
+        return "__name__" in self._text(path)
+
     def _is_used_elsewhere(self, unit: Unit, project: Path) -> bool:
         found = self._mentioning(unit.called, project, MAX_KEPT) or ()
         return any(f != unit.path and self._imports_it(f, unit.path) for f in found)
@@ -339,13 +359,27 @@ class Mentions:
         if unit.path.suffix != ".py" or is_test_file(unit.path):
             return True
         if not unit.called:
-            return unit.path.stem != "__init__" or self._is_outer(unit.path)
+            if unit.path.stem == "__init__":
+                return self._is_outer(unit.path)
+            return not self._is_in_package_alone(unit.path)
         if unit not in self.parts(unit.path) or self._is_registered(unit):
             return True
         if unit != unit.owner and (not self._is_rare(unit, project) or self._makes_registered(unit)):
             # Who calls a method of such a name isn't told: whoever makes an object of the class.
             return self._is_entry(unit.owner, project)
         return self._users_files(unit, project) is None or self._is_exported(unit)
+
+    def _is_in_package_alone(self, path: Path) -> bool:
+        """Whether a module is no program, and stands in an inner package that nothing outside of it names: it is never loaded."""
+        folder, project = path.parent, self._project_of(path)
+        package = folder / "__init__.py"
+        if project is None or not self._roots.files.is_file(package) or self._is_outer(package) or self._runs(path):
+            return False
+        if folder not in self._alone:
+            named = re.compile(rf"\b{re.escape(folder.name)}\b|\bwalk_packages\b|\biter_modules\b")
+            outside = (f for f in self._listed(project) if f.suffix in (".py", ".ipynb") and folder not in f.parents)
+            self._alone[folder] = not any(named.search(self._text(f)) for f in outside)
+        return self._alone[folder]
 
     def _is_outer(self, package: Path) -> bool:
         """Whether what a package has is the project's interface: that of an inner one is for those who import it."""

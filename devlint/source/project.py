@@ -9,6 +9,7 @@ import re
 import tokenize
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -16,13 +17,13 @@ from devlint.disk import digest_of
 from devlint.source.filesystem import NO_TEXT, FileSystem
 from devlint.source.importers import Importers
 from devlint.source.looks import Answer, Looks, Question
-from devlint.source.mentions import Mentions
 from devlint.source.roots import ImportRoots
 from devlint.source.texts import Texts, TooManyError, is_test_file, may_bind, shows_off
 from devlint.source.widths import FILES as WIDTH_FILES
 from devlint.source.widths import told_form, told_width
 
 if TYPE_CHECKING:
+    from devlint.source.mentions import Mentions
     from devlint.source.modules import SourceModule
 
 # Source text of which trees are kept per process; a tree takes some fifty times the memory of its text.
@@ -79,7 +80,6 @@ class Project:
         self._texts = Texts(self._roots)
         self._importers = Importers(self._roots, self._texts)
         self._callers = Importers(self._roots, self._texts, MAX_CALLING_FILES, MAX_FILES_WITH_CALLERS)
-        self._mentions = Mentions(self._roots, self._texts)
         self._matching: dict[tuple[str, str], bool] = {}
         self._modules: dict[Path, SourceModule | None] = {}
         # The files that were linted.
@@ -91,6 +91,12 @@ class Project:
         self._made_room = False
         # What analyses of the project's modules have worked out so far.
         self.memory: dict[Hashable, object] = {}
+
+    @cached_property
+    def _mentions(self) -> Mentions:
+        from devlint.source.mentions import Mentions
+
+        return Mentions(self._roots, self._texts)
 
     # -- questions ---------------------------------------------------------------------------------------------------
 

@@ -233,7 +233,7 @@ def test_assert_on(gpus):
     model = nn.Linear(2, 2).cuda()
     assert_on(model, "cuda")
     assert_on({"a": [torch.ones(1, device="cuda")]}, "cuda:0")
-    with pytest.raises(AssertionError, match=r"1 of 2 tensors are not:\n  it\[1\] \[3\] is on cpu"):
+    with pytest.raises(AssertionError, match=r"1 of 2 tensors is not:\n  it\[1\] \[3\] is on cpu"):
         assert_on([torch.ones(1, device="cuda"), torch.ones(3)], "cuda")
     with pytest.raises(AssertionError, match="found no tensor"):
         assert_on([], "cuda")

@@ -26,7 +26,7 @@ VSCODE = "code-server@4.96.4"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FIXED = DROPPED.replace("x.to", "x = x.to")
 # Longer than anything takes here, in milliseconds.
-PATIENCE = 60_000
+PATIENCE = 120_000
 
 pytestmark = pytest.mark.skipif(not EXTENSION.exists(), reason="the extension isn't part of the sdist")
 
@@ -138,6 +138,9 @@ def window(vscode: Path, package: Path, chromium: Any, tmp_path: Path) -> Iterat
     """A window with the extension, and the folder that is open in it."""
     folder = project(tmp_path / "work")
     (folder / "a.py").write_text(DROPPED)
+    # VS Code watches what is there when it starts.
+    (folder / ".vscode").mkdir()
+    (folder / ".vscode" / "settings.json").write_text("{}")
     own = ["--server-data-dir", str(tmp_path / "data"), "--extensions-dir", str(tmp_path / "extensions")]
     start = ["node", "out/server-main.js", *own, "--accept-server-license-terms"]
     run(*start, "--install-extension", str(package), cwd=vscode)
@@ -164,7 +167,6 @@ def window(vscode: Path, package: Path, chromium: Any, tmp_path: Path) -> Iterat
 def set_up(folder: Path, **more: object) -> None:
     """Writes the settings of a folder: the program that these tests run with, and more."""
     settings = {"devlint.path": [sys.executable, "-P", "-m", "devlint"], **more}
-    (folder / ".vscode").mkdir(exist_ok=True)
     (folder / ".vscode" / "settings.json").write_text(json.dumps(settings))
 
 

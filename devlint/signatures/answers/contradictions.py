@@ -16,6 +16,7 @@ from devlint.signatures.answers.left_open import (
     may_be_off_host,
     meets_own_parts,
 )
+from devlint.signatures.answers.operands import spelt
 from devlint.signatures.answers.silence import (
     is_called_shape,
     is_host_data,
@@ -215,6 +216,8 @@ def _is_moved_by_choice(reader: Reader, frame: Frame, value: Value) -> bool:
         for need in frame.needs
         for _, operand in need.operands
         if operand is not value
+        # All parts of a batch come from one line: of another part, a move says nothing.
+        if value.kind is not BATCH or any(option == value for _, option in operand.options())
         for _, option in leaves(operand, reader.atoms)
     )
 
@@ -348,8 +351,8 @@ def _apart(
         need.sense,
         need.node,
         need.name,
-        _operand(need, host_node, a),
-        _operand(need, other_node, b),
+        _operand(frame, need, host_node, a),
+        _operand(frame, need, other_node, b),
         not sure,
         not likely,
         need.function,
@@ -373,8 +376,10 @@ def _is_made_by_default(value: Value) -> bool:
     return made and value.kind is TENSOR
 
 
-def _operand(need: Need, node: ast.expr, value: Value) -> Operand:
+def _operand(frame: Frame, need: Need, node: ast.expr, value: Value) -> Operand:
     """An operand of a need that is the value of an expression, or a part of it."""
+    if value.place.sort == "told":
+        value = value.but(place=value.place._replace(name=spelt(frame, value.place.name)))
     whole = (option for other, given in need.operands if other is node for _, option in given.options())
     return Operand(node, value, inside=any(o.kind in (TUPLE, LIST) and o is not value for o in whole))
 
@@ -523,7 +528,7 @@ def _on_the_host(reader: Reader, frame: Frame, need: Need) -> Iterator[Contradic
                 continue
             if option.place.is_open and is_for_arrays(reader, need.path):
                 continue
-            operand = _operand(need, node, option)
+            operand = _operand(frame, need, node, option)
             certain = sure and not option.likely and not option.place.is_open and not need.guarded
             yield Contradiction(
                 "host", need.node, need.name, operand, operand, not sure, certain, need.function, option.place.is_open, frame.function, need.via

@@ -6,6 +6,7 @@ import ast
 import re
 from dataclasses import dataclass
 
+from devlint.regexes import regex
 from devlint.signatures.libraries.torch_calls import MADE_OF_DATA
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.frame import Frame
@@ -62,11 +63,21 @@ def _is_tensor(frame: Frame, call: ast.Call, owner: Value) -> bool:
             isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Subscript)
         )
     path = owner.path or (owner.data if isinstance(owner.data, tuple) else None)
+    if owner.kind is UNKNOWN and owner.path is not None and _is_part_of_batch(owner.path):
+        return True
     if owner.kind is UNKNOWN and MADE_OF_DATA in owner.tags:
         return True
     if owner.kind is not UNKNOWN or path is None or _is_asked_as_module(frame, path):
         return False
     return path in frame.tensors or path in frame.supposed
+
+
+def _is_part_of_batch(path: Path) -> bool:
+    """Whether an input is a part of what is called a batch, by a key: `batch["image"]`."""
+    return len(path) == 2 and str(path[1]).startswith("['") and _BATCH.fullmatch(str(path[0])) is not None
+
+
+_BATCH = regex(r"(?:.*_)?(?:batch|sample|inputs|encodings?|features)")
 
 
 def _is_asked_as_module(frame: Frame, path: Path) -> bool:

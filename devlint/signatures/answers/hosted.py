@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import lru_cache
 
@@ -89,10 +90,28 @@ def is_kept_on_host(frame: Frame, option: Value) -> bool:
     root = str(place.name[0])
     return (
         _comes_from_host(frame, root)
+        or _is_matched(frame, root)
         or is_made_on_host(frame, *map(str, place.name[:2]))
         or (root in _TIMES and is_made_on_host(frame, "self", ".timesteps"))
         or (frame.function is not None and _is_left_behind(frame.reader, frame.function, root))
     )
+
+
+def _is_matched(frame: Frame, parameter: str) -> bool:
+    """Whether a criterion takes an input from its matcher, and the matchers of the project ask SciPy, on the host.
+
+    Whoever computes the losses is called by a table of names mostly, so that no call tells what it is given.
+    """
+    function = frame.function
+    if function is None or function.cls is None or "matcher" not in function.source.text:
+        return False
+    taken = rf"\b{re.escape(parameter)} = self\.\w{{0,40}}matcher\("
+    if re.search(taken, function.source.text) is None:
+        return False
+    return re.search(_MATCHED, function.source.text) is not None or frame.reader.project_uses(function.source, _MATCHED)
+
+
+_MATCHED = r"(?s)\blinear_sum_assignment\(.{0,3000}?\btorch\.(?:as_tensor|from_numpy)\("
 
 
 # What schedulers are given is one of the times that they keep: `for t in scheduler.timesteps: scheduler.step(noise, t, x)`.

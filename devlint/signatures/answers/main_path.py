@@ -103,7 +103,7 @@ def _is_for_the_host(stall: Stall) -> bool:
         root = root.func if isinstance(root, ast.Call) else root.value
     called = {last_name(n.func) for n in ast.walk(stall.asked) if isinstance(n, ast.Call)}
     names = {n.id for n in ast.walk(stall.asked) if isinstance(n, ast.Name)}
-    if "decode" in called or any(_OF_RESULT.fullmatch(name) for name in names):
+    if "decode" in called or any(_OF_RESULT.fullmatch(name) for name in (*names, *_kept_as(stall))):
         return True
     handed = {p.arg for p in stall.function.parameters}
     match root:
@@ -112,6 +112,14 @@ def _is_for_the_host(stall: Stall) -> bool:
         case ast.Attribute(attr=name):
             return _OF_COUNTS.fullmatch(name) is not None
     return False
+
+
+def _kept_as(stall: Stall) -> list[str]:
+    """The name that a copy to the host is kept under: `audio = vocode(mel).cpu()`."""
+    match stall.function.source.statement_of(stall.node):
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            return [name]
+    return []
 
 
 def _is_own_attribute(node: ast.expr) -> bool:
@@ -160,7 +168,20 @@ def _is_once(hot: Hot) -> bool:
         return True
     if root.cls is None:
         return False
-    return _AT_THE_ENDS.fullmatch(root.cls.name) is not None or (root.name == "__call__" and not _wraps(root.cls))
+    if _AT_THE_ENDS.fullmatch(root.cls.name) is not None:
+        return True
+    return root.name == "__call__" and (not _wraps(root.cls) or _goes_all_the_way(root))
+
+
+def _goes_all_the_way(root: FunctionModel) -> bool:
+    """Whether a function has all steps of an answer in it: a loop over them calls a model that it is given."""
+    given = {p.arg for p in root.parameters}
+    loops = (n for n in root.nodes if isinstance(n, ast.For) and _goes_over_steps(n.iter))
+    return any(
+        isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id in given
+        for loop in loops
+        for n in ast.walk(loop)
+    )
 
 
 _MAKING = regex(r"_?(?:sample|generate|infer|inference|predict|synthesi[sz]e)(?:_\w{1,60})?")

@@ -233,7 +233,7 @@ def is_cold_function(function: FunctionModel) -> bool:
 
 # Files of programs that measure, test or convert.
 _TOOLS = regex(
-    r"(?:^|/)(?:tests?|(?:\w{1,60}_)?benchmarks?|(?:\w{1,60}_)?tracers?|profil\w{0,60}|conversion|convert\w{0,60}|export)/|(?:^|/)(?:test_|conftest|benchmarks?\.py|benchmark_|bench_|convert_|export_|onnx_)[^/]{0,100}$|_(?:onnx|export)\.py$"
+    r"(?:^|/)(?:tests?|(?:\w{1,60}_)?benchmarks?|(?:\w{1,60}_)?tracers?|profil\w{0,60}|conversion|convert\w{0,60}|export)/|(?:^|/)(?:test_|conftest|(?:\w{1,60}_)?bench(?:mark)?s?\.py|benchmark_|bench_|convert_|export_|onnx_)[^/]{0,100}$|_(?:onnx|export)\.py$"
 )
 
 
@@ -260,6 +260,15 @@ _ASIDE = regex(r"(?:^|/)(?:legacy|deprecated|obsolete|archive|old|standalone|dem
 def is_aside(path: str) -> bool:
     """Whether a file is kept for those who use it still, or shows how something is used, going by its folders."""
     return _ASIDE.search(path) is not None
+
+
+# Folders of what nobody goes on with.
+_RETIRED = regex(r"(?:^|/)(?:legacy|deprecated|obsolete|archived?|retired|old)/")
+
+
+def is_retired(path: str) -> bool:
+    """Whether a file is an old one that is kept beside its successor, going by its folders."""
+    return _RETIRED.search(path) is not None
 
 
 def is_cold_file(path: str) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from devlint.signatures.reading.annotations import Annotations, loader_of
 from devlint.signatures.state.frame import Frame
 from devlint.signatures.values.values import (
@@ -38,7 +40,7 @@ def enter(frame: Frame, function: FunctionModel, annotations: Annotations) -> No
                 value = value.but(kind=MODULE, likely=True)
             elif kind is not None and kind.value == "tensor":
                 frame.tensors.add(path)
-            elif _is_loader(argument.arg):
+            elif _is_loader(argument.arg) and not _has_iterators(frame):
                 value = loader_of(function.source)
         frame.env[argument.arg] = value
     if cls is not None and cls.is_module and function.name == "forward":
@@ -51,6 +53,15 @@ def enter(frame: Frame, function: FunctionModel, annotations: Annotations) -> No
         if extra is not None:
             path = (f"{extra.arg}{prefix}",)
             frame.env[extra.arg] = Value(UNKNOWN, Place("input", path), path=path)
+
+
+def _has_iterators(frame: Frame) -> bool:
+    """Whether the project takes its batches from torchtext's iterators, which put them where they were told."""
+    source = frame.source
+    return _OF_ITERATORS in source.text or frame.reader.project_uses(source, re.escape(_OF_ITERATORS))
+
+
+_OF_ITERATORS = ".init_epoch("
 
 
 def _is_loader(name: str) -> bool:

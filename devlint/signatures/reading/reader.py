@@ -441,6 +441,10 @@ class Reader:
         self._drop_frames(function.source, lambda frame: is_within(frame.function, function))
         self.callers.forget_calls_in(function)
 
+    def project_uses(self, asking: SourceModule, pattern: str) -> bool:
+        """Whether another file of the project of a source, one that is no test, matches."""
+        return self.project.uses(pattern, Path(asking.path))
+
     def follows(self, asking: SourceModule, function: FunctionModel) -> bool:
         """Whether a call is followed: out of a package only where the text over there speaks of tensors or devices, and
         within one only where some text of it does.

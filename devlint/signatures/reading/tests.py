@@ -515,9 +515,7 @@ def assume(frame: Frame, node: ast.expr, outcome: bool) -> None:
         case ast.BoolOp(op=ast.Or(), values=values) if not outcome:
             for value in values:
                 assume(frame, value, False)
-        case ast.BoolOp(op=ast.And(), values=[ast.Call(func=ast.Name(id="isinstance")), *_] as values) if all(
-            isinstance(v, ast.Call) and isinstance(v.func, ast.Name) and v.func.id == "isinstance" for v in values
-        ):
+        case ast.BoolOp(op=ast.And(), values=values) if all(map(_asks_for_class, values)):
             # Not all of them are tensors: what is done with them then is nothing that tensors have to be together for.
             for value in values:
                 assume(frame, value, False)
@@ -533,6 +531,10 @@ def assume(frame: Frame, node: ast.expr, outcome: bool) -> None:
             known = frame.env.get(name)
             if known is not None and known.kind is UNKNOWN:
                 frame.env[name] = constant(None)
+
+
+def _asks_for_class(test: ast.expr) -> bool:
+    return isinstance(test, ast.Call) and isinstance(test.func, ast.Name) and test.func.id == "isinstance"
 
 
 def narrow(frame: Frame, name: str, types: ast.expr) -> None:

@@ -158,7 +158,7 @@ def _outline(key: object) -> str:
         parts = key[:1] if key and key[0] in _COUNTED else key
         return f"({','.join([_outline(part) for part in parts])})"
     if isinstance(key, str):
-        return _COUNT.sub("", key)
+        return _COUNT.sub("", key) if "#" in key or " at " in key else key
     kind, path, data = (getattr(key, name, None) for name in ("kind", "path", "data"))
     if isinstance(path, tuple):
         return f"{kind} {_outline(path)}"
@@ -175,8 +175,9 @@ def clauses_of(condition: Condition) -> tuple[Clause, ...]:
     return tuple(sorted(condition, key=_order))
 
 
-def _order(clause: Clause) -> tuple[int, list[int]]:
-    return len(clause), sorted(clause)
+@lru_cache(maxsize=1 << 15)
+def _order(clause: Clause) -> tuple[int, tuple[int, ...]]:
+    return len(clause), tuple(sorted(clause))
 
 
 def about(condition: Condition, tests: Set[int]) -> Condition:
@@ -244,7 +245,12 @@ _MANY = 12
 
 def _without_covered(clauses: list[Clause]) -> list[Clause]:
     """The clauses without those that the others say together: of `a b | -a c | b c`, the last."""
-    for clause in reversed(clauses) if len(clauses) > 2 else ():
+    literals = frozenset[int]().union(*clauses) if len(clauses) > 2 else frozenset[int]()
+    # Clauses say something together only by a test that comes out both ways in them, and of which the other says nothing.
+    both_ways = literals.intersection(map(neg, literals))
+    for clause in reversed(clauses) if both_ways else ():
+        if both_ways.issubset(chain(clause, map(neg, clause))):
+            continue
         others = [c for c in clauses if c != clause]
         if _covers(frozenset(others), clause):
             clauses = others

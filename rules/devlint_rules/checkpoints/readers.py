@@ -30,12 +30,27 @@ def has_device(call: ast.Call, facts: Facts) -> bool:
     """
     if _is_published(facts.model, call):
         return True
-    if re.search(r"torch\.distributed|DistributedDataParallel", facts.text.text):
+    if _is_one_of_many(facts.text.text):
         # Each process puts its copy on the first accelerator.
         return False
     if _is_for_cuda(facts.model) or _ON_CUDA_BY_DEFAULT.search(facts.text.text):
         return True
     return _is_met(facts.model, call, _needs_accelerator) or _is_met(facts.model, call, _has_just_trained)
+
+
+def _is_one_of_many(text: str) -> bool:
+    """Whether a text speaks of several processes, and not only of whether there are any: `dist.is_initialized()`."""
+    if "DistributedDataParallel" in text:
+        return True
+    used = _ASKS.sub("", _IMPORT.sub("", text))
+    alias = next((match["alias"] for match in _IMPORT.finditer(text) if match["alias"]), None)
+    return "torch.distributed" in used or (alias is not None and re.search(rf"\b{alias}\b", used) is not None)
+
+
+_IMPORT = regex(
+    r"(?m)^[ \t]*(?:import torch\.distributed|from torch import distributed)\b(?: as (?P<alias>\w+))?[ \t]*$"
+)
+_ASKS = regex(r"\b(?:torch\.distributed|distributed|dist)\.is_(?:initialized|available)\b")
 
 
 def _is_for_cuda(model: PlacementModel) -> bool:

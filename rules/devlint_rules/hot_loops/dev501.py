@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from devlint.facts import last_name
 from devlint.findings import Edit
 from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
@@ -33,7 +34,8 @@ class ItemInHotLoop(Rule):
     In loops that train nothing (under `torch.no_grad()`, after `model.eval()`, in functions that are named for it, or that
     only call a model), and at the end of a step, after `optimizer.step()`, where the next step begins with a copy that waits
     as well (`x.cuda()`), it tells where it is selected by its code, as in `--select DEV501`.
-    At the end of a step it tells by default of what it has a fix for.
+    So it is with what ends the run where a loss isn't finite (`if not math.isfinite(loss.item()): sys.exit(1)`), in a step that
+    waits elsewhere too. At the end of a step it tells by default of what it has a fix for.
 
     In code that is hot by its role (in preview) it tells of what each step comes by; of what stands where an option leads,
     runs once a request, or follows right on another wait, where it is selected by its code as well.
@@ -143,6 +145,7 @@ class ItemInHotLoop(Rule):
             notes=stalls.loop_notes(hot, value, facts),
             hint=None if change else _hint(node, facts),
             change=change,
+            minor=_guards_the_run(read, hot, facts),
         )
 
 
@@ -154,6 +157,24 @@ _INSTEAD = {
     "[:]": "mask on the device instead of slicing, or keep the bound as a number beside the tensor",
     "range": "one `.tolist()` of all that the loop needs waits once",
 }
+
+
+def _guards_the_run(read: ast.expr, hot: HotLoop, facts: Facts) -> bool:
+    """`if not math.isfinite(loss.item()): sys.exit(1)`, in a step that waits for something else as well: a guard that is meant."""
+    statement, loop = facts.statement, stalls.statement_loop(hot)
+    if loop is None or not isinstance(statement, ast.If) or not _ends_the_run(statement.body[-1]):
+        return False
+    return any(n is read for n in ast.walk(statement.test)) and waits_anyway(read, loop, facts, lambda call: False)
+
+
+def _ends_the_run(last: ast.stmt) -> bool:
+    """`raise ...`, `sys.exit(1)`."""
+    match last:
+        case ast.Raise():
+            return True
+        case ast.Expr(value=ast.Call(func=func)):
+            return last_name(func) in ("exit", "_exit", "quit", "abort")
+    return False
 
 
 def _is_list(read: ast.expr) -> bool:

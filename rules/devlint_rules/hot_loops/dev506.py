@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import own_nodes
+from devlint.facts import last_name, own_nodes, walk
 from devlint.knowledge.ecosystem import CLOCKS
 from devlint.lazy import cst, m, regex
 from devlint.rule import Effect, Report, Rule
@@ -43,7 +43,8 @@ class CacheFlushInHotLoop(Rule):
     the collector by hand.
 
     In loops that train nothing (under `torch.no_grad()`, after `model.eval()`, in functions that are named for it, or that
-    only call a model) it tells where it is selected by its code, as in `--select DEV506`.
+    only call a model), and of a `synchronize()` with another wait right behind it (`loss.item()`), without which nothing is
+    gained, it tells where it is selected by its code, as in `--select DEV506`.
 
     In code that is hot by its role (in preview) it tells of what each step comes by; of what stands where an option leads,
     runs once a request, or follows right on another wait, where it is selected by its code as well.
@@ -133,6 +134,7 @@ class CacheFlushInHotLoop(Rule):
             "certain" if trains and not hot.likely else "likely",
             notes=stalls.hot_notes(hot, facts),
             hint=ADVICE.get(name, "leave it out; free memory by dropping the tensors that hold it"),
+            minor=name == "synchronize" and _waits_behind(facts),
         )
 
 
@@ -153,6 +155,26 @@ def _is_needed(name: str, around: ast.AST, facts: Facts) -> bool:
     if name != "synchronize":
         return False
     return any(_wants_waiting(node) for node in own_nodes(around))
+
+
+def _waits_behind(facts: Facts) -> bool:
+    """Whether the first statement behind it that queues or reads anything reads: `synchronize(); meter.update(loss.item())`."""
+    for statement in facts.model.source.after(facts.statement):
+        calls = [n for n in walk(statement) if isinstance(n, ast.Call)]
+        if any(last_name(c.func) in _READING and not c.args for c in calls):
+            return not isinstance(statement, ast.If)
+        if not isinstance(statement, (ast.Expr, ast.Assign, ast.AugAssign)) or not all(map(_queues_nothing, calls)):
+            return False
+    return False
+
+
+_READING = frozenset({"item", "tolist", "cpu", "numpy"})
+# They wait, count or keep: work that is queued between the two would make the first wait worth something.
+_QUEUING_NOTHING = frozenset({"synchronize", "barrier", "update", "append", "tick", "tock"})
+
+
+def _queues_nothing(call: ast.Call) -> bool:
+    return last_name(call.func) in _QUEUING_NOTHING
 
 
 def _reads_clock(node: ast.AST) -> bool:
@@ -176,5 +198,9 @@ def _wants_waiting(node: ast.AST) -> bool:
                 or any(k.arg == "non_blocking" for k in keywords)
             )
         case ast.Name(id=name) | ast.Attribute(attr=name):
-            return "timer" in name.lower()
+            return "timer" in name.lower() or _TIMED.search(name) is not None
     return False
+
+
+# Helpers that take the time of a step: `batch_time`, `time_meter`.
+_TIMED = regex(r"(?:^|_)time(?:$|_(?!steps?|emb))|^Time(?=[A-Z]|$)(?!Step|Emb)")

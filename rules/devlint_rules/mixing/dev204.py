@@ -11,7 +11,7 @@ from devlint.findings import Note
 from devlint.knowledge import torch_knowledge
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
-from devlint_rules.mixing.apart import is_likely, place_text, text_of
+from devlint_rules.mixing.apart import at_call, is_likely, place_text, text_of
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
@@ -102,10 +102,12 @@ class NumpyFromAccelerator(Rule):
         tensor = next((t for t in _converted(node, mixing.name, facts) if facts.node(t) is operand.node), None)
         text, place = text_of(operand, facts), operand.value.place
         where = "wherever the caller has it" if place.name == text else place_text(place, operand.node, facts)
+        inside = at_call(mixing, facts)
+        taker = mixing.name if inside else facts.name_of(node.func)
         yield Report(
             node,
-            f"`{text}` is {where}, and `{facts.name_of(node.func)}` takes tensors "
-            f"on cpu only: {'RuntimeError' if mixing.name.startswith(('torch.', 'torchaudio.')) else 'TypeError'}",
+            f"`{text}` is {where}, and `{taker}` takes tensors on cpu only: "
+            f"{'RuntimeError' if mixing.name.startswith(('torch.', 'torchaudio.')) else 'TypeError'}{inside}",
             "likely" if is_likely(mixing) else "certain",
             notes=(
                 *(Note(s.message, s.path, s.line, s.column + 1) for s in mixing.calls),

@@ -26,7 +26,7 @@ class CreatedThenMoved(Rule):
     Flags `torch.zeros(n).to(device)`, `torch.randn(2, 3).cuda()` and their like, in what runs at each step: in `forward`, in
     steps and in hot loops. It is a move on the call of a factory that takes `device=`, with no more between than a change of
     shape or type. So is the move of what a function of the project has just made with such a factory and returned: the
-    function can take the device. Left alone are factories that may share the host's data (`torch.as_tensor`, `torch.from_numpy`), pinned
+    function can take the device. Left alone are tensors without elements (`torch.empty(0)`), factories that may share the host's data (`torch.as_tensor`, `torch.from_numpy`), pinned
     memory, a generator, and arguments that may be something else than a device. What is made once, or in a test
     (`test_*.py`, `*_test.py`), is told by DEV107, and so is `torch.tensor(data).to(device)`: with `device=` it is filled on
     the host and copied just the same.

@@ -30,6 +30,8 @@ ROUNDED = frozenset(
 )  # fmt: skip
 # It reads Python's data on the host in either spelling: `device=` saves an allocation and a call.
 OF_DATA = frozenset({"torch.tensor"})
+# Each of their arguments without a name, or the first where it is a tuple or a list, is a size.
+_OF_SIZES = frozenset({"torch.zeros", "torch.ones", "torch.empty", "torch.eye", "torch.rand", "torch.randn"})
 ALL = EXACT | RANDOM | ROUNDED | OF_DATA
 # Methods that may stand between a factory and a move and do the same on the device; those that fill at random.
 BETWEEN = frozenset(
@@ -73,12 +75,23 @@ def factory(node: cst.BaseExpression, facts: Facts) -> str | None:
     if not isinstance(node, cst.Call):
         return None
     name = facts.qualified(node.func)
-    if name not in ALL:
+    if name not in ALL or _has_no_elements(name, node):
         return None
     if any(a.star == "**" or (a.keyword is not None and a.keyword.value in ON_HOST) for a in node.args):
         return None
     # The default device may be an accelerator.
     return name if "set_default_" not in facts.text.text and not _in_device_context(node, facts) else None
+
+
+def _has_no_elements(name: str, node: cst.Call) -> bool:
+    """`torch.empty(0)`, `torch.zeros((0, 4))`: no memory is taken, and nothing copied."""
+    sizes = [a.value for a in node.args if a.keyword is None or a.keyword.value == "size"]
+    match sizes:
+        case [cst.List(elements=elements) | cst.Tuple(elements=elements), *_]:
+            sizes = [e.value for e in elements]
+    if name not in _OF_SIZES:
+        return False
+    return any(isinstance(size, cst.Integer) and size.evaluated_value == 0 for size in sizes)
 
 
 def _in_device_context(node: cst.Call, facts: Facts) -> bool:
