@@ -21,7 +21,7 @@ from devlint.rule import Registry, Rule, UnknownCode, UnreadableFile, UnusedSupp
 from devlint.screen import Screen, lets_through, lines_of_names, pattern_of, trigger_lines
 from devlint.settings import Settings
 from devlint.source.looks import Looks
-from devlint.source.widths import keeps, shown_width
+from devlint.source.widths import keeps, longest, shown_width
 from devlint.suppressions import read_suppressions
 
 if TYPE_CHECKING:
@@ -138,6 +138,12 @@ class Linter:
         """How long lines of a source may get: what its project tells, else what it keeps itself."""
         told = self.told_width(source)
         return told if told is not None else shown_width(source.text)
+
+    def form_of(self, source: Source) -> str:
+        """How lines of a source are broken where its project tells yapf, and the source keeps to that; "" else."""
+        if self.told_width(source) is None:
+            return ""
+        return self.project().form(source.path or self.settings.root / source.display, self.settings.root)
 
     def new_project(self) -> Project:
         """A project of which nothing was read so far."""
@@ -379,6 +385,7 @@ class Inspection:
         self._pause = linter.pause
         self._width = cache(partial(linter.width_of, source))
         self._told_width = partial(linter.told_width, source)
+        self._form = partial(linter.form_of, source)
         self._project, self._hints = linter.project(), linter.settings.hints
         self._module = module
         self._pieces: dict[Unit, Piece | None] = {}
@@ -586,7 +593,7 @@ class Inspection:
     def _fix(self, report: Report, piece: Piece, facts: Facts) -> Fix | None:
         from devlint.findings import Edit
         from devlint.knowledge.releases import SINCE_0_4
-        from devlint.layout import aligned, in_quotes_of, kept_within
+        from devlint.layout import aligned, gets_too_long, in_quotes_of, kept_within
         from devlint.textmap import minimal_edit
 
         change = report.change
@@ -602,10 +609,11 @@ class Inspection:
             return None
         edits = [replace(edit, text=in_quotes_of(self._text.text, edit.text)) for edit in edits]
         fix = aligned(Fix(change.title, change.safety, tuple(sorted(edits)), change.imports), self._text)
-        laid_out = kept_within(fix, self._text, self._width, facts.step)
+        laid_out = kept_within(fix, self._text, self._width, facts.step, self._form)
         if laid_out is None and self._told_width() is None:
-            # Where nobody says how long a line may be, one that can't be broken may be long.
-            return fix
+            # Where nobody says how long a line may be, one that can't be broken may be as long as others are.
+            most = max(self._width(), longest(self._text.text))
+            return None if gets_too_long(self._text, fix.edits, lambda: most) else fix
         return laid_out
 
 

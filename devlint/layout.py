@@ -9,6 +9,7 @@ reader. Lines that are aligned to a bracket go with it.
 from __future__ import annotations
 
 import io
+import itertools
 import keyword
 import re
 import tokenize
@@ -22,6 +23,7 @@ from devlint.source.widths import NARROWEST
 from devlint.textmap import TextMap, minimal_edit
 
 _OPENING, _CLOSING = "([{", ")]}"
+_OPENED_BY = ("(", "[", "{", "")
 _CLOSERS = frozenset(_CLOSING)
 _COMPARING = frozenset({"==", "!=", "<=", ">=", "<", ">"})
 _COMMA = frozenset({","})
@@ -41,9 +43,10 @@ _KINDS = (
 _ALONE = regex(r"^[ \t]*[)\]}]+[,:]?[ \t]*\r?$", re.MULTILINE)
 _SINGLE = regex(r"(?<![\"'])'[^\"'\\\n]{1,100}'(?!')")
 _DOUBLE = regex(r"(?<![\"'])\"[^\"'\\\n]{1,100}\"(?!\")")
-# So many texts, and so many to one, show which quotes somebody uses.
+# So many texts, and so many to one, show which quotes somebody uses; where there is one kind alone, that does.
 _FEWEST_QUOTED, _MORE_OFTEN = 3, 4
 _PRAGMA = regex(r"[ \t]{1,8}# ?(?:type:|noqa|nosec|pylint:|pyright:|pragma:)[^#]{0,80}$")
+_COMMENT = regex(r"[ \t]{1,8}#[^'\"]*$")
 _VALUE_IN_BRACKETS = regex(r"^(?:.*[^=!<>]=|[ \t]*return) \([ \t]*\r?$")
 _OPENED = regex(r"[(\[{][ \t]*\r?$", re.MULTILINE)
 
@@ -52,20 +55,23 @@ class TooLongError(Exception):
     """A line that gets too long and can't be broken."""
 
 
-def laid_out(text: TextMap, edits: Sequence[Edit], width: int, step: str) -> tuple[Edit, ...]:
+def laid_out(text: TextMap, edits: Sequence[Edit], width: int, step: str, form: str = "") -> tuple[Edit, ...]:
     """The edits, with the lines broken that they make longer than `width`; raises TooLongError.
 
-    A line of the text that is longer already may stay as long. `step` is what the text is indented by.
+    A line of the text that is longer already may stay as long. `step` is what the text is indented by, `form` how yapf
+    breaks it ("aligned", "hanging"), where that is used.
     """
     settled: list[Edit] = []
     for span, group, old, new in _changes(text, edits):
         if not _too_long(old, new, width):
             settled += group
             continue
-        whole = _without_own_brackets(text, span, new)
+        whole = None if form else _without_own_brackets(text, span, new)
         if whole is not None:
             span, old, new = whole[0], text.slice(whole[0]), whole[1]
-        start, end, code = minimal_edit(old, _broken(text, old, new, span, width, step))
+        start, end, code = minimal_edit(
+            old, _broken(text, old, new, span, _Style(width, step, text.newline, _hugs(text.text) or bool(form), form))
+        )
         base = text.offset(span.line, span.column)
         settled.append(Edit(Span(*text.position(base + start), *text.position(base + end)), code))
     return tuple(settled)
@@ -76,7 +82,7 @@ def in_quotes_of(text: str, code: str) -> str:
     if '"' not in code or "'" in code:
         return code
     singles, doubles = len(_SINGLE.findall(text)), len(_DOUBLE.findall(text))
-    if singles < _FEWEST_QUOTED or singles < _MORE_OFTEN * doubles:
+    if not singles or singles < _MORE_OFTEN * doubles or (doubles and singles < _FEWEST_QUOTED):
         return code
     return _DOUBLE.sub(lambda found: found[0] if found[0] in text else f"'{found[0][1:-1]}'", code)
 
@@ -151,15 +157,17 @@ def _left_open(text: str, row: int) -> tuple[list[int], int]:
     return [], row
 
 
-def kept_within(fix: Fix, text: TextMap, width: Callable[[], int], step: str) -> Fix | None:
+def kept_within(
+    fix: Fix, text: TextMap, width: Callable[[], int], step: str, form: Callable[[], str] = str
+) -> Fix | None:
     """A fix whose lines are no longer than its project lets lines be; None where they can't be broken so.
 
-    `width` tells that length; it is asked for where a line gets longer than everybody's may be.
+    `width` tells that length, `form` how yapf breaks lines; they are asked for where a line gets longer than everybody's may be.
     """
     if not gets_too_long(text, fix.edits, width):
         return fix
     try:
-        return replace(fix, edits=laid_out(text, fix.edits, width(), step))
+        return replace(fix, edits=laid_out(text, fix.edits, width(), step, form()))
     except TooLongError:
         return None
 
@@ -220,8 +228,18 @@ def _without_own_brackets(text: TextMap, span: Span, new: str) -> tuple[Span, st
 
 def _too_long(old: str, new: str, width: int) -> list[int]:
     """The lines of `new`, from 0, that are longer than `width`, and than each of the lines that they take the place of."""
-    allowed = max(width, *map(_length, old.splitlines() or [""]))
+    lines = old.splitlines() or [""]
+    allowed = max(width, *map(_length, lines))
+    if len(new.splitlines()) < len(lines):
+        # Somebody broke that, and it would be longer again than what was broken.
+        allowed = max(NARROWEST, min(allowed, _joined_length(lines) - 1))
     return [number for number, line in enumerate(new.splitlines()) if _length(line) > allowed]
+
+
+def _joined_length(lines: Sequence[str]) -> int:
+    """How long the code of lines would be on one."""
+    code = [_COMMENT.sub("", line).rstrip() for line in lines]
+    return len(code[0]) + sum(len(c.strip()) + (b[-1:] not in _OPENED_BY) for b, c in itertools.pairwise(code))
 
 
 def _length(line: str) -> int:
@@ -229,22 +247,75 @@ def _length(line: str) -> int:
     return len(_PRAGMA.sub("", line))
 
 
-def _broken(text: TextMap, old: str, new: str, span: Span, width: int, step: str) -> str:
+def _hugs(text: str) -> bool:
+    """Whether the brackets of a text close behind what they hold."""
+    return _OPENED.search(text) is not None and _ALONE.search(text) is None
+
+
+def _broken(text: TextMap, old: str, new: str, span: Span, style: _Style) -> str:
     """The new text of some lines, with those broken that are too long; raises TooLongError."""
     start, end = text.offset(span.line, span.column), text.offset(span.end_line, span.end_column)
     whole = text.text[:start] + new + text.text[end:]
-    hugs = _OPENED.search(text.text) is not None and _ALONE.search(text.text) is None
-    style = _Style(width, step, text.newline, hugs)
     rows = _tokens_by_row(whole)
     lines = new.splitlines(keepends=True)
-    for number in _too_long(old, new, width):
+    for number in _too_long(old, new, style.width):
         tokens, is_inner = rows.get(span.line + number, ([], False))
         line = lines[number]
         bare = line.rstrip("\r\n")
-        parts = _parts(bare, tokens)
-        broken = _filled(parts, style) if is_inner and _closes_more(parts) else _split(parts, style, is_inner=is_inner)
-        lines[number] = text.newline.join(broken) + line[len(bare) :]
+        code, comment = _without_comment(bare, tokens)
+        parts = _parts(code, tokens[: len(tokens) - bool(comment)])
+        # What is too long for its comment, or for what it takes the place of, is broken all the same.
+        narrow = replace(style, width=min(style.width, len(parts) - 1))
+        lines[number] = text.newline.join(_lines_of(parts, narrow, is_inner)) + comment + line[len(bare) :]
     return "".join(lines)
+
+
+def _without_comment(line: str, tokens: Sequence[tokenize.TokenInfo]) -> tuple[str, str]:
+    """A line without the comment at its end, and that with the blanks before it."""
+    if len(tokens) < 2 or tokens[-1].type != tokenize.COMMENT:
+        return line, ""
+    code = line[: tokens[-1].start[1]].rstrip()
+    return code, line[len(code) :]
+
+
+def _lines_of(line: _Line, style: _Style, is_inner: bool) -> list[str]:
+    """The lines that one of a text is broken into; raises TooLongError."""
+    balance = sum((t.text in _OPENING) - (t.text in _CLOSING) for t in line.tokens if t.type == tokenize.OP)
+    if balance > 0:
+        return _behind_comma(line, style)
+    if not is_inner:
+        return _split(line, style, is_inner=False)
+    if style.form:
+        # yapf weighs the whole statement.
+        raise TooLongError
+    return _filled(line, style) if _closes_more(line) else _split(line, style, is_inner=True)
+
+
+def _behind_comma(line: _Line, style: _Style) -> list[str]:
+    """A line whose brackets go on, broken in the last call that closes on it, which is given two arguments.
+
+    The second goes below the first, as other lines do that are aligned to a bracket.
+    """
+    opened: list[tuple[int, list[int]]] = []
+    found = None
+    for number, token in enumerate(line.tokens):
+        if token.type == tokenize.OP and token.text in _OPENING:
+            opened.append((number, []))
+        elif token.type == tokenize.OP and token.text in _CLOSING and opened:
+            start, commas = opened.pop()
+            if token.text == ")" and len(commas) == 1 and start and _is_operand(line.tokens[start - 1]):
+                found = start, commas[0]
+        elif token.text == "," and opened:
+            opened[-1][1].append(number)
+    if (style.hugs and style.form != "aligned") or found is None or not opened or opened[0][0] + 1 == len(line.tokens):
+        raise TooLongError
+    start, comma = found
+    first = line.part(0, comma + 1, line.indent)
+    below = " " * (len(line.indent) + line.tokens[start].end)
+    second = line.part(comma + 1, len(line.tokens), below)
+    if max(len(first), len(second)) > style.width or "\t" in line.indent:
+        raise TooLongError
+    return [first.indent + first.code, second.indent + second.code]
 
 
 @record(frozen=True)
@@ -256,6 +327,8 @@ class _Style:
     newline: str
     # Whether its brackets close behind what they hold, rather than on lines of their own.
     hugs: bool
+    # How yapf breaks its lines, where that is used: "aligned" to a bracket, or "hanging" behind it.
+    form: str = ""
 
 
 @record(frozen=True)
@@ -338,9 +411,33 @@ def _split(line: _Line, style: _Style, *, is_inner: bool) -> list[str]:
     )
     if pair is None:
         raise TooLongError
+    if style.form:
+        return _by_yapf(line, pair, style, may_align=not cuts)
     body = line.part(pair[0] + 1, pair[1], line.indent + style.step)
     head, tail = line.code[: line.tokens[pair[0]].end], line.code[line.tokens[pair[1]].start :]
     return _around(line.indent + head, _body(line, pair, body, style), line.indent, tail, style)
+
+
+def _by_yapf(line: _Line, pair: tuple[int, int], style: _Style, *, may_align: bool) -> list[str]:
+    """A line that ends with a call, as yapf breaks it in the plainest of cases; raises TooLongError."""
+    start = _start_of_value(line)
+    if len(list(_pairs(line, start))) > 1 or line.code[line.tokens[pair[1]].start :] not in (")", "),"):
+        raise TooLongError
+    head, tail = line.code[: line.tokens[pair[0]].end], line.code[line.tokens[pair[1]].start :]
+    body = line.part(pair[0] + 1, pair[1], line.indent + style.step)
+    commas = _outer(body, ",")
+    is_first_open = body.tokens[0].text in _OPENING
+    if may_align and commas and commas[-1] < len(body.tokens) - 1 and (style.form == "aligned" or is_first_open):
+        below = line.part(pair[0] + 1, pair[1], " " * (len(line.indent) + len(head)))
+        listed = [part.removesuffix(",") if last else part for part, last in _marked(_listed(below, commas, style))]
+        if all(len(part) <= style.width for part in listed) and len(listed[-1] + tail) <= style.width:
+            return [line.indent + head + listed[0].lstrip(), *listed[1:-1], listed[-1] + tail]
+    return _around(line.indent + head, _body(line, pair, body, style), line.indent, tail, style)
+
+
+def _marked(lines: list[str]) -> Iterator[tuple[str, bool]]:
+    """Lines, each with whether it is the last one."""
+    yield from ((line, number == len(lines) - 1) for number, line in enumerate(lines))
 
 
 def _closes_more(line: _Line) -> bool:

@@ -167,6 +167,7 @@ def test_a_file_that_keeps_to_nothing_shows_its_own_width(tmp_path):
         (["'one'", "'two'", "'three'"], "'cpu'"),
         (["'one'", '"two"', "'three'"], '"cpu"'),
         (["'one'", "'two'", "'three'", "'four'", '"cpu"'], '"cpu"'),
+        (["'one'"], "'cpu'"),
         (["1"], '"cpu"'),
     ],
 )
@@ -194,7 +195,6 @@ def test_the_nearest_folder_counts(tmp_path):
 @pytest.mark.parametrize(
     "body",
     [
-        pytest.param(f"{LONG}  # as large as the inputs", id="a comment behind it"),
         pytest.param(f"called = lambda mask: {LONG.removeprefix('return ')}\nreturn called(mask)", id="a lambda"),
         pytest.param(f"first = 1; {LONG}", id="two statements on a line"),
     ],
@@ -210,7 +210,7 @@ def test_aligned_arguments_go_on_on_the_next_line(tmp_path):
         "mask = torch.ones(1, 1, inputs.size(0),\n                  inputs.size(1), inputs.size(2)).to(inputs)\n"
         "return mask"
     )
-    outcome = fixed(tmp_path, body, "[tool.yapf]\ncolumn_limit = 79\n")
+    outcome = fixed(tmp_path, body, "[tool.ruff]\nline-length = 79\n")
     assert outcome.source.text.endswith(
         "        mask = torch.ones(1, 1, inputs.size(0),\n"
         "                          inputs.size(1), inputs.size(2), dtype=inputs.dtype,\n"
@@ -302,3 +302,77 @@ def test_lines_that_are_aligned_to_a_bracket_go_with_it(tmp_path, call, expected
     linter = Linter(Settings(root=tmp_path, src=(tmp_path,)), load_registry())
     outcome = fix(read_source(file, file.name), linter, unsafe=False)
     assert outcome.source.text == WRAPPED + expected
+
+
+YAPF = "[tool.yapf]\nbased_on_style = 'pep8'\n"
+
+
+@pytest.mark.parametrize(
+    ("settings", "body", "expected"),
+    [
+        pytest.param(
+            YAPF,
+            "label = torch.full((inputs.size(0), ), mask.item()).to(inputs.device)",
+            "label = torch.full((inputs.size(0), ),\n                   mask.item(),\n                   device=inputs.device)",
+            id="aligned to the bracket",
+        ),
+        pytest.param(
+            YAPF,
+            "label = 0 * torch.ones(inputs.size(0), inputs.size(1)).to(mask.device)",
+            "label = 0 * torch.ones(\n    inputs.size(0), inputs.size(1), device=mask.device)",
+            id="behind an operator",
+        ),
+        pytest.param(
+            f"{YAPF}split_before_expression_after_opening_paren = true\n",
+            "zeros = torch.zeros(inputs.size(0), inputs.size(1), 3).to(mask.device)",
+            "zeros = torch.zeros(\n    inputs.size(0), inputs.size(1), 3, device=mask.device)",
+            id="hanging",
+        ),
+    ],
+)
+def test_lines_are_broken_as_yapf_breaks_them(tmp_path, settings, body, expected):
+    """What is expected is what yapf 0.30 makes of it."""
+    outcome = fixed(tmp_path, f"{body}\nreturn mask", settings)
+    wanted = "".join(f"        {line}\n" for line in expected.split("\n"))
+    assert outcome.source.text == f"{HEAD}{wanted}        return mask\n"
+
+
+def test_a_comment_goes_behind_what_is_broken(tmp_path):
+    outcome = fixed(tmp_path, f"{LONG}  # as large as the inputs")
+    assert outcome.source.text.endswith(
+        "        return mask + torch.zeros(\n"
+        "            inputs.size(0), inputs.size(1), inputs.size(2), device=mask.device\n"
+        "        )  # as large as the inputs\n"
+    )
+
+
+@pytest.mark.parametrize("lines", [1, 60])
+def test_a_call_that_goes_on_is_broken_in_the_one_that_closes(tmp_path, lines):
+    file = tmp_path / "main.py"
+    head = "import torch\n\n" + f"x = {'1' * 70}\n" * lines + "net = torch.nn.Linear(2, 2)\n"
+    start = 'net.load_state_dict(torch.load("models/inpainting/checkpoints/last.ckpt"'
+    end = '["state_dict"],\n                    strict=False)\n'
+    file.write_text(f"{head}{start}){end}")
+    linter = Linter(Settings(root=tmp_path, src=(tmp_path,)), load_registry())
+    outcome = fix(read_source(file, file.name), linter, unsafe=False)
+    assert outcome.source.text == f'{head}{start},\n                               map_location="cpu"){end}'
+
+
+def test_what_was_broken_stays_broken(tmp_path):
+    """Where nobody says how long a line may be, a statement that was broken isn't joined to a longer line than it was."""
+    call = "zeros = torch.zeros(inputs.size(0), inputs.size(1), inputs.size(2), inputs.size(3))"
+    outcome = fixed(tmp_path, f"{call}.to(\n    mask.device)\nreturn zeros", "")
+    assert outcome.applied
+    assert max(map(len, outcome.source.text.splitlines())) < len(f"        {call}.to(mask.device)")
+
+
+@pytest.mark.parametrize(
+    ("hook", "width"),
+    [
+        ("https://github.com/pre-commit/mirrors-yapf\n    rev: v0.30.0", 79),
+        ("https://github.com/google/yapf\n    rev: v0.40.0\n    hooks:\n      - id: yapf\n        args: ['--style={column_limit: 100}']", 100),
+        ("https://github.com/PyCQA/flake8.git\n    hooks:\n      - id: flake8\n        args: [--max-line-length=110]", 110),
+    ],
+)  # fmt: skip
+def test_hooks_say_how_long(hook, width):
+    assert told_width({".pre-commit-config.yaml": f"repos:\n  - repo: {hook}\n"}) == width

@@ -20,7 +20,7 @@ from devlint.source.looks import Answer, Looks, Question
 from devlint.source.roots import ImportRoots
 from devlint.source.texts import Texts, TooManyError, is_test_file, may_bind, shows_off
 from devlint.source.widths import FILES as WIDTH_FILES
-from devlint.source.widths import told_width
+from devlint.source.widths import told_form, told_width
 
 if TYPE_CHECKING:
     from devlint.source.mentions import Mentions
@@ -281,14 +281,23 @@ class Project:
 
     def width(self, asking: Path, top: Path) -> int | None:
         """How long the project lets lines be, by what the nearest folder up to `top` says; None where none says it."""
-        if not asking.is_relative_to(top):
-            return None
-        for folder in asking.parents:
+        return next(
+            (width for texts in self._told_of_lines(asking, top) if (width := told_width(texts)) is not None), None
+        )
+
+    def form(self, asking: Path, top: Path) -> str:
+        """How the project has its lines broken, by what the nearest folder up to `top` says that tells how long they may be."""
+        return next(
+            (told_form(texts) for texts in self._told_of_lines(asking, top) if told_width(texts) is not None), ""
+        )
+
+    def _told_of_lines(self, asking: Path, top: Path) -> Iterator[dict[str, str]]:
+        """What the files say that tell of lines, of each folder up to `top`, the nearest first."""
+        for folder in asking.parents if asking.is_relative_to(top) else ():
             texts = {name: self.read_quietly(folder / name, asking).decode("utf-8", "replace") for name in WIDTH_FILES}
-            width = told_width({name: text for name, text in texts.items() if text})
-            if width is not None or folder == top:
-                return width
-        return None
+            yield {name: text for name, text in texts.items() if text}
+            if folder == top:
+                return
 
     def note_text(self, path: Path, asking: Path) -> None:
         """Remembers that what a file holds was looked at, now or before, for a file that asks."""

@@ -36,9 +36,17 @@ _LONG_TEXT = 30
 _TEXTS = {tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
 # black's arguments, and that it is used at all.
 _TOLD_BLACK = regex(r"(?:--line-length|(?<!\w)-l)[=\s\"',\]\[-]{1,10}(\d{2,3})\b")
+_SECTION = regex(r"^\[(?:tool\.)?yapf\][^\[]{0,2000}", re.MULTILINE)
 # In `.editorconfig`.
 _PYTHON_FILES = regex(r"[*.{, ]py\b")
 _TOLD_EDITOR = regex(r"\s*max_line_length\s*=\s*(\w+)")
+_USES_YAPF = regex(r"/(?:mirrors-)?yapf(?:\.git)?\s*$", re.MULTILINE)
+_USES_FLAKE8 = regex(r"/flake8(?:\.git)?\s*$", re.MULTILINE)
+_TOLD_YAPF = regex(r"column_limit['\"]?\s*[:=]\s*(\d{2,4})\b")
+_TOLD_FLAKE8 = regex(r"--max-line-length[=\s\"',\]\[-]{1,10}(\d{2,4})\b")
+# What yapf is told where its lines begin behind their brackets, and where those close on lines of their own.
+_HANGING = ("split_before_expression_after_opening_paren", "split_before_first_argument")
+_DEDENTED = regex(r"dedent_closing_brackets\s*=\s*(?i:true|1)|based_on_style\s*=\s*['\"]?facebook")
 _USES_BLACK = regex(r"/(?:black|ruff)-pre-commit\b|psf/black(?:-pre-commit-mirror)?\b|omnilib/ufmt\b")
 
 
@@ -50,24 +58,48 @@ def told_width(texts: Mapping[str, str]) -> int | None:
     }
     told = [
         *_of_formatters(tables, sections),
-        *_of_hooks(texts.get(".pre-commit-config.yaml", "")),
         *_of_linters(tables, sections),
+        *_of_hooks(texts.get(".pre-commit-config.yaml", "")),
         *_of_editors(texts.get(".editorconfig", "")),
     ]
     return next(iter(told), None)
 
 
+def told_form(texts: Mapping[str, str]) -> str:
+    """How yapf is told to break lines by the files of a folder: "aligned" to a bracket, or "hanging" behind it; "" where it isn't used."""
+    said = [
+        texts.get(".style.yapf", ""),
+        *map(_about_yapf, (texts.get("setup.cfg", ""), texts.get("pyproject.toml", ""))),
+    ]
+    told = "\n".join(said).lower()
+    hooks = texts.get(".pre-commit-config.yaml", "")
+    if _USES_BLACK.search(hooks) or _DEDENTED.search(told) or not (told.strip() or _USES_YAPF.search(hooks)):
+        return ""
+    is_hanging = any(re.search(rf"{name}\s*=\s*(?:true|1)\b", told) for name in _HANGING)
+    return "hanging" if is_hanging else "aligned"
+
+
+def _about_yapf(text: str) -> str:
+    """The section about yapf of a file of settings."""
+    return found[0] if (found := _SECTION.search(text)) else ""
+
+
+def longest(text: str) -> int:
+    """The longest line of a file's code."""
+    return max(_lengths_of_code(text), default=0)
+
+
 def shown_width(text: str) -> int:
     """The width that a file's own lines of code keep, but for a few that got away; a short file shows little."""
     lengths = sorted(_lengths_of_code(text))
-    longest = max(lengths, default=0)
+    most = max(lengths, default=0)
     usual = _USUAL if len(lengths) >= _SHOWING else _USUAL[1:]
     if len(lengths) >= _SHOWING and lengths[-_PRESSED] > _BY_PEP_8 - _NEAR:
         # Many lines that end right before PEP 8's width were broken there.
         usual = (_BY_PEP_8, _BY_PEP_8 + 1, *usual)
     kept = lengths[-1 - len(lengths) // _GOT_AWAY] if lengths else 0
-    fits = next((width for width in usual if longest <= width), None)
-    return fits or (_USUAL[-1] if kept <= _USUAL[-1] else longest)
+    fits = next((width for width in usual if most <= width), None)
+    return fits or (_USUAL[-1] if kept <= _USUAL[-1] else most)
 
 
 def keeps(text: str, width: int) -> bool:
@@ -114,8 +146,13 @@ def _of_formatters(tables: Mapping[str, dict[str, Any]], sections: Mapping[str, 
 
 
 def _of_hooks(text: str) -> Iterator[int]:
-    if _USES_BLACK.search(text):
-        yield from _numbers(match[1] if (match := _TOLD_BLACK.search(text)) else _FORMATTED)
+    for uses, told, usual in (
+        (_USES_BLACK, _TOLD_BLACK, _FORMATTED),
+        (_USES_YAPF, _TOLD_YAPF, _BY_PEP_8),
+        (_USES_FLAKE8, _TOLD_FLAKE8, _BY_PEP_8),
+    ):
+        if uses.search(text):
+            yield from _numbers(match[1] if (match := told.search(text)) else usual)
 
 
 def _of_linters(tables: Mapping[str, dict[str, Any]], sections: Mapping[str, ConfigParser]) -> Iterator[int]:

@@ -229,7 +229,7 @@ def _is_provided_for(call: ast.Call, facts: Facts) -> bool:
             case ast.If(test=test, body=body, orelse=orelse) if child is not test:
                 if _asks_for_accelerator(test, facts) == (child in body) and (child in body or child in orelse):
                     return True
-                if "map_location" in "".join(map(ast.unparse, orelse if child in body else body)):
+                if any(_says_where(s, call) for s in (orelse if child in body else body)):
                     # The author knows, and chose this one for machines that have what is needed.
                     return True
             case ast.IfExp(test=test, body=taken) if child is not test:
@@ -239,6 +239,14 @@ def _is_provided_for(call: ast.Call, facts: Facts) -> bool:
             return True
         child = parent
     return False
+
+
+def _says_where(statement: ast.stmt, call: ast.Call) -> bool:
+    """Whether a statement gives the same function a `map_location`, by its name or by its position."""
+    return "map_location" in ast.unparse(statement) or any(
+        isinstance(n, ast.Call) and len(n.args) > max(len(call.args), 1) and ast.dump(n.func) == ast.dump(call.func)
+        for n in ast.walk(statement)
+    )
 
 
 def _catches_runtime_error(handler: ast.ExceptHandler) -> bool:

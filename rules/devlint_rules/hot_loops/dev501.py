@@ -295,6 +295,8 @@ def _collectable(tensor: cst.BaseExpression, read: ast.expr, loop: ast.stmt, fac
 
 def _is_collected(call: ast.Call, loop: ast.stmt, facts: Facts) -> bool:
     """Whether another reading is told, and mended, too."""
+    if isinstance(call.func, ast.Attribute) and call.func.attr not in READERS:
+        return False
     tensor = call.func.value if isinstance(call.func, ast.Attribute) else call.args[0] if call.args else None
     known = facts.accelerated(facts.model.value(tensor)) if tensor is not None else None
     if known is None or (isinstance(call.func, ast.Name) and not known[0].is_tensor):

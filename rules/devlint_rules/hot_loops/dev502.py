@@ -11,6 +11,7 @@ from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.hot_loops import by_role, stalls
 from devlint_rules.hot_loops.needed import is_written
+from devlint_rules.hot_loops.other_waits import waits_anyway
 
 if TYPE_CHECKING:
     from devlint.facts import Facts, HotLoop, HotStall, PlacementModel, Unit
@@ -76,7 +77,7 @@ class HostCopyInHotLoop(Rule):
 
     ## Fix safety
     Unsafe: what is collected stays in the accelerator's memory until the loop is over. Offered where the copies are
-    appended to a list that starts right before the loop and is joined once after it.
+    appended to a list that starts right before the loop and is joined once after it, and where nothing else makes each step wait.
 
     ## References
     - [Performance Tuning Guide: avoid unnecessary CPU-GPU synchronization](https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html)
@@ -179,7 +180,7 @@ def _is_appended(found: ast.expr, facts: Facts) -> bool:
 
 def _appended_to(found: ast.expr, facts: Facts) -> tuple[str, ast.expr] | None:
     """(list, what is appended) where the copy, or the array made of it, is all that a statement appends."""
-    match facts.statement:
+    match facts.model.source.statement_of(found):
         case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append"), args=[appended])):
             if appended is found or (
                 isinstance(appended, ast.Call)
@@ -193,21 +194,16 @@ def _appended_to(found: ast.expr, facts: Facts) -> tuple[str, ast.expr] | None:
 
 def _collected(found: ast.expr, tensor: cst.BaseExpression, hot: HotLoop, facts: Facts) -> Change | None:
     """Appended where it is, joined after the loop, copied once."""
-    target, loop = _appended_to(found, facts), stalls.statement_loop(hot)
-    if target is None or loop is None or _reads_numbers(loop, facts):
+    loop = stalls.statement_loop(hot)
+    target = _collectable(found, loop, facts) if loop is not None else None
+    if target is None or loop is None:
         return None
-    name, appended = target
-    start = stalls.initialised_before(loop, name, facts)
-    joined = _joined_after(loop, name, facts)
-    if joined is None or not (isinstance(start, ast.List) and not start.elts) or len(stalls.uses_in(loop, name)) != 1:
+    if waits_anyway(found, loop, facts, lambda call: _is_collected(call, loop, facts)):
         return None
+    appended, joined = target
     as_array = appended is not found
     qualified = facts.model.value(joined.func).name
-    if as_array != qualified.startswith("numpy."):
-        return None
     joiner = f"torch.{_torch_joiner(qualified)}" if as_array else facts.code_of(joined.func)
-    if as_array and "torch" not in facts.model.source.bindings:
-        return None
     arguments = ", ".join(
         [facts.code_of(a) for a in joined.args] + [f"{k.arg}={facts.code_of(k.value)}" for k in joined.keywords]
     )
@@ -224,21 +220,27 @@ def _collected(found: ast.expr, tensor: cst.BaseExpression, hot: HotLoop, facts:
     )
 
 
-def _reads_numbers(loop: ast.stmt, facts: Facts) -> bool:
-    """Whether each step reads a number of an accelerator's tensor that nothing collects: it waits all the same."""
-    for node in own_nodes(loop):
-        match node:
-            case ast.Call(func=ast.Attribute(value=tensor, attr="item" | "tolist"), args=[]):
-                pass
-            case _:
-                continue
-        statement = facts.model.source.statement_of(node)
-        collects = isinstance(statement, ast.AugAssign) or (
-            isinstance(statement, ast.Expr) and ".append(" in ast.unparse(statement)
-        )
-        value = facts.model.value(tensor)
-        if not collects and facts.model.hot_loop(tensor) is not None and facts.accelerated(value) is not None:
-            return True
+def _collectable(found: ast.expr, loop: ast.stmt, facts: Facts) -> tuple[ast.expr, ast.Call] | None:
+    """(what is appended, the call that joins the list after the loop) where one copy of the whole will do."""
+    target = _appended_to(found, facts)
+    if target is None:
+        return None
+    name, appended = target
+    start, joined = stalls.initialised_before(loop, name, facts), _joined_after(loop, name, facts)
+    if joined is None or not (isinstance(start, ast.List) and not start.elts) or len(stalls.uses_in(loop, name)) != 1:
+        return None
+    as_array = appended is not found
+    if as_array != facts.model.value(joined.func).name.startswith("numpy."):
+        return None
+    return None if as_array and "torch" not in facts.model.source.bindings else (appended, joined)
+
+
+def _is_collected(call: ast.Call, loop: ast.stmt, facts: Facts) -> bool:
+    """Whether another copy is told, and mended, too."""
+    match call.func:
+        case ast.Attribute(value=tensor, attr="cpu"):
+            known = facts.accelerated(facts.model.value(tensor))
+            return known is not None and _collectable(call, loop, facts) is not None
     return False
 
 

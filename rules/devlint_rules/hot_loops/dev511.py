@@ -122,11 +122,11 @@ def _made_there(stall: HotStall, facts: Facts) -> Change | None:
         case (
             ast.Constant(value=bool() | int() | float()) | ast.UnaryOp(op=ast.USub(), operand=ast.Constant()) as number
         ):
-            made = f"{torch}.{_filled('()', number, call, facts)}{rest})"
+            made = f"{torch}.{_filled(torch, '()', number, call, facts)}{rest})"
         case ast.List(elts=[first, *others]) if _is_number(first) and all(
             ast.dump(o) == ast.dump(first) for o in others
         ):
-            made = f"{torch}.{_filled(str(1 + len(others)), first, call, facts)}{rest})"
+            made = f"{torch}.{_filled(torch, str(1 + len(others)), first, call, facts)}{rest})"
         case ast.Call(func=ast.Name(id="list"), args=[ast.Call(func=ast.Name(id="range"), args=bounds)]) if bounds:
             made = f"{torch}.arange({', '.join(facts.code_of(b) for b in bounds)}{rest})"
         case ast.Call(func=ast.Name(id="range"), args=bounds) if bounds:
@@ -136,12 +136,18 @@ def _made_there(stall: HotStall, facts: Facts) -> Change | None:
     return Change("made on the device", safety, edits=(facts.replaced(call, made),))  # type: ignore[arg-type]
 
 
-def _filled(shape: str, number: ast.expr, call: ast.Call, facts: Facts) -> str:
+# What `tensor` makes of numbers that aren't floats.
+_TYPES = {bool: "bool", int: "long"}
+
+
+def _filled(torch: str, shape: str, number: ast.expr, call: ast.Call, facts: Facts) -> str:
     """The beginning of a call that makes a tensor of one number: `zeros(2`, `full((2,), 0.5`."""
-    # `zeros` and `ones` make floats of what `tensor` makes integers of, where nobody says the type.
     said = any(k.arg == "dtype" for k in call.keywords)
-    if isinstance(number, ast.Constant) and number.value in (0, 1) and (said or isinstance(number.value, float)):
-        return f"{'ones' if number.value else 'zeros'}({shape}"
+    may_say = any(k.arg is None for k in call.keywords)
+    if isinstance(number, ast.Constant) and number.value in (0, 1) and (said or not may_say):
+        # `zeros` and `ones` make floats of what `tensor` makes integers of, where nobody says the type.
+        dtype = "" if said or isinstance(number.value, float) else f", dtype={torch}.{_TYPES[type(number.value)]}"
+        return f"{'ones' if number.value else 'zeros'}({shape}{dtype}"
     return f"full({shape if shape == '()' else f'({shape},)'}, {facts.code_of(number)}"
 
 

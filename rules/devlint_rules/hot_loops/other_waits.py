@@ -82,7 +82,7 @@ def _decides_by_tensor(test: ast.expr, facts: Facts) -> bool:
 def _call_waits(call: ast.Call, facts: Facts, is_collected: Callable[[ast.Call], bool]) -> bool:
     match call.func:
         case ast.Attribute(value=tensor, attr=name) if name in _READING_METHODS and not call.args:
-            return _may_be_there(tensor, facts) and not (name in ("item", "tolist") and is_collected(call))
+            return _may_be_there(tensor, facts) and not is_collected(call)
         case ast.Name(id=name) if name in _READING_BUILTINS:
             is_there = any(_holds_tensor(argument, facts) for argument in call.args)
             return is_there and not (name in ("float", "int") and is_collected(call))
@@ -107,7 +107,7 @@ def _reads_inside(call: ast.Call, facts: Facts) -> bool:
     value = facts.model.value(call.func)
     modules = [v for _, v in value.alternatives() if v.is_module]
     if modules:
-        return any(_reads_in_forward(module) for module in modules)
+        return any(_reads_in_forward(module, facts) for module in modules)
     if any(v.name.startswith(("torch.", "builtins.")) for _, v in value.alternatives()):
         return False
     name = last_name(call.func)
@@ -117,12 +117,29 @@ def _reads_inside(call: ast.Call, facts: Facts) -> bool:
     return is_statement and bool(tensors) and name not in _QUEUEING | torch_knowledge().tensor_methods.keys()
 
 
-def _reads_in_forward(module: Value) -> bool:
-    """Whether a module of the project, or what a wrapper wraps, reads tensors in its own `forward`."""
-    while module.inner is not None:
-        module = module.inner
-    forward = module.cls.method("forward") if module.cls is not None else None
-    return forward is not None and _READ_THERE.search(forward.text) is not None
+def _reads_in_forward(module: Value, facts: Facts) -> bool:
+    """Whether a module of the project, or what a wrapper wraps, reads tensors in its `forward`, or in what that calls."""
+    todo, seen = [(module, "forward")], set()
+    while todo:
+        owner, name = todo.pop()
+        while owner.inner is not None:
+            owner = owner.inner
+        method = owner.cls.method(name) if owner.cls is not None else None
+        if owner.cls is None or method is None or method.node in seen:
+            continue
+        if _READ_THERE.search(method.text):
+            return True
+        seen.add(method.node)
+        todo += [(owner, called) for called in _OWN_CALLED.findall(method.text)]
+        for attribute, called in _PART_CALLED.findall(method.text):
+            held = facts.model.held(owner.cls, attribute)
+            todo += [(part, called or "forward") for _, part in held.alternatives() if part.is_module]
+    return False
+
+
+# `self.name(` is a method, or a part; `self.part.name(` a part's method.
+_OWN_CALLED = regex(r"\bself\.(\w{1,60})\(")
+_PART_CALLED = regex(r"\bself\.(\w{1,60})(?:\.(\w{1,60}))?\(")
 
 
 # Calls in a text, by the names of what is called.

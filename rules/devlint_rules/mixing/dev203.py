@@ -95,6 +95,9 @@ class FactoryWithoutDevice(Rule):
         if isinstance(function, ast.Module) or (function.name in _BEFORE_MOVES and _is_of_a_module(function, facts)):
             return
         other, place = text_of(mixing.other, facts), mixing.other.value.place
+        if any("," in key for name in (_root(mixing.other.node), place.name) for key in keyed_by(name, function)):
+            # Parts of a dictionary whose keys are tuples: nobody knows where those are.
+            return
         where = "wherever the caller has it" if place.name == other else place_text(place, call, facts)
         around = facts.model.enclosing_scope(mixing.other.node) if not mixing.other.foreign else function
         inside = f" in `{around.name}`" if around is not function and not isinstance(around, ast.Module) else ""
@@ -263,6 +266,8 @@ def _may_be_tensor(name: str, function: ast.FunctionDef | ast.AsyncFunctionDef) 
     typed = next((a.annotation for a in arguments if a.arg == name), None)
     if typed is not None and _TYPED_OTHERWISE.search(ast.unparse(typed)):
         return False
+    if keyed_by(name, function):
+        return False
     knowledge = torch_knowledge()
     known = knowledge.tensor_methods.keys() | knowledge.tensor_attributes.keys()
     for node in own_nodes(function):
@@ -275,6 +280,21 @@ def _may_be_tensor(name: str, function: ast.FunctionDef | ast.AsyncFunctionDef) 
             case ast.Call(func=ast.Name(id="isinstance"), args=[ast.Name(id=asked), _]) if asked == name:
                 return False
     return True
+
+
+def keyed_by(name: str, function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
+    """The names that a parameter is subscripted with, where it is used for nothing else: a list or a dictionary is, most likely."""
+    loads = [n for n in own_nodes(function) if isinstance(n, ast.Name) and n.id == name]
+    keys = {id(n.value): n.slice for n in own_nodes(function) if isinstance(n, ast.Subscript) and _is_of_names(n.slice)}
+    used = {id(n): n for n in loads if isinstance(n.ctx, ast.Load)}
+    return [ast.unparse(keys[use]) for use in used] if used.keys() <= keys.keys() else []
+
+
+def _is_of_names(key: ast.expr) -> bool:
+    match key:
+        case ast.Tuple(elts=parts):
+            return len(parts) > 1 and all(isinstance(p, (ast.Name, ast.Attribute)) for p in parts)
+    return isinstance(key, ast.Name)
 
 
 def _as_long_as(call: ast.Call) -> set[str]:
