@@ -46,7 +46,7 @@ _DOUBLE = regex(r"(?<![\"'])\"[^\"'\\\n]{1,100}\"(?!\")")
 # So many texts, and so many to one, show which quotes somebody uses; where there is one kind alone, that does.
 _FEWEST_QUOTED, _MORE_OFTEN = 3, 4
 _PRAGMA = regex(r"[ \t]{1,8}# ?(?:type:|noqa|nosec|pylint:|pyright:|pragma:)[^#]{0,80}$")
-_COMMENT = regex(r"[ \t]{1,8}#[^'\"]*$")
+_COMMENT = regex(r"[ \t]{1,8}#[^'\"#]*$")
 _VALUE_IN_BRACKETS = regex(r"^(?:.*[^=!<>]=|[ \t]*return) \([ \t]*\r?$")
 _OPENED = regex(r"[(\[{][ \t]*\r?$", re.MULTILINE)
 
