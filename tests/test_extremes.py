@@ -11,6 +11,7 @@ import pytest
 
 from devlint.engine import Linter
 from devlint.files import read_source
+from devlint.placement.loops import Loops
 from devlint.rule import load_registry
 from devlint.screen import TORCH, Screen, lets_through
 from devlint.settings import Settings
@@ -179,3 +180,21 @@ def test_walks_see_every_node_of_pythons_own_modules(name):
             nested = {n for n in own_nodes(scope) if isinstance(n, (*DEFINITIONS, ast.Lambda))}
             inside = {below for node in nested for below in walk(node)[1:]}
             assert set(own_nodes(scope)) == set(walk(scope)[1:]) - inside
+
+
+def test_a_function_that_calls_itself_at_many_places_is_asked_once_how_often_it_runs(tmp_path, monkeypatch):
+    calls = "\n".join(
+        f"        if kind == {n}:\n            found, states = walk(node.children[{n}], states)" for n in range(12)
+    )
+    asked = []
+    around = Loops.around
+    monkeypatch.setattr(Loops, "around", lambda self, node, depth=0: asked.append(node) or around(self, node, depth))
+    file = tmp_path / "tree.py"
+    file.write_text(
+        "import torch\n\n\ndef walk(node, states):\n    states = states.copy()\n    for child in node.children:\n"
+        f"{calls}\n        states[child] = states[child].copy()\n        print(states.item())\n"
+        "    return sorted(states), states\n\n\nwalk(torch.load('tree.pt'), {})\n"
+    )
+    Linter(Settings(root=tmp_path, preview=True), load_registry()).check(read_source(file, "tree.py"))
+    # Each of 12 calls is followed three times: 12 to the third power otherwise.
+    assert 0 < len(asked) < 200

@@ -117,6 +117,7 @@ class Loops:
         self._judged: dict[ast.AST, HotLoop | None] = {}
         self._called_in_loop: dict[tuple[ast.AST, int], bool] = {}
         self._depths: dict[tuple[ast.AST, int], int] = {}
+        self._callers: dict[tuple[ast.AST, int], HotLoop | None] = {}
         self._cold = ColdCode(model)
         # A test reads what it checks; nobody waits for it.
         self._in_test = is_test(Path(model.source.path))
@@ -372,6 +373,11 @@ class Loops:
             return HotLoop(line, column, reason, likely=True, kind="step", file=file, evaluates=quiet)
         if depth >= MAX_CALLERS or _SAVING.fullmatch(function.name):
             return None
+        if (function, depth) not in self._callers:
+            self._callers[function, depth] = self._of_callers(function, depth)
+        return self._callers[function, depth]
+
+    def _of_callers(self, function: FunctionNode, depth: int) -> HotLoop | None:
         for model, step, node in self._model.callers(function):
             hot = model.hot_loop(node, depth + 1)
             if hot is not None:
