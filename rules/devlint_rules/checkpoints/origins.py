@@ -29,9 +29,18 @@ def is_own(call: ast.Call, first: int, facts: Facts) -> bool:
         return True
     if _is_cache(call, file, facts) or _ships_with_the_code(file, facts) or _is_published(call, file, facts):
         return True
-    if _is_saved_from_host(facts) or _is_saved_from_host_elsewhere(file, facts):
+    if _is_saved_from_host(facts) or _is_saved_from_host_elsewhere(file, facts) or _is_of_rank(file, facts):
         return True
     return _is_written_before(call, file, facts) or _is_on_the_host(file, facts)
+
+
+def _is_of_rank(file: ast.expr, facts: Facts) -> bool:
+    """Whether each process has a file of its own: the one that reads it wrote it, on the device that it has."""
+    parts = (n for value in (file, *_values_of(file, facts)) for n in ast.walk(value))
+    return any(isinstance(n, (ast.Name, ast.Attribute)) and _RANK.fullmatch(last_name(n)) for n in parts)
+
+
+_RANK = regex(r"(?:local_|global_)?rank")
 
 
 # -- what this program wrote -------------------------------------------------------------------------------------------
