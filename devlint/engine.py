@@ -44,6 +44,8 @@ ABOUT_MIXING = ("mixing", "unplaced-factory")
 _OF_SUPPRESSIONS = frozenset({UnusedSuppression.code, UnknownCode.code})
 # A LibCST tree takes 6 kB for each item of a list: a statement with more commas than these is a table, and no rule's matter.
 _MAX_COMMAS = 20_000
+# So long a line everybody bears who hasn't said otherwise.
+_LONG_ENOUGH = 100
 
 
 class Withheld(NamedTuple):
@@ -611,8 +613,8 @@ class Inspection:
         fix = aligned(Fix(change.title, change.safety, tuple(sorted(edits)), change.imports), self._text)
         laid_out = kept_within(fix, self._text, self._width, facts.step, self._form)
         if laid_out is None and self._told_width() is None:
-            # Where nobody says how long a line may be, one that can't be broken may be as long as others are.
-            most = max(self._width(), longest(self._text.text))
+            # Where nobody says how long a line may be, one that can't be broken may be as long as others are, or as most allow.
+            most = max(self._width(), longest(self._text.text), _LONG_ENOUGH)
             return None if gets_too_long(self._text, fix.edits, lambda: most) else fix
         return laid_out
 

@@ -11,6 +11,7 @@ from devlint.knowledge import torch_knowledge
 from devlint.regexes import regex
 from devlint.signatures.state.classes import ClassInfo
 from devlint.signatures.state.frame import Frame
+from devlint.signatures.values.values import Path
 from devlint.source.modules import assigned_in as assigned_names
 from devlint.source.modules import dotted
 
@@ -29,6 +30,15 @@ def is_made_on_host(frame: Frame, owner: str, attribute: str = "") -> bool:
     """Whether all that a class assigns to an attribute (`.sigmas` of `self`) is made on the host, and left there."""
     cls = frame.reader.class_around(frame) if owner.startswith("self") and attribute.startswith(".") else None
     return cls is not None and _are_on_host(cls, attribute[1:], frozenset()) is True
+
+
+def may_be_made_on_host(frame: Frame, path: Path) -> bool:
+    """Whether a class sets an attribute of its own to what is made on the host, in one of its methods at least."""
+    cls = frame.reader.class_around(frame) if len(path) > 1 and str(path[0]).startswith("self") else None
+    if cls is None or not str(path[1]).startswith("."):
+        return False
+    name = str(path[1])[1:]
+    return any(_is_on_host(w.value, w.method, cls, frozenset({name})) is True for w in _written(cls, name))
 
 
 def may_be_host_device(cls: ClassInfo | None, node: ast.expr) -> bool:

@@ -22,6 +22,7 @@ from devlint.signatures.answers.silence import (
     is_host_data,
     is_host_program,
     is_made_elsewhere,
+    is_switched_to_host,
 )
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.frame import Frame
@@ -297,6 +298,8 @@ def _apart(
     elif not (b.place.off_host or b.place.is_open) or not _counts(a, need):
         return None
     if need.sense != "index" and OR_ARRAY in a.tags:
+        return None
+    if is_switched_to_host(frame.source):
         return None
     if a.kind is BATCH and is_called_shape(host_node):
         # A loader's own collation keeps shapes as numbers.

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from devlint.regexes import regex
+from devlint.signatures.answers.attributes import may_be_made_on_host
 from devlint.signatures.answers.silence import is_host_code, is_host_file
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.frame import Frame
@@ -21,6 +22,8 @@ def is_of_a_graph(reader: Reader, frame: Frame, node: ast.expr, value: Value) ->
     function, path = frame.function, Path(frame.source.path)
     if value.place.sort == "input" and _BATCH.fullmatch(str(value.place.name[0])):
         # No module computed what a loader gives.
+        return False
+    if value.place.sort == "input" and may_be_made_on_host(frame, value.place.name):
         return False
     if not _is_detached(node) or function is None or is_host_code(function) or is_host_file(frame.source.path):
         return False

@@ -303,6 +303,14 @@ _SHAPES = regex(r"(?:\w{1,60}_)?(?:shape|size)s?(?:_?\d{1,3})?")
 _ON_HOST = regex(r"\.?\w{1,60}_(?:cpu|host|np|numpy)")
 
 
+def is_switched_to_host(source: SourceModule) -> bool:
+    """Whether a file tells the whole program, at its top level, to stay on the host: `set_cpu_device()`."""
+    return _SWITCH.search(source.text) is not None
+
+
+_SWITCH = regex(r"^(?:\w{1,40}\.){0,3}(?:set|use|force)_cpu(?:_\w{1,40})?\(", re.MULTILINE)
+
+
 def is_host_file(path: str) -> bool:
     """Whether a file is about data or tests, going by its folders and its name."""
     return _HOST_FOLDERS.search(path) is not None

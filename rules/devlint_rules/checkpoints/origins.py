@@ -206,7 +206,9 @@ def _is_saved_from_host_elsewhere(file: ast.expr, facts: Facts) -> bool:
         return False
     names = [text for text in _texts_in([file, *_values_of(file, facts)]) if _FILE_NAME.fullmatch(text)]
     named = (rf"(?s:\A(?=.*?['\"/]{re.escape(name)}['\"]).*?)" for name in names)
-    patterns = [_SAVED_FROM_HOST, *(f"{start}(?:{_SAVED_SO})" for start in named)]
+    # `torch.save(embedding.weight.data.cpu(), "embedding.pt")`
+    copied = (rf"\btorch\.save\([^\n]{{0,120}}\.cpu\(\), [^\n]{{0,80}}['\"/]{re.escape(name)}['\"]" for name in names)
+    patterns = [_SAVED_FROM_HOST, *(f"{start}(?:{_SAVED_SO})" for start in named), *copied]
     return any(facts.model.texts_match(pattern, elsewhere=True) for pattern in patterns)
 
 

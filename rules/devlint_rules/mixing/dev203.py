@@ -197,14 +197,27 @@ def _created_there(call: ast.Call, device: str, facts: Facts) -> Change:
     return Change(f"create it there: `device={device}`", "safe", edits=(facts.with_argument(call, f"device={device}"),))
 
 
+def _may_be_none(function: ast.FunctionDef | ast.AsyncFunctionDef, facts: Facts) -> set[str]:
+    """The parameters that may be None: by their defaults, or since the function asks."""
+    defaults = facts.model.source.function_at(function).defaults
+    found = {name for name, d in defaults.items() if isinstance(d, ast.Constant) and d.value is None}
+    for node in own_nodes(function):
+        match node:
+            case ast.Compare(
+                left=ast.Name(id=name), ops=[ast.Is() | ast.IsNot()], comparators=[ast.Constant(value=None)]
+            ):
+                found.add(name)
+    return found
+
+
 def _device(
     mixing: Mixing, function: ast.FunctionDef | ast.AsyncFunctionDef, call: ast.Call, facts: Facts
 ) -> str | None:
     """The device of what it meets, by a name that the function is given: those are bound before anything is created."""
     arguments = {a.arg for a in [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]}
     # A parameter that is None where nothing is given for it has no device.
-    defaults = facts.model.source.function_at(function).defaults
-    arguments -= {name for name, d in defaults.items() if isinstance(d, ast.Constant) and d.value is None}
+    absent = _may_be_none(function, facts)
+    arguments -= absent
     match mixing.other.node:
         case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=str() as key)):
             # A part of a dictionary, which has no device itself.
@@ -214,6 +227,8 @@ def _device(
     arguments -= called
     arguments = {name for name in arguments if name == "self" or _may_be_tensor(name, function)}
     met = _root(mixing.other.node)
+    if met in absent:
+        return None
     if met in arguments - {"self"} and _as_long_as(call) & arguments - {met}:
         # As long as one input, it meets another: which of them it goes with, the reader has to say.
         return None

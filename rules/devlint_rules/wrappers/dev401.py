@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from devlint.facts import Kind, own_nodes
+from devlint.knowledge import torch_knowledge
 from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.devices.dev607 import has_no_device, of_first_parameter
@@ -118,7 +119,11 @@ class MissingModuleAttribute(Rule):
             f"{when} has no attribute `{node.attr.value}`: AttributeError when it is reached",
             "likely" if missing.wrapper.likely or missing.sometimes else "certain",
             notes=facts.notes(missing.wrapper.trail),
-            hint="the wrapped model has none either" if bare_too else None if change else _hint(missing, subject),
+            hint="the wrapped model has none either"
+            if bare_too
+            else None
+            if change
+            else _hint(missing, found.attr, subject),
             change=change,
         )
 
@@ -136,7 +141,15 @@ def _is_told(found: ast.Attribute, facts: Facts) -> bool:
     return not _is_either_way_bare(found, facts) and not _runs_before_wrap(found, missing, facts)
 
 
-def _hint(missing: Missing, subject: str) -> str:
+def _is_of_another_wrapper(attribute: str, missing: Missing) -> bool:
+    """Whether it is another wrapper's own, which the model that is wrapped hasn't either: `model.no_sync()`."""
+    others = (known for name, known in torch_knowledge().wrappers.items() if name != missing.wrapper.name)
+    return any(attribute in known for known in others)
+
+
+def _hint(missing: Missing, attribute: str, subject: str) -> str:
+    if _is_of_another_wrapper(attribute, missing):
+        return "the wrapped model has none either: it is another wrapper's own"
     if not missing.sometimes:
         return "it is called `module`"
     return f'keep the bare model under a name of its own where it is wrapped, or ask `getattr({subject}, "module", {subject})`'
@@ -211,6 +224,8 @@ def _is_unwrappable(found: ast.Attribute, facts: Facts) -> bool:
         return False
     if get_close_matches(found.attr, ["module"]):
         # `model.moduel`: it is unwrapped there, and misspelt.
+        return False
+    if _is_of_another_wrapper(found.attr, missing):
         return False
     if missing.sometimes and (
         any(note.path != facts.model.source.path for note in wrap_notes(missing.wrapper, facts))

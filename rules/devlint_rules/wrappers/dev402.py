@@ -36,7 +36,7 @@ class WrappedBeforeMove(Rule):
     from torch import nn
 
     model = nn.DataParallel(nn.Linear(2, 2))
-    out = model(torch.zeros(4, 2))
+    out = model(torch.zeros(4, 2).cuda())
     ```
 
     ## Use instead
@@ -45,11 +45,12 @@ class WrappedBeforeMove(Rule):
     from torch import nn
 
     model = nn.DataParallel(nn.Linear(2, 2).cuda())
-    out = model(torch.zeros(4, 2))
+    out = model(torch.zeros(4, 2).cuda())
     ```
 
     ## Fix safety
-    Unsafe: the model then is on the accelerator, and code that takes it to be on the host has to follow.
+    Unsafe: the model then is on the accelerator, and code that takes it to be on the host has to follow. Not offered in a
+    file that never names an accelerator.
 
     ## References
     - [torch.nn.parallel.DistributedDataParallel](https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html)
