@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -17,3 +20,20 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     alone = config.option.usepdb or config.option.collectonly
     if whole and not alone and getattr(config.option, "numprocesses", 0) is None:
         config.option.numprocesses = "auto"
+
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A real browser."""
+    api = pytest.importorskip("playwright.sync_api")
+    path = next(filter(None, map(shutil.which, BROWSERS)), None)
+    with api.sync_playwright() as playwright:
+        try:
+            chromium = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        except api.Error as error:
+            pytest.skip(f"no browser: {error}")
+        yield chromium
+        chromium.close()

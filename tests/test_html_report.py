@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from test_cli import BAD, devlint, write
 from test_report_formats import LOOP, NET, NOTEBOOK, ODD
-
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
 @pytest.fixture(autouse=True)
@@ -41,20 +36,6 @@ def test_the_page_stands_alone(page):
     assert "\x1b" not in text
     assert text.count("<article") == len(json.loads(devlint("--output-format", "json").stdout))
     assert "Seen at run time, without a finding:\n  /x/other.py:1" in text
-
-
-@pytest.fixture
-def browser() -> Iterator[Any]:
-    """A real browser."""
-    api = pytest.importorskip("playwright.sync_api")
-    path = next(filter(None, map(shutil.which, BROWSERS)), None)
-    with api.sync_playwright() as playwright:
-        try:
-            chromium = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        except api.Error as error:
-            pytest.skip(f"no browser: {error}")
-        yield chromium
-        chromium.close()
 
 
 @pytest.mark.slow

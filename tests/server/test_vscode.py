@@ -23,7 +23,6 @@ from devlint.server.options import KEYS
 EXTENSION = Path(__file__).parent.parent.parent / "editors" / "vscode"
 # A build of VS Code that npm has: its server, to which a browser is the window. It runs on Node 20 and later.
 VSCODE = "code-server@4.96.4"
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FIXED = DROPPED.replace("x.to", "x = x.to")
 # Longer than anything takes here, in milliseconds.
 PATIENCE = 120_000
@@ -86,20 +85,6 @@ def vscode(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return server
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    """A real browser."""
-    api = pytest.importorskip("playwright.sync_api")
-    path = next(filter(None, map(shutil.which, BROWSERS)), None)
-    with api.sync_playwright() as playwright:
-        try:
-            browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        except api.Error as error:
-            pytest.skip(f"no browser: {error}")
-        yield browser
-        browser.close()
-
-
 class Window:
     """A window of VS Code with a folder open."""
 
@@ -134,7 +119,7 @@ class Window:
 
 
 @pytest.fixture
-def window(vscode: Path, package: Path, chromium: Any, tmp_path: Path) -> Iterator[tuple[Window, Path]]:
+def window(vscode: Path, package: Path, browser: Any, tmp_path: Path) -> Iterator[tuple[Window, Path]]:
     """A window with the extension, and the folder that is open in it."""
     folder = project(tmp_path / "work")
     (folder / "a.py").write_text(DROPPED)
@@ -153,7 +138,7 @@ def window(vscode: Path, package: Path, chromium: Any, tmp_path: Path) -> Iterat
     )
     assert server.stdout is not None
     port = next(at[1] for line in server.stdout if (at := re.search(r"agent listening on (\d+)", line)))
-    page = chromium.new_page(viewport={"width": 1400, "height": 900})
+    page = browser.new_page(viewport={"width": 1400, "height": 900})
     shown = Window(page)
     try:
         shown.open_folder(f"http://127.0.0.1:{port}", folder)

@@ -28,17 +28,22 @@ class Written(NamedTuple):
 
 def is_made_on_host(frame: Frame, owner: str, attribute: str = "") -> bool:
     """Whether all that a class assigns to an attribute (`.sigmas` of `self`) is made on the host, and left there."""
-    cls = frame.reader.class_around(frame) if owner.startswith("self") and attribute.startswith(".") else None
+    cls = _class_of(frame, owner, attribute)
     return cls is not None and _are_on_host(cls, attribute[1:], frozenset()) is True
 
 
 def may_be_made_on_host(frame: Frame, path: Path) -> bool:
     """Whether a class sets an attribute of its own to what is made on the host, in one of its methods at least."""
-    cls = frame.reader.class_around(frame) if len(path) > 1 and str(path[0]).startswith("self") else None
-    if cls is None or not str(path[1]).startswith("."):
-        return False
-    name = str(path[1])[1:]
-    return any(_is_on_host(w.value, w.method, cls, frozenset({name})) is True for w in _written(cls, name))
+    owner, attribute = [*map(str, path[:2]), ""][:2]
+    cls, name = _class_of(frame, owner, attribute), attribute[1:]
+    return cls is not None and any(
+        _is_on_host(w.value, w.method, cls, frozenset({name})) is True for w in _written(cls, name)
+    )
+
+
+def _class_of(frame: Frame, owner: str, attribute: str) -> ClassInfo | None:
+    """The class around, where something is an attribute of an object of its own."""
+    return frame.reader.class_around(frame) if owner.startswith("self") and attribute.startswith(".") else None
 
 
 def may_be_host_device(cls: ClassInfo | None, node: ast.expr) -> bool:

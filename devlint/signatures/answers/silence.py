@@ -305,7 +305,7 @@ _ON_HOST = regex(r"\.?\w{1,60}_(?:cpu|host|np|numpy)")
 
 def is_switched_to_host(source: SourceModule) -> bool:
     """Whether a file tells the whole program, at its top level, to stay on the host: `set_cpu_device()`."""
-    return _SWITCH.search(source.text) is not None
+    return _says(source.text, _SWITCH)
 
 
 _SWITCH = regex(r"^(?:\w{1,40}\.){0,3}(?:set|use|force)_cpu(?:_\w{1,40})?\(", re.MULTILINE)

@@ -146,11 +146,10 @@ def call_value(call: Call, callee: Value) -> Value:
         case "method":
             owner = callee.parts[0]
             if isinstance(callee.data, str):
-                noted = owner.kind is UNKNOWN and not _is_part_of_module(call.frame, owner)
-                noted = noted and uses.note(call, owner, callee.data)
+                is_open = owner.kind is UNKNOWN and not _is_part_of_module(call.frame, owner)
+                use = uses.use_of(call, owner, callee.data) if is_open else None
                 result = methods.call_method(call, owner, callee.data)
-                if noted:
-                    uses.note_result(call.frame, result)
+                uses.note(call.frame, use, result)
                 return result
             return call_function(call, callee.data, bound=owner)
         case "class":
@@ -233,10 +232,9 @@ def _unknown(call: Call, callee: Value) -> Value:
         pairs = [p for p, k in zip(call.given, kinds, strict=False) if k <= {TENSOR, BATCH, UNKNOWN}]
         if len(pairs) == 2:
             call.frame.need("operation", call.node, ast.unparse(call.node.func), *pairs)
-    noted = not _is_part_of_module(call.frame, callee) and uses.note(call, callee)
+    use = uses.use_of(call, callee) if not _is_part_of_module(call.frame, callee) else None
     result = _given_by_unknown(call, callee)
-    if noted:
-        uses.note_result(call.frame, result)
+    uses.note(call.frame, use, result)
     return result
 
 

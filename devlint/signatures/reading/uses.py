@@ -35,24 +35,24 @@ MAX_CHAIN = 4
 _COMPUTING = regex(r"(?:forward|inference|infer|predict|generate|sample|encode|decode|score|loss)(?:_\w{1,40})?")
 
 
-def note(call: Call, callee: Value, method: str = "") -> bool:
-    """Notes a call of an input, or of a method of it, with tensors; whether that was noted."""
+def use_of(call: Call, callee: Value, method: str = "") -> Use | None:
+    """A call of an input, or of a method of it, with tensors, as it is before it is made; None where it is no such call."""
     frame = call.frame
     if frame.function is None or call.open_ended or len(frame.uses) >= MAX_USES:
-        return False
+        return None
     if (method and not _COMPUTING.fullmatch(method)) or not _is_as_given(frame, callee):
-        return False
+        return None
     if not any(_is_placed(option) for _, value in call.everything() for _, option in value.options()):
-        return False
+        return None
     keywords = tuple((name, node, frame.as_a_whole(value)) for name, (node, value) in call.keywords.items())
     given = tuple((node, frame.as_a_whole(value)) for node, value in call.given)
-    frame.uses.append(Use(call.node, frame.source, method, callee, given, keywords, frame.path, (), frame.function))
-    return True
+    return Use(call.node, frame.source, method, callee, given, keywords, frame.path, (), frame.function)
 
 
-def note_result(frame: Frame, result: Value) -> None:
-    """Notes what the call that was noted last gives, as the function has it."""
-    frame.uses[-1] = frame.uses[-1]._replace(gives=result)
+def note(frame: Frame, use: Use | None, result: Value) -> None:
+    """Notes a use, if it is one, with what it gives, as the function has it."""
+    if use is not None:
+        frame.uses.append(use._replace(gives=result))
 
 
 def _is_as_given(frame: Frame, callee: Value) -> bool:

@@ -104,7 +104,7 @@ class Atoms:
             (c,), (d,) = a, b
             return a if d <= c else frozenset({c | d}) if _go_together(c, d) else FALSE
         joint = _conjoined(a, b)
-        return joint if len(joint) <= MAX_CLAUSES else self._limited(joint)
+        return joint if len(joint) <= MAX_CLAUSES else self._given_up(joint)
 
     def may_meet(self, a: Condition, b: Condition) -> bool:
         """Whether there is a way to `a and b`, which needn't be worked out for that."""
@@ -119,7 +119,7 @@ class Atoms:
         if not a:
             return b
         joint = _disjoined(a, b)
-        return joint if len(joint) <= MAX_CLAUSES else self._limited(joint)
+        return joint if len(joint) <= MAX_CLAUSES else self._given_up(joint)
 
     def negated(self, a: Condition) -> Condition:
         """`not a`."""
@@ -131,7 +131,7 @@ class Atoms:
             self._negated[a] = known
         return known
 
-    def _limited(self, condition: Condition) -> Condition:
+    def _given_up(self, condition: Condition) -> Condition:
         return self.forgotten(about_devices=self.about_devices(condition) or self.forgets_devices(condition))
 
     def implies(self, a: Condition, b: Condition) -> bool:
