@@ -235,9 +235,7 @@ class Linter:
     def _by_callers(self, screen: Screen, path: Path, rules: set[type[Rule]]) -> list[type[Rule]]:
         """The rules that a file is suspected of together with those that import it: they may call it in a loop, mix, or hand over wrappers."""
         open_to = [
-            rule
-            for rule in rules
-            if rule.event in FOLLOWING_CALLERS or (rule.only_hot and screen.holds(rule.trigger))
+            rule for rule in rules if rule.event in FOLLOWING_CALLERS or (rule.only_hot and screen.holds(rule.trigger))
         ]
         if not open_to:
             return []
