@@ -20,7 +20,7 @@ _OCCASIONAL = regex(
 )
 _FOR_LOOKING = regex(rf"(^|_|\b)({_LOOKING}|sanity)(_|\b|$)", re.IGNORECASE)
 # Functions that show something, or record what runs later.
-_MAKING_READY = regex(r"_{0,3}(?:capture|demo)(?:_\w{1,60})?")
+_MAKING_READY = regex(r"_{0,3}(?:capture|demo|show)(?:_\w{1,60})?")
 _WARM_UP = regex(r"warm", re.IGNORECASE)
 # Flags that say that this is over.
 _WARM = regex(r"_?(?:is_|has_)?(?:warmed(?:_?up)?|warm_?up_(?:done|over|finished|completed?))", re.IGNORECASE)

@@ -1,7 +1,8 @@
-"""Where in its step a wait stands: in the midst of it, or at its end, once it has learned.
+"""Where in its step a wait stands: in the midst of it, or at its end, once it has learned or where the next step waits anyway.
 
-What is read at the end of a step is waited for when nothing of that step is left to queue. Mostly the next one begins with the
-copy of its batch, which waits as well.
+What is read when nothing of a step is left to queue costs little. A copy from pageable memory to an accelerator, or one that isn't asked to run beside the host, waits for all that was queued
+before. A step that begins with one can't be queued ahead of the last: what is read at the end of a step is there when the
+next one waits for it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Protocol
 
 from devlint.placement.values import Step
 from devlint.regexes import regex
+from devlint.source.devices import names_a_move
 from devlint.source.modules import FunctionNode, SourceModule, last_name
 from devlint.source.trees import walk
 
@@ -30,26 +32,27 @@ class File(Protocol):
     def callers(self, function: FunctionNode) -> Sequence[tuple[File, Step, ast.Call]]: ...
 
 
-def ends_step(model: File, node: ast.AST, depth: int = 0, *, learned: bool = False) -> bool:
-    """Whether a step has learned when it comes by a node, and nothing of it learns after that.
+def ends_step(model: File, node: ast.AST, depth: int = 0, *, over: bool = False) -> bool:
+    """Whether a step has learned when it comes by a node and learns no more, or goes on with the copy of the next batch, which waits.
 
-    `learned` says so of a function that the step calls.
+    `over` says so of a function that the step calls.
     """
     child = node
     for parent in model.ancestors(node):
         if any(map(_learns, model.source.after(child))):
             # Gradients are computed after it, or weights changed.
             return False
-        learned = learned or any(map(_learns, model.source.before(child)))
+        over = over or any(map(_learns, model.source.before(child)))
         match parent:
             case ast.For(body=body) | ast.AsyncFor(body=body) | ast.While(body=body) if child in body:
-                if learned:
+                if over or _moves_batch(body, model.source.text):
                     return True
-            case ast.FunctionDef() | ast.AsyncFunctionDef():
+            case ast.FunctionDef(body=body) | ast.AsyncFunctionDef(body=body):
                 if depth == _MAX_CALLERS:
                     return False
+                over = over or _moves_batch(body, model.source.text)
                 calls = [(file, call) for file, _, call in model.callers(parent)]
-                return bool(calls) and all(ends_step(file, call, depth + 1, learned=learned) for file, call in calls)
+                return bool(calls) and all(ends_step(file, call, depth + 1, over=over) for file, call in calls)
         child = parent
     return False
 
@@ -64,3 +67,36 @@ def _learns(statement: ast.AST) -> bool:
         )
         for n in walk(statement)
     )
+
+
+def _moves_batch(body: Sequence[ast.stmt], text: str) -> bool:
+    """Whether the statements of a step move something to the accelerator before they go backward, and wait for that.
+
+    `text` is that of the file.
+    """
+    is_pinned = "pin_memory" in text
+    for statement in body:
+        if any(isinstance(n, ast.Call) and _moves_and_waits(n, is_pinned=is_pinned) for n in walk(statement)):
+            return True
+        if _learns(statement):
+            return False
+    return False
+
+
+# What is given to `.to` that is no place.
+_TYPES = regex(r"float|half|double|dtype|int|long|bool")
+
+
+def _moves_and_waits(call: ast.Call, *, is_pinned: bool) -> bool:
+    """`x.cuda()`, `x.to(device)`; with `non_blocking=True` from memory that isn't pinned."""
+    if is_pinned and any(
+        k.arg == "non_blocking" and isinstance(k.value, ast.Constant) and k.value.value for k in call.keywords
+    ):
+        return False
+    match call.func:
+        case ast.Attribute(attr="cuda"):
+            return True
+        case ast.Attribute(attr="to"):
+            given = [*call.args, *(k.value for k in call.keywords if k.arg == "device")]
+            return bool(given) and not _TYPES.search(ast.unparse(given[0]))
+    return names_a_move(last_name(call.func))

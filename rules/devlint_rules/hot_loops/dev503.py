@@ -12,7 +12,7 @@ from devlint.lazy import cst, m
 from devlint.rule import Effect, Report, Rule
 from devlint_rules.hot_loops import by_role, stalls
 from devlint_rules.hot_loops.gains import gains_little
-from devlint_rules.hot_loops.needed import is_needed
+from devlint_rules.hot_loops.needed import TEXT_METHODS, is_needed
 
 if TYPE_CHECKING:
     from devlint.facts import Facts, HotStall, PlacementModel, Unit
@@ -20,11 +20,6 @@ if TYPE_CHECKING:
 TEXT_FUNCTIONS = {"builtins.print", "builtins.str", "builtins.repr", "builtins.format", "tqdm.write", "tqdm.tqdm.write",
                   "wandb.log", "wandb.run.log", "mlflow.log_metric", "mlflow.log_metrics"}  # fmt: skip
 # Methods that write what they are given: of progress bars, loggers and TensorBoard's writer (its `make_np` copies to the
-# host). `debug` is left out: such messages are mostly not formatted at all.
-TEXT_METHODS = frozenset(
-    {"set_postfix", "set_postfix_str", "set_description", "set_description_str", "info", "warning", "warn", "error", "critical",
-     "exception", "add_scalar", "add_scalars", "add_histogram"}
-)  # fmt: skip
 
 
 class PrintInHotLoop(Rule):
@@ -128,13 +123,21 @@ class PrintInHotLoop(Rule):
             value, likely = known
             yield Report(
                 shown,
-                f"`{facts.name_of(shown)}` becomes text at each step, and the host waits for {stalls.place_of(value)} "
+                f"`{facts.name_of(shown)}` becomes {_what_of(node)} at each step, and the host waits for {stalls.place_of(value)} "
                 "each time",
                 "likely" if likely or hot.likely else "certain",
                 notes=stalls.loop_notes(hot, value, facts),
                 hint=stalls.LOG_SOMETIMES,
                 minor=isinstance(found, ast.expr) and gains_little(found, hot, facts),
             )
+
+
+def _what_of(node: cst.CSTNode) -> str:
+    """What a writer makes of what it is given: `add_scalar` wants a number."""
+    match node:
+        case cst.Call(func=cst.Attribute(attr=cst.Name(value=name))) if name.startswith("add_") and name != "add_text":
+            return "a number" if name.startswith("add_scalar") else "an array"
+    return "text"
 
 
 def _shown(node: cst.CSTNode, facts: Facts) -> Iterator[cst.BaseExpression]:

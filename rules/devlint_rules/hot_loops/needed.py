@@ -40,6 +40,11 @@ WRITERS = frozenset(
      "dumps", "to_csv", "to_parquet", "tobytes", "jsonify", "make_response", "Response", "JSONResponse", "send",
      "sendall", "send_bytes", "send_text", "b64encode", "create_dataset"}
 )  # fmt: skip
+# host). `debug` is left out: such messages are mostly not formatted at all.
+TEXT_METHODS = frozenset(
+    {"set_postfix", "set_postfix_str", "set_description", "set_description_str", "info", "warning", "warn", "error", "critical",
+     "exception", "add_scalar", "add_scalars", "add_histogram"}
+)  # fmt: skip
 # Calls that make text of numbers.
 _TELLERS = frozenset(
     {"decode", "batch_decode", "detokenize", "convert_ids_to_tokens", "convert_ids_to_string", "ids_to_tokens",

@@ -10,7 +10,7 @@ from devlint.facts import HOST, Kind, Value, last_name, leaves, own_nodes
 from devlint.knowledge import torch_knowledge
 from devlint.knowledge.ecosystem import WITHOUT_CHEAPER_FORM
 from devlint.lazy import regex
-from devlint_rules.hot_loops.needed import WRITERS, WRITING
+from devlint_rules.hot_loops.needed import TEXT_METHODS, WRITERS, WRITING
 from devlint_rules.hot_loops.sized import sized_by_values
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def waits_untold(node: ast.AST, facts: Facts, is_told: Callable[[ast.Call], bool
             return sized.instead in WITHOUT_CHEAPER_FORM
         case ast.Call(func=ast.Name(id=name)) if name in _READING_BUILTINS:
             return False
-        case ast.Call(func=ast.Attribute(attr="numpy" | "format")):
+        case ast.Call(func=ast.Attribute(attr=name)) if name in ("numpy", "format") or name in TEXT_METHODS:
             return False
         case ast.Call():
             return _call_waits(node, facts, is_told, surely=True)
