@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from devlint.facts import is_setting, last_name, own_nodes, units_at, walk
 from devlint.lazy import regex
+from devlint_rules.checkpoints.writers import is_written_from_host
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
@@ -31,6 +32,8 @@ def is_own(call: ast.Call, first: int, facts: Facts) -> bool:
         return True
     if _is_saved_from_host(facts) or _is_saved_from_host_elsewhere(file, facts) or _is_of_rank(file, facts):
         return True
+    if is_written_from_host(call, file, _texts_in([file, *_values_of(file, facts)]), facts):
+        return True
     return _is_written_before(call, file, facts) or _is_on_the_host(file, facts)
 
 
@@ -50,14 +53,72 @@ _WRITING = frozenset({"save", "copy", "copy2", "copyfile", "move", "rename", "re
 
 
 def _is_written_before(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
-    """Whether the same function wrote the file, or had it written: `early_stopping(loss, model, path)`."""
+    """Whether the same run wrote the file, or had it written: `early_stopping(loss, model, path)`, `path = prepare(data)`."""
     scope = facts.model.enclosing_scope(call)
     before = [n for n in own_nodes(scope) if isinstance(n, ast.Call) and n.lineno < call.lineno]
-    if any(_writes(n, file) for n in before):
+    if any(_writes(n, file) for n in before) or _is_given_by_writer(file, facts):
+        return True
+    parts = {n.id for value in (file, *_values_of(file, facts)) for n in ast.walk(value) if isinstance(n, ast.Name)}
+    if any(_EXPORTING.match(last_name(n.func)) and _is_handed(n, "", parts) for n in before):
+        return True
+    if _is_written_by_callees(before, file, facts) or _is_written_by_callers(scope, file, facts):
         return True
     model = _loaded_into(call, facts)
-    parts = {n.id for value in (file, *_values_of(file, facts)) for n in ast.walk(value) if isinstance(n, ast.Name)}
     return model is not None and any(_is_handed(n, ast.unparse(model), parts) for n in before)
+
+
+_EXPORTING = regex(r"_?(?:save|convert|export|dump|write)(?:_|$)")
+
+
+def _is_given_by_writer(file: ast.expr, facts: Facts) -> bool:
+    """`path = prepare(dataset)`, where that saves something and says where."""
+    made = facts.model.assigned_values(file) if isinstance(file, ast.Name) else [file]
+    called = [facts.model.callee(value) for value in made if isinstance(value, ast.Call)]
+    return bool(called) and all(
+        c is not None and any(isinstance(n, ast.Call) and last_name(n.func) == "save" for n in c.function.nodes)
+        for c in called
+    )
+
+
+def _is_written_by_callees(before: list[ast.Call], file: ast.expr, facts: Facts) -> bool:
+    """Whether a function of the file that is called before has saved what is loaded, under the same path as code: a setting's, or a text's."""
+    paths = _paths_of(file, facts)
+    if not any(_means_one_file(path) for path in paths):
+        return False
+    called = {last_name(n.func) for n in before}
+    writing = [n for n in _calls_of({"save"}, facts) if len(n.args) > 1 and paths & _paths_of(n.args[1], facts)]
+    scopes = [facts.model.enclosing_scope(n) for n in writing]
+    return any(not isinstance(scope, ast.Module) and scope.name in called for scope in scopes)
+
+
+def _is_written_by_callers(scope: ast.AST, file: ast.expr, facts: Facts) -> bool:
+    """Whether each call of a function comes after a write to the file that it loads: `test(config)` at the end of `train(config)`."""
+    if not isinstance(scope, _FUNCTIONS) or not any(map(_means_one_file, _paths_of(file, facts))):
+        return False
+    calls = facts.model.calls_in_sight(scope)
+    return bool(calls) and all(
+        any(
+            _writes(n, file)
+            for n in own_nodes(model.enclosing_scope(call))
+            if isinstance(n, ast.Call) and n.lineno < call.lineno
+        )
+        for model, call in calls
+    )
+
+
+def _paths_of(file: ast.expr, facts: Facts) -> set[str]:
+    """A path as code; of an open file, that which it was opened with."""
+    opened = (
+        [v.args[0] for v in _entered(file, facts) if isinstance(v, ast.Call) and v.args]
+        if isinstance(file, ast.Name)
+        else []
+    )
+    return {ast.unparse(path) for path in opened or [file]}
+
+
+def _means_one_file(path: str) -> bool:
+    """Whether a path as code means one file wherever it stands: it has a setting or a text in it, and no local name alone."""
+    return "." in path or "'" in path
 
 
 def _writes(call: ast.Call, file: ast.expr) -> bool:
@@ -74,9 +135,10 @@ def _loaded_into(call: ast.Call, facts: Facts) -> ast.expr | None:
 
 
 def _is_handed(call: ast.Call, model: str, names: set[str]) -> bool:
-    """Whether a call is given a model and a part of the path of its checkpoint."""
+    """Whether a call is given a model, any where none is named, and a part of the path of its checkpoint."""
     given = [*call.args, *(k.value for k in call.keywords)]
-    return any(ast.unparse(g) == model for g in given) and any(isinstance(g, ast.Name) and g.id in names for g in given)
+    is_of_model = not model or any(ast.unparse(g) == model for g in given)
+    return is_of_model and any(isinstance(g, ast.Name) and g.id in names for g in given)
 
 
 def _is_temporary(file: ast.expr, facts: Facts) -> bool:
