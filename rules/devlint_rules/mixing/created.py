@@ -116,7 +116,8 @@ def _keeps_arrays(function: _Function, facts: Facts) -> bool:
 
 def _is_of_plain_class(function: _Function, facts: Facts) -> bool:
     cls = facts.model.class_around(function)
-    return cls is not None and all(base and not facts.model.is_module_base(base) for base in cls.outside_bases)
+    modules = torch_knowledge().modules
+    return cls is not None and all(base and base not in modules for base in cls.outside_bases)
 
 
 _OF_ARRAYS = regex(r"\bfrom_numpy\(|\.numpy\(\)|\bnp\.\w")
