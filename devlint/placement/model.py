@@ -457,6 +457,11 @@ class PlacementModel(FileText):
         project, here = self._project, Path(self.source.path)
         return [m for path in project.naming(here, name) if (m := self._elsewhere(path)) is not None]
 
+    def files_matching(self, pattern: str, most: int = 20) -> list[PlacementModel]:
+        """The models of the other files of the project whose text matches; none where they are more than `most`."""
+        paths = self._project.matching(pattern, Path(self.source.path), most)
+        return [m for path in paths if (m := self._elsewhere(path)) is not None]
+
     def file_of(self, source: SourceModule) -> PlacementModel | None:
         """The model of another file of the project."""
         return self._elsewhere(Path(source.path))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from devlint.facts import HOST, Kind, Sense, Value, own_nodes
+from devlint.facts import HOST, Kind, Sense, Value, is_test_file, own_nodes
 from devlint.findings import Note
 from devlint.knowledge import torch_knowledge
 from devlint.lazy import cst, m
@@ -122,8 +123,9 @@ class NumpyFromAccelerator(Rule):
             and not operand.inside
             and not mixing.by_itself
             and not _is_of_something_else(tensor, facts)
-            # Where others are converted as they are, the host is meant, or it isn't mended by one.
-            and not (is_likely(mixing) and _is_one_of_several(node, facts))
+            # Where others are converted as they are, the host is meant, or it isn't mended by one; what a test makes, it
+            # makes where it passes.
+            and not (is_likely(mixing) and (_is_one_of_several(node, facts) or is_test_file(Path(facts.path))))
             else None,
         )
 
