@@ -340,7 +340,7 @@ class PlacementModel(FileText):
         return is_called_by_host(self, function)
 
     def ends_step(self, node: ast.AST) -> bool:
-        """Whether a step of training is over with a node, and the next one waits for its batch."""
+        """Whether a step of training has learned when it comes by a node, and learns no more."""
         return ends_step(self, node)
 
     def loops_to(self, node: ast.AST, depth: int = 0) -> int:
@@ -456,6 +456,11 @@ class PlacementModel(FileText):
         """The models of files that import this one and in which a name of it stands; their own callers aren't asked."""
         project, here = self._project, Path(self.source.path)
         return [m for path in project.naming(here, name) if (m := self._elsewhere(path)) is not None]
+
+    def files_matching(self, pattern: str, most: int = 20) -> list[PlacementModel]:
+        """The models of the other files of the project whose text matches; none where they are more than `most`."""
+        paths = self._project.matching(pattern, Path(self.source.path), most)
+        return [m for path in paths if (m := self._elsewhere(path)) is not None]
 
     def file_of(self, source: SourceModule) -> PlacementModel | None:
         """The model of another file of the project."""

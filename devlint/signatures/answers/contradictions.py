@@ -529,7 +529,8 @@ def _on_the_host(reader: Reader, frame: Frame, need: Need) -> Iterator[Contradic
                 or not _OTHER_TENSORS.isdisjoint(frame.source.imported_packages)
             ):
                 continue
-            if option.place.is_open and is_for_arrays(reader, need.path):
+            if (option.place.is_open or need.via) and is_for_arrays(reader, need.path):
+                # A call of which it isn't known whether the test comes out so says nothing of that path.
                 continue
             operand = _operand(frame, need, node, option)
             certain = sure and not option.likely and not option.place.is_open and not need.guarded

@@ -450,8 +450,10 @@ def bind_arguments(call: Call, function: FunctionModel, bound: Value | None) -> 
     if bound is not None and not function.is_static:
         given.insert(0, bound)
     if call.open_ended:
-        # Anything may be given for what isn't named.
+        # Anything may be given for what is neither named nor stands in its place.
         known = {name: Value(UNKNOWN) for name in [a.arg for a in function.parameters]}
+        if not any(isinstance(a, ast.Starred) for a in call.node.args):
+            known |= zip(names, given, strict=False)
         if bound is not None and names and not function.is_static:
             known[names[0]] = bound
         known |= {k: v for k, (_, v) in call.keywords.items() if k in known}

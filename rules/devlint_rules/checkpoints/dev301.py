@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from devlint.facts import Kind, is_test, last_name, own_nodes, walk
 from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
+from devlint_rules.checkpoints.contents import is_of_checkpoint, is_of_data
 from devlint_rules.checkpoints.landings import copies, is_only_read, lands_anywhere
-from devlint_rules.checkpoints.origins import DOWNLOADS, is_of_data, is_own
+from devlint_rules.checkpoints.origins import DOWNLOADS, is_own
 from devlint_rules.checkpoints.readers import has_device
 
 if TYPE_CHECKING:
@@ -29,13 +30,12 @@ class LoadWithoutMapLocation(Rule):
     `functools.partial(torch.load, ...)`; and a call of a function of the project that hands its own parameter on as
     `map_location`, where the call leaves that at None. A call with `*args` or `**kwargs` may hold it and is left alone, and so is
     one that reads back a buffer or a cache that the program itself filled, or the best of a run that it has just
-    trained, a file that ships beside the code, what the same file of code saves from the host
-    (`torch.save(net.cpu().state_dict(), ...)`), weights that are published under their hash
+    trained or had written, a file that ships beside the code, what the project saves from the host, to the same file or under the
+    keys that are asked for (`torch.save(net.cpu().state_dict(), ...)`), weights that are published under their hash
     (`https://download.pytorch.org/...`, `.../resnet18-5c106cde.pth`), which everybody loads, what a dataset reads
-    (a class or a file that is called so), what is kept under a name for data (`train_data = torch.load(path)`), or the state of a scheduler, a
-    gradient scaler or a random generator, which holds nothing of a device. So are tests
-    (`test_*.py`, `*_test.py`), which load what they saved. What goes straight
-    into `load_state_dict` is certain to be tensors; of anything else the finding is `likely`.
+    (a class or a file that is called so), what is kept under a name for data (`train_data = torch.load(path)`), what nothing
+    moves and nothing around calls a model, a state or a checkpoint, or the state of a scheduler, a gradient scaler or a random
+    generator, which holds nothing of a device. So are tests (`test_*.py`, `*_test.py`), which load what they saved. What goes straight into `load_state_dict` is certain to be tensors; of anything else the finding is `likely`.
 
     Told where it is selected by its code, as in `--select DEV301`: what a program loads that can't run without an
     accelerator anyway, for the same function, its class, or each function that calls it, moves something there under no
@@ -110,7 +110,7 @@ class LoadWithoutMapLocation(Rule):
         if uses and all(_is_host_data(u, facts) for u in uses) and not _loads_of_same(found, facts):
             return
         straight = not first and _goes_into_load_state_dict(found, facts)
-        if not straight and is_of_data(found, facts):
+        if not straight and (is_of_data(found, facts) or not (first or is_of_checkpoint(found, facts))):
             return
         bound = facts.model.is_bound_before("device", found)
         fixed = first or (_may_be_mended(found, facts) and not _is_tried_again(found, facts))
