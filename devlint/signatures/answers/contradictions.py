@@ -100,7 +100,7 @@ def contradictions(reader: Reader, source: SourceModule) -> list[Contradiction]:
         for need in frame.needs:
             for one in _judged(reader, frame, need):
                 told = _told_here(one, source)
-                if told is not None and not (in_test and _hangs_on_others(told)):
+                if told is not None and not (in_test and _hangs_on_others(told, source)):
                     key = (told.node, told.host.value.step)
                     known = found.get(key)
                     if known is None or _strength(told) > _strength(known):
@@ -108,13 +108,13 @@ def contradictions(reader: Reader, source: SourceModule) -> list[Contradiction]:
     return sorted(found.values(), key=_strength, reverse=True)
 
 
-def _hangs_on_others(one: Contradiction) -> bool:
-    """Whether it isn't certain, and hangs on a call, or on a choice that another file has made.
+def _hangs_on_others(one: Contradiction, source: SourceModule) -> bool:
+    """Whether it isn't certain, and hangs on a call, or on what another file makes or chooses.
 
     Tests are run: what fails in each of them is known, and which devices their helpers choose is decided elsewhere.
     """
     steps = (*one.host.trail, *one.other.trail)
-    return not one.certain and (bool(one.via) or (one.sometimes and len({s.path for s in steps}) > 1))
+    return not one.certain and (bool(one.via) or any(s.path != source.path for s in steps))
 
 
 def _strength(one: Contradiction) -> tuple[bool, bool, bool]:
