@@ -324,6 +324,10 @@ class PlacementModel(FileText):
             return False
         return self.is_unused(node) or Guards(self).is_off(node) or self.choices.is_never_made(node)
 
+    def is_guarded(self, node: ast.AST) -> bool:
+        """Whether a node doesn't run on each call of its function: a cache is filled, a flag is off, an error is told."""
+        return Guards(self).is_cold(node)
+
     def is_unused(self, node: ast.AST) -> bool:
         """Whether nothing in the project leads to the function that a node stands in."""
         from devlint.signatures.answers.hot import is_unused
