@@ -372,15 +372,17 @@ class PlacementModel(FileText):
         ]
 
     def calls_in_sight(self, function: FunctionNode) -> list[tuple[PlacementModel, ast.Call]]:
-        """The calls of a function, with each one's file; of one at the top of a file that many import, those by its name."""
+        """The calls of a function, with each one's file; of one at the top of a file, or a constructor, that many import, those by its name."""
         seen = [(model, node) for model, _, node in self.callers(function)]
-        if seen or function not in self.source.tree.body:
+        cls = self.source.function_at(function).cls if function.name == "__init__" else None
+        if seen or (cls or function) not in self.source.tree.body:
             return seen
+        name = (cls or function).name
         return [
             (file, node)
-            for file in self.files_naming(function.name)
+            for file in self.files_naming(name)
             for node in walk(file.source.tree)
-            if isinstance(node, ast.Call) and last_name(node.func) == function.name
+            if isinstance(node, ast.Call) and last_name(node.func) == name
         ]
 
     def function_called(self, call: ast.Call) -> FunctionNode | None:

@@ -18,6 +18,8 @@ _CUDA = regex(r"(?:torch\.device\()?['\"]cuda(?::\d+)?['\"]\)?")
 _TRAINING = frozenset({"train", "fit", "training", "run_train", "train_model"})
 # Calls are followed backwards this far.
 _MAX_CALLERS = 2
+# And forwards this far.
+_MAX_CALLED = 2
 
 Asked = Callable[["PlacementModel", ast.AST], bool]
 
@@ -93,7 +95,25 @@ def _needs_accelerator(model: PlacementModel, node: ast.AST) -> bool:
         *(m for m in methods if isinstance(m, (ast.FunctionDef, ast.AsyncFunctionDef))),
     ]
     shared = set(model.ancestors(node))
-    return any(_moves_anyway(n, model, scope, shared) for scope in scopes for n in own_nodes(scope))
+    if any(_moves_anyway(n, model, scope, shared) for scope in scopes for n in own_nodes(scope)):
+        return True
+    return any(_called_moves_anyway(n, model, scopes[0], shared) for n in own_nodes(scopes[0]))
+
+
+def _called_moves_anyway(
+    node: ast.AST, model: PlacementModel, scope: ast.AST, shared: set[ast.AST], depth: int = 1
+) -> bool:
+    """Whether a function, or a constructor, that a scope surely calls moves something there whatever there is."""
+    if not isinstance(node, ast.Call) or not _is_met_anyway(node, model, scope, shared):
+        return False
+    called = model.callee(node)
+    file = model.file_of(called.function.source) if called is not None else None
+    if called is None or file is None:
+        return False
+    inner = called.function.node
+    return any(_moves_anyway(n, file, inner, set()) for n in own_nodes(inner)) or (
+        depth < _MAX_CALLED and any(_called_moves_anyway(n, file, inner, set(), depth + 1) for n in own_nodes(inner))
+    )
 
 
 def _moves_anyway(node: ast.AST, model: PlacementModel, scope: ast.AST, shared: set[ast.AST]) -> bool:
@@ -108,6 +128,11 @@ def _moves_anyway(node: ast.AST, model: PlacementModel, scope: ast.AST, shared: 
             pass
         case _:
             return False
+    return _is_met_anyway(node, model, scope, shared)
+
+
+def _is_met_anyway(node: ast.AST, model: PlacementModel, scope: ast.AST, shared: set[ast.AST]) -> bool:
+    """Whether a node of a scope stands under no condition but those that are shared."""
     return not any(_is_condition(parent) for parent in _up_to(node, scope, model) if parent not in shared)
 
 
