@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from devlint.facts import last_name, own_nodes
@@ -38,6 +39,30 @@ def has_device(call: ast.Call, facts: Facts) -> bool:
     if _is_for_cuda(facts.model) or _ON_CUDA_BY_DEFAULT.search(facts.text.text):
         return True
     return _is_met(facts.model, call, _needs_accelerator) or _is_met(facts.model, call, _has_just_trained)
+
+
+def is_of_no_program(call: ast.Call, facts: Facts) -> bool:
+    """Whether nothing runs what loads: its file of code is no package's and only defines things, and no program beside it names it."""
+    source = facts.model.source
+    if "." in source.name or source.is_package or isinstance(facts.model.enclosing_scope(call), ast.Module):
+        return False
+    if not all(isinstance(s, _DEFINING) or _is_text(s) for s in source.tree.body):
+        return False
+    name, folder = re.escape(Path(source.path).stem), re.escape(Path(source.path).resolve().parent.name)
+    imported = (
+        rf"\bfrom\s+[\w.]*\b{name}\s+import\b|(?m:^[ \t]*import[ \t]+[\w., ]*\b{name}\b)"
+        rf"|\bfrom\s+(?:[\w.]*\b{folder}|\.+)\s+import\b[^\n]{{0,200}}\b{name}\b"
+    )
+    named = rf"{imported}|['\"/]{name}\.py\b|import_module|__import__"
+    return facts.model.texts_match(_PROGRAM, elsewhere=True) and not facts.model.texts_match(named, elsewhere=True)
+
+
+_DEFINING = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign)
+_PROGRAM = r"__name__ == ['\"]__main__['\"]"
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
 def _is_one_of_many(text: str) -> bool:
