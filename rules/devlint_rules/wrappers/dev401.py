@@ -16,7 +16,7 @@ from devlint_rules.guards import expects_missing, is_unwrapped_beside
 from devlint_rules.wrappers.unwrapping import class_of, unwrapped, wrap_notes
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts, Missing
+    from devlint.facts import Facts, Missing, Value
 
 
 class MissingModuleAttribute(Rule):
@@ -135,12 +135,24 @@ def _is_told(found: ast.Attribute, facts: Facts) -> bool:
         return False
     if _is_of_other_class(found, missing.wrapper.name, facts):
         return False
-    if missing.wrapper.inner is not None and missing.wrapper.inner.kind in (Kind.OPTIMIZER, Kind.SCHEDULER):
+    inner = missing.wrapper.inner
+    if inner is not None and (inner.kind in (Kind.OPTIMIZER, Kind.SCHEDULER) or _computes_nothing(inner)):
         # DEV405's matter: there is no model to unwrap.
         return False
     if found.attr in _OF_SEVERAL_DEVICES and isinstance(found.value, ast.Name):
         return False
     return not _is_either_way_bare(found, facts) and not _runs_before_wrap(found, missing, facts)
+
+
+def _computes_nothing(model: Value) -> bool:
+    """Whether a module has no `forward`, as an optimizer that is one: without parameters `prepare` wraps it in nothing."""
+    cls = model.cls
+    return (
+        cls is not None
+        and cls.method("forward") is None
+        and set(cls.outside_bases) <= {"torch.nn.Module"}
+        and (cls.method("step") is not None)
+    )
 
 
 def _is_of_other_class(found: ast.Attribute, wrapper: str, facts: Facts) -> bool:
