@@ -174,7 +174,7 @@ class Facts:
         return self.model.hot_loop(found) if found is not None and not self.model.is_dead(found) else None
 
     def ends_step(self, node: cst.CSTNode) -> bool:
-        """Whether a step of training is over with an expression, and the next one waits for its batch."""
+        """Whether a step of training has learned when it comes by an expression, and learns no more."""
         found = self._piece.ast_of(node)
         return found is not None and self.model.ends_step(found)
 

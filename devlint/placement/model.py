@@ -344,7 +344,7 @@ class PlacementModel(FileText):
         return is_called_by_host(self, function)
 
     def ends_step(self, node: ast.AST) -> bool:
-        """Whether a step of training is over with a node, and the next one waits for its batch."""
+        """Whether a step of training has learned when it comes by a node, and learns no more."""
         return ends_step(self, node)
 
     def loops_to(self, node: ast.AST, depth: int = 0) -> int:

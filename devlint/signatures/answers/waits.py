@@ -211,7 +211,9 @@ def _read(reader: Reader, frame: Frame, wait: Wait) -> tuple[Value, bool] | None
     sure = wait.name == "item" or (
         _looks_like_tensor(frame, wait.asked) if wait.name == "tolist" else _is_reduced(frame, wait.asked)
     )
-    return on_accelerator(frame, wait.asked, wait.value, surely_tensor=sure)
+    told = on_accelerator(frame, wait.asked, wait.value, surely_tensor=sure)
+    # Whoever counts up to something has a number, unless more than its arithmetic says otherwise.
+    return None if told is not None and wait.name == "range" and told[0].kind is UNKNOWN and not sure else told
 
 
 # Methods of tensors and of arrays, and of nothing else.
