@@ -345,7 +345,7 @@ def _apart(
         return None
     left_to_others = is_kept_elsewhere(frame.function, a) and not _is_made_at_first_use(reader, a, a_when)
     if not sure and (
-        left_to_others
+        (left_to_others and not atoms.implies(need.path, a_when))
         or _is_denied(reader, frame, need, a_when, b)
         or (_is_of_pass_before(reader, b_when) and _is_denied(reader, frame, need, b_when, a))
     ):
