@@ -35,6 +35,8 @@ MAX_MODULE_BYTES = 1_500_000
 # Who calls what a file defines is looked for in so many files that import it, in a project of so many.
 MAX_CALLING_FILES = 200
 MAX_FILES_WITH_CALLERS = 4_000
+# So many objects that nobody freed may be what still refers to itself in circles, or what was loaded and stays.
+_MANY_OBJECTS = 500_000
 # Of the files that name something, so many are read.
 MAX_NAMING = 16
 
@@ -387,7 +389,8 @@ class Project:
         self.memory.clear()
         self.memory = {}
         self._kept_bytes = 0
-        gc.collect()
+        if gc.get_count()[0] > _MANY_OBJECTS:
+            gc.collect()
 
     def _read(self, path: Path) -> SourceModule | None:
         try:
