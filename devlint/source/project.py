@@ -9,6 +9,7 @@ import re
 import tokenize
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
@@ -185,6 +186,10 @@ class Project:
         """Whether a file of the outermost package that a file is in matches, or that is too large to tell."""
         root, name = self.name_of(asking)
         folder = root / name.partition(".")[0]
+        with suppress(TooManyError):
+            found = next(self._texts.matches_in(folder, pattern), None)
+            if found is not None:
+                return self._note_match(asking, found, pattern)
         self._note(asking, ("matching", pattern, str(folder)))
         return self._texts.spelt_matches(folder, pattern) != ""
 
@@ -216,14 +221,17 @@ class Project:
             self._note(asking, ("listing", str(asking)))
             return None
         if found is not None:
-            # One that matches is enough.
-            self.looks.note(str(asking), ("matches", str(found), pattern), Answer(str(True), self._files.digest(found)))
-            return True
+            return self._note_match(asking, found, pattern)
         # That none does hangs on all: one question of a folder, whoever asks.
         self._note(asking, ("package", str(asking.parent)))
         for folder in self._texts.folders_around(asking):
             self._note(asking, ("matching", pattern, str(folder)))
         return False
+
+    def _note_match(self, asking: Path, found: Path, pattern: str) -> bool:
+        """Remembers for a file that one of a project matches: one is enough."""
+        self.looks.note(str(asking), ("matches", str(found), pattern), Answer(str(True), self._files.digest(found)))
+        return True
 
     def names_from(
         self, path: Path, text: str, pattern: re.Pattern[bytes], *, through_packages: bool = False
