@@ -205,7 +205,7 @@ def _is_apart(parent: ast.AST, child: ast.AST) -> bool:
                     or all(map(says, body))
                     or _fills_missing(test, body)
                 )
-            return child in orelse and (_is_training(test) is True or _keeps_missing(test, orelse))
+            return child in orelse and (_holds_in_training(test) or _keeps_missing(test, orelse))
         case ast.FunctionDef(body=body) | ast.AsyncFunctionDef(body=body):
             before = body[: next((at for at, statement in enumerate(body) if statement is child), 0)]
             return any(_returns_if_done(s) or _returns_if_kept(s, body) for s in before)
@@ -321,6 +321,13 @@ def _keeps(name: str) -> bool:
 
 
 _DONE = regex(r"(?i)init|done|ready|built|loaded|computed|cached|set_up")
+
+
+def _holds_in_training(test: ast.expr) -> bool:
+    """`self.training or scorer is None`: what runs otherwise evaluates."""
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or):
+        return any(_is_training(value) is True for value in test.values)
+    return _is_training(test) is True
 
 
 def _is_training(test: ast.expr) -> bool | None:
