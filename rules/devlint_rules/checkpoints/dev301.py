@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,10 +14,11 @@ from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.checkpoints.contents import is_of_checkpoint, is_of_data
 from devlint_rules.checkpoints.landings import copies, is_only_read, lands_anywhere
 from devlint_rules.checkpoints.origins import DOWNLOADS, is_own
-from devlint_rules.checkpoints.readers import has_device
+from devlint_rules.checkpoints.readers import has_device, is_of_no_program
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
+    from devlint.findings import Edit
 
 
 class LoadWithoutMapLocation(Rule):
@@ -36,8 +38,8 @@ class LoadWithoutMapLocation(Rule):
     generator, which holds nothing of a device. So are tests (`test_*.py`, `*_test.py`), which load what they saved. What goes straight into `load_state_dict` is certain to be tensors; of anything else the finding is `likely`.
 
     Told where it is selected by its code, as in `--select DEV301`: what a program loads that can't run without an
-    accelerator anyway, for the same function, its class, or each function that calls it, moves something there under no
-    condition (`model.cuda()`), what is downloaded, or is otherwise, and what is loaded by a method whose callers have all just
+    accelerator anyway, for the same function, its class, what it calls, or each function that calls it, moves something there under no
+    condition (`model.cuda()`), what no program beside its file imports, what is downloaded, or is otherwise, and what is loaded by a method whose callers have all just
     trained (`exp.train(...)`).
 
     ## Why is this bad
@@ -112,9 +114,13 @@ class LoadWithoutMapLocation(Rule):
             return
         bound = facts.model.is_bound_before("device", found)
         fixed = first or (_may_be_mended(found, facts) and not _is_tried_again(found, facts))
+        moving = _moved_at_once(found, facts) if not first else None
         where = "device" if bound and _is_chosen_here(found, facts) else '"cpu"'
         hints = [f"`{location}=device` loads straight to it"] if bound else []
-        if bound and fixed:
+        if moving is not None:
+            # What moves it is said by the load itself.
+            where, hints = ast.unparse(moving.args[0]), []
+        elif bound and fixed:
             hints = [f'`{location}="cpu"` works on every machine; `{location}=device` also saves a copy on the host']
         if "torch.distributed" in facts.text.text:
             hints.append("in a distributed program, each rank wants its own device")
@@ -128,10 +134,27 @@ class LoadWithoutMapLocation(Rule):
             else Change(
                 f"add `{location}={where}`",
                 "safe" if straight else "unsafe",
-                edits=(facts.with_argument(found, f"{location}={where}"),),
+                edits=(facts.with_argument(found, f"{location}={where}"), *_without(moving, facts)),
             ),
-            minor=has_device(found, facts) or facts.model.is_unused(found),
+            minor=has_device(found, facts) or facts.model.is_unused(found) or is_of_no_program(found, facts),
         )
+
+
+def _moved_at_once(found: ast.Call, facts: Facts) -> ast.Call | None:
+    """The move of `torch.load(path).to(args.device)`: a device that goes by that name alone is one that `map_location` takes."""
+    attribute, call = islice((*facts.model.ancestors(found), None, None), 2)
+    match call:
+        case ast.Call(
+            func=ast.Attribute(attr="to") as func, args=[ast.Name() | ast.Attribute() as device], keywords=[]
+        ):
+            return call if func is attribute and last_name(device) == "device" else None
+    return None
+
+
+def _without(moving: ast.Call | None, facts: Facts) -> list[Edit]:
+    """The edit that takes a move away."""
+    edit = facts.without_method(moving) if moving is not None else None
+    return [edit] if edit is not None else []
 
 
 def _loads_of_same(found: ast.Call, facts: Facts) -> list[ast.Call]:

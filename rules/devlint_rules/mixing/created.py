@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from devlint.facts import Mixing, blocks_of, is_test_file, last_name, own_nodes
+from devlint.facts import Mixing, Sort, blocks_of, is_test_file, is_told, last_name, own_nodes
 from devlint.knowledge import torch_knowledge
+from devlint.knowledge.ecosystem import PLAIN_BASES
 from devlint.lazy import regex
 
 if TYPE_CHECKING:
@@ -36,9 +37,8 @@ def _device_of_one(mixing: Mixing, function: _Function, call: ast.Call, facts: F
         not takes_device(call)
         or _has_no_dimension(call)
         or _is_among_others(call, function, facts)
-        or _is_kept_for_later(call, function, facts)
         or _is_moved_behind(mixing, function, facts)
-        or _keeps_arrays(function, facts)
+        or _may_be_meant_for_the_host(mixing, function, facts)
         or is_test_file(Path(facts.path))
     )
     return None if is_left else _device(mixing, function, call, facts)
@@ -80,16 +80,6 @@ def _is_among_others(call: ast.Call, function: _Function, facts: Facts) -> bool:
     )
 
 
-def _is_kept_for_later(call: ast.Call, function: _Function, facts: Facts) -> bool:
-    """Whether an object of no module keeps what is made: what that meets when it is asked for may be elsewhere again."""
-    if not _is_of_plain_class(function, facts):
-        return False
-    match facts.model.source.statement_of(call):
-        case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self")) | ast.Subscript(value=ast.Attribute())]):
-            return True
-    return False
-
-
 def _is_moved_behind(mixing: Mixing, function: _Function, facts: Facts) -> bool:
     """Whether the function moves what the two give: `both = torch.cat((x, made))`, `both = both.cuda()`, both on the host until then."""
     match facts.model.source.statement_of(mixing.node):
@@ -106,21 +96,24 @@ def _is_moved_behind(mixing: Mixing, function: _Function, facts: Facts) -> bool:
     return False
 
 
-def _keeps_arrays(function: _Function, facts: Facts) -> bool:
-    """Whether the class around is no module, and works with arrays of the host: a store of what was seen, or a metric, is there itself."""
+def _may_be_meant_for_the_host(mixing: Mixing, function: _Function, facts: Facts) -> bool:
+    """Whether nothing says that a function computes for models: then the tensors that it is given may never leave the host.
+
+    So it is with a store of what was seen, a metric, or what prepares data.
+    """
+    place = mixing.other.value.place
+    if place.sort is Sort.ACCELERATOR or is_told(place):
+        return False
     cls = facts.model.class_around(function)
-    return (
-        cls is not None and _is_of_plain_class(function, facts) and _OF_ARRAYS.search(ast.unparse(cls.node)) is not None
-    )
+    if _OF_DEVICES.search(facts.code_of(function)) or (cls is not None and "self.device" in ast.unparse(cls.node)):
+        return False
+    if cls is not None:
+        return all(base in PLAIN_BASES for base in cls.outside_bases)
+    return _OF_MODELS.search(facts.text.text) is None
 
 
-def _is_of_plain_class(function: _Function, facts: Facts) -> bool:
-    cls = facts.model.class_around(function)
-    modules = torch_knowledge().modules
-    return cls is not None and all(base and base not in modules for base in cls.outside_bases)
-
-
-_OF_ARRAYS = regex(r"\bfrom_numpy\(|\.numpy\(\)|\bnp\.\w")
+_OF_DEVICES = regex(r"\.device\b|\bdevice\s*=")
+_OF_MODELS = regex(r"\btorch\.nn\b|\bimport\s+nn\b")
 
 
 def _is_joined_untold(node: ast.AST, facts: Facts) -> bool:
@@ -227,6 +220,7 @@ def _device(mixing: Mixing, function: _Function, call: ast.Call, facts: Facts) -
     if (
         isinstance(mixing.other.node, ast.Name)
         and met not in called
+        and _is_one_thing(mixing.other.node, facts)
         and _stands_before(met, mixing, function, call, facts)
     ):
         return f"{met}.device"
@@ -241,6 +235,12 @@ def _device(mixing: Mixing, function: _Function, call: ast.Call, facts: Facts) -
     if (name in arguments and name != "self") or is_kept:
         return f"{name}.device"
     return None
+
+
+def _is_one_thing(name: ast.Name, facts: Facts) -> bool:
+    """Whether a name is given one value, or tensors alone: on one of several ways it may be a number."""
+    is_tensor = all(value.is_tensor for _, value in facts.model.value(name).alternatives())
+    return is_tensor or len(facts.model.assigned_values(name)) < 2
 
 
 def _is_kept_tensor(path: str, facts: Facts) -> bool:

@@ -65,7 +65,8 @@ class FactoryWithoutDevice(Rule):
     Safe: the tensor is created where the one is that it meets, which had to be on the host until now. All that a function
     makes so is mended, or none of it: not offered where it is as long as another input, where it isn't sure that the
     other is a tensor, where the function makes more on the host that takes no `device`, or moves what the two give, in
-    tests, and in a class that is no module and works with arrays or keeps what is made.
+    tests, in the methods of a class that is no module, and in the functions of a file that knows nothing of `torch.nn`: what
+    these are given may never leave the host.
 
     ## References
     - [CUDA semantics: device-agnostic code](https://docs.pytorch.org/docs/stable/notes/cuda.html#device-agnostic-code)
