@@ -241,8 +241,16 @@ def _is_miss(test: ast.expr) -> bool:
 
 
 def _fills_missing(test: ast.expr, body: list[ast.stmt]) -> bool:
-    """`if key not in table: ...; table[key] = ...`"""
+    """`if key not in table: ...; table[key] = ...`, `if self.kernel is None: self.kernel = ...`"""
     match test:
+        case ast.BoolOp(op=ast.Or(), values=values):
+            return any(_fills_missing(v, body) for v in values)
+        case ast.Compare(
+            left=ast.Attribute(value=ast.Name(id="self"), attr=attr),
+            ops=[ast.Is() | ast.Eq()],
+            comparators=[ast.Constant(value=None)],
+        ):
+            return any(_is_own(n, attr) for statement in body for n in ast.walk(statement))
         case ast.Compare(ops=[ast.NotIn()], comparators=[table]):
             name = ast.unparse(table).removesuffix(".keys()")
             return any(
