@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 # Events of what may have been made in a module that the file imports.
 FOLLOWING_IMPORTS = ("missing-attribute", "pinned-device")
+# Events of what the files that import this one may hand to it.
+FOLLOWING_CALLERS = ("mixing", "missing-attribute")
 # Events of tensors that meet others elsewhere.
 ABOUT_MIXING = ("mixing", "unplaced-factory")
 # What is told of suppressions themselves.
@@ -231,8 +233,10 @@ class Linter:
         return frozenset(self.project().names_from(path, source.text, pattern_of(rule)))
 
     def _by_callers(self, screen: Screen, path: Path, rules: set[type[Rule]]) -> list[type[Rule]]:
-        """The rules that a file is suspected of together with those that import it: they may call it in a loop, or mix."""
-        open_to = [rule for rule in rules if rule.event == "mixing" or (rule.only_hot and screen.holds(rule.trigger))]
+        """The rules that a file is suspected of together with those that import it: they may call it in a loop, mix, or hand over wrappers."""
+        open_to = [
+            rule for rule in rules if rule.event in FOLLOWING_CALLERS or (rule.only_hot and screen.holds(rule.trigger))
+        ]
         if not open_to:
             return []
         importers = self.project().importers_of(path)

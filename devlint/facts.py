@@ -174,7 +174,7 @@ class Facts:
         return self.model.hot_loop(found) if found is not None and not self.model.is_dead(found) else None
 
     def ends_step(self, node: cst.CSTNode) -> bool:
-        """Whether a step of training is over with an expression, and the next one waits for its batch."""
+        """Whether a step of training has learned when it comes by an expression, and learns no more."""
         found = self._piece.ast_of(node)
         return found is not None and self.model.ends_step(found)
 
@@ -267,9 +267,18 @@ class Facts:
             return Edit(at, "".join(f"{self.text.newline}{indent}{argument}," for argument in arguments))
         starts = {self.text.span_of(a).line for a in given}
         before = self.text.line(last.line)[: last.column - 1]
-        if 1 < len(starts) == len(given) and before.isspace() and "#" not in rest:
-            # One argument a line, and the bracket closes behind the last.
+        is_over_lines = len(starts) > 1 or last.line < last.end_line
+        if is_over_lines and len(starts) == len(given) and before.isspace() and "#" not in rest:
+            # One argument a line, and the bracket closes behind the last, or, behind one alone, on a line of its own.
             between = f",{self.text.newline}{before}"
+            comma = "," if len(given) == 1 and line < closing.end_line else ""
+            added = "".join(f"{between}{argument}" for argument in arguments) + comma
+            return Edit(Span(line, column, line, column), added)
+        begins = min(spans, key=lambda s: (s.line, s.column))
+        behind = len(self.text.line(last.end_line)) - len(self.text.line(last.end_line).lstrip())
+        if last.line < last.end_line and starts == {begins.line} and behind >= begins.column and "#" not in rest:
+            # Its lines are aligned to a bracket: so is what comes behind it.
+            between = f",{self.text.newline}{' ' * (begins.column - 1)}"
             return Edit(Span(line, column, line, column), "".join(f"{between}{argument}" for argument in arguments))
         comma = "," if self._is_dense(spans) else ", "
         return Edit(Span(line, column, line, column), "".join(f"{comma}{argument}" for argument in arguments))

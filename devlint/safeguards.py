@@ -380,7 +380,34 @@ def _needing(tree: ast.Module) -> set[ast.Call]:
         if isinstance(node, ast.Call)
         and _BACKEND_CALL.fullmatch(ast.unparse(node.func))
         and not any(_ASKS.search(test) for test in _tests_around(node, parents))
+        and not _is_beside_a_move(node, parents)
     }
+
+
+def _is_beside_a_move(node: ast.Call, parents: dict[ast.AST, ast.AST]) -> bool:
+    """Whether what stands beside a call moves something to CUDA each time that the call runs: `x = x.cuda()`."""
+    statement = _statement_of(node, parents)
+    around = next((block for block in _blocks(parents[statement]) if statement in block), [])
+    return any(
+        isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.func.attr == "cuda"
+        for other in around
+        for n in _run_through(other)
+    )
+
+
+def _run_through(statement: ast.AST) -> Iterator[ast.AST]:
+    """What surely runs when a statement does, and the blocks under its `with` do."""
+    match statement:
+        case ast.With(items=items, body=body):
+            yield from (n for item in items for n in ast.walk(item))
+            for inner in body:
+                yield from _run_through(inner)
+        case ast.Assign() | ast.AnnAssign() | ast.AugAssign() | ast.Expr() | ast.Return():
+            yield from () if any(isinstance(n, _BY_CHOICE) for n in ast.walk(statement)) else ast.walk(statement)
+
+
+# Of these a part may be left out.
+_BY_CHOICE = (ast.IfExp, ast.BoolOp, ast.Lambda, ast.comprehension)
 
 
 def _tests_around(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> Iterator[str]:

@@ -135,6 +135,8 @@ def test_where_nothing_says_it_the_file_shows_it():
     assert shown_width("\n".join(lines)) == 88
     assert shown_width("\n".join([*lines, "x" * 95])) == 100
     assert shown_width("\n".join([*lines, "x" * 133])) == 133
+    # Where several are, nobody minds if one gets a little longer.
+    assert shown_width("\n".join([*lines, "x" * 133, "x" * 130, "x" * 160])) == 184
     assert shown_width("x = 1\n") == 100
     # Many lines that end right before PEP 8's width were broken there.
     assert shown_width("\n".join([*lines, *["x" * 77] * 9])) == 79

@@ -20,7 +20,7 @@ _OCCASIONAL = regex(
 )
 _FOR_LOOKING = regex(rf"(^|_|\b)({_LOOKING}|sanity)(_|\b|$)", re.IGNORECASE)
 # Functions that show something, or record what runs later.
-_MAKING_READY = regex(r"_{0,3}(?:capture|demo)(?:_\w{1,60})?")
+_MAKING_READY = regex(r"_{0,3}(?:capture|demo|show)(?:_\w{1,60})?")
 _WARM_UP = regex(r"warm", re.IGNORECASE)
 # Flags that say that this is over.
 _WARM = regex(r"_?(?:is_|has_)?(?:warmed(?:_?up)?|warm_?up_(?:done|over|finished|completed?))", re.IGNORECASE)
@@ -83,7 +83,10 @@ class ColdCode:
                 return (child is body and self.is_step_guard(test)) or (child is other and self._is_usual(test))
             case ast.BoolOp(op=ast.And(), values=values):
                 position = next((i for i, v in enumerate(values) if v is child), 0)
-                return any(self.is_step_guard(v) for v in values[:position])
+                return any(self.is_step_guard(v) or self._latches(v, parent, False) for v in values[:position])
+            case ast.BoolOp(op=ast.Or(), values=values):
+                position = next((i for i, v in enumerate(values) if v is child), 0)
+                return any(self._latches(v, parent, True) for v in values[:position])
             case ast.For(body=block) | ast.While(body=block) | ast.AsyncFor(body=block):
                 if child in block:
                     return self._after_skip(block, child, ast.Continue) or _leaves(block) or _waits_for_a_key(block)
@@ -91,6 +94,24 @@ class ColdCode:
                 if child in block and self._after_skip(block, child, ast.Return):
                     return True
         return self.is_for_looking(parent, child)
+
+    def _latches(self, flag: ast.expr, test: ast.BoolOp, on: bool) -> bool:
+        """`if seen or x.any(): seen = True`, `if not seen and x.any(): seen = True`: asked until it came out true once."""
+        if not on:
+            if not (isinstance(flag, ast.UnaryOp) and isinstance(flag.op, ast.Not)):
+                return False
+            flag = flag.operand
+        around = next(self._model.ancestors(test), None)
+        if not (isinstance(around, ast.If) and around.test is test and isinstance(flag, (ast.Name, ast.Attribute))):
+            return False
+        name = ast.unparse(flag)
+        return any(
+            isinstance(s, ast.Assign)
+            and isinstance(s.value, ast.Constant)
+            and s.value.value is True
+            and any(ast.unparse(t) == name for t in s.targets)
+            for s in around.body
+        )
 
     def _ends(self, block: list[ast.stmt]) -> bool:
         """A block after which the loop, or the program, is left: it runs once."""

@@ -201,16 +201,20 @@ def _is_apart(parent: ast.AST, child: ast.AST) -> bool:
                     _is_miss(test)
                     or _is_rare(test)
                     or _is_training(test) is False
-                    or _is_empty(test)
+                    or _empty_when(test) is True
                     or all(map(says, body))
                     or _fills_missing(test, body)
                 )
-            return child in orelse and (_is_training(test) is True or _keeps_missing(test, orelse))
+            return child in orelse and (
+                _holds_in_training(test) or _empty_when(test) is False or _keeps_missing(test, orelse)
+            )
         case ast.FunctionDef(body=body) | ast.AsyncFunctionDef(body=body):
             before = body[: next((at for at, statement in enumerate(body) if statement is child), 0)]
             return any(_returns_if_done(s) or _returns_if_kept(s, body) for s in before)
-        case ast.IfExp(test=test):
-            return child is parent.body and _is_miss(test)
+        case ast.IfExp(test=test, body=body):
+            if child is body:
+                return _is_miss(test) or _empty_when(test) is True
+            return child is not test and _empty_when(test) is False
         case ast.Assert(msg=msg):
             return child is msg
     return False
@@ -237,8 +241,16 @@ def _is_miss(test: ast.expr) -> bool:
 
 
 def _fills_missing(test: ast.expr, body: list[ast.stmt]) -> bool:
-    """`if key not in table: ...; table[key] = ...`"""
+    """`if key not in table: ...; table[key] = ...`, `if self.kernel is None: self.kernel = ...`"""
     match test:
+        case ast.BoolOp(op=ast.Or(), values=values):
+            return any(_fills_missing(v, body) for v in values)
+        case ast.Compare(
+            left=ast.Attribute(value=ast.Name(id="self"), attr=attr),
+            ops=[ast.Is() | ast.Eq()],
+            comparators=[ast.Constant(value=None)],
+        ):
+            return any(_is_own(n, attr) for statement in body for n in ast.walk(statement))
         case ast.Compare(ops=[ast.NotIn()], comparators=[table]):
             name = ast.unparse(table).removesuffix(".keys()")
             return any(
@@ -282,12 +294,24 @@ def _keeps_missing(test: ast.expr, orelse: list[ast.stmt]) -> bool:
     )
 
 
-def _is_empty(test: ast.expr) -> bool:
-    """`x.numel() == 0`, `len(xs) == 0`, `x.shape[0] == 0`: hardly ever."""
+def _empty_when(test: ast.expr) -> bool | None:
+    """How a test comes out where something is empty, which is hardly ever: True of `x.numel() == 0`, False of `len(xs) > 0`."""
     match test:
-        case ast.Compare(left=left, ops=[ast.Eq()], comparators=[ast.Constant(value=0)]):
-            return re.search(r"numel\(|len\(|shape\[|size\(", ast.unparse(left)) is not None
-    return False
+        case ast.Compare(left=left, ops=[operator], comparators=[ast.Constant(value=int(bound))]):
+            if re.search(r"numel\(|len\(|shape\[|size\(", ast.unparse(left)) is not None:
+                return _OF_NOTHING.get((type(operator), bound))
+    return None
+
+
+# How a size of nothing compares, where other sizes compare otherwise.
+_OF_NOTHING: dict[tuple[type[ast.cmpop], int], bool] = {
+    (ast.Eq, 0): True,
+    (ast.Lt, 1): True,
+    (ast.LtE, 0): True,
+    (ast.NotEq, 0): False,
+    (ast.Gt, 0): False,
+    (ast.GtE, 1): False,
+}
 
 
 def _returns_if_done(statement: ast.stmt) -> bool:
@@ -321,6 +345,13 @@ def _keeps(name: str) -> bool:
 
 
 _DONE = regex(r"(?i)init|done|ready|built|loaded|computed|cached|set_up")
+
+
+def _holds_in_training(test: ast.expr) -> bool:
+    """`self.training or scorer is None`: what runs otherwise evaluates."""
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or):
+        return any(_is_training(value) is True for value in test.values)
+    return _is_training(test) is True
 
 
 def _is_training(test: ast.expr) -> bool | None:

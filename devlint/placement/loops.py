@@ -24,7 +24,7 @@ from devlint.source.trees import children, own_nodes, walk
 from devlint.source.units import Unit
 
 Loop = ast.For | ast.AsyncFor | ast.While | ast.comprehension
-Pass = Literal["batch", "step", "call", "element"]
+Pass = Literal["batch", "step", "epoch", "call", "element"]
 
 # Functions whose loops go through a model's depth, or build something: they aren't loops over steps.
 ONE_PASS_FUNCTIONS = regex(r"forward|__init__$|__getitem__$|reset_parameters$|_*init_weights$|_*load_\w+$|extra_repr$")
@@ -72,8 +72,8 @@ class HotLoop:
     path: tuple[Step, ...] = ()
     # The loop itself, where the code stands in it.
     node: Loop | None = None
-    # What a pass is: a batch of a loader, a step of training, some call of a module, which may be a model's depth, or an
-    # element of a tensor.
+    # What a pass is: a batch of a loader, a step of training, one that goes over all data at once, some call of a module, which
+    # may be a model's depth, or an element of a tensor.
     kind: Pass = "call"
     # The file that it stands in.
     file: str = ""
@@ -86,8 +86,11 @@ class HotLoop:
 
     @property
     def is_minor(self) -> bool:
-        """Whether hardly anybody minds a wait in it: it evaluates, or answers requests, or goes over files, one by one, or runs once."""
-        return self.evaluates or self.once or (self.kind == "call" and not self.trains)
+        """Whether hardly anybody minds a wait in it: it evaluates, or answers requests, or goes over files, one by one, or runs once.
+
+        So it is with one in an epoch as well.
+        """
+        return self.evaluates or self.once or self.kind == "epoch" or (self.kind == "call" and not self.trains)
 
 
 class Program(File, Protocol):
@@ -262,7 +265,7 @@ class Loops:
             return None
         if any(isinstance(n, (ast.For, ast.While)) and self._steps_by_loader(n) for n in _nested(loop)):
             return None
-        if isinstance(loop, ast.For) and isinstance(loop.iter, (ast.Tuple, ast.List)):
+        if isinstance(loop, ast.For) and (isinstance(loop.iter, (ast.Tuple, ast.List)) or _is_one_pass(loop.iter)):
             # A handful of things spelt out.
             return None
         if is_warm_up(loop):
@@ -325,15 +328,16 @@ class Loops:
             {n.id for n in walk(loop.target) if isinstance(n, ast.Name)} if not isinstance(loop, ast.While) else set()
         )
         is_epoch = any(t.lower() in ("epoch", "ep", "e", "round", "fold", "trial") for t in targets)
+        step: Pass = "epoch" if is_epoch else "step"
         called = None
         for node in _own_level(loop):
             if not isinstance(node, ast.Call):
                 continue
             func = node.func
             if isinstance(func, ast.Attribute) and func.attr == "backward":
-                return "calls `.backward()`", "step"
+                return "calls `.backward()`", step
             if isinstance(func, ast.Attribute) and func.attr == "step" and self._is_optimizer(func.value):
-                return f"calls `{_short(func)}()`", "step"
+                return f"calls `{_short(func)}()`", step
             if self._takes_next(node):
                 return f"takes a batch by `{_short(node)}`", "batch"
             if called is None and self._calls_module(func, targets):
@@ -384,6 +388,14 @@ class Loops:
                 quiet = hot.evaluates or is_evaluation(function.name)
                 return replace(hot, likely=True, path=(*hot.path, step), node=None, evaluates=quiet)
         return None
+
+
+def _is_one_pass(iterated: ast.expr) -> bool:
+    """`range(1)`."""
+    match iterated:
+        case ast.Call(func=ast.Name(id="range"), args=[ast.Constant(value=1)]):
+            return True
+    return False
 
 
 def _is_plain(iterated: ast.expr) -> bool:

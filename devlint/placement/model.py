@@ -324,6 +324,10 @@ class PlacementModel(FileText):
             return False
         return self.is_unused(node) or Guards(self).is_off(node) or self.choices.is_never_made(node)
 
+    def is_guarded(self, node: ast.AST) -> bool:
+        """Whether a node doesn't run on each call of its function: a cache is filled, a flag is off, an error is told."""
+        return Guards(self).is_cold(node)
+
     def is_unused(self, node: ast.AST) -> bool:
         """Whether nothing in the project leads to the function that a node stands in."""
         from devlint.signatures.answers.hot import is_unused
@@ -340,7 +344,7 @@ class PlacementModel(FileText):
         return is_called_by_host(self, function)
 
     def ends_step(self, node: ast.AST) -> bool:
-        """Whether a step of training is over with a node, and the next one waits for its batch."""
+        """Whether a step of training has learned when it comes by a node, and learns no more."""
         return ends_step(self, node)
 
     def loops_to(self, node: ast.AST, depth: int = 0) -> int:
@@ -368,15 +372,17 @@ class PlacementModel(FileText):
         ]
 
     def calls_in_sight(self, function: FunctionNode) -> list[tuple[PlacementModel, ast.Call]]:
-        """The calls of a function, with each one's file; of one at the top of a file that many import, those by its name."""
+        """The calls of a function, with each one's file; of one at the top of a file, or a constructor, that many import, those by its name."""
         seen = [(model, node) for model, _, node in self.callers(function)]
-        if seen or function not in self.source.tree.body:
+        cls = self.source.function_at(function).cls if function.name == "__init__" else None
+        if seen or (cls or function) not in self.source.tree.body:
             return seen
+        name = (cls or function).name
         return [
             (file, node)
-            for file in self.files_naming(function.name)
+            for file in self.files_naming(name)
             for node in walk(file.source.tree)
-            if isinstance(node, ast.Call) and last_name(node.func) == function.name
+            if isinstance(node, ast.Call) and last_name(node.func) == name
         ]
 
     def function_called(self, call: ast.Call) -> FunctionNode | None:
@@ -456,6 +462,11 @@ class PlacementModel(FileText):
         """The models of files that import this one and in which a name of it stands; their own callers aren't asked."""
         project, here = self._project, Path(self.source.path)
         return [m for path in project.naming(here, name) if (m := self._elsewhere(path)) is not None]
+
+    def files_matching(self, pattern: str, most: int = 20) -> list[PlacementModel]:
+        """The models of the other files of the project whose text matches; none where they are more than `most`."""
+        paths = self._project.matching(pattern, Path(self.source.path), most)
+        return [m for path in paths if (m := self._elsewhere(path)) is not None]
 
     def file_of(self, source: SourceModule) -> PlacementModel | None:
         """The model of another file of the project."""

@@ -1,6 +1,6 @@
-"""Where in its step a wait stands: in the midst of it, or at its end, where the next step waits anyway for its batch.
+"""Where in its step a wait stands: in the midst of it, or at its end, once it has learned or where the next step waits anyway.
 
-A copy from pageable memory to an accelerator, or one that isn't asked to run beside the host, waits for all that was queued
+What is read when nothing of a step is left to queue costs little. A copy from pageable memory to an accelerator, or one that isn't asked to run beside the host, waits for all that was queued
 before. A step that begins with one can't be queued ahead of the last: what is read at the end of a step is there when the
 next one waits for it.
 """
@@ -32,26 +32,27 @@ class File(Protocol):
     def callers(self, function: FunctionNode) -> Sequence[tuple[File, Step, ast.Call]]: ...
 
 
-def ends_step(model: File, node: ast.AST, depth: int = 0, *, moved: bool = False) -> bool:
-    """Whether what follows on a node in its step is nothing but the copy of the next batch, which waits as well.
+def ends_step(model: File, node: ast.AST, depth: int = 0, *, over: bool = False) -> bool:
+    """Whether a step has learned when it comes by a node and learns no more, or goes on with the copy of the next batch, which waits.
 
-    `moved` says that a function which the step calls moves the batch.
+    `over` says so of a function that the step calls.
     """
     child = node
     for parent in model.ancestors(node):
         if any(map(_learns, model.source.after(child))):
             # Gradients are computed after it, or weights changed.
             return False
+        over = over or any(map(_learns, model.source.before(child)))
         match parent:
             case ast.For(body=body) | ast.AsyncFor(body=body) | ast.While(body=body) if child in body:
-                if moved or _moves_batch(body, model.source.text):
+                if over or _moves_batch(body, model.source.text):
                     return True
             case ast.FunctionDef(body=body) | ast.AsyncFunctionDef(body=body):
                 if depth == _MAX_CALLERS:
                     return False
-                moved = moved or _moves_batch(body, model.source.text)
+                over = over or _moves_batch(body, model.source.text)
                 calls = [(file, call) for file, _, call in model.callers(parent)]
-                return bool(calls) and all(ends_step(file, call, depth + 1, moved=moved) for file, call in calls)
+                return bool(calls) and all(ends_step(file, call, depth + 1, over=over) for file, call in calls)
         child = parent
     return False
 

@@ -147,12 +147,17 @@ def stalls_of(model: Waiting) -> list[HotStall]:
 
 
 # Options of those whose accelerators have little room.
-_OF_ROOM = regex(r"(?i)offload|low_?(?:v?ram|mem)|sav\w{0,8}_(?:v?ram|mem)|(?:v?ram|memory)_sav")
+_OF_ROOM = regex(
+    r"(?i)offload|low_?(?:v?ram|mem)|sav\w{0,8}_(?:v?ram|mem)|(?:v?ram|memory)_sav"
+    r"|(?:empty|free|release|clear)_\w{1,20}_(?:v?ram|mem|cache)"
+    # In quotes it is what `hasattr` asks for.
+    r"|(?<!['\"])(?:empty|free|release|clear)_(?:v?ram|mem|cache)"
+)
 
 
 def _makes_room(model: Waiting, stall: Stall) -> bool:
     """Whether memory is given back for somebody who asked to do with little of it: `if offload: torch.cuda.empty_cache()`."""
-    if stall.sense != FLUSH or "empty_cache" not in stall.name:
+    if stall.sense != FLUSH or not stall.name.endswith(("empty_cache", "gc.collect")):
         return False
     child: ast.AST = stall.node
     for parent in model.ancestors(stall.node):

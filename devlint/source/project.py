@@ -177,6 +177,16 @@ class Project:
         """Whether another file of the project than `asking` matches, or the project is too large to tell."""
         return self._matching_elsewhere(pattern, asking, lambda path: True) is not False
 
+    def matching(self, pattern: str, asking: Path, most: int) -> list[Path]:
+        """The other files of the project that match; none where they are more than `most`, or the project is too large to tell."""
+        self._note(asking, ("package", str(asking.parent)))
+        found: list[Path] = []
+        for folder in self._texts.folders_around(asking):
+            self._note(asking, ("matching", pattern, str(folder)))
+            found += self._texts.matches_in(folder, pattern)
+        found = [path for path in found if path != asking]
+        return found if len(found) <= most else []
+
     def never_says(self, pattern: str, asking: Path, least: int) -> bool:
         """Whether a project of that many files and more has none but `asking` that matches."""
         self._note(asking, ("listing", str(asking)))

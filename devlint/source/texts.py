@@ -105,6 +105,10 @@ class Texts:
         except TooManyError:
             return TOO_MANY
 
+    def matches_in(self, folder: Path, pattern: str) -> list[Path]:
+        """The files of a folder that match; none where it has too many to look through."""
+        return self._found(folder, pattern) or []
+
     def basis(self, folder: Path) -> str:
         """What stands for what the files of a folder hold: while that is the same, so are those that match."""
         if folder not in self._bases:

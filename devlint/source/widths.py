@@ -31,6 +31,8 @@ _PRESSED, _NEAR = 8, 9
 # One line in so many may be longer than its file's lines are.
 _GOT_AWAY = 100
 _FEW = 2
+# Where so many lines are longer than all those, one of them by far, nobody minds, and what a fix adds to the longest is no worse.
+_MANY, _FAR, _UNMINDED = 3, 150, 24
 # Nobody breaks a text; one that long makes its line long. An f-string is several tokens since Python 3.12.
 _LONG_TEXT = 30
 _TEXTS = {tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
@@ -99,7 +101,10 @@ def shown_width(text: str) -> int:
         usual = (_BY_PEP_8, _BY_PEP_8 + 1, *usual)
     kept = lengths[-1 - len(lengths) // _GOT_AWAY] if lengths else 0
     fits = next((width for width in usual if most <= width), None)
-    return fits or (_USUAL[-1] if kept <= _USUAL[-1] else most)
+    if fits or kept <= _USUAL[-1]:
+        return fits or _USUAL[-1]
+    nobody_minds = most > _FAR and lengths[-_MANY:][0] > _USUAL[-1]
+    return most + _UNMINDED if nobody_minds else most
 
 
 def keeps(text: str, width: int) -> bool:

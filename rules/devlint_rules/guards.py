@@ -26,6 +26,28 @@ def expects_missing(found: ast.expr, attribute: str, facts: Facts) -> bool:
     return False
 
 
+def is_tried_another_way(found: ast.AST, thing: str, error: str, facts: Facts) -> bool:
+    """Whether a handler around, which catches that error, does something else with the same thing."""
+    child = found
+    for parent in facts.model.ancestors(found):
+        match parent:
+            case ast.Try(body=body, handlers=handlers) if child in body:
+                catching = [h for h in handlers if _catches(h, error)]
+                if any(_speaks_of(handler, thing) for handler in catching[:1]):
+                    return True
+        child = parent
+    return False
+
+
+def _catches(handler: ast.ExceptHandler, error: str) -> bool:
+    named = {n.id for n in ast.walk(handler.type) if isinstance(n, ast.Name)} if handler.type is not None else {error}
+    return not named.isdisjoint({error, "Exception", "BaseException"})
+
+
+def _speaks_of(handler: ast.ExceptHandler, thing: str) -> bool:
+    return any(isinstance(n, ast.Name) and n.id == thing for statement in handler.body for n in ast.walk(statement))
+
+
 def is_unwrapped_beside(found: ast.Attribute, facts: Facts) -> bool:
     """Whether the other branch of an `if` around reads the same attribute of what is wrapped: a test tells both apart."""
     unwrapped = f"{ast.unparse(found.value)}.module.{found.attr}"

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from devlint.signatures.answers.detached import is_of_a_graph, unplaced_results
 from devlint.signatures.answers.left_open import (
@@ -48,6 +49,7 @@ from devlint.signatures.values.values import (
     steps_to,
 )
 from devlint.source.modules import FunctionModel, SourceModule
+from devlint.source.texts import is_test_file
 
 
 @dataclass(frozen=True)
@@ -93,16 +95,26 @@ class Contradiction:
 def contradictions(reader: Reader, source: SourceModule) -> list[Contradiction]:
     """The contradictions of a file whose scopes were read: of each operation and tensor on the host, the surest one."""
     found: dict[tuple[ast.AST, Step | None], Contradiction] = {}
+    in_test = is_test_file(Path(source.path))
     for frame in reader.frames_in(source):
         for need in frame.needs:
             for one in _judged(reader, frame, need):
                 told = _told_here(one, source)
-                if told is not None:
+                if told is not None and not (in_test and _hangs_on_others(told, source)):
                     key = (told.node, told.host.value.step)
                     known = found.get(key)
                     if known is None or _strength(told) > _strength(known):
                         found[key] = told
     return sorted(found.values(), key=_strength, reverse=True)
+
+
+def _hangs_on_others(one: Contradiction, source: SourceModule) -> bool:
+    """Whether it isn't certain, and hangs on a call, or on what another file makes or chooses.
+
+    Tests are run: what fails in each of them is known, and which devices their helpers choose is decided elsewhere.
+    """
+    steps = (*one.host.trail, *one.other.trail)
+    return not one.certain and (bool(one.via) or any(s.path != source.path for s in steps))
 
 
 def _strength(one: Contradiction) -> tuple[bool, bool, bool]:
@@ -333,7 +345,7 @@ def _apart(
         return None
     left_to_others = is_kept_elsewhere(frame.function, a) and not _is_made_at_first_use(reader, a, a_when)
     if not sure and (
-        left_to_others
+        (left_to_others and not atoms.implies(need.path, a_when))
         or _is_denied(reader, frame, need, a_when, b)
         or (_is_of_pass_before(reader, b_when) and _is_denied(reader, frame, need, b_when, a))
     ):
@@ -529,7 +541,8 @@ def _on_the_host(reader: Reader, frame: Frame, need: Need) -> Iterator[Contradic
                 or not _OTHER_TENSORS.isdisjoint(frame.source.imported_packages)
             ):
                 continue
-            if option.place.is_open and is_for_arrays(reader, need.path):
+            if (option.place.is_open or need.via) and is_for_arrays(reader, need.path):
+                # A call of which it isn't known whether the test comes out so says nothing of that path.
                 continue
             operand = _operand(frame, need, node, option)
             certain = sure and not option.likely and not option.place.is_open and not need.guarded

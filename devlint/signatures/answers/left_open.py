@@ -145,14 +145,23 @@ def is_given_host(reader: Reader, function: FunctionModel, need: Need) -> bool:
 
 
 def is_for_arrays(reader: Reader, path: Condition) -> bool:
-    """Whether a path is for inputs that are arrays, as all others are then: what is computed with them is on the host."""
-    return bool(path) and all(any(x > 0 and _asks_for_arrays(reader.atoms.atom(x).key) for x in c) for c in path)
+    """Whether a path is for inputs that are arrays, or no tensors, as all others are then: what is computed with them is on
+    the host."""
+    atom = reader.atoms.atom
+    return bool(path) and all(any(_says_array(atom(x).key, x > 0) for x in clause) for clause in path)
 
 
-def _asks_for_arrays(key: Hashable) -> bool:
+def _says_array(key: Hashable, outcome: bool) -> bool:
+    """Whether a test that comes out so, here or in what is called, says that something is an array, or no tensor."""
     match key:
-        case ("isinstance", _, tuple() as types):
-            return bool(types) and all(isinstance(t, Value) and str(t.data).startswith("numpy.") for t in types)
+        case ("at call", _, inner):
+            return _says_array(inner, outcome)
+        case ("is_tensor", _):
+            return not outcome
+        case ("isinstance", _, tuple() as types) if types:
+            names = [str(t.data) for t in types if isinstance(t, Value)]
+            asked = "numpy." if outcome else "torch.Tensor"
+            return len(names) == len(types) and all(name.startswith(asked) for name in names)
     return False
 
 

@@ -21,6 +21,7 @@ from devlint.signatures.values.values import (
     ARRAY,
     BATCH,
     CONSTANT,
+    DEVICE,
     DICT,
     DISTRIBUTION,
     EITHER,
@@ -56,7 +57,7 @@ MAX_NEEDS = 80
 
 
 def _call(frame: Frame, node: ast.Call) -> Value:
-    if isinstance(node.func, ast.Name) and node.func.id in ("isinstance", "hasattr"):
+    if last_name(node.func) in tests.ASKING:
         told = tests.asked_of_class(frame, node)
         if told is not None:
             return tests.outcome(told)
@@ -226,7 +227,7 @@ _LOSS = regex(r"(?i)(?:.*_)?(?:criterion\w{0,30}|criteria|loss|loss_?fn|loss_?fu
 
 def _unknown(call: Call, callee: Value) -> Value:
     """A call of something unknown: of a part of a module it is likely a module's, and a loss compares what it is given."""
-    if callee.path is not None and _LOSS.fullmatch(str(callee.path[-1]).strip(".[]'")):
+    if callee.path is not None and _LOSS.fullmatch(str(callee.path[-1]).strip(".[]'")) and not _in_loss(call.frame):
         # One that takes tuples too takes them apart.
         kinds = [{o.kind for _, o in v.options()} for _, v in call.given[:2]]
         pairs = [p for p, k in zip(call.given, kinds, strict=False) if k <= {TENSOR, BATCH, UNKNOWN}]
@@ -236,6 +237,15 @@ def _unknown(call: Call, callee: Value) -> Value:
     result = _given_by_unknown(call, callee)
     uses.note(call.frame, use, result)
     return result
+
+
+def _in_loss(frame: Frame) -> bool:
+    """Whether it stands in a loss's own class: one that wraps any other is of a family, whose members may move what they get."""
+    cls = frame.function.cls if frame.function is not None else None
+    return cls is not None and _LOSS_CLASS.search(cls.name) is not None
+
+
+_LOSS_CLASS = regex(r"Loss|Criterion")
 
 
 def _given_by_unknown(call: Call, callee: Value) -> Value:
@@ -372,6 +382,9 @@ def unknown_call(call: Call, name: str = "", *, displaces: bool = True) -> Value
         ((place, trail),) = places.items()
         if place != HOST and place.sort != "unknown":
             return call.fresh(place).but(step=trail, tags=DISTRIBUTION if of_torch else frozenset())
+    if any(option.kind is DEVICE for _, value in call.everything() for _, option in value.options()):
+        # `dataset.get_data(device, split)`: what it gives may be there.
+        return call.fresh(torch_calls.SCATTERED)
     return call.fresh()
 
 
@@ -411,7 +424,7 @@ def call_function(
         return unknown_call(call)
     else:
         signature = reader.signature(function, closure)
-    if signature is None or given is None:
+    if signature is None or given is None or (bound is None and _is_of_another_class(frame, function, given)):
         return unknown_call(call)
     if not keeps_result(reader, function):
         # An unknown decorator may do anything with what it is given.
@@ -435,6 +448,18 @@ def call_function(
     return NOTHING if result is NEVER else result
 
 
+def _is_of_another_class(frame: Frame, function: FunctionModel, given: dict[str, Value]) -> bool:
+    """Whether a method is called by its class with what may be no object of that: `Trainer.step(stand_in, batch)`.
+
+    What a method says of `self` holds for the objects that the class's own constructor has made.
+    """
+    if function.cls is None or function.is_static or not function.parameters or "classmethod" in function.decorators:
+        return False
+    me = given.get(function.parameters[0].arg)
+    cls = frame.reader.class_info(function.source, function.cls)
+    return me is not None and cls is not None and not tests.may_be_of(frame, me, cls)
+
+
 def _find(frame: Frame, signature: Signature) -> None:
     """What a function finds outside of it, the one that calls it finds there too, unless it is its own."""
     for key, value in signature.found.items():
@@ -450,8 +475,10 @@ def bind_arguments(call: Call, function: FunctionModel, bound: Value | None) -> 
     if bound is not None and not function.is_static:
         given.insert(0, bound)
     if call.open_ended:
-        # Anything may be given for what isn't named.
+        # Anything may be given for what is neither named nor stands in its place.
         known = {name: Value(UNKNOWN) for name in [a.arg for a in function.parameters]}
+        if not any(isinstance(a, ast.Starred) for a in call.node.args):
+            known |= zip(names, given, strict=False)
         if bound is not None and names and not function.is_static:
             known[names[0]] = bound
         known |= {k: v for k, (_, v) in call.keywords.items() if k in known}

@@ -32,6 +32,7 @@ from devlint.signatures.values.values import (
     TENSOR,
     UNKNOWN,
     UNKNOWN_PLACE,
+    WRAPPER,
     Cell,
     Value,
     either,
@@ -232,12 +233,19 @@ class Recorder(Generic[Told]):
         return next((f for f in self._reader.frames_of(function) if f.record is self and not f.again), None)
 
     def _all_given(self, function: FunctionModel, calls: Sequence[Given]) -> dict[Key, Value]:
-        """What the calls give for parameters, by the names of those of which all calls tell."""
+        """What the calls give for parameters, by the names of those of which all calls tell, or one that brings a wrapper."""
         prefix, source = self._reader.root_prefix(function), function.source
+        bringing = [number for number, call in enumerate(calls) if any(map(_is_wrapper, call.values.values()))]
+        plain = Frame(self._reader, source, function)
+        if bringing:
+            inputs.enter(plain, function, self._reader.annotations)
         found: dict[Key, Value] = {}
         for position, argument in enumerate(function.parameters):
             if position or function.cls is None or function.is_static:
-                given = self._given(function, f"{argument.arg}{prefix}", calls)
+                name = f"{argument.arg}{prefix}"
+                given = self._given(function, name, calls)
+                if given is None and bringing:
+                    given = self._brought(function, name, calls, bringing, plain.env[argument.arg])
                 if given is not None:
                     found[argument.arg] = self._reader.refined(Frame(self._reader, source), given, argument.annotation)
         return found
@@ -259,6 +267,27 @@ class Recorder(Generic[Told]):
         if len(alike) == 1:
             return seen[0][1]
         return either(alike.values(), atoms)
+
+    def _brought(
+        self, function: FunctionModel, name: str, calls: Sequence[Given], bringing: Sequence[int], otherwise: Value
+    ) -> Value | None:
+        """What a parameter is where calls bring wrappers, of which one is enough: those, and the constants beside them."""
+        atoms, default = self._reader.atoms, self._reader.defaults(function).get(name)
+        told: list[tuple[Condition, Value]] = []
+        rest = TRUE
+        for number in bringing:
+            value = calls[number].values.get(name, default)
+            options = value.options() if value is not None else ()
+            if any(o.kind is WRAPPER for _, o in options):
+                options = tuple((when, o) for when, o in options if o.kind is WRAPPER)
+            elif not all(o.kind is CONSTANT for _, o in options):
+                continue
+            this_call = self._this_call(function, number, len(calls))
+            for condition, option in options:
+                when = atoms.both(this_call, condition)
+                told.append((when, option))
+                rest = atoms.both(rest, atoms.negated(when))
+        return either([*told, (rest, otherwise)], atoms) if told else None
 
     def _this_call(self, function: FunctionModel, number: int, calls: int) -> Condition:
         """The condition that a function was called from one place of several, by the bits of its number."""
@@ -311,6 +340,11 @@ def _cells(value: Value) -> Iterator[Cell]:
 
 def _is_known(value: Value) -> bool:
     return any(o.kind is not UNKNOWN or o.place.sort != "unknown" for _, o in value.options())
+
+
+def _is_wrapper(value: Value) -> bool:
+    """Whether something is a wrapper, or may be."""
+    return any(o.kind is WRAPPER for _, o in value.options())
 
 
 def _closed(value: Value, reader: Reader) -> Value:

@@ -12,6 +12,7 @@ from devlint.regexes import regex
 from devlint.signatures.libraries import waits
 from devlint.signatures.libraries.devices import parse_place
 from devlint.signatures.reading.expressions import evaluate
+from devlint.signatures.state.classes import ClassInfo
 from devlint.signatures.state.frame import Frame
 from devlint.signatures.values.conditions import FALSE, TRUE, Condition
 from devlint.signatures.values.values import (
@@ -41,6 +42,7 @@ from devlint.signatures.values.values import (
     either,
     mapped,
 )
+from devlint.source.modules import last_name
 
 # Names of flags, and the outcome under which the program runs on the host.
 _HOST_FLAG = regex(
@@ -70,7 +72,7 @@ def condition_of(frame: Frame, node: ast.expr) -> Condition:
                     # No tensor equals None: that is told without asking for values.
                     waits.decided(frame, node, first, second)
             return comparison(frame, node, first, op, second)
-        case ast.Call(func=ast.Name(id="isinstance" | "hasattr")) if (told := asked_of_class(frame, node)) is not None:
+        case ast.Call(func=func) if last_name(func) in ASKING and (told := asked_of_class(frame, node)) is not None:
             return told
         case ast.NamedExpr():
             return truth(frame, evaluate(frame, node))
@@ -114,8 +116,12 @@ def denial_of(frame: Frame, node: ast.expr) -> Condition:
 
 
 def asked_of_class(frame: Frame, node: ast.Call, *, outcome: bool = True) -> Condition | None:
-    """The condition that `isinstance(x, T)` or `hasattr(x, name)` comes out so; None where the call is no such test."""
+    """The condition that a test such as `isinstance(x, T)` or `hasattr(x, name)` comes out so; None for other calls."""
     match node:
+        case ast.Call(func=ast.Attribute() as func, args=[thing], keywords=[]):
+            asking = evaluate(frame, func)
+            types = _ASKED_TYPES.get(asking.data) if asking.kind is REFERENCE else None
+            return instance_of(frame, evaluate(frame, thing), types, outcome=outcome) if types is not None else None
         case ast.Call(func=ast.Name(id="isinstance"), args=[thing, types]):
             asked = evaluate(frame, thing)
             return instance_of(frame, asked, _types(frame, evaluate(frame, types)), outcome=outcome)
@@ -195,6 +201,17 @@ def _token(value: Value) -> Hashable:
     """What makes two reads the same thing in a test."""
     return value.path if value.path is not None else value
 
+
+# Functions that ask for a value's type, by the types that they ask for.
+_ASKED_TYPES = {
+    name: tuple(Value(REFERENCE, data=t) for t in types)
+    for name, types in {
+        "torch.is_tensor": ("torch.Tensor",),
+        "numpy.isscalar": ("builtins.int", "builtins.float", "builtins.bool", "builtins.str", "numpy.generic"),
+    }.items()
+}
+# The last names of calls that `asked_of_class` is asked about.
+ASKING = frozenset({"isinstance", "hasattr", *(name.rsplit(".", 1)[-1] for name in _ASKED_TYPES)})
 
 # The positive forms of comparisons, as atoms name them.
 COMPARISONS = {"==": ast.Eq(), "Lt": ast.Lt(), "LtE": ast.LtE(), "Gt": ast.Gt(), "GtE": ast.GtE(), "In": ast.In()}
@@ -329,6 +346,10 @@ def _same(frame: Frame, a: Value, b: Value) -> Condition | None:
         return _at(frame, a, place)
     if a.kind is CONSTANT and b.kind is CONSTANT:
         return TRUE if a.data == b.data else FALSE
+    if a.kind is REFERENCE and b.kind is REFERENCE:
+        names = canonical(a.data), canonical(b.data)
+        # Two names of parts may be of one thing, as `torch.float` and `torch.float32` are; two packages never are.
+        return TRUE if names[0] == names[1] else None if "." in "".join(names) else FALSE
     return None
 
 
@@ -413,6 +434,12 @@ def instance_of(frame: Frame, value: Value, named: tuple[Value, ...], *, outcome
             told = frame.atoms.negated(told)
         result = frame.atoms.either(result, frame.atoms.both(condition, told))
     return result
+
+
+def may_be_of(frame: Frame, value: Value, cls: ClassInfo) -> bool:
+    """Whether a value may be an object of a class of the project, of all that is known of it."""
+    named = Value(CLASS, data=cls)
+    return any(option.kind is not UNKNOWN and _is_a(frame, option, named) != FALSE for _, option in value.options())
 
 
 def _types(frame: Frame, value: Value) -> tuple[Value, ...]:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from devlint.facts import Kind, is_test, last_name, own_nodes, walk
 from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
-from devlint_rules.checkpoints.landings import copies, lands_anywhere
-from devlint_rules.checkpoints.origins import DOWNLOADS, is_of_data, is_own
-from devlint_rules.checkpoints.readers import has_device
+from devlint_rules.checkpoints.contents import is_of_checkpoint, is_of_data
+from devlint_rules.checkpoints.landings import copies, is_only_read, lands_anywhere
+from devlint_rules.checkpoints.origins import DOWNLOADS, is_own
+from devlint_rules.checkpoints.readers import has_device, is_of_no_program
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
+    from devlint.findings import Edit
 
 
 class LoadWithoutMapLocation(Rule):
@@ -27,17 +30,16 @@ class LoadWithoutMapLocation(Rule):
     `functools.partial(torch.load, ...)`; and a call of a function of the project that hands its own parameter on as
     `map_location`, where the call leaves that at None. A call with `*args` or `**kwargs` may hold it and is left alone, and so is
     one that reads back a buffer or a cache that the program itself filled, or the best of a run that it has just
-    trained, a file that ships beside the code, what the same file of code saves from the host
-    (`torch.save(net.cpu().state_dict(), ...)`), weights that are published under their hash
+    trained or had written, a file that ships beside the code, what the project saves from the host, to the same file or under the
+    keys that are asked for (`torch.save(net.cpu().state_dict(), ...)`), weights that are published under their hash
     (`https://download.pytorch.org/...`, `.../resnet18-5c106cde.pth`), which everybody loads, what a dataset reads
-    (a class or a file that is called so), what is kept under a name for data (`train_data = torch.load(path)`), or the state of a scheduler, a
-    gradient scaler or a random generator, which holds nothing of a device. So are tests
-    (`test_*.py`, `*_test.py`), which load what they saved. What goes straight
-    into `load_state_dict` is certain to be tensors; of anything else the finding is `likely`.
+    (a class or a file that is called so), what is kept under a name for data (`train_data = torch.load(path)`), what nothing
+    moves and nothing around calls a model, a state or a checkpoint, or the state of a scheduler, a gradient scaler or a random
+    generator, which holds nothing of a device. So are tests (`test_*.py`, `*_test.py`), which load what they saved. What goes straight into `load_state_dict` is certain to be tensors; of anything else the finding is `likely`.
 
     Told where it is selected by its code, as in `--select DEV301`: what a program loads that can't run without an
-    accelerator anyway, for the same function, its class, or each function that calls it, moves something there under no
-    condition (`model.cuda()`), what is downloaded, or is otherwise, and what is loaded by a method whose callers have all just
+    accelerator anyway, for the same function, its class, what it calls, or each function that calls it, moves something there under no
+    condition (`model.cuda()`), what no program beside its file imports, what is downloaded, or is otherwise, and what is loaded by a method whose callers have all just
     trained (`exp.train(...)`).
 
     ## Why is this bad
@@ -103,16 +105,22 @@ class LoadWithoutMapLocation(Rule):
         if not isinstance(found, ast.Call) or is_own(found, first, facts) or _is_provided_for(found, facts):
             return
         uses = _uses(found, facts)
-        if any(_is_read_by_numpy(use, facts) for use in uses) or (uses and all(_is_host_data(u, facts) for u in uses)):
+        if any(_is_read_by_numpy(use, facts) for use in uses):
+            return
+        if uses and all(_is_host_data(u, facts) for u in uses) and not _loads_of_same(found, facts):
             return
         straight = not first and _goes_into_load_state_dict(found, facts)
-        if not straight and is_of_data(found, facts):
+        if not straight and (is_of_data(found, facts) or not (first or is_of_checkpoint(found, facts))):
             return
         bound = facts.model.is_bound_before("device", found)
-        fixed = first or ((straight or lands_anywhere(found, facts)) and not _is_tried_again(found, facts))
+        fixed = first or (_may_be_mended(found, facts) and not _is_tried_again(found, facts))
+        moving = _moved_at_once(found, facts) if not first else None
         where = "device" if bound and _is_chosen_here(found, facts) else '"cpu"'
         hints = [f"`{location}=device` loads straight to it"] if bound else []
-        if bound and fixed:
+        if moving is not None:
+            # What moves it is said by the load itself.
+            where, hints = ast.unparse(moving.args[0]), []
+        elif bound and fixed:
             hints = [f'`{location}="cpu"` works on every machine; `{location}=device` also saves a copy on the host']
         if "torch.distributed" in facts.text.text:
             hints.append("in a distributed program, each rank wants its own device")
@@ -126,10 +134,52 @@ class LoadWithoutMapLocation(Rule):
             else Change(
                 f"add `{location}={where}`",
                 "safe" if straight else "unsafe",
-                edits=(facts.with_argument(found, f"{location}={where}"),),
+                edits=(facts.with_argument(found, f"{location}={where}"), *_without(moving, facts)),
             ),
-            minor=has_device(found, facts) or facts.model.is_unused(found),
+            minor=has_device(found, facts) or facts.model.is_unused(found) or is_of_no_program(found, facts),
         )
+
+
+def _moved_at_once(found: ast.Call, facts: Facts) -> ast.Call | None:
+    """The move of `torch.load(path).to(args.device)`: a device that goes by that name alone is one that `map_location` takes."""
+    attribute, call = islice((*facts.model.ancestors(found), None, None), 2)
+    match call:
+        case ast.Call(
+            func=ast.Attribute(attr="to") as func, args=[ast.Name() | ast.Attribute() as device], keywords=[]
+        ):
+            return call if func is attribute and last_name(device) == "device" else None
+    return None
+
+
+def _without(moving: ast.Call | None, facts: Facts) -> list[Edit]:
+    """The edit that takes a move away."""
+    edit = facts.without_method(moving) if moving is not None else None
+    return [edit] if edit is not None else []
+
+
+def _loads_of_same(found: ast.Call, facts: Facts) -> list[ast.Call]:
+    """The other calls of a scope that load the same file, and don't say where to either."""
+    scope = facts.model.enclosing_scope(found)
+    return [
+        n
+        for n in own_nodes(scope)
+        if n is not found and isinstance(n, ast.Call) and _is_same_call(n, found) and not _is_read_as_array(n, facts)
+    ]
+
+
+def _is_same_call(one: ast.Call, other: ast.Call) -> bool:
+    return bool(one.args) and ast.dump(one) == ast.dump(other)
+
+
+def _is_read_as_array(call: ast.Call, facts: Facts) -> bool:
+    return any(_is_read_by_numpy(use, facts) for use in _uses(call, facts))
+
+
+def _may_be_mended(found: ast.Call, facts: Facts) -> bool:
+    """Whether what is loaded, and all that the same scope loads of the same file, may be on the host; one of them at least is copied."""
+    calls = [found, *_loads_of_same(found, facts)]
+    lands = [_goes_into_load_state_dict(call, facts) or lands_anywhere(call, facts) for call in calls]
+    return any(lands) and all(ok or is_only_read(call, facts) for ok, call in zip(lands, calls, strict=True))
 
 
 def _is_chosen_here(found: ast.Call, facts: Facts) -> bool:

@@ -142,5 +142,7 @@ def _may_load_into_wrapper(call: ast.Call, facts: Facts) -> bool:
     name = ast.unparse(owner).rsplit(".", 1)[-1].lower()
     if any(word in name for word in ("optim", "sched", "scaler", "opt_")):
         return False
+    if facts.model.is_unused(call):
+        return False
     options = [v for _, v in facts.model.value(owner).alternatives()]
     return any(v.kind is Kind.WRAPPER or v.kind is Kind.UNKNOWN or (v.is_module and v.likely) for v in options)

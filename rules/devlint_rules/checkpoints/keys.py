@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from devlint.facts import Kind, Value
 
-# Text that only code has that deals with the prefix: "module." as a string, or its seven characters cut off.
-STRIPPING = r"""['"]module\.|\[7\s*:\]|consume_prefix_in_state_dict_if_present|['"]module['"]\s*(?:in\b|==|\))"""
+# Text that only code has that deals with the prefix: "module." as a string, a key that is compared with "module", or asked
+# for it by a method, or its seven characters cut off. Whoever asks `hasattr(model, "module")` unwraps a model.
+STRIPPING = (
+    r"""['"]module\.|\[7\s*:\]|consume_prefix_in_state_dict_if_present|"""
+    r"""['"]module['"]\s*(?:in\b|[!=]=)|[!=]=\s*['"]module['"]|\.\w+\(\s*['"]module['"]\s*[,)]"""
+)
 # A file that wraps models and loads into models.
 WRAPS_AND_LOADS = r"(?s)DataParallel\s*\(.*load_state_dict|load_state_dict.*DataParallel\s*\("
 

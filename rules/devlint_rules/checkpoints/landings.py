@@ -58,6 +58,12 @@ def lands_anywhere(call: ast.expr, facts: Facts) -> bool:
     return landing.follow(call) and (landing.taken or _is_unused_state(call, facts))
 
 
+def is_only_read(call: ast.expr, facts: Facts) -> bool:
+    """Whether nothing is taken of what is loaded but numbers, texts and settings."""
+    landing = _Landing(facts.model)
+    return landing.follow(call) and not landing.taken
+
+
 # What those call what a file holds who load it into a model.
 _STATE = regex(r"(?i)state|ckpt|check_?point|weights|saved|snapshot")
 

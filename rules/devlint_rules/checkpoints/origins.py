@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from devlint.facts import is_setting, last_name, own_nodes, units_at, walk
 from devlint.lazy import regex
+from devlint_rules.checkpoints.writers import is_written_from_host
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
@@ -31,12 +32,14 @@ def is_own(call: ast.Call, first: int, facts: Facts) -> bool:
         return True
     if _is_saved_from_host(facts) or _is_saved_from_host_elsewhere(file, facts) or _is_of_rank(file, facts):
         return True
+    if is_written_from_host(call, file, texts_in([file, *values_of(file, facts)]), facts):
+        return True
     return _is_written_before(call, file, facts) or _is_on_the_host(file, facts)
 
 
 def _is_of_rank(file: ast.expr, facts: Facts) -> bool:
     """Whether each process has a file of its own: the one that reads it wrote it, on the device that it has."""
-    parts = (n for value in (file, *_values_of(file, facts)) for n in ast.walk(value))
+    parts = (n for value in (file, *values_of(file, facts)) for n in ast.walk(value))
     return any(isinstance(n, (ast.Name, ast.Attribute)) and _RANK.fullmatch(last_name(n)) for n in parts)
 
 
@@ -50,14 +53,72 @@ _WRITING = frozenset({"save", "copy", "copy2", "copyfile", "move", "rename", "re
 
 
 def _is_written_before(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
-    """Whether the same function wrote the file, or had it written: `early_stopping(loss, model, path)`."""
+    """Whether the same run wrote the file, or had it written: `early_stopping(loss, model, path)`, `path = prepare(data)`."""
     scope = facts.model.enclosing_scope(call)
     before = [n for n in own_nodes(scope) if isinstance(n, ast.Call) and n.lineno < call.lineno]
-    if any(_writes(n, file) for n in before):
+    if any(_writes(n, file) for n in before) or _is_given_by_writer(file, facts):
+        return True
+    parts = {n.id for value in (file, *values_of(file, facts)) for n in ast.walk(value) if isinstance(n, ast.Name)}
+    if any(_EXPORTING.match(last_name(n.func)) and _is_handed(n, "", parts) for n in before):
+        return True
+    if _is_written_by_callees(before, file, facts) or _is_written_by_callers(scope, file, facts):
         return True
     model = _loaded_into(call, facts)
-    parts = {n.id for value in (file, *_values_of(file, facts)) for n in ast.walk(value) if isinstance(n, ast.Name)}
     return model is not None and any(_is_handed(n, ast.unparse(model), parts) for n in before)
+
+
+_EXPORTING = regex(r"_?(?:save|convert|export|dump|write)(?:_|$)")
+
+
+def _is_given_by_writer(file: ast.expr, facts: Facts) -> bool:
+    """`path = prepare(dataset)`, where that saves something and says where."""
+    made = facts.model.assigned_values(file) if isinstance(file, ast.Name) else [file]
+    called = [facts.model.callee(value) for value in made if isinstance(value, ast.Call)]
+    return bool(called) and all(
+        c is not None and any(isinstance(n, ast.Call) and last_name(n.func) == "save" for n in c.function.nodes)
+        for c in called
+    )
+
+
+def _is_written_by_callees(before: list[ast.Call], file: ast.expr, facts: Facts) -> bool:
+    """Whether a function of the file that is called before has saved what is loaded, under the same path as code: a setting's, or a text's."""
+    paths = _paths_of(file, facts)
+    if not any(_means_one_file(path) for path in paths):
+        return False
+    called = {last_name(n.func) for n in before}
+    writing = [n for n in _calls_of({"save"}, facts) if len(n.args) > 1 and paths & _paths_of(n.args[1], facts)]
+    scopes = [facts.model.enclosing_scope(n) for n in writing]
+    return any(not isinstance(scope, ast.Module) and scope.name in called for scope in scopes)
+
+
+def _is_written_by_callers(scope: ast.AST, file: ast.expr, facts: Facts) -> bool:
+    """Whether each call of a function comes after a write to the file that it loads: `test(config)` at the end of `train(config)`."""
+    if not isinstance(scope, _FUNCTIONS) or not any(map(_means_one_file, _paths_of(file, facts))):
+        return False
+    calls = facts.model.calls_in_sight(scope)
+    return bool(calls) and all(
+        any(
+            _writes(n, file)
+            for n in own_nodes(model.enclosing_scope(call))
+            if isinstance(n, ast.Call) and n.lineno < call.lineno
+        )
+        for model, call in calls
+    )
+
+
+def _paths_of(file: ast.expr, facts: Facts) -> set[str]:
+    """A path as code; of an open file, that which it was opened with."""
+    opened = (
+        [v.args[0] for v in _entered(file, facts) if isinstance(v, ast.Call) and v.args]
+        if isinstance(file, ast.Name)
+        else []
+    )
+    return {ast.unparse(path) for path in opened or [file]}
+
+
+def _means_one_file(path: str) -> bool:
+    """Whether a path as code means one file wherever it stands: it has a setting or a text in it, and no local name alone."""
+    return "." in path or "'" in path
 
 
 def _writes(call: ast.Call, file: ast.expr) -> bool:
@@ -74,9 +135,10 @@ def _loaded_into(call: ast.Call, facts: Facts) -> ast.expr | None:
 
 
 def _is_handed(call: ast.Call, model: str, names: set[str]) -> bool:
-    """Whether a call is given a model and a part of the path of its checkpoint."""
+    """Whether a call is given a model, any where none is named, and a part of the path of its checkpoint."""
     given = [*call.args, *(k.value for k in call.keywords)]
-    return any(ast.unparse(g) == model for g in given) and any(isinstance(g, ast.Name) and g.id in names for g in given)
+    is_of_model = not model or any(ast.unparse(g) == model for g in given)
+    return is_of_model and any(isinstance(g, ast.Name) and g.id in names for g in given)
 
 
 def _is_temporary(file: ast.expr, facts: Facts) -> bool:
@@ -92,7 +154,7 @@ _TEMPORARY = frozenset({"TemporaryFile", "NamedTemporaryFile", "SpooledTemporary
 
 def _is_cache(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
     """A cache is read by the machine that filled it; what was downloaded was filled in elsewhere, whatever it is called."""
-    if any(isinstance(v, ast.Call) and _DOWNLOADING.search(last_name(v.func)) for v in _values_of(file, facts)):
+    if any(isinstance(v, ast.Call) and _DOWNLOADING.search(last_name(v.func)) for v in values_of(file, facts)):
         return False
     scope = facts.model.enclosing_scope(call)
     around = [p.name for p in facts.model.ancestors(call) if isinstance(p, (*_FUNCTIONS, ast.ClassDef))]
@@ -204,7 +266,7 @@ def _is_saved_from_host_elsewhere(file: ast.expr, facts: Facts) -> bool:
     """Where a file of code saves nothing, another of the project copies what it saves to the host: part by part, or under this name."""
     if "torch.save(" in facts.text.text:
         return False
-    names = [text for text in _texts_in([file, *_values_of(file, facts)]) if _FILE_NAME.fullmatch(text)]
+    names = [text for text in texts_in([file, *values_of(file, facts)]) if _FILE_NAME.fullmatch(text)]
     named = (rf"(?s:\A(?=.*?['\"/]{re.escape(name)}['\"]).*?)" for name in names)
     # `torch.save(embedding.weight.data.cpu(), "embedding.pt")`
     copied = (rf"\btorch\.save\([^\n]{{0,120}}\.cpu\(\), [^\n]{{0,80}}['\"/]{re.escape(name)}['\"]" for name in names)
@@ -240,60 +302,15 @@ def _is_copied_to_host(saved: ast.expr, facts: Facts) -> bool:
 # -- what others wrote -------------------------------------------------------------------------------------------------
 
 
-def is_of_data(call: ast.Call, facts: Facts) -> bool:
-    """Whether it is a dataset that reads what it gives, or numbers that are plotted: those were written on the host."""
-    if _DATA_FILE.search(facts.path) is not None or _is_called_after_data(call, facts):
-        return True
-    scope = facts.model.enclosing_scope(call)
-    if _is_kept_as_data(call, scope, facts):
-        return True
-    if _PLOTTING.search("" if isinstance(scope, ast.Module) else scope.name) is not None:
-        return True
-    classes = (n for n in facts.model.ancestors(call) if isinstance(n, ast.ClassDef))
-    return any(_DATA_CLASS.fullmatch(last_name(name)) for c in classes for name in (ast.Name(c.name), *c.bases))
-
-
-def _is_called_after_data(call: ast.Call, facts: Facts) -> bool:
-    """Whether the file is called after data or figures, and not after a model: `metrics.pth`."""
-    values = [call.args[0], *_values_of(call.args[0], facts)] if call.args else []
-    return any(_OF_DATA.search(text) is not None for text in _texts_in(values))
-
-
-def _is_kept_as_data(call: ast.Call, scope: ast.AST, facts: Facts) -> bool:
-    """`data = torch.load(path)`, in a function that names no parts of a checkpoint."""
-    match next(facts.model.ancestors(call), None):
-        case ast.Assign(targets=[ast.Name(id=name) | ast.Attribute(attr=name)]) if _DATA_NAME.fullmatch(name):
-            named = [last_name(n.func) for n in own_nodes(scope) if isinstance(n, ast.Call)]
-            return not any(map(_OF_CHECKPOINTS.search, (*named, *_texts_in(own_nodes(scope)))))
-    return False
-
-
-_OF_CHECKPOINTS = regex(r"(?i)state|model|net|optim|encoder|decoder|weight|epoch|checkpoint|ckpt")
-
-
-_DATA_NAME = regex(
-    r"_?(?:(?:train|val|valid|test|raw)_)?(?:data|datasets?|samples|examples|vocab|dico|corpus|trajectories)"
-)
-
-
-def _texts_in(values: Iterable[ast.AST]) -> list[str]:
+def texts_in(values: Iterable[ast.AST]) -> list[str]:
     """The texts that stand in expressions."""
     return [n.value for v in values for n in ast.walk(v) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
 
 
-_OF_DATA = regex(
-    r"(?i)(?:^|[/_.-])(?:features?|labels?|targets?|data|dataset|metrics?|results?|stats|statistics|history|losses|logs?|vocab"
-    r"|dict|args|opts?|options|config|hparams|splits?|indices|ids|trajectories|returns)\.(?:pt|pth|pkl|bin|t7|tar)$"
-)
-_PLOTTING = regex(r"(?i)^_?plot|_plots?$")
-_DATA_FILE = regex(r"(?:^|/)(?:datasets?/|(?:\w{1,60}_)?datasets?\.py$)")
-_DATA_CLASS = regex(r"\w{0,60}(?:Dataset|DataModule)")
-
-
 def _is_published(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
     """Whether what is loaded is published: what a download's file of code names, else what the path is made of."""
-    values = [file, *_values_of(file, facts), *_imported_values(file, facts)]
-    found = _texts_in(values)
+    values = [file, *values_of(file, facts), *_imported_values(file, facts)]
+    found = texts_in(values)
     if _is_release(call, file, facts):
         return True
     if any(_HASHED.search(text) for text in found) or any("torchvision" in name for name in _names_in(file, facts)):
@@ -340,11 +357,15 @@ _HASHED = regex(r"\w-[0-9a-f]{8,64}\.\w{1,10}")
 
 def _ships_with_the_code(file: ast.expr, facts: Facts) -> bool:
     """A file whose path starts from `__file__` is the author's own, and loads wherever the code was tested."""
-    return any("__file__" in ast.unparse(value) for value in (file, *_values_of(file, facts)))
+    return any("__file__" in ast.unparse(value) for value in (file, *values_of(file, facts)))
 
 
-def _values_of(file: ast.expr, facts: Facts) -> Iterator[ast.expr]:
+def values_of(file: ast.expr, facts: Facts) -> Iterator[ast.expr]:
     """What the names in an expression are assigned, and what the names in there are at the top level."""
+    if isinstance(file, ast.Attribute):
+        # `self.path = folder + name`, some lines before.
+        stores = (n for n in own_nodes(facts.model.enclosing_scope(file)) if isinstance(n, ast.Assign))
+        yield from (n.value for n in stores if any(ast.unparse(t) == ast.unparse(file) for t in n.targets))
     for name in (n for n in ast.walk(file) if isinstance(n, ast.Name)):
         for value in (*facts.model.assigned_values(name), *_entered(name, facts), *_top_level_values(name, facts)):
             yield value

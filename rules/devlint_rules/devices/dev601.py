@@ -23,7 +23,8 @@ class LateVisibleDevices(Rule):
     Flags `os.environ["CUDA_VISIBLE_DEVICES"] = ...`, and the same for other vendors' variables, where the process has
     used CUDA before: by a move or a factory, `torch.cuda.is_available()`, `torch.cuda.set_device` and others, in the
     same function, in what it calls, before the call that leads to it, or at the top level of a module that is imported. Setting it for a child process is left
-    alone, and so is putting back what was saved.
+    alone, and so is putting back what was saved. `"0"`, which is the GPU that is taken anyway, is told where the rule is selected
+    by its code.
 
     ## Why is this bad
     The driver reads the variable once, when the process first asks it for anything, and `torch.cuda.is_available()`
@@ -80,6 +81,7 @@ class LateVisibleDevices(Rule):
             "likely" if use.likely else "certain",
             notes=(Note("used here", use.path or facts.model.source.path, use.call.lineno, use.call.col_offset + 1),),
             hint="set it before torch is imported, or choose by `torch.cuda.set_device` or a device with an index",
+            minor=isinstance(access.value, ast.Constant) and str(access.value.value) == "0",
         )
 
 

@@ -9,7 +9,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from devlint.facts import HOST, Kind, is_test_file
+from devlint.facts import HOST, Kind, is_test_file, last_name, walk
 from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.portable.at_hand import at_hand
@@ -39,9 +39,12 @@ class LegacyCudaType(Rule):
 
     ## What it does
     Flags `torch.cuda.FloatTensor` and its like, `x.type("torch.cuda.FloatTensor")`, and
-    `torch.set_default_tensor_type`. Annotations and `isinstance` checks are left alone; what goes by where a tensor is
-    (`torch.cuda.FloatTensor if x.is_cuda else torch.FloatTensor`), and what stands in tests, is told where the rule is selected by
-    its code.
+    `torch.set_default_tensor_type`. Annotations and `isinstance` checks are left alone, and so is a type that is given a `device`.
+
+    Told where the rule is selected by its code, as in `--select DEV604`: what a condition decides about (`torch.cuda.FloatTensor if
+    use_cuda else torch.FloatTensor`), what stands in tests, in a subclass of `torch.autograd.Function`, or in a file that moves
+    other things to CUDA under no condition, and
+    `set_default_tensor_type` without a fix where `torch-version` doesn't say that the project is meant for 2.1 and newer.
 
     ## Why is this bad
     `set_default_tensor_type` is deprecated since PyTorch 2.1. `torch.cuda.FloatTensor` always means the current GPU,
@@ -97,6 +100,8 @@ class LegacyCudaType(Rule):
         kind = _TYPE.fullmatch(name)
         if kind is None or _is_annotation_or_check(found, facts) or _is_default_type(parent, facts):
             return
+        if isinstance(parent, ast.Call) and parent.func is found and any(k.arg == "device" for k in parent.keywords):
+            return
         called = isinstance(parent, ast.Call) and parent.func is found
         cast = _cast_by(found, parent)
         if (isinstance(node, cst.SimpleString) and cast is None) or _is_never_used(parent, facts):
@@ -111,7 +116,7 @@ class LegacyCudaType(Rule):
             f"`{facts.name_of(node)}` is a legacy type: it means the current GPU, whichever one the data is on{without}",
             hint=None if change else f"give `dtype=torch.{DTYPES[kind[1]]}` and the `device` that the data is on",
             change=change,
-            minor=_goes_by_data(found, facts) or is_test_file(Path(facts.path)),
+            minor=_is_chosen(found, facts) or is_test_file(Path(facts.path)) or _is_for_cuda(found, facts),
         )
 
     def _default_type(self, node: cst.CSTNode, call: ast.Call, facts: Facts) -> Report:
@@ -129,7 +134,44 @@ class LegacyCudaType(Rule):
             "`set_default_tensor_type` is deprecated since PyTorch 2.1: the default dtype and the default device are two things now",
             hint=None if change else f"use `torch.set_default_dtype` and {place}",
             change=change,
+            minor=change is None and not _is_deprecated(facts.surroundings.oldest_torch),
         )
+
+
+# The first release that warns of `set_default_tensor_type`, and before which `set_default_device` isn't all there.
+_DEPRECATED_SINCE = (2, 1)
+
+
+def _is_deprecated(oldest: tuple[int, int] | None) -> bool:
+    """Whether a project says that it is meant for releases that warn."""
+    return oldest is not None and oldest >= _DEPRECATED_SINCE
+
+
+def _is_for_cuda(found: ast.expr, facts: Facts) -> bool:
+    """Whether other code of the file is moved to CUDA, whatever there is: then no device is got right by mending the type alone.
+
+    So it is in an operation of its own, a subclass of `torch.autograd.Function`, which hands its tensors to kernels.
+    """
+    if any(
+        isinstance(p, ast.ClassDef) and any(last_name(b) == "Function" for b in p.bases)
+        for p in facts.model.ancestors(found)
+    ):
+        return True
+    return any(_moves_anyway(node, facts) for node in walk(facts.model.source.tree))
+
+
+def _moves_anyway(node: ast.AST, facts: Facts) -> bool:
+    """`model.cuda()`, `x.to("cuda")` under no condition."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr="cuda")):
+            pass
+        case ast.Call(func=ast.Attribute(attr="to"), args=[ast.Constant(value=str() as place), *_]):
+            if not place.startswith("cuda"):
+                return False
+        case _:
+            return False
+    around = (p for p in facts.model.ancestors(node) if isinstance(p, (ast.If, ast.IfExp, ast.Try)))
+    return all(isinstance(p, ast.If) and _asks_for_main(p.test) for p in around)
 
 
 def _is_never_used(parent: ast.AST | None, facts: Facts) -> bool:
@@ -144,17 +186,33 @@ def _is_guarded(found: ast.expr, facts: Facts) -> bool:
     """Whether a condition decides that the type is used: `torch.cuda.FloatTensor if use_cuda else torch.FloatTensor`."""
     child: ast.AST = found
     for parent in facts.model.ancestors(found):
-        if isinstance(parent, (ast.If, ast.IfExp)) and child is not parent.test:
+        if isinstance(parent, (ast.If, ast.IfExp)) and child is not parent.test and not _asks_for_main(parent.test):
             return True
         child = parent
     return False
 
 
-def _goes_by_data(found: ast.expr, facts: Facts) -> bool:
-    """`torch.cuda.FloatTensor if x.is_cuda else torch.FloatTensor`: old, and right on the current GPU."""
-    return any(
-        isinstance(p, (ast.If, ast.IfExp)) and ".is_cuda" in ast.unparse(p.test) for p in facts.model.ancestors(found)
-    )
+# What a condition speaks of that decides whether there is a GPU; a type that data may have isn't meant.
+_OF_GPUS = regex(r"(?i)\bgpus?\b|_gpu|gpu_|cuda(?!\.\w+Tensor)")
+
+
+def _is_chosen(found: ast.expr, facts: Facts) -> bool:
+    """Whether a condition about GPUs decides that the type is used: `torch.cuda.FloatTensor if use_cuda else torch.FloatTensor`."""
+    child: ast.AST = found
+    for parent in facts.model.ancestors(found):
+        if (
+            isinstance(parent, (ast.If, ast.IfExp))
+            and child is not parent.test
+            and _OF_GPUS.search(ast.unparse(parent.test))
+        ):
+            return True
+        child = parent
+    return False
+
+
+def _asks_for_main(test: ast.expr) -> bool:
+    """`__name__ == "__main__"`"""
+    return "__name__" in ast.unparse(test)
 
 
 def _is_annotation_or_check(found: ast.expr, facts: Facts) -> bool:

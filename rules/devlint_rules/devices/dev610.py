@@ -22,7 +22,7 @@ class InvalidDeviceString(Rule):
     ## What it does
     Flags `"gpu"`, `"CUDA"`, `"cuda: 0"`, `"cuda0"`, `"cuda:0,1"` and their like where torch takes a device: in
     `torch.device`, `.to`, `.cuda`, factories, `map_location`, `torch.cuda.set_device` and others, at once or by way of
-    a name. Strings that go elsewhere are left alone, and so are types that a backend of its own may bring, such as
+    a name, or where a table has it as the device where there is an accelerator. Strings that go elsewhere are left alone, and so are types that a backend of its own may bring, such as
     `"npu"`, and those that the project registers.
 
     ## Why is this bad
@@ -73,10 +73,13 @@ class InvalidDeviceString(Rule):
         if found is None or written is None or fault is None or (fault.is_name and _is_registered(facts)):
             return
         taken = list(takers(written.whole, facts))
-        if not taken:
+        if not taken and (fault.is_name or not _is_setting(written.whole, facts)):
             return
-        direct = taken[0].call
-        notes = () if written.whole in ast.walk(direct) else (facts.note("taken for a device here", direct),)
+        notes = (
+            (facts.note("taken for a device here", taken[0].call),)
+            if taken and written.whole not in ast.walk(taken[0].call)
+            else ()
+        )
         hint = fault.hint
         if fault.is_name and facts.surroundings.prefers_accelerator:
             hint = "`torch.accelerator.current_accelerator()` is the one that the machine has"
@@ -180,6 +183,27 @@ def _written(node: cst.SimpleString | cst.FormattedString, found: ast.expr, fact
 def _filled(before: str, after: str) -> str | None:
     """The text with a digit in the hole, where something separates it: what fills `cuda{suffix}` may be `:0`."""
     return f"{before}0{after}" if before[-1:] in (":", " ") else None
+
+
+def _is_setting(whole: ast.expr, facts: Facts) -> bool:
+    """Whether an expression is what a table has under the name of a device where there is an accelerator.
+
+    `args["device"] = "cuda: 0" if torch.cuda.is_available() else "cpu"`: wherever that goes, it is a device of torch's.
+    """
+    around = iter(facts.model.ancestors(whole))
+    choice = next(around, None)
+    if not isinstance(choice, ast.IfExp) or "is_available(" not in ast.unparse(choice.test):
+        return False
+    other = choice.orelse if choice.body is whole else choice.body
+    if not isinstance(other, ast.Constant) or _VALID.fullmatch(str(other.value)) is None:
+        return False
+    match next(around, None):
+        case ast.Assign(targets=[ast.Subscript(slice=ast.Constant(value=str() as key))]):
+            return "device" in key.lower()
+        case ast.Dict(keys=keys, values=values):
+            named = next((k for k, v in zip(keys, values, strict=True) if v is choice), None)
+            return isinstance(named, ast.Constant) and "device" in str(named.value).lower()
+    return False
 
 
 def _is_registered(facts: Facts) -> bool:

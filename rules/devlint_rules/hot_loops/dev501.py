@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from devlint.facts import last_name
 from devlint.findings import Edit
 from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.hot_loops import by_role, stalls
+from devlint_rules.hot_loops.gains import gains_little
 from devlint_rules.hot_loops.needed import is_needed, is_written
 from devlint_rules.hot_loops.other_waits import waits_anyway
 
@@ -31,11 +31,12 @@ class ItemInHotLoop(Rule):
     (`if step % 100 == 0:`), on the last pass, in an exception handler or after the loop are left alone, and so is what
     decides whether a loop that isn't over a loader goes on.
 
-    In loops that train nothing (under `torch.no_grad()`, after `model.eval()`, in functions that are named for it, or that
-    only call a model), and at the end of a step, after `optimizer.step()`, where the next step begins with a copy that waits
-    as well (`x.cuda()`), it tells where it is selected by its code, as in `--select DEV501`.
-    So it is with what ends the run where a loss isn't finite (`if not math.isfinite(loss.item()): sys.exit(1)`), in a step that
-    waits elsewhere too. At the end of a step it tells by default of what it has a fix for.
+    Told where the rule is selected by its code, as in `--select DEV501`: what waits in loops that train nothing (under
+    `torch.no_grad()`, after `model.eval()`, in functions that are named for it, or that only call a model), or whose passes are
+    epochs; at the end of a step, after `optimizer.step()`; in a guard (`if not math.isfinite(loss.item()): sys.exit(1)`, `assert`,
+    `if loss < best:`); where a program of several processes isn't (`if not args.distributed:`); and where the same stretch
+    of the step waits for something else that no rule tells of.
+    At the end of a step it tells by default of what it has a fix for.
 
     In code that is hot by its role (in preview) it tells of what each step comes by; of what stands where an option leads,
     runs once a request, or follows right on another wait, where it is selected by its code as well.
@@ -145,7 +146,7 @@ class ItemInHotLoop(Rule):
             notes=stalls.loop_notes(hot, value, facts),
             hint=None if change else _hint(node, facts),
             change=change,
-            minor=_guards_the_run(read, hot, facts),
+            minor=change is None and gains_little(read, hot, facts),
         )
 
 
@@ -157,24 +158,6 @@ _INSTEAD = {
     "[:]": "mask on the device instead of slicing, or keep the bound as a number beside the tensor",
     "range": "one `.tolist()` of all that the loop needs waits once",
 }
-
-
-def _guards_the_run(read: ast.expr, hot: HotLoop, facts: Facts) -> bool:
-    """`if not math.isfinite(loss.item()): sys.exit(1)`, in a step that waits for something else as well: a guard that is meant."""
-    statement, loop = facts.statement, stalls.statement_loop(hot)
-    if loop is None or not isinstance(statement, ast.If) or not _ends_the_run(statement.body[-1]):
-        return False
-    return any(n is read for n in ast.walk(statement.test)) and waits_anyway(read, loop, facts, lambda call: False)
-
-
-def _ends_the_run(last: ast.stmt) -> bool:
-    """`raise ...`, `sys.exit(1)`."""
-    match last:
-        case ast.Raise():
-            return True
-        case ast.Expr(value=ast.Call(func=func)):
-            return last_name(func) in ("exit", "_exit", "quit", "abort")
-    return False
 
 
 def _is_list(read: ast.expr) -> bool:

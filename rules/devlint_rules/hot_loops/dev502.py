@@ -10,7 +10,8 @@ from devlint.facts import HOST, Kind, last_name, own_nodes
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.hot_loops import by_role, stalls
-from devlint_rules.hot_loops.needed import is_written
+from devlint_rules.hot_loops.gains import gains_little
+from devlint_rules.hot_loops.needed import is_computed_on, is_written
 from devlint_rules.hot_loops.other_waits import waits_anyway
 
 if TYPE_CHECKING:
@@ -31,9 +32,12 @@ class HostCopyInHotLoop(Rule):
     encoded image or a response. Where an evaluation hands
     each batch to something on the host, only a measurement can tell whether it matters: such findings are `likely`.
 
-    In loops that train nothing (under `torch.no_grad()`, after `model.eval()`, in functions that are named for it, or that
-    only call a model), and at the end of a step, after `optimizer.step()`, where the next step begins with a copy that waits
-    as well (`x.cuda()`), it tells where it is selected by its code, as in `--select DEV502`.
+    Told where the rule is selected by its code, as in `--select DEV502`: what waits in loops that train nothing (under
+    `torch.no_grad()`, after `model.eval()`, in functions that are named for it, or that only call a model), or whose passes are
+    epochs; at the end of a step, after `optimizer.step()`; in a guard (`if not math.isfinite(loss.item()): sys.exit(1)`, `assert`,
+    `if loss < best:`); where a program of several processes isn't (`if not args.distributed:`); and where the same stretch
+    of the step waits for something else that no rule tells of. Copies for an
+    algorithm of the host, such as a search, are told so too.
     At the end of a step it tells by default of what it has a fix for.
 
     In code that is hot by its role (in preview) it tells of what each step comes by; of what stands where an option leads,
@@ -132,6 +136,7 @@ class HostCopyInHotLoop(Rule):
             notes=stalls.loop_notes(hot, value, facts),
             hint=None if change else "collect on the device and copy once after the loop",
             change=change,
+            minor=change is None and (gains_little(found, hot, facts) or is_computed_on(found, facts)),
         )
 
 

@@ -11,7 +11,8 @@ from devlint.knowledge.ecosystem import WANDB_RUN
 from devlint.lazy import cst, m
 from devlint.rule import Effect, Report, Rule
 from devlint_rules.hot_loops import by_role, stalls
-from devlint_rules.hot_loops.needed import is_needed
+from devlint_rules.hot_loops.gains import gains_little
+from devlint_rules.hot_loops.needed import TEXT_METHODS, is_needed
 
 if TYPE_CHECKING:
     from devlint.facts import Facts, HotStall, PlacementModel, Unit
@@ -19,11 +20,6 @@ if TYPE_CHECKING:
 TEXT_FUNCTIONS = {"builtins.print", "builtins.str", "builtins.repr", "builtins.format", "tqdm.write", "tqdm.tqdm.write",
                   "wandb.log", "wandb.run.log", "mlflow.log_metric", "mlflow.log_metrics"}  # fmt: skip
 # Methods that write what they are given: of progress bars, loggers and TensorBoard's writer (its `make_np` copies to the
-# host). `debug` is left out: such messages are mostly not formatted at all.
-TEXT_METHODS = frozenset(
-    {"set_postfix", "set_postfix_str", "set_description", "set_description_str", "info", "warning", "warn", "error", "critical",
-     "exception", "add_scalar", "add_scalars", "add_histogram"}
-)  # fmt: skip
 
 
 class PrintInHotLoop(Rule):
@@ -35,9 +31,11 @@ class PrintInHotLoop(Rule):
     tensor, or a dictionary or list with one, at each pass of a hot loop. Left alone: text under a step guard or in an
     exception handler, `logger.debug`, shapes, types and names, and the names of files.
 
-    In loops that train nothing (under `torch.no_grad()`, after `model.eval()`, in functions that are named for it, or that
-    only call a model), and at the end of a step, after `optimizer.step()`, where the next step begins with a copy that waits
-    as well (`x.cuda()`), it tells where it is selected by its code, as in `--select DEV503`.
+    Told where the rule is selected by its code, as in `--select DEV503`: what waits in loops that train nothing (under
+    `torch.no_grad()`, after `model.eval()`, in functions that are named for it, or that only call a model), or whose passes are
+    epochs; at the end of a step, after `optimizer.step()`; in a guard (`if not math.isfinite(loss.item()): sys.exit(1)`, `assert`,
+    `if loss < best:`); where a program of several processes isn't (`if not args.distributed:`); and where the same stretch
+    of the step waits for something else that no rule tells of.
 
     In code that is hot by its role (in preview) it tells of what each step comes by; of what stands where an option leads,
     runs once a request, or follows right on another wait, where it is selected by its code as well.
@@ -125,12 +123,21 @@ class PrintInHotLoop(Rule):
             value, likely = known
             yield Report(
                 shown,
-                f"`{facts.name_of(shown)}` becomes text at each step, and the host waits for {stalls.place_of(value)} "
+                f"`{facts.name_of(shown)}` becomes {_what_of(node)} at each step, and the host waits for {stalls.place_of(value)} "
                 "each time",
                 "likely" if likely or hot.likely else "certain",
                 notes=stalls.loop_notes(hot, value, facts),
                 hint=stalls.LOG_SOMETIMES,
+                minor=isinstance(found, ast.expr) and gains_little(found, hot, facts),
             )
+
+
+def _what_of(node: cst.CSTNode) -> str:
+    """What a writer makes of what it is given: `add_scalar` wants a number."""
+    match node:
+        case cst.Call(func=cst.Attribute(attr=cst.Name(value=name))) if name.startswith("add_") and name != "add_text":
+            return "a number" if name.startswith("add_scalar") else "an array"
+    return "text"
 
 
 def _shown(node: cst.CSTNode, facts: Facts) -> Iterator[cst.BaseExpression]:

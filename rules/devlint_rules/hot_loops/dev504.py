@@ -11,6 +11,7 @@ from devlint.knowledge.ecosystem import KEEP_ALL, SIZED_BY_VALUES, WITHOUT_CHEAP
 from devlint.lazy import cst, m, regex
 from devlint.rule import Effect, Report, Rule
 from devlint_rules.hot_loops import by_role, stalls
+from devlint_rules.hot_loops.gains import gains_little
 from devlint_rules.hot_loops.needed import is_needed
 from devlint_rules.hot_loops.sized import may_be_sized, sized_by_values
 
@@ -36,9 +37,11 @@ class BranchOnTensorInHotLoop(Rule):
     `bincount`, and `one_hot` and `repeat_interleave` that aren't told the size. Left alone: tests of shapes, types and
     `None`, `x[mask] = 0`, which fills on the device, and what stands under a step guard.
 
-    In loops that train nothing (under `torch.no_grad()`, after `model.eval()`, in functions that are named for it, or that
-    only call a model), and at the end of a step, after `optimizer.step()`, where the next step begins with a copy that waits
-    as well (`x.cuda()`), it tells where it is selected by its code, as in `--select DEV504`.
+    Told where the rule is selected by its code, as in `--select DEV504`: what waits in loops that train nothing (under
+    `torch.no_grad()`, after `model.eval()`, in functions that are named for it, or that only call a model), or whose passes are
+    epochs; at the end of a step, after `optimizer.step()`; in a guard (`if not math.isfinite(loss.item()): sys.exit(1)`, `assert`,
+    `if loss < best:`); where a program of several processes isn't (`if not args.distributed:`); and where the same stretch
+    of the step waits for something else that no rule tells of.
     So it does everywhere of sizes that only the values tell, of which no cheaper form is known.
 
     In code that is hot by its role (in preview) it tells of what each step comes by; of what stands where an option leads,
@@ -159,6 +162,7 @@ class BranchOnTensorInHotLoop(Rule):
                 "likely" if likely or hot.likely else "certain",
                 notes=stalls.loop_notes(hot, value, facts),
                 hint=_instead(node, tested, facts),
+                minor=isinstance(found, ast.expr) and gains_little(found, hot, facts),
             )
 
 
@@ -180,7 +184,7 @@ def _waits_for_size(node: cst.CSTNode, facts: Facts) -> Iterator[Report]:
     found = facts.node(node) if isinstance(node, (cst.Call, cst.Subscript)) else None
     sized = sized_by_values(found, facts) if found is not None else None
     hot = facts.hot_loop(node) if sized is not None else None
-    if sized is not None and hot is not None:
+    if found is not None and sized is not None and hot is not None:
         yield Report(
             node,
             f"how large `{facts.name_of(node)}` is depends on the values of `{facts.code_of(sized.asked)}`: the host waits "
@@ -188,7 +192,7 @@ def _waits_for_size(node: cst.CSTNode, facts: Facts) -> Iterator[Report]:
             "likely",
             notes=stalls.loop_notes(hot, sized.value, facts),
             hint=sized.instead,
-            minor=sized.instead in WITHOUT_CHEAPER_FORM,
+            minor=sized.instead in WITHOUT_CHEAPER_FORM or gains_little(found, hot, facts),
         )
 
 

@@ -32,7 +32,8 @@ class GraphKeptAlive(Rule):
     ## What it does
     Flags `total += loss`, `total = total + loss`, `losses.append(loss)`, `losses.extend([loss])`, `by_step[i] = loss` and
     `meter.update(loss)` (where the project's own `update` adds up what it is given) in a hot loop, when `loss` carries a
-    graph: `backward` runs on it in the loop, or a module computes it while gradients are on. Left alone: detached tensors and numbers, sums under `no_grad`, and
+    graph: `backward` runs on it in the loop, a LightningModule's `training_step` returns it, or a module computes it while
+    gradients are on. Left alone: detached tensors and numbers, sums under `no_grad`, and
     sums that `backward` runs on afterwards, or may run on because they are returned or handed on.
 
     ## Why is this bad
@@ -119,13 +120,15 @@ class GraphKeptAlive(Rule):
             return
         tensor, graph = next((c for c in carriers if c[1].spent), carriers[0])
         read_beside = _is_read_beside(region, facts)
-        left_open = read_beside or _is_backward(expression)
+        # What a step returns may be a dict with the loss in it.
+        is_told = all(isinstance(g.call, ast.Call) or facts.model.value(c).is_tensor for c, g in carriers)
+        left_open = read_beside or not is_told or _is_backward(expression)
         change = None if left_open else _detached([c for c, _ in carriers], expression, facts)
         yield Report(
             node,
             f"`{facts.code_of(kept.target)}` keeps the graph of every step, and the memory that it holds: "
             f"`{facts.code_of(tensor)}` isn't detached",
-            "certain" if graph.spent else "likely",
+            "certain" if graph.spent and isinstance(graph.call, ast.Call) else "likely",
             notes=(_origin(graph, facts), *stalls.hot_notes(hot, facts)),
             hint=None if change else _AS_BESIDE if read_beside else stalls.KEEP_DETACHED,
             change=change,
@@ -277,7 +280,10 @@ def _keeps(kept: Kept, graphs: list[Graph], hot: HotLoop, facts: Facts) -> bool:
 
 
 def _origin(graph: Graph, facts: Facts) -> Note:
-    said = "`backward` runs here" if graph.spent else f"its graph begins in `{facts.code_of(graph.call.func)}(...)`"
+    if isinstance(graph.call, ast.Return):
+        said = "Lightning runs `backward` on what is returned here"
+    else:
+        said = "`backward` runs here" if graph.spent else f"its graph begins in `{facts.code_of(graph.call.func)}(...)`"
     return facts.note(said, graph.call)
 
 

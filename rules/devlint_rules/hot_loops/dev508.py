@@ -105,7 +105,7 @@ class HostTensorInHotLoop(Rule):
         value, likely = known
         timed = hot.node is not None and _TIMES.search(facts.code_of(hot.node)) is not None
         # What is measured is to be measured as before.
-        change = None if timed else _hoisted(node, hot, changes, facts)
+        change = None if timed else _hoisted(node, copied, hot, changes, facts)
         yield Report(
             node,
             f"`{facts.name_of(node)}` copies the same host tensor to {stalls.place_of(value)} at each step",
@@ -169,10 +169,21 @@ def _is_of(node: ast.expr, path: str) -> bool:
     return access_path(node) == path
 
 
-def _hoisted(node: cst.Call, hot: HotLoop, changes: Changes, facts: Facts) -> Change | None:
+def _is_one_number(copied: ast.expr, facts: Facts) -> bool:
+    """`torch.tensor(0.0)`, `0.0`: what is copied is one number that is written there."""
+    match copied:
+        case ast.Call(func=func, args=[ast.Constant()]):
+            return last_name(func) in ("tensor", "as_tensor", "scalar_tensor")
+    return isinstance(copied, ast.Constant)
+
+
+def _hoisted(node: cst.Call, copied: ast.expr, hot: HotLoop, changes: Changes, facts: Facts) -> Change | None:
     """The tensor made before the loop; a statement that only makes it moves there, another one uses a new name."""
     loop, found = stalls.statement_loop(hot), facts.node(node)
     if loop is None or found is None or not all(changes.leave(a) for a in _device_arguments(found)):
+        return None
+    if _is_one_number(copied, facts):
+        # A start for a sum, or a loss that may be none: it is made in its place, as DEV105 and DEV511 say how.
         return None
     statement = facts.statement
     code = facts.code_of(found)

@@ -286,6 +286,23 @@ def _is_asked_around(measured: Measured, facts: Facts) -> bool:
     )
 
 
+def _needs_one_between(measured: Measured, backend: str, facts: Facts) -> bool:
+    """Whether what is measured moves something to the accelerator in any case: `x = x.cuda()`."""
+    around = {p for p in facts.model.ancestors(measured.start) if isinstance(p, _ASIDE)}
+    return any(
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == backend
+        and measured.start.lineno < node.lineno < measured.end.lineno
+        and all(p in around for p in facts.model.ancestors(node) if isinstance(p, _ASIDE))
+        for node in own_nodes(facts.model.enclosing_scope(measured.end))
+    )
+
+
+# What stands in these may not run at all.
+_ASIDE = (ast.If, ast.IfExp, ast.For, ast.While, ast.Try, ast.ExceptHandler, ast.Lambda, ast.BoolOp, ast.comprehension)
+
+
 def _synchronised(measured: Measured, value: Value, facts: Facts) -> Change | None:
     backend = value.place.name.split(":")[0]
     if value.place.sort is not Sort.ACCELERATOR or backend not in ("cuda", "xpu", "mps"):
@@ -294,7 +311,11 @@ def _synchronised(measured: Measured, value: Value, facts: Facts) -> Change | No
         return None
     module = "accelerator" if facts.surroundings.prefers_accelerator else backend
     call = f"torch.{module}.synchronize()"
-    if _runs_without(backend, facts) and not _is_asked_around(measured, facts):
+    if (
+        _runs_without(backend, facts)
+        and not _is_asked_around(measured, facts)
+        and not _needs_one_between(measured, backend, facts)
+    ):
         call = f"if {_ASKED.get(module, f'torch.{module}')}.is_available():\n    {call}"
     return Change(
         "synchronize before each reading of the clock",

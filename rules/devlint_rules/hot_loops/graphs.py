@@ -1,7 +1,8 @@
 """Which tensors of a loop carry an autograd graph, and whether `backward` may still run on what is made of them.
 
-Two kinds of evidence: `backward` runs on the tensor itself in the same region (a loop's body, or a function that a loop
-calls), or the tensor is computed there by a module while gradients are on. Source for what keeps a graph:
+Three kinds of evidence: `backward` runs on the tensor itself in the same region (a loop's body, or a function that a loop
+calls), Lightning runs it on what a training step returns, or the tensor is computed there by a module while gradients are on.
+Source for what keeps a graph:
 https://docs.pytorch.org/docs/stable/notes/faq.html ("Don't accumulate history across your training loop").
 """
 
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from devlint.facts import Kind, access_path, is_under, own_nodes
 from devlint.knowledge import canonical, torch_knowledge
+from devlint.knowledge.ecosystem import LIGHTNING_MODULES
 from devlint.lazy import regex
 from devlint_rules.hot_loops.stalls import under_no_grad
 
@@ -47,9 +49,12 @@ _WITHOUT_PARAMETERS = (
 
 
 class Graph(NamedTuple):
-    """Why a tensor carries a graph: the call of `backward` that runs on it, or the call that computes it."""
+    """Why a tensor carries a graph: the call of `backward` that runs on it, or the call that computes it.
 
-    call: ast.Call
+    What is returned to who runs `backward` is known by the statement that returns it.
+    """
+
+    call: ast.Call | ast.Return
     # `backward` freed what the graph saved: it can't run again on a sum.
     spent: bool
 
@@ -79,14 +84,34 @@ class Region:
         return sorted(found, key=lambda b: b.line)
 
     @cached_property
-    def backwards(self) -> list[tuple[str, ast.Call]]:
+    def backwards(self) -> list[tuple[str, ast.Call | ast.Return]]:
         """(path, call) for each tensor that `backward` runs on, those that it is a sum or a multiple of included."""
-        found: list[tuple[str, ast.Call]] = []
+        found: list[tuple[str, ast.Call | ast.Return]] = []
         for node in self._nodes:
             if isinstance(node, ast.Call):
                 for expression in _differentiated(node):
                     found += [(path, node) for path in self._summed(expression, node.lineno)]
+            elif isinstance(node, ast.Return) and node.value is not None and self._is_lightning_step:
+                for expression in (node.value, *self._losses(node.value, node.lineno)):
+                    found += [(path, node) for path in self._summed(expression, node.lineno)]
         return found
+
+    @cached_property
+    def _is_lightning_step(self) -> bool:
+        """Whether Lightning runs `backward` on what this returns."""
+        if not isinstance(self.node, ast.FunctionDef) or self.node.name != "training_step":
+            return False
+        cls = self._facts.model.class_around(self.node)
+        lightning = cls is not None and not LIGHTNING_MODULES.isdisjoint(cls.outside_bases)
+        return lightning and "automatic_optimization" not in self._facts.text.text
+
+    def _losses(self, returned: ast.expr, line: int) -> Iterator[ast.expr]:
+        """The loss of a dict that a step returns."""
+        binding = self.latest(access_path(returned) or "", line)
+        for table in (returned, binding.value if binding is not None else None):
+            if isinstance(table, ast.Dict):
+                pairs = zip(table.keys, table.values, strict=True)
+                yield from (v for k, v in pairs if isinstance(k, ast.Constant) and k.value == "loss")
 
     def _summed(self, expression: ast.expr, line: int, depth: int = 0) -> Iterator[str]:
         """The paths that an expression is, or adds up, by its own operators and those of what it was bound to."""
@@ -139,7 +164,7 @@ class Region:
         since = binding.line if binding is not None else 0
         for differentiated, call in self.backwards:
             if differentiated == path and call.lineno > since:
-                return Graph(call, not _retains(call))
+                return Graph(call, isinstance(call, ast.Return) or not _retains(call))
         if binding is None:
             return None
         return self.graph(binding.value, binding.line, depth + 1)

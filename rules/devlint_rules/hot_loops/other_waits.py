@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from devlint.facts import HOST, Kind, Value, last_name, leaves, own_nodes
 from devlint.knowledge import torch_knowledge
+from devlint.knowledge.ecosystem import WITHOUT_CHEAPER_FORM
 from devlint.lazy import regex
-from devlint_rules.hot_loops.needed import WRITERS, WRITING
+from devlint_rules.hot_loops.needed import TEXT_METHODS, WRITERS, WRITING
 from devlint_rules.hot_loops.sized import sized_by_values
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts
+    from devlint.facts import Facts, FunctionModel, PlacementModel
 
 # Methods that bring a tensor to the host; builtins that ask for a tensor's numbers.
 _READING_METHODS = frozenset({"item", "tolist", "cpu", "numpy"})
@@ -21,7 +22,7 @@ _READING_BUILTINS = frozenset(
     {"float", "int", "bool", "print", "str", "repr", "format", "max", "min", "sorted", "range"}
 )
 # In the text of a function that is called: it reads what it is given.
-_READS = regex(r"\.(?:item|tolist|numpy)\(|\.cpu\(\)|\bfloat\(|\bnonzero\(|\bprint\(")
+_READS = regex(r"\.(?:item|tolist|numpy)\(|\.cpu\(\)|(?<!\.)\bfloat\(|\bnonzero\(|\bprint\(")
 # In the text of a model's `forward`, which computes with numbers of Python's as well.
 _READ_THERE = regex(r"\.(?:item|tolist|numpy)\(|\.cpu\(\)|\bnonzero\(")
 # Functions that nobody has read, and that score, decode, show or keep what they are given.
@@ -53,6 +54,20 @@ def waits_anyway(read: ast.expr, loop: ast.stmt, facts: Facts, is_collected: Cal
     )
 
 
+def waits_untold(node: ast.AST, facts: Facts, is_told: Callable[[ast.Call], bool]) -> bool:
+    """Whether a node waits, going by what surely is a tensor on an accelerator, and no rule tells of it by default."""
+    match node:
+        case ast.Subscript() | ast.Call() if (sized := sized_by_values(node, facts)) is not None:
+            return sized.instead in WITHOUT_CHEAPER_FORM
+        case ast.Call(func=ast.Name(id=name)) if name in _READING_BUILTINS:
+            return False
+        case ast.Call(func=ast.Attribute(attr=name)) if name in ("numpy", "format") or name in TEXT_METHODS:
+            return False
+        case ast.Call():
+            return _call_waits(node, facts, is_told, surely=True)
+    return False
+
+
 def _waits(node: ast.AST, facts: Facts, is_collected: Callable[[ast.Call], bool]) -> bool:
     match node:
         case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test) | ast.Assert(test=test):
@@ -79,7 +94,9 @@ def _decides_by_tensor(test: ast.expr, facts: Facts) -> bool:
     return known is not None and known[0].is_tensor
 
 
-def _call_waits(call: ast.Call, facts: Facts, is_collected: Callable[[ast.Call], bool]) -> bool:
+def _call_waits(
+    call: ast.Call, facts: Facts, is_collected: Callable[[ast.Call], bool], *, surely: bool = False
+) -> bool:
     match call.func:
         case ast.Attribute(value=tensor, attr=name) if name in _READING_METHODS and not call.args:
             return _may_be_there(tensor, facts) and not is_collected(call)
@@ -91,17 +108,52 @@ def _call_waits(call: ast.Call, facts: Facts, is_collected: Callable[[ast.Call],
         case ast.Attribute(value=owner, attr="step"):
             names = {v.name.rpartition(".")[2] for _, v in facts.model.value(owner).alternatives()}
             return "GradScaler" in names or last_name(owner) in _SCALERS
-    return last_name(call.func) in _SYNCHRONIZING or _reads_inside(call, facts)
+    return last_name(call.func) in _SYNCHRONIZING or _reads_inside(call, facts, is_collected, surely=surely)
 
 
-def _reads_inside(call: ast.Call, facts: Facts) -> bool:
-    """Whether a function that is given a tensor reads it, by its text, or by its name where nobody knows its text."""
+def _reads_untold(function: FunctionModel, facts: Facts, is_told: Callable[[ast.Call], bool]) -> bool:
+    """Whether a function of the project reads what no rule tells of there."""
+    reads = [n for n in function.nodes if isinstance(n, ast.Call) and _reads_by_itself(n)]
+    if function.source is facts.model.source:
+        return any(not is_told(read) for read in reads)
+    model = facts.model.file_of(function.source)
+    return any(model is None or not _is_told_there(read, model, facts) for read in reads)
+
+
+def _is_told_there(read: ast.Call, model: PlacementModel, facts: Facts) -> bool:
+    tensor = read.func.value if isinstance(read.func, ast.Attribute) else read.args[0] if read.args else None
+    model.ensure_around(read)
+    hot = model.hot_loop(read)
+    return (
+        hot is not None
+        and not hot.is_minor
+        and tensor is not None
+        and facts.accelerated(model.value(tensor)) is not None
+    )
+
+
+def _reads_by_itself(call: ast.Call) -> bool:
+    match call.func:
+        case ast.Attribute(attr=name):
+            return name in _READING_METHODS and not call.args
+        case ast.Name(id=name):
+            return name in ("float", "int")
+    return False
+
+
+def _reads_inside(call: ast.Call, facts: Facts, is_told: Callable[[ast.Call], bool], *, surely: bool) -> bool:
+    """Whether a function that is given a tensor reads it, by its text, or by its name where nobody knows its text.
+
+    `surely` asks for what is known to be a tensor on an accelerator, and leaves out what is told where it stands.
+    """
     given = [*_given(call)]
     tensors = [g for g in given if _holds_tensor(g, facts)]
-    unknown = any(v.kind is Kind.UNKNOWN for g in given for _, v in facts.model.value(g).alternatives())
+    unknown = not surely and any(v.kind is Kind.UNKNOWN for g in given for _, v in facts.model.value(g).alternatives())
     if not tensors and not unknown:
         return False
     called = facts.model.callee(call)
+    if called is not None and surely:
+        return _reads_untold(called.function, facts, is_told)
     if called is not None:
         return _READS.search(called.function.text) is not None or _calls_what_reads(called.function.text, facts)
     value = facts.model.value(call.func)
@@ -114,7 +166,12 @@ def _reads_inside(call: ast.Call, facts: Facts) -> bool:
     if name in WRITERS or WRITING.fullmatch(name) or _ON_THE_HOST.search(name):
         return True
     is_statement = isinstance(next(facts.model.ancestors(call), None), ast.Expr)
-    return is_statement and bool(tensors) and name not in _QUEUEING | torch_knowledge().tensor_methods.keys()
+    return (
+        not surely
+        and is_statement
+        and bool(tensors)
+        and name not in _QUEUEING | torch_knowledge().tensor_methods.keys()
+    )
 
 
 def _reads_in_forward(module: Value, facts: Facts) -> bool:

@@ -22,6 +22,7 @@ from devlint_rules.mixing.apart import (
     text_of,
     trails,
 )
+from devlint_rules.moves import factories
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
@@ -95,15 +96,15 @@ class CrossDeviceOp(Rule):
             return
         host, other = text_of(mixing.host, facts), text_of(mixing.other, facts)
         when = ", on some paths," if mixing.sometimes else ""
-        change = _moved_to_other(mixing, facts)
+        made_elsewhere = made_by_caller(mixing, facts)
+        change = _moved_to_other(mixing, facts) if made_elsewhere is None else None
         yield Report(
             node,
             f"`{host}` is on {mixing.host.value.place} and `{other}` is{when} {place_text(mixing.other.value.place, mixing.other.node, facts)}: "
             f"{_operation(mixing)} needs both on one device{at_call(mixing, facts)}",
             "likely" if is_likely(mixing) else "certain",
             notes=trails(mixing, facts),
-            hint=made_by_caller(mixing, facts)
-            or (None if change else f"move `{host}` to where `{other}` is, or create it there"),
+            hint=made_elsewhere or (None if change else f"move `{host}` to where `{other}` is, or create it there"),
             change=change,
         )
 
@@ -164,9 +165,21 @@ def _moved_to_other(mixing: Mixing, facts: Facts) -> Change | None:
     if device is None or (isinstance(mixing.node, ast.AugAssign) and mixing.host.node.lineno == mixing.node.lineno
                           and mixing.host.node.col_offset == mixing.node.col_offset):  # fmt: skip
         return None
+    if (made := _factory_of(mixing.host, facts)) is not None:
+        given = facts.with_argument(made, f"device={device}")
+        return Change(f"create it there: `device={device}`", "unsafe", edits=(given,))
     edit = moved(mixing.host, device, facts)
     return (
         Change(f"move `{text_of(mixing.host, facts)}`: `.to({device})`", "unsafe", edits=(edit,))
         if edit is not None
         else None
     )
+
+
+def _factory_of(host: Operand, facts: Facts) -> ast.Call | None:
+    """The call that makes a host tensor right where it is used, where that takes a `device`; None otherwise."""
+    made = host.node
+    if host.foreign or not isinstance(made, ast.Call) or facts.model.qualified(made.func) not in factories.ALL:
+        return None
+    is_told = any(k.arg in (None, *factories.ON_HOST) for k in made.keywords)
+    return None if is_told or any(isinstance(a, ast.Starred) for a in made.args) else made

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from devlint.facts import HOST, Kind, Sense, Value, own_nodes
+from devlint.facts import HOST, Kind, Sense, Value, is_test_file, own_nodes
 from devlint.findings import Note
 from devlint.knowledge import torch_knowledge
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
-from devlint_rules.mixing.apart import at_call, is_likely, place_text, text_of
+from devlint_rules.guards import is_tried_another_way
+from devlint_rules.mixing.apart import at_call, is_likely, place_text, root_of, text_of
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
@@ -47,8 +49,8 @@ class NumpyFromAccelerator(Rule):
 
     ## What it does
     Flags `.numpy()` on a tensor that is on an accelerator, and `np.asarray(t)`, `plt.plot(t)`, `ax.plot(t)`,
-    `torchaudio.save(path, t, rate)`, the lengths of `pack_padded_sequence` and the like. After `.cpu()`, and where the place isn't known, nothing is said; an input of a
-    function counts (likely) where a module computed it there, or where the function treats its inputs as if they may be
+    `torchaudio.save(path, t, rate)`, the lengths of `pack_padded_sequence` and the like. After `.cpu()`, where the place isn't known, and in a `try` whose handler does
+    something else with the same tensor, nothing is said; an input of a function counts (likely) where a module computed it there, or where the function treats its inputs as if they may be
     on an accelerator.
 
     ## Why is this bad
@@ -99,6 +101,9 @@ class NumpyFromAccelerator(Rule):
         if operand.inside and mixing.name.endswith("pack_padded_sequence"):
             # It makes a tensor of a list of numbers, on cpu, and copies each of them there.
             return
+        fails_with = "RuntimeError" if mixing.name.startswith(("torch.", "torchaudio.")) else "TypeError"
+        if is_tried_another_way(mixing.node, root_of(text_of(operand, facts)), fails_with, facts):
+            return
         tensor = next((t for t in _converted(node, mixing.name, facts) if facts.node(t) is operand.node), None)
         text, place = text_of(operand, facts), operand.value.place
         where = "wherever the caller has it" if place.name == text else place_text(place, operand.node, facts)
@@ -106,8 +111,7 @@ class NumpyFromAccelerator(Rule):
         taker = mixing.name if inside else facts.name_of(node.func)
         yield Report(
             node,
-            f"`{text}` is {where}, and `{taker}` takes tensors on cpu only: "
-            f"{'RuntimeError' if mixing.name.startswith(('torch.', 'torchaudio.')) else 'TypeError'}{inside}",
+            f"`{text}` is {where}, and `{taker}` takes tensors on cpu only: {fails_with}{inside}",
             "likely" if is_likely(mixing) else "certain",
             notes=(
                 *(Note(s.message, s.path, s.line, s.column + 1) for s in mixing.calls),
@@ -119,8 +123,9 @@ class NumpyFromAccelerator(Rule):
             and not operand.inside
             and not mixing.by_itself
             and not _is_of_something_else(tensor, facts)
-            # Where others are converted as they are, the host is meant, or it isn't mended by one.
-            and not (is_likely(mixing) and _is_one_of_several(node, facts))
+            # Where others are converted as they are, the host is meant, or it isn't mended by one; what a test makes, it
+            # makes where it passes.
+            and not (is_likely(mixing) and (_is_one_of_several(node, facts) or is_test_file(Path(facts.path))))
             else None,
         )
 

@@ -110,6 +110,9 @@ def _comes_from_host(index: Operand, facts: Facts) -> bool:
 def _is_made_here(indexed: ast.expr, facts: Facts) -> bool:
     """Whether a factory makes what a function, or a loop, indexes: then `device=` there is the remedy, and not a copy of each index."""
     while isinstance(indexed, ast.Call) and isinstance(indexed.func, ast.Attribute):
+        if facts.model.qualified(indexed.func) in factories.ALL:
+            # `torch.eye(n)[index]`: what is copied of it would be on the host all the same.
+            return True
         # `mask.float()[index]`
         indexed = indexed.func.value
     if not isinstance(indexed, ast.Name):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from devlint.facts import text_of_path, walk
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
-from devlint_rules.mixing.dev203 import takes_device
+from devlint_rules.mixing.created import takes_device
 
 if TYPE_CHECKING:
     from devlint.facts import Facts, Mixed, PlacementModel, Unit
@@ -109,7 +109,7 @@ def _there(node: cst.Call, call: ast.Call, where: str, told: bool, mixed: Mixed,
     if (
         root not in given
         or root == "self"
-        or not takes_device(node, facts)
+        or not takes_device(call)
         or not where.replace(".", "").isidentifier()
         or (not told and _is_several(root, mixed.function.node))
     ):

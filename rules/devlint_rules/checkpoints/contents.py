@@ -1,0 +1,136 @@
+"""What a loaded file holds, going by what it is called, and by what its names are called around the load: a checkpoint, or data."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from devlint.facts import last_name, own_nodes
+from devlint.lazy import regex
+from devlint_rules.checkpoints.origins import texts_in, values_of
+from devlint_rules.checkpoints.writers import keys_asked
+
+if TYPE_CHECKING:
+    from devlint.facts import Facts
+
+
+def is_of_data(call: ast.Call, facts: Facts) -> bool:
+    """Whether it is a dataset that reads what it gives, or numbers that are plotted: those were written on the host."""
+    if _DATA_FILE.search(facts.path) is not None or _is_called_after_data(call, facts):
+        return True
+    scope = facts.model.enclosing_scope(call)
+    if _is_kept_as_data(call, scope, facts):
+        return True
+    if _PLOTTING.search("" if isinstance(scope, ast.Module) else scope.name) is not None:
+        return True
+    classes = (n for n in facts.model.ancestors(call) if isinstance(n, ast.ClassDef))
+    return any(_DATA_CLASS.fullmatch(last_name(name)) for c in classes for name in (ast.Name(c.name), *c.bases))
+
+
+def is_of_checkpoint(call: ast.Call, facts: Facts) -> bool:
+    """Whether anything around a load says that its file holds a model, its state, or tensors that are computed with.
+
+    What it is called, where it is read and what is asked of it says so, or that it is moved, or loaded into something.
+    """
+    names = set(_targets(call, facts))
+    return (
+        any(map(_OF_CHECKPOINTS.search, _words_around(call, facts)))
+        or any(_is_computed_with(n, names) for n in own_nodes(facts.model.enclosing_scope(call)))
+        or _is_moved(call, facts)
+    )
+
+
+# What is done with models, with their states and with tensors of a device.
+_MOVING = frozenset({"to", "cuda", "cpu", "eval", "load_state_dict", "copy_"})
+
+
+def _is_computed_with(node: ast.AST, names: set[str]) -> bool:
+    """`x.to(device)`, `x["a"].cuda()`, `net.load_state_dict(x)` for one of some names."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=owner, attr=attr), args=args) if attr in _MOVING:
+            return any(isinstance(n, ast.Name) and n.id in names for part in (owner, *args[:1]) for n in ast.walk(part))
+    return False
+
+
+def _is_moved(call: ast.Call, facts: Facts) -> bool:
+    """`torch.load(path)["x"].to(device)`."""
+    return any(isinstance(p, ast.Attribute) and p.attr in _MOVING for p in facts.model.ancestors(call))
+
+
+def _targets(call: ast.Call, facts: Facts) -> list[str]:
+    """The names that are given what is loaded, or its parts."""
+    assigned = (p for p in facts.model.ancestors(call) if isinstance(p, ast.Assign))
+    return [
+        last_name(n)
+        for p in assigned
+        for target in p.targets
+        for n in (target.elts if isinstance(target, ast.Tuple) else [target])
+    ]
+
+
+def _words_around(call: ast.Call, facts: Facts) -> Iterator[str]:
+    """What names a load: the path, what it is given to, what is asked of it, the functions and classes around, the file of code."""
+    file = call.args[0] if call.args else call
+    yield ast.unparse(file)
+    yield from texts_in(values_of(file, facts))
+    yield from keys_asked(call, facts)
+    yield Path(facts.path).stem
+    for parent in facts.model.ancestors(call):
+        match parent:
+            case ast.Assign(targets=targets):
+                yield from map(ast.unparse, targets)
+            case ast.Call(func=func):
+                yield ast.unparse(func)
+            case ast.keyword(arg=str() as name):
+                yield name
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name
+
+
+def _is_called_after_data(call: ast.Call, facts: Facts) -> bool:
+    """Whether the file is called after data or figures, and not after a model: `metrics.pth`, `vocab_file`."""
+    if call.args and _DATA_PATH.fullmatch(last_name(call.args[0])):
+        return True
+    values = [call.args[0], *values_of(call.args[0], facts)] if call.args else []
+    return any(_OF_DATA.search(text) is not None for text in texts_in(values))
+
+
+def _is_kept_as_data(call: ast.Call, scope: ast.AST, facts: Facts) -> bool:
+    """`data = torch.load(path)`, in a function that names no parts of a checkpoint."""
+    names = _targets(call, facts)
+    if any(map(_DATA_DICT.fullmatch, names)):
+        return True
+    if not any(map(_DATA_NAME.fullmatch, names)):
+        return False
+    named = [last_name(n.func) for n in own_nodes(scope) if isinstance(n, ast.Call)]
+    return not any(map(_OF_CHECKPOINTS.search, (*named, *texts_in(own_nodes(scope)))))
+
+
+_OF_CHECKPOINTS = regex(
+    r"(?i)state|model|net|optim|encoder|decoder|weight|epoch|check_?point|ckpt|pretrain|resum|snapshot|restor|param|backbone|module"
+    r"|polic|actor|critic|agent|teacher|student|lora|adapter|classif|generat|discrim|learner|\.pth"
+)
+
+
+_DATA_NAME = regex(
+    r"_?(?:(?:train|val|valid|test|raw)_)?(?:data|datasets?|samples|examples|vocab|dico|corpus|trajectories)"
+)
+
+
+# Nobody calls a checkpoint so, whatever the function around is for.
+_DATA_DICT = regex(
+    r"(?:\w{1,40}_)?(?:(?:vocab|corpus|data|dataset|label|sample)_(?:dict|map|list)|meta_?(?:data|infos?)|pred(?:iction)?s|vocab|corpus|tokenizer)"
+)
+_OF_DATA = regex(
+    r"(?i)(?:^|[/_.-])(?:features?|labels?|targets?|data|dataset|metrics?|results?|stats|statistics|history|losses|logs?|vocab"
+    r"|dict|args|opts?|options|config|hparams|splits?|indices|ids|trajectories|returns)\.(?:pt|pth|pkl|bin|t7|tar)$"
+)
+_DATA_PATH = regex(
+    r"(?:\w{1,60}_)?(?:vocab|vocabulary|corpus|tokenizer|dataset|labels?|features?|feats?|landmarks|meta_?data|meta|predictions|preds?|indices|stats)"
+    r"_(?:file|filename|path|filepath|fn|name)"
+)
+_PLOTTING = regex(r"(?i)^_?plot|_plots?$")
+_DATA_FILE = regex(r"(?:^|/)(?:datasets?/|(?:\w{1,60}_)?datasets?\.py$)")
+_DATA_CLASS = regex(r"\w{0,60}(?:Dataset|DataModule)")

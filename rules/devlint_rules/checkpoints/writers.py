@@ -1,0 +1,277 @@
+"""What the project itself writes to the file that a call loads: where all of it comes from the host, no device can be missing.
+
+A `torch.save` is taken for one to the file that is loaded where both name it alike (`"embedding.pt"`, `config.save_path`), or where it
+writes all keys that are asked of what is loaded; where none does, where the class of the load has methods that save.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from devlint.facts import Kind, Sort, Value, access_path, last_name, own_nodes, units_at, walk
+from devlint.lazy import regex
+
+if TYPE_CHECKING:
+    from devlint.facts import Facts, PlacementModel
+
+
+class Write(NamedTuple):
+    """A `torch.save(value, file)`, in a file of code of the project."""
+
+    call: ast.Call
+    value: ast.expr
+    file: ast.expr
+    model: PlacementModel
+
+
+def is_written_from_host(call: ast.Call, file: ast.expr, texts: list[str], facts: Facts) -> bool:
+    """Whether the project writes the file that a call loads, and always from the host; `texts` stand in the file's path."""
+    named = {text.rpartition("/")[2] for text in texts if _FILE_NAME.search(text)}
+    reading = _Reading(named, frozenset(keys_asked(call, facts)), ast.unparse(file))
+    own = list(_writes_in(facts.model))
+    found = [w for w in own if reading.may_be_from(w)]
+    for model in facts.model.files_matching(reading.pattern) if reading.pattern else ():
+        found += (w for w in _writes_in(model) if reading.may_be_from(w))
+    found = found or _of_class(call, own, facts)
+    return bool(found) and all(_is_on_host(w.value, w) for w in found)
+
+
+class _Reading(NamedTuple):
+    """What is known of a file where it is read: names of files in its path, the keys asked of it, the path as code."""
+
+    names: set[str]
+    keys: frozenset[str]
+    text: str
+
+    @property
+    def pattern(self) -> str:
+        """What stands in a file of code that may write it; "" where nothing tells."""
+        telling = [rf"['\"/]{re.escape(name)}['\"]" for name in sorted(self.names)]
+        telling += [rf"['\"]{re.escape(key)}['\"]\s?:" for key in sorted(self.keys) if not _USUAL_KEY.search(key)][:1]
+        if "." in self.text and not self.text.startswith("self.") and _PATH.fullmatch(self.text):
+            telling.append(rf"\bsave\([^\n]{{0,200}}\b{re.escape(self.text)}\b")
+        return "|".join(telling)
+
+    def may_be_from(self, write: Write) -> bool:
+        """Whether a write goes to what may be the same file."""
+        if self.names & {name.rpartition("/")[2] for name in _texts_of(write.file, write)}:
+            return True
+        if _PATH.fullmatch(self.text) and "." in self.text and ast.unparse(write.file) == self.text:
+            return True
+        return bool(self.keys) and not all(map(_USUAL_KEY.search, self.keys)) and self.keys <= _keys_of(write)
+
+
+_FILE_NAME = regex(r"[\w-]{2,80}\.(?:pth|pt|ckpt|tar|bin|pkl|t7|p|torch)$")
+_PATH = regex(r"[\w.]{1,80}")
+# Keys that are written wherever a training is saved.
+_USUAL_KEY = regex(r"(?i)state|model|net|optim|epoch|iter|step|loss|acc|best|arch|args|config|encoder|decoder|ema")
+
+
+def _writes_in(model: PlacementModel) -> Iterator[Write]:
+    """The calls of `torch.save` in a file of code, by its text."""
+    for unit in units_at(model.source, model.source.called_on("save")):
+        for node in walk(unit.node):
+            match node:
+                case ast.Call(
+                    func=ast.Attribute(value=ast.Name(id="torch" | "th"), attr="save"),
+                    args=[value, *rest],
+                    keywords=given,
+                ):
+                    file = rest[0] if rest else next((k.value for k in given if k.arg == "f"), None)
+                    if file is not None:
+                        yield Write(node, value, file, model)
+
+
+def _of_class(call: ast.Call, own: list[Write], facts: Facts) -> list[Write]:
+    """What the methods of the class save that a load stands in."""
+    cls = _class_around(call, facts.model)
+    return [w for w in own if cls is not None and _class_around(w.call, facts.model) is cls]
+
+
+def _class_around(node: ast.AST, model: PlacementModel) -> ast.ClassDef | None:
+    return next((p for p in model.ancestors(node) if isinstance(p, ast.ClassDef)), None)
+
+
+def keys_asked(call: ast.Call, facts: Facts) -> set[str]:
+    """The constant keys that are asked of what a call loads: of itself, or of the one name that it is assigned to."""
+    match parent := next(facts.model.ancestors(call), None):
+        case ast.Subscript(value=value, slice=ast.Constant(value=str() as key)) if value is call:
+            return {key}
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            scope = facts.model.enclosing_scope(parent)
+            return {
+                n.slice.value
+                for n in own_nodes(scope)
+                if isinstance(n, ast.Subscript)
+                and isinstance(n.value, ast.Name)
+                and n.value.id == name
+                and isinstance(n.ctx, ast.Load)
+                and isinstance(n.slice, ast.Constant)
+                and isinstance(n.slice.value, str)
+            }
+    return set()
+
+
+def _keys_of(write: Write) -> set[str]:
+    """The constant keys of the dict that is written."""
+    values = write.model.assigned_values(write.value) if isinstance(write.value, ast.Name) else [write.value]
+    return {
+        key.value
+        for value in values
+        if isinstance(value, ast.Dict)
+        for key in value.keys
+        if isinstance(key, ast.Constant) and isinstance(key.value, str)
+    }
+
+
+def _texts_of(file: ast.expr, write: Write) -> set[str]:
+    """The texts in a path, and in what its names are assigned."""
+    names = [n for n in ast.walk(file) if isinstance(n, ast.Name)]
+    values = [file, *(v for n in names for v in write.model.assigned_values(n))]
+    for name in names:
+        bound = write.model.source.bindings.get(name.id, ())
+        values += [s.value for s in bound if isinstance(s, (ast.Assign, ast.AnnAssign)) and s.value is not None]
+    return {n.value for v in values for n in ast.walk(v) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
+
+
+# -- where a value is that is written ----------------------------------------------------------------------------------
+
+_MAX_DEPTH = 6
+# What they give holds nothing of a device.
+_PLAIN = frozenset(
+    {"cpu", "numpy", "tolist", "item", "int", "float", "str", "len", "bool", "round", "vars", "from_numpy", "range", "keys",
+     "format", "join"}
+)  # fmt: skip
+# What they give is where its arguments are.
+_OF_ARGUMENTS = frozenset(
+    {"dict", "list", "tuple", "set", "OrderedDict", "Counter", "sorted", "enumerate", "zip", "tqdm", "reversed"}
+)
+# What they give is where their owner is.
+_OF_OWNER = frozenset(
+    {"state_dict", "copy", "items", "values", "half", "float", "detach", "clone", "contiguous", "get"}
+)
+
+
+def _is_on_host(value: ast.expr, write: Write, depth: int = 0) -> bool:
+    """Whether all of a value is on the host for sure where it is written."""
+    if depth > _MAX_DEPTH:
+        return False
+
+    def is_so(part: ast.expr | None) -> bool:
+        return part is None or _is_on_host(part, write, depth + 1)
+
+    match value:
+        case ast.Constant() | ast.JoinedStr() | ast.Compare():
+            return True
+        case ast.Dict(values=parts) | ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Set(elts=parts):
+            return all(map(is_so, parts))
+        case ast.ListComp(elt=part) | ast.GeneratorExp(elt=part) | ast.SetComp(elt=part) | ast.DictComp(value=part):
+            return is_so(part)
+        case ast.IfExp(body=one, orelse=other) | ast.BinOp(left=one, right=other):
+            return is_so(one) and is_so(other)
+        case ast.Subscript(value=owner):
+            return is_so(owner)
+        case ast.Call(func=ast.Attribute(value=owner, attr="to"), args=[place, *_]):
+            return _says_host(place)
+        case ast.Call(func=func, keywords=given) if last_name(func) == "load":
+            return any(k.arg == "map_location" and _says_host(k.value) for k in given)
+        case ast.Call(func=func, args=args) if last_name(func) in _OF_ARGUMENTS:
+            return all(map(is_so, args))
+        case ast.Call(func=ast.Attribute(value=owner, attr=attr)) if attr in _OF_OWNER:
+            return is_so(owner)
+        case ast.Call(func=func) if last_name(func) in _PLAIN:
+            return True
+        case ast.Attribute() if _SETTING.match(ast.unparse(value)):
+            return True
+        case ast.Attribute() if _is_moved_to_host(value, write):
+            return True
+        case ast.Name():
+            return value.id in _SETTINGS or _is_moved_to_host(value, write) or _is_made_on_host(value, write, is_so)
+    return _is_known_on_host(write.model.value(value))
+
+
+_SETTINGS = frozenset({"args", "opt", "opts", "config", "cfg", "hparams", "epoch", "step", "iteration", "global_step"})
+_SETTING = regex(r"(?:self\.)?(?:args|opts?|options|config|cfg|hparams|hps?|flags|FLAGS)\b")
+
+
+def _says_host(place: ast.expr) -> bool:
+    return _HOST.fullmatch(ast.unparse(place)) is not None
+
+
+_HOST = regex(r"(?:torch\.device\()?['\"]cpu['\"]\)?")
+
+
+def _is_moved_to_host(value: ast.expr, write: Write) -> bool:
+    """Whether the last that was done to what a value is a part of was `net.cpu()`, `net = net.to("cpu")`."""
+    path = access_path(value) or ""
+    moves = [
+        n
+        for n in own_nodes(write.model.enclosing_scope(write.call))
+        if isinstance(n, ast.Call)
+        and isinstance(n.func, ast.Attribute)
+        and n.func.attr in ("cpu", "cuda", "to")
+        and n.lineno < write.call.lineno
+        and _is_kept(n, write)
+        and (owner := access_path(n.func.value)) is not None
+        and f"{path}.".startswith(f"{owner}.")
+    ]
+    last = max(moves, key=lambda n: n.lineno, default=None)
+    if last is None or not isinstance(last.func, ast.Attribute):
+        return False
+    return last.func.attr == "cpu" or (last.func.attr == "to" and bool(last.args) and _says_host(last.args[0]))
+
+
+def _is_kept(call: ast.Call, write: Write) -> bool:
+    """`net.cpu()` as a statement, which moves a module; `net = net.cpu()`."""
+    match next(write.model.ancestors(call), None):
+        case ast.Expr():
+            return True
+        case ast.Assign(targets=[target]) if isinstance(call.func, ast.Attribute):
+            return access_path(target) == access_path(call.func.value)
+    return False
+
+
+def _is_made_on_host(name: ast.Name, write: Write, is_so: Callable[[ast.expr], bool]) -> bool:
+    """Whether a name is assigned only what is on the host, and nothing else is put into it."""
+    scope = write.model.enclosing_scope(name)
+    values = [v for v in write.model.assigned_values(name) if not _is_of(v, name.id)]
+    values += _iterated(name, scope, write.model)
+    put = [p for n in own_nodes(scope) for p in _put_into(n, name.id)]
+    return bool(values) and all(map(is_so, (*values, *put)))
+
+
+def _iterated(name: ast.Name, scope: ast.AST, model: PlacementModel) -> list[ast.expr]:
+    """What gives a name its values one by one, in the loops of a scope or the comprehension around."""
+    around = [g for p in model.ancestors(name) for g in getattr(p, "generators", ())]
+    loops = [*around, *(n for n in own_nodes(scope) if isinstance(n, (ast.For, ast.AsyncFor)))]
+    return [
+        loop.iter for loop in loops if any(isinstance(n, ast.Name) and n.id == name.id for n in ast.walk(loop.target))
+    ]
+
+
+def _is_of(value: ast.expr, name: str) -> bool:
+    """`x` itself in another form, which is where `x` is."""
+    path = access_path(value)
+    return path is not None and path.split(".")[0] == name
+
+
+def _put_into(node: ast.AST, name: str) -> list[ast.expr]:
+    """What a statement puts into a container: `parts[key] = value`, `parts.append(value)`."""
+    match node:
+        case ast.Assign(targets=[ast.Subscript(value=ast.Name(id=into))], value=value) if into == name:
+            return [value]
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=into), attr="append" | "extend" | "update"), args=args):
+            return args if into == name else []
+    return []
+
+
+def _is_known_on_host(value: Value) -> bool:
+    """Whether the model knows that a tensor, or a number, is on the host on all ways."""
+    options = [v for _, v in value.alternatives()]
+    return all(v.kind in _NUMBERS or (v.is_tensor and v.place.sort is Sort.HOST and not v.likely) for v in options)
+
+
+_NUMBERS = frozenset({Kind.SCALAR, Kind.CONSTANT})

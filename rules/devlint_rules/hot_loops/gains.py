@@ -1,0 +1,165 @@
+"""Whether a step of training would be faster with one wait less, so that somebody would take it out."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from devlint.facts import last_name, own_nodes, walk
+from devlint.lazy import regex
+from devlint_rules.hot_loops.needed import is_written
+from devlint_rules.hot_loops.other_waits import waits_untold
+
+if TYPE_CHECKING:
+    from devlint.facts import Facts, HotLoop
+
+# What is asked of a loss before a step goes on.
+_FINITE = frozenset({"isfinite", "isnan", "isinf"})
+_BEST = regex(r"(?i)(?:^|_|\b)best(?:_|\b|$)")
+_STEPPING = regex(r"(?i)optim|scaler|engine|(?:^|_)opt(?:_|$)|accelerator")
+# Flags of programs that run in several processes.
+_SEVERAL = regex(r"(?:is_|use_|do_)?(?:distributed|ddp|multi_?gpu|parallel)|is_(?:dist|distributed)_\w{1,30}")
+
+
+def gains_little(read: ast.expr, hot: HotLoop, facts: Facts) -> bool:
+    """Whether hardly anybody would take a wait out of a step.
+
+    It is a guard, asks whether a run has got better, a run of several processes never comes there, or the same stretch of the step, up to
+    where it goes backward or changes weights, waits for something that no rule tells of.
+    """
+    around = hot.node or facts.model.enclosing_scope(read)
+    return _guards(facts.statement, facts) or _is_for_one_process(read, facts) or _waits_beside(read, around, facts)
+
+
+# -- guards ------------------------------------------------------------------------------------------------------------
+
+
+def _guards(statement: ast.AST, facts: Facts) -> bool:
+    """Whether a statement reads something to see whether all is well, or better than before, or what is read for that.
+
+    `if not math.isfinite(loss.item()): sys.exit(1)`, `assert (x > 0).all()`, `if loss < best:`.
+    """
+    match statement:
+        case ast.If() | ast.Assert():
+            return _is_guard(statement)
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            return any(_is_guard(later) and _asks_of(name, later) for later in facts.model.source.after(statement))
+    return False
+
+
+def _is_guard(statement: ast.AST) -> bool:
+    match statement:
+        case ast.Assert():
+            return True
+        case ast.If(test=test, body=body):
+            if _BEST.search(ast.unparse(test)) or all(map(_says, body)):
+                return True
+            return _asks_whether_finite(test) and _leaves(body[-1])
+    return False
+
+
+def _asks_of(name: str, statement: ast.AST) -> bool:
+    test = statement.test if isinstance(statement, (ast.If, ast.Assert)) else statement
+    return any(isinstance(n, ast.Name) and n.id == name for n in walk(test))
+
+
+def _asks_whether_finite(test: ast.expr) -> bool:
+    return any(isinstance(n, ast.Call) and last_name(n.func) in _FINITE for n in walk(test))
+
+
+def _leaves(last: ast.stmt) -> bool:
+    """`raise ...`, `sys.exit(1)`, `continue`."""
+    match last:
+        case ast.Raise() | ast.Continue() | ast.Break() | ast.Return():
+            return True
+        case ast.Expr(value=ast.Call(func=func)):
+            return last_name(func) in ("exit", "_exit", "quit", "abort")
+    return False
+
+
+def _says(statement: ast.stmt) -> bool:
+    """`print(...)`, `logger.warning(...)`"""
+    match statement:
+        case ast.Expr(value=ast.Call(func=func)):
+            return last_name(func) in ("print", "warn", "warning", "info", "error", "debug")
+    return False
+
+
+# -- processes ---------------------------------------------------------------------------------------------------------
+
+
+def _is_for_one_process(read: ast.expr, facts: Facts) -> bool:
+    """Whether a program that runs in several processes reads something where it is the only one: `if not args.distributed:`."""
+    child: ast.AST = read
+    for parent in facts.model.ancestors(read):
+        match parent:
+            case ast.If(test=ast.UnaryOp(op=ast.Not(), operand=test), body=alone) | ast.If(test=test, orelse=alone):
+                if (
+                    child in alone
+                    and isinstance(test, (ast.Name, ast.Attribute))
+                    and _SEVERAL.fullmatch(last_name(test))
+                ):
+                    return True
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                return False
+        child = parent
+    return False
+
+
+# -- stretches ---------------------------------------------------------------------------------------------------------
+
+
+def _waits_beside(read: ast.expr, around: ast.AST, facts: Facts) -> bool:
+    """Whether the stretch of a step that a read stands in waits for something else, which stays."""
+    bounds = sorted(n.lineno for n in own_nodes(around) if isinstance(n, ast.Call) and _learns(n))
+    stretch = _stretch(read, bounds)
+    own = set(walk(read))
+    beside = (n for n in own_nodes(around) if n not in own and hasattr(n, "lineno") and _stretch(n, bounds) == stretch)
+    return any(_stays(node, facts) and _runs_with(node, read, facts) for node in beside)
+
+
+def _stretch(node: ast.AST, bounds: list[int]) -> int:
+    """How many times a step has gone backward, or changed weights, before a node."""
+    return sum(bound < getattr(node, "lineno", 0) for bound in bounds)
+
+
+def _learns(node: ast.Call) -> bool:
+    """`loss.backward()`, `optimizer.step()`."""
+    name = last_name(node.func)
+    owner = ast.unparse(node.func.value) if isinstance(node.func, ast.Attribute) else ""
+    return "backward" in name or (name == "step" and _STEPPING.search(owner) is not None)
+
+
+def _stays(node: ast.AST, facts: Facts) -> bool:
+    """Whether a node waits at each step, and nothing tells of it."""
+    return waits_untold(node, facts, lambda call: _is_told(call, facts)) and facts.model.hot_loop(node) is not None
+
+
+def _is_told(call: ast.Call, facts: Facts) -> bool:
+    """Whether a rule tells of a reading: of what is known to be on an accelerator, and becomes no file."""
+    tensor = call.func.value if isinstance(call.func, ast.Attribute) else call.args[0] if call.args else None
+    return (
+        tensor is not None and facts.accelerated(facts.model.value(tensor)) is not None and not is_written(call, facts)
+    )
+
+
+def _runs_with(other: ast.AST, read: ast.AST, facts: Facts) -> bool:
+    """Whether something runs whenever a read does: no branch is around it that isn't around that too."""
+    blocks = set(_branches(read, facts))
+    return all(block in blocks for block in _branches(other, facts))
+
+
+def _branches(node: ast.AST, facts: Facts) -> Iterator[tuple[ast.AST, str]]:
+    """The branches that a node stands in, within its function."""
+    child = node
+    for parent in facts.model.ancestors(node):
+        match parent:
+            case ast.If() | ast.Try() | ast.IfExp():
+                for field in ("body", "orelse", "handlers", "finalbody"):
+                    block = getattr(parent, field, None)
+                    if child is block or (isinstance(block, list) and child in block):
+                        yield parent, field
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+                return
+        child = parent
