@@ -197,7 +197,7 @@ class Project:
         root, name = self.name_of(asking)
         folder = root / name.partition(".")[0]
         with suppress(TooManyError):
-            found = next(self._texts.matches_in(folder, pattern), None)
+            found = next(self._texts.each_match(folder, pattern), None)
             if found is not None:
                 return self._note_match(asking, found, pattern)
         self._note(asking, ("matching", pattern, str(folder)))

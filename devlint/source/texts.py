@@ -60,12 +60,12 @@ class Texts:
     def first_match(self, asking: Path, pattern: str, counts: Callable[[Path], bool]) -> Path | None:
         """A file, other than `asking`, that counts and matches; None where none does. Raises TooManyError."""
         for folder in self.folders_around(asking):
-            for path in self.matches_in(folder, pattern):
+            for path in self.each_match(folder, pattern):
                 if path != asking and counts(path):
                     return path
         return None
 
-    def matches_in(self, folder: Path, pattern: str) -> Iterator[Path]:
+    def each_match(self, folder: Path, pattern: str) -> Iterator[Path]:
         """The files of a folder that match, each searched when it is asked for; raises TooManyError."""
         key = (folder, pattern)
         search = self._searches.get(key)
@@ -101,13 +101,16 @@ class Texts:
     def spelt_matches(self, folder: Path, pattern: str) -> str:
         """The files of a folder that match, as text."""
         try:
-            return "\0".join(map(str, self.matches_in(folder, pattern)))
+            return "\0".join(map(str, self.each_match(folder, pattern)))
         except TooManyError:
             return TOO_MANY
 
     def matches_in(self, folder: Path, pattern: str) -> list[Path]:
         """The files of a folder that match; none where it has too many to look through."""
-        return self._found(folder, pattern) or []
+        try:
+            return list(self.each_match(folder, pattern))
+        except TooManyError:
+            return []
 
     def basis(self, folder: Path) -> str:
         """What stands for what the files of a folder hold: while that is the same, so are those that match."""
