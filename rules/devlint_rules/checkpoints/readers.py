@@ -87,8 +87,11 @@ def _is_for_cuda(model: PlacementModel) -> bool:
 
 # At the beginning of a line of the program's own: under no condition but that it is run.
 _ON_CUDA_BY_DEFAULT = regex(r"(?m)^(?: {4}|\t)?torch\.set_default_tensor_type\(['\"]?torch\.cuda\.")
-# Words of code that runs in more than one place.
-_PLACES = r"is_available|\bdevices?\b|['\"]cpu['\"]"
+# Words of code that runs in more than one place; what is made where a tensor is, or on "cuda", says of no other one.
+_PLACES = (
+    r"is_available|['\"]cpu['\"]|\b(?:torch|self|args|opt|cfg|config|params)\.device\b"
+    r"|(?<![.\w])devices?\b(?!\s{0,4}=\s{0,4}(?:['\"]cuda|[\w.\[\]]{1,80}\.device\b))"
+)
 
 
 def _is_published(model: PlacementModel, call: ast.Call) -> bool:
