@@ -206,7 +206,7 @@ def _is_apart(parent: ast.AST, child: ast.AST) -> bool:
                     or _fills_missing(test, body)
                 )
             return child in orelse and (
-                _is_training(test) is True or _empty_when(test) is False or _keeps_missing(test, orelse)
+                _holds_in_training(test) or _empty_when(test) is False or _keeps_missing(test, orelse)
             )
         case ast.FunctionDef(body=body) | ast.AsyncFunctionDef(body=body):
             before = body[: next((at for at, statement in enumerate(body) if statement is child), 0)]
@@ -241,8 +241,16 @@ def _is_miss(test: ast.expr) -> bool:
 
 
 def _fills_missing(test: ast.expr, body: list[ast.stmt]) -> bool:
-    """`if key not in table: ...; table[key] = ...`"""
+    """`if key not in table: ...; table[key] = ...`, `if self.kernel is None: self.kernel = ...`"""
     match test:
+        case ast.BoolOp(op=ast.Or(), values=values):
+            return any(_fills_missing(v, body) for v in values)
+        case ast.Compare(
+            left=ast.Attribute(value=ast.Name(id="self"), attr=attr),
+            ops=[ast.Is() | ast.Eq()],
+            comparators=[ast.Constant(value=None)],
+        ):
+            return any(_is_own(n, attr) for statement in body for n in ast.walk(statement))
         case ast.Compare(ops=[ast.NotIn()], comparators=[table]):
             name = ast.unparse(table).removesuffix(".keys()")
             return any(
@@ -337,6 +345,13 @@ def _keeps(name: str) -> bool:
 
 
 _DONE = regex(r"(?i)init|done|ready|built|loaded|computed|cached|set_up")
+
+
+def _holds_in_training(test: ast.expr) -> bool:
+    """`self.training or scorer is None`: what runs otherwise evaluates."""
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or):
+        return any(_is_training(value) is True for value in test.values)
+    return _is_training(test) is True
 
 
 def _is_training(test: ast.expr) -> bool | None:

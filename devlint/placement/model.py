@@ -324,6 +324,10 @@ class PlacementModel(FileText):
             return False
         return self.is_unused(node) or Guards(self).is_off(node) or self.choices.is_never_made(node)
 
+    def is_guarded(self, node: ast.AST) -> bool:
+        """Whether a node doesn't run on each call of its function: a cache is filled, a flag is off, an error is told."""
+        return Guards(self).is_cold(node)
+
     def is_unused(self, node: ast.AST) -> bool:
         """Whether nothing in the project leads to the function that a node stands in."""
         from devlint.signatures.answers.hot import is_unused
@@ -368,15 +372,17 @@ class PlacementModel(FileText):
         ]
 
     def calls_in_sight(self, function: FunctionNode) -> list[tuple[PlacementModel, ast.Call]]:
-        """The calls of a function, with each one's file; of one at the top of a file that many import, those by its name."""
+        """The calls of a function, with each one's file; of one at the top of a file, or a constructor, that many import, those by its name."""
         seen = [(model, node) for model, _, node in self.callers(function)]
-        if seen or function not in self.source.tree.body:
+        cls = self.source.function_at(function).cls if function.name == "__init__" else None
+        if seen or (cls or function) not in self.source.tree.body:
             return seen
+        name = (cls or function).name
         return [
             (file, node)
-            for file in self.files_naming(function.name)
+            for file in self.files_naming(name)
             for node in walk(file.source.tree)
-            if isinstance(node, ast.Call) and last_name(node.func) == function.name
+            if isinstance(node, ast.Call) and last_name(node.func) == name
         ]
 
     def function_called(self, call: ast.Call) -> FunctionNode | None:

@@ -260,7 +260,7 @@ def _for(frame: Frame, node: ast.For | ast.AsyncFor) -> None:
         execute(frame, node.orelse)
         return
     known = containers.parts_in_turn(frame, iterated)
-    if known is not None:
+    if known is not None and frame.rounds * len(known) <= MAX_ROUNDS:
         _unrolled(frame, node, known)
         return
 
@@ -274,11 +274,17 @@ def _for(frame: Frame, node: ast.For | ast.AsyncFor) -> None:
     containers.after_loop(frame, frame.loop_stores.pop())
 
 
+# A statement is read so often in one reading of its function, by the loops around it.
+MAX_ROUNDS = 32
+
+
 def _unrolled(frame: Frame, node: ast.For | ast.AsyncFor, parts: Sequence[Value]) -> None:
     """A loop over a few things that are told one by one: each pass is read with its own."""
     frame.breaks.append([])
     before = frame.path
     around = frame.in_turn
+    times = max(len(parts), 1)
+    frame.rounds *= times
     for number, part in enumerate(parts):
         if not frame.path:
             break
@@ -291,6 +297,7 @@ def _unrolled(frame: Frame, node: ast.For | ast.AsyncFor, parts: Sequence[Value]
         if ended:
             frame.merge([(frame.path, frame.env), *ended], before)
     frame.in_turn = around
+    frame.rounds //= times
     broken = frame.breaks.pop()
     if frame.path:
         execute(frame, node.orelse)
@@ -324,8 +331,13 @@ def _loop(
     at_least_once: bool,
     endless: bool = False,
 ) -> None:
-    """A loop: its body read once, and once more where the first pass changed what the next one starts from."""
+    """A loop: its body read once, and once more where the first pass changed what the next one starts from.
+
+    Within many loops once is enough: each second reading doubles those of all loops within.
+    """
     env, before = frame.fork()
+    twice = frame.rounds * 2 <= MAX_ROUNDS
+    frame.rounds *= 1 + twice
     ran = TRUE if at_least_once else frame.atoms.literal(("ran", id(node), frame.reader.turn()))
     frame.breaks.append([])
     frame.continues.append([])
@@ -334,7 +346,7 @@ def _loop(
     ended = frame.continues[-1]
     frame.continues[-1] = []
     frame.merge([(frame.path, frame.env), *ended], frame.path)
-    carried = _carried(env, frame.env, node) if frame.path else []
+    carried = _carried(env, frame.env, node) if frame.path and twice else []
     if carried:
         again = frame.atoms.literal(("again", id(node), frame.reader.turn()))
         first = frame.env
@@ -346,6 +358,7 @@ def _loop(
             )
         one_pass()
         frame.merge([(frame.path, frame.env), *frame.continues[-1]], frame.path)
+    frame.rounds //= 1 + twice
     frame.continues.pop()
     broken = frame.breaks.pop()
     finished = (frame.path, frame.env)

@@ -184,6 +184,8 @@ class Frame:
         self.either_array: set[Path] = set()
         # Whether the statements at hand are read once more, with another part of what a loop goes through.
         self.in_turn = False
+        # How often what is read now may be read, by the loops around it.
+        self.rounds = 1
         # Inputs that are asked for their shape, as tensors and arrays are, and lists aren't.
         self.shaped: set[Path] = set()
         # What is read now is so for one of several alternatives of a value, or in a handler: it may never come to that.

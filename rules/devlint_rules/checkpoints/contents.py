@@ -90,7 +90,9 @@ def _words_around(call: ast.Call, facts: Facts) -> Iterator[str]:
 
 
 def _is_called_after_data(call: ast.Call, facts: Facts) -> bool:
-    """Whether the file is called after data or figures, and not after a model: `metrics.pth`."""
+    """Whether the file is called after data or figures, and not after a model: `metrics.pth`, `vocab_file`."""
+    if call.args and _DATA_PATH.fullmatch(last_name(call.args[0])):
+        return True
     values = [call.args[0], *values_of(call.args[0], facts)] if call.args else []
     return any(_OF_DATA.search(text) is not None for text in texts_in(values))
 
@@ -124,6 +126,10 @@ _DATA_DICT = regex(
 _OF_DATA = regex(
     r"(?i)(?:^|[/_.-])(?:features?|labels?|targets?|data|dataset|metrics?|results?|stats|statistics|history|losses|logs?|vocab"
     r"|dict|args|opts?|options|config|hparams|splits?|indices|ids|trajectories|returns)\.(?:pt|pth|pkl|bin|t7|tar)$"
+)
+_DATA_PATH = regex(
+    r"(?:\w{1,60}_)?(?:vocab|vocabulary|corpus|tokenizer|dataset|labels?|features?|feats?|landmarks|meta_?data|meta|predictions|preds?|indices|stats)"
+    r"_(?:file|filename|path|filepath|fn|name)"
 )
 _PLOTTING = regex(r"(?i)^_?plot|_plots?$")
 _DATA_FILE = regex(r"(?:^|/)(?:datasets?/|(?:\w{1,60}_)?datasets?\.py$)")

@@ -14,7 +14,7 @@ from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.checkpoints.contents import is_of_checkpoint, is_of_data
 from devlint_rules.checkpoints.landings import copies, is_only_read, lands_anywhere
 from devlint_rules.checkpoints.origins import DOWNLOADS, is_own
-from devlint_rules.checkpoints.readers import has_device
+from devlint_rules.checkpoints.readers import has_device, is_of_no_program
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
@@ -38,8 +38,8 @@ class LoadWithoutMapLocation(Rule):
     generator, which holds nothing of a device. So are tests (`test_*.py`, `*_test.py`), which load what they saved. What goes straight into `load_state_dict` is certain to be tensors; of anything else the finding is `likely`.
 
     Told where it is selected by its code, as in `--select DEV301`: what a program loads that can't run without an
-    accelerator anyway, for the same function, its class, or each function that calls it, moves something there under no
-    condition (`model.cuda()`), what is downloaded, or is otherwise, and what is loaded by a method whose callers have all just
+    accelerator anyway, for the same function, its class, what it calls, or each function that calls it, moves something there under no
+    condition (`model.cuda()`), what no program beside its file imports, what is downloaded, or is otherwise, and what is loaded by a method whose callers have all just
     trained (`exp.train(...)`).
 
     ## Why is this bad
@@ -136,7 +136,7 @@ class LoadWithoutMapLocation(Rule):
                 "safe" if straight else "unsafe",
                 edits=(facts.with_argument(found, f"{location}={where}"), *_without(moving, facts)),
             ),
-            minor=has_device(found, facts) or facts.model.is_unused(found),
+            minor=has_device(found, facts) or facts.model.is_unused(found) or is_of_no_program(found, facts),
         )
 
 

@@ -362,6 +362,10 @@ def _ships_with_the_code(file: ast.expr, facts: Facts) -> bool:
 
 def values_of(file: ast.expr, facts: Facts) -> Iterator[ast.expr]:
     """What the names in an expression are assigned, and what the names in there are at the top level."""
+    if isinstance(file, ast.Attribute):
+        # `self.path = folder + name`, some lines before.
+        stores = (n for n in own_nodes(facts.model.enclosing_scope(file)) if isinstance(n, ast.Assign))
+        yield from (n.value for n in stores if any(ast.unparse(t) == ast.unparse(file) for t in n.targets))
     for name in (n for n in ast.walk(file) if isinstance(n, ast.Name)):
         for value in (*facts.model.assigned_values(name), *_entered(name, facts), *_top_level_values(name, facts)):
             yield value

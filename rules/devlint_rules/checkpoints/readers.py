@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from devlint.facts import last_name, own_nodes
@@ -18,6 +19,8 @@ _CUDA = regex(r"(?:torch\.device\()?['\"]cuda(?::\d+)?['\"]\)?")
 _TRAINING = frozenset({"train", "fit", "training", "run_train", "train_model"})
 # Calls are followed backwards this far.
 _MAX_CALLERS = 2
+# And forwards this far.
+_MAX_CALLED = 2
 
 Asked = Callable[["PlacementModel", ast.AST], bool]
 
@@ -36,6 +39,30 @@ def has_device(call: ast.Call, facts: Facts) -> bool:
     if _is_for_cuda(facts.model) or _ON_CUDA_BY_DEFAULT.search(facts.text.text):
         return True
     return _is_met(facts.model, call, _needs_accelerator) or _is_met(facts.model, call, _has_just_trained)
+
+
+def is_of_no_program(call: ast.Call, facts: Facts) -> bool:
+    """Whether nothing runs what loads: its file of code is no package's and only defines things, and no program beside it names it."""
+    source = facts.model.source
+    if "." in source.name or source.is_package or isinstance(facts.model.enclosing_scope(call), ast.Module):
+        return False
+    if not all(isinstance(s, _DEFINING) or _is_text(s) for s in source.tree.body):
+        return False
+    name, folder = re.escape(Path(source.path).stem), re.escape(Path(source.path).resolve().parent.name)
+    imported = (
+        rf"\bfrom\s+[\w.]*\b{name}\s+import\b|(?m:^[ \t]*import[ \t]+[\w., ]*\b{name}\b)"
+        rf"|\bfrom\s+(?:[\w.]*\b{folder}|\.+)\s+import\b[^\n]{{0,200}}\b{name}\b"
+    )
+    named = rf"{imported}|['\"/]{name}\.py\b|import_module|__import__"
+    return facts.model.texts_match(_PROGRAM, elsewhere=True) and not facts.model.texts_match(named, elsewhere=True)
+
+
+_DEFINING = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign)
+_PROGRAM = r"__name__ == ['\"]__main__['\"]"
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
 def _is_one_of_many(text: str) -> bool:
@@ -60,8 +87,11 @@ def _is_for_cuda(model: PlacementModel) -> bool:
 
 # At the beginning of a line of the program's own: under no condition but that it is run.
 _ON_CUDA_BY_DEFAULT = regex(r"(?m)^(?: {4}|\t)?torch\.set_default_tensor_type\(['\"]?torch\.cuda\.")
-# Words of code that runs in more than one place.
-_PLACES = r"is_available|\bdevices?\b|['\"]cpu['\"]"
+# Words of code that runs in more than one place; what is made where a tensor is, or on "cuda", says of no other one.
+_PLACES = (
+    r"is_available|['\"]cpu['\"]|\b(?:torch|self|args|opt|cfg|config|params)\.device\b"
+    r"|(?<![.\w])devices?\b(?!\s{0,4}=\s{0,4}(?:['\"]cuda|[\w.\[\]]{1,80}\.device\b))"
+)
 
 
 def _is_published(model: PlacementModel, call: ast.Call) -> bool:
@@ -93,7 +123,25 @@ def _needs_accelerator(model: PlacementModel, node: ast.AST) -> bool:
         *(m for m in methods if isinstance(m, (ast.FunctionDef, ast.AsyncFunctionDef))),
     ]
     shared = set(model.ancestors(node))
-    return any(_moves_anyway(n, model, scope, shared) for scope in scopes for n in own_nodes(scope))
+    if any(_moves_anyway(n, model, scope, shared) for scope in scopes for n in own_nodes(scope)):
+        return True
+    return any(_called_moves_anyway(n, model, scopes[0], shared) for n in own_nodes(scopes[0]))
+
+
+def _called_moves_anyway(
+    node: ast.AST, model: PlacementModel, scope: ast.AST, shared: set[ast.AST], depth: int = 1
+) -> bool:
+    """Whether a function, or a constructor, that a scope surely calls moves something there whatever there is."""
+    if not isinstance(node, ast.Call) or not _is_met_anyway(node, model, scope, shared):
+        return False
+    called = model.callee(node)
+    file = model.file_of(called.function.source) if called is not None else None
+    if called is None or file is None:
+        return False
+    inner = called.function.node
+    return any(_moves_anyway(n, file, inner, set()) for n in own_nodes(inner)) or (
+        depth < _MAX_CALLED and any(_called_moves_anyway(n, file, inner, set(), depth + 1) for n in own_nodes(inner))
+    )
 
 
 def _moves_anyway(node: ast.AST, model: PlacementModel, scope: ast.AST, shared: set[ast.AST]) -> bool:
@@ -108,6 +156,11 @@ def _moves_anyway(node: ast.AST, model: PlacementModel, scope: ast.AST, shared: 
             pass
         case _:
             return False
+    return _is_met_anyway(node, model, scope, shared)
+
+
+def _is_met_anyway(node: ast.AST, model: PlacementModel, scope: ast.AST, shared: set[ast.AST]) -> bool:
+    """Whether a node of a scope stands under no condition but those that are shared."""
     return not any(_is_condition(parent) for parent in _up_to(node, scope, model) if parent not in shared)
 
 

@@ -175,9 +175,14 @@ def _made(call: cst.Call, facts: Facts) -> tuple[str, str]:
 
 def _is_deliberate(call: ast.expr | None, facts: Facts) -> bool:
     """The move is made for its own sake: a throwaway tensor wakes the accelerator up, a test expects an error, a
-    benchmark repeats a transfer."""
+    benchmark repeats a transfer, or waits for what it measures (`model(x).cpu()`)."""
     if call is None:
         return True
+    match call:
+        case ast.Call(func=ast.Attribute(value=ast.Call(func=func), attr="cpu")):
+            if any(v.is_module for _, v in facts.model.value(func).alternatives()):
+                # What has no name was never meant to be elsewhere from there on.
+                return True
     root: ast.expr = call
     while isinstance(root, (ast.Call, ast.Attribute, ast.Subscript)):
         root = root.func if isinstance(root, ast.Call) else root.value

@@ -27,9 +27,10 @@ class CreatedThenMoved(Rule):
     steps and in hot loops. It is a move on the call of a factory that takes `device=`, with no more between than a change of
     shape or type. So is the move of what a function of the project has just made with such a factory and returned: the
     function can take the device. Left alone are tensors without elements (`torch.empty(0)`), factories that may share the host's data (`torch.as_tensor`, `torch.from_numpy`), pinned
-    memory, a generator, and arguments that may be something else than a device. What is made once, or in a test
+    memory, a generator, and arguments that may be something else than a device. What is made once (`if self.kernel is None:`), or in a test
     (`test_*.py`, `*_test.py`), is told by DEV107, and so is `torch.tensor(data).to(device)`: with `device=` it is filled on
-    the host and copied just the same.
+    the host and copied just the same. Told where it is selected by its code: a few numbers (`torch.eye(3)`), and a row of integers that
+    another function has made.
 
     ## Why is this bad
     The tensor is allocated and filled on the host, allocated again on the device, and copied over. The host waits for
@@ -100,7 +101,7 @@ class CreatedThenMoved(Rule):
                 f"device that `{maker}` hands to its factories needs one allocation",
                 "likely",
                 facts.notes([upload.made]),
-                minor=_is_evaluated(node, facts),
+                minor=_is_evaluated(node, facts) or upload.made.message.endswith("`torch.arange`"),
             )
         if not m.matches(node.func, m.Attribute(value=m.Call())):
             return
@@ -126,7 +127,9 @@ class CreatedThenMoved(Rule):
             f"`{facts.name_of(made)}` is made on cpu and moved at once: {_told(name)}",
             "likely" if likely else "certain",
             change=_made_there(node, made, name, between, move, facts),
-            minor=_is_evaluated(node, facts) or _shuffles_batch(name, facts.node(made)),
+            minor=_is_evaluated(node, facts)
+            or _shuffles_batch(name, facts.node(made))
+            or factories.is_handful(name, made),
         )
 
 
@@ -177,7 +180,8 @@ def _told(name: str) -> str:
 
 def _runs_each_step(node: cst.Call, facts: Facts) -> bool:
     """Whether it is made at each step: in `forward`, in a step that a framework calls, or in a hot loop; never in a test, which nobody waits for."""
-    if is_test(Path(facts.path)):
+    found = facts.node(node)
+    if is_test(Path(facts.path)) or (found is not None and facts.model.is_guarded(found)):
         return False
     scope = facts.scope
     while scope is not None:

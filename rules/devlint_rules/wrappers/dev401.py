@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from devlint.facts import Kind, own_nodes
 from devlint.knowledge import torch_knowledge
@@ -16,7 +16,7 @@ from devlint_rules.guards import expects_missing, is_unwrapped_beside
 from devlint_rules.wrappers.unwrapping import class_of, unwrapped, wrap_notes
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts, Missing
+    from devlint.facts import Facts, Missing, Value
 
 
 class MissingModuleAttribute(Rule):
@@ -133,7 +133,10 @@ def _is_told(found: ast.Attribute, facts: Facts) -> bool:
     missing = facts.model.missing.get(found)
     if missing is None or expects_missing(found, found.attr, facts) or is_unwrapped_beside(found, facts):
         return False
-    if missing.wrapper.inner is not None and missing.wrapper.inner.kind in (Kind.OPTIMIZER, Kind.SCHEDULER):
+    if _is_of_other_class(found, missing.wrapper.name, facts) or _is_chosen_with_wrapper(found, missing, facts):
+        return False
+    inner = missing.wrapper.inner
+    if inner is not None and (inner.kind in (Kind.OPTIMIZER, Kind.SCHEDULER) or _computes_nothing(inner)):
         # DEV405's matter: there is no model to unwrap.
         return False
     if found.attr in _OF_SEVERAL_DEVICES and isinstance(found.value, ast.Name):
@@ -141,10 +144,82 @@ def _is_told(found: ast.Attribute, facts: Facts) -> bool:
     return not _is_either_way_bare(found, facts) and not _runs_before_wrap(found, missing, facts)
 
 
+def _computes_nothing(model: Value) -> bool:
+    """Whether a module has no `forward`, as an optimizer that is one: without parameters `prepare` wraps it in nothing."""
+    cls = model.cls
+    return (
+        cls is not None
+        and cls.method("forward") is None
+        and set(cls.outside_bases) <= {"torch.nn.Module"}
+        and (cls.method("step") is not None)
+    )
+
+
+def _is_of_other_class(found: ast.Attribute, wrapper: str, facts: Facts) -> bool:
+    """Whether a test around says that it is of a class which isn't the wrapper's: `if isinstance(model, FSDP):`."""
+    owner = ast.unparse(found.value)
+    child: ast.AST = found
+    for parent in facts.model.ancestors(found):
+        match parent:
+            case ast.If(test=test, body=body) if child in body:
+                held = [test]
+            case ast.IfExp(test=test, body=body) if child is body:
+                held = [test]
+            case ast.BoolOp(op=ast.And(), values=values) if child in values:
+                held = values[: values.index(child)]
+            case _:
+                held = []
+        parts = (part for test in held for part in (test.values if _is_conjunction(test) else [test]))
+        if any(_names_other_class(part, owner, wrapper, facts) for part in parts):
+            return True
+        child = parent
+    return False
+
+
+def _is_conjunction(test: ast.expr) -> TypeGuard[ast.BoolOp]:
+    return isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And)
+
+
+def _names_other_class(test: ast.expr, owner: str, wrapper: str, facts: Facts) -> bool:
+    """`isinstance(owner, T)` for classes none of which may be a wrapper's, or every module's."""
+    match test:
+        case ast.Call(func=ast.Name(id="isinstance"), args=[thing, types]) if ast.unparse(thing) == owner:
+            classes = types.elts if isinstance(types, (ast.Tuple, ast.List)) else [types]
+            names = [facts.model.qualified(c) or ast.unparse(c) for c in classes]
+            return not any(_MAY_WRAP.search(name) or name == wrapper for name in names)
+    return False
+
+
+# Both of these, and tuples of them under names of one's own.
+_MAY_WRAP = regex(
+    r"\bDataParallel$|DistributedDataParallel$|\bDDP$|\bDP$|\bModule$|\bobject$|[Ww]rap|parallel(?!\.\w)|PARALLEL|^[A-Z_]+$"
+)
+
+
 def _is_of_another_wrapper(attribute: str, missing: Missing) -> bool:
     """Whether it is another wrapper's own, which the model that is wrapped hasn't either: `model.no_sync()`."""
     others = (known for name, known in torch_knowledge().wrappers.items() if name != missing.wrapper.name)
     return any(attribute in known for known in others)
+
+
+def _is_chosen_with_wrapper(found: ast.Attribute, missing: Missing, facts: Facts) -> bool:
+    """Whether it is asked where another wrapper is chosen: `if args.fsdp: model.clip_grad_norm_(1)`."""
+    child: ast.AST = found
+    for parent in facts.model.ancestors(found):
+        match parent:
+            case ast.If(test=test, body=body) if child in body and missing.sometimes:
+                if _OTHER_WRAPPERS.search(_flags_of(test)):
+                    return True
+        child = parent
+    return False
+
+
+def _flags_of(test: ast.expr) -> str:
+    """The text of a test that asks for a setting to be on; "" for another one."""
+    return ast.unparse(test) if isinstance(test, (ast.Name, ast.Attribute, ast.Compare)) else ""
+
+
+_OTHER_WRAPPERS = regex(r"(?i)fsdp|fully_?shard|deepspeed|horovod")
 
 
 def _hint(missing: Missing, attribute: str, subject: str) -> str:
