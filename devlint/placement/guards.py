@@ -206,7 +206,7 @@ def _is_apart(parent: ast.AST, child: ast.AST) -> bool:
                     or _fills_missing(test, body)
                 )
             return child in orelse and (
-                _is_training(test) is True or _empty_when(test) is False or _keeps_missing(test, orelse)
+                _holds_in_training(test) or _empty_when(test) is False or _keeps_missing(test, orelse)
             )
         case ast.FunctionDef(body=body) | ast.AsyncFunctionDef(body=body):
             before = body[: next((at for at, statement in enumerate(body) if statement is child), 0)]
@@ -345,6 +345,13 @@ def _keeps(name: str) -> bool:
 
 
 _DONE = regex(r"(?i)init|done|ready|built|loaded|computed|cached|set_up")
+
+
+def _holds_in_training(test: ast.expr) -> bool:
+    """`self.training or scorer is None`: what runs otherwise evaluates."""
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or):
+        return any(_is_training(value) is True for value in test.values)
+    return _is_training(test) is True
 
 
 def _is_training(test: ast.expr) -> bool | None:

@@ -205,8 +205,24 @@ def _is_count(frame: Frame, node: ast.expr) -> bool:
     return False
 
 
+# What only numbers are called, whatever an annotation says.
+_SIZE_OF_STEP = regex(r"(?:\w{1,60}_)?(?:chunk|channel|batch|window|hop|kernel)_size|(?:num|n)_\w{1,60}")
+
+
+def _counts_by_name(node: ast.expr) -> bool:
+    """Whether something is computed of what is called the size of a chunk, or the number of something, and of no tensor's part."""
+    names = [n for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
+    functions = {id(n.func) for n in ast.walk(node) if isinstance(n, ast.Call)}
+    values = [n.id for n in names if id(n) not in functions and n.id not in ("self", "math")]
+    return (
+        bool(values)
+        and any(map(_SIZE_OF_STEP.fullmatch, values))
+        and not any(isinstance(n, ast.Subscript) for n in ast.walk(node))
+    )
+
+
 def _read(reader: Reader, frame: Frame, wait: Wait) -> tuple[Value, bool] | None:
-    if _is_count(frame, wait.asked) and not wait.value.place.off_host:
+    if (_is_count(frame, wait.asked) or _counts_by_name(wait.asked)) and not wait.value.place.off_host:
         return None
     sure = wait.name == "item" or (
         _looks_like_tensor(frame, wait.asked) if wait.name == "tolist" else _is_reduced(frame, wait.asked)
@@ -297,6 +313,8 @@ def _answers(frame: Frame, node: ast.expr) -> bool:
 
 
 def _decide(reader: Reader, frame: Frame, wait: Wait) -> tuple[Value, bool] | None:
+    if _counts_by_name(wait.asked) and not wait.value.place.off_host:
+        return None
     told = on_accelerator(frame, wait.asked, wait.value, surely_tensor=_answers(frame, wait.asked))
     if told is None or _answers(frame, wait.asked):
         return told

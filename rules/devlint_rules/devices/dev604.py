@@ -116,7 +116,7 @@ class LegacyCudaType(Rule):
             f"`{facts.name_of(node)}` is a legacy type: it means the current GPU, whichever one the data is on{without}",
             hint=None if change else f"give `dtype=torch.{DTYPES[kind[1]]}` and the `device` that the data is on",
             change=change,
-            minor=not without or is_test_file(Path(facts.path)) or _is_for_cuda(found, facts),
+            minor=_is_chosen(found, facts) or is_test_file(Path(facts.path)) or _is_for_cuda(found, facts),
         )
 
     def _default_type(self, node: cst.CSTNode, call: ast.Call, facts: Facts) -> Report:
@@ -187,6 +187,24 @@ def _is_guarded(found: ast.expr, facts: Facts) -> bool:
     child: ast.AST = found
     for parent in facts.model.ancestors(found):
         if isinstance(parent, (ast.If, ast.IfExp)) and child is not parent.test and not _asks_for_main(parent.test):
+            return True
+        child = parent
+    return False
+
+
+# What a condition speaks of that decides whether there is a GPU; a type that data may have isn't meant.
+_OF_GPUS = regex(r"(?i)\bgpus?\b|_gpu|gpu_|cuda(?!\.\w+Tensor)")
+
+
+def _is_chosen(found: ast.expr, facts: Facts) -> bool:
+    """Whether a condition about GPUs decides that the type is used: `torch.cuda.FloatTensor if use_cuda else torch.FloatTensor`."""
+    child: ast.AST = found
+    for parent in facts.model.ancestors(found):
+        if (
+            isinstance(parent, (ast.If, ast.IfExp))
+            and child is not parent.test
+            and _OF_GPUS.search(ast.unparse(parent.test))
+        ):
             return True
         child = parent
     return False
