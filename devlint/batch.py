@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from devlint.cache.results import Results
 
-# So many new objects are looked through for what nobody needs any more: some 200 MB of them.
-_MANY_OBJECTS = 1_500_000
+# So many new objects are looked through for what nobody needs any more, some 500 MB of them: twice what a project keeps.
+_MANY_OBJECTS = 4_000_000
 # A process for less than so many bytes costs more than it saves.
 _BYTES_PER_JOB = 150_000
 
@@ -272,7 +272,7 @@ def _run_here(targets: Sequence[Target], worker: Worker, seen: Seen) -> Iterator
 
 
 def _make_room() -> None:
-    """Frees what refers to itself in circles, once the last files left much behind: most of that goes with the project's modules."""
+    """Frees what refers to itself in circles, should the last files have left much behind: the project sees to that with its modules."""
     if gc.get_count()[0] > _MANY_OBJECTS:
         gc.collect(0)
 

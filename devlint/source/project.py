@@ -9,6 +9,7 @@ import re
 import tokenize
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
@@ -35,6 +36,8 @@ MAX_MODULE_BYTES = 1_500_000
 # Who calls what a file defines is looked for in so many files that import it, in a project of so many.
 MAX_CALLING_FILES = 200
 MAX_FILES_WITH_CALLERS = 4_000
+# So many objects that nobody freed may be what still refers to itself in circles, or what was loaded and stays.
+_MANY_OBJECTS = 500_000
 # Of the files that name something, so many are read.
 MAX_NAMING = 16
 
@@ -193,6 +196,10 @@ class Project:
         """Whether a file of the outermost package that a file is in matches, or that is too large to tell."""
         root, name = self.name_of(asking)
         folder = root / name.partition(".")[0]
+        with suppress(TooManyError):
+            found = next(self._texts.each_match(folder, pattern), None)
+            if found is not None:
+                return self._note_match(asking, found, pattern)
         self._note(asking, ("matching", pattern, str(folder)))
         return self._texts.spelt_matches(folder, pattern) != ""
 
@@ -224,14 +231,17 @@ class Project:
             self._note(asking, ("listing", str(asking)))
             return None
         if found is not None:
-            # One that matches is enough.
-            self.looks.note(str(asking), ("matches", str(found), pattern), Answer(str(True), self._files.digest(found)))
-            return True
+            return self._note_match(asking, found, pattern)
         # That none does hangs on all: one question of a folder, whoever asks.
         self._note(asking, ("package", str(asking.parent)))
         for folder in self._texts.folders_around(asking):
             self._note(asking, ("matching", pattern, str(folder)))
         return False
+
+    def _note_match(self, asking: Path, found: Path, pattern: str) -> bool:
+        """Remembers for a file that one of a project matches: one is enough."""
+        self.looks.note(str(asking), ("matches", str(found), pattern), Answer(str(True), self._files.digest(found)))
+        return True
 
     def names_from(
         self, path: Path, text: str, pattern: re.Pattern[bytes], *, through_packages: bool = False
@@ -397,7 +407,8 @@ class Project:
         self.memory.clear()
         self.memory = {}
         self._kept_bytes = 0
-        gc.collect()
+        if gc.get_count()[0] > _MANY_OBJECTS:
+            gc.collect()
 
     def _read(self, path: Path) -> SourceModule | None:
         try:

@@ -27,13 +27,30 @@ class TooManyError(Exception):
     """A project with more files than are looked through."""
 
 
+class _Search:
+    """A search through files, as far as somebody wanted it: most often, the first that matches is enough."""
+
+    def __init__(self, files: Iterable[Path], matches: Callable[[bytes], bool]) -> None:
+        self.found: list[Path] = []
+        self._left = iter(files)
+        self._matches = matches
+
+    def goes_on(self, text_of: Callable[[Path], bytes]) -> bool:
+        """Looks for the next file that matches; whether there is one."""
+        for path in self._left:
+            if self._matches(text_of(path)):
+                self.found.append(path)
+                return True
+        return False
+
+
 class Texts:
     """The texts around a file: what stands under its import root and under the settings' roots."""
 
     def __init__(self, roots: ImportRoots) -> None:
         self._roots = roots
         self._files: dict[tuple[Path, int], list[Path] | None] = {}
-        self._matching: dict[tuple[Path, str], list[Path] | None] = {}
+        self._searches: dict[tuple[Path, str], _Search] = {}
         self._listings: dict[tuple[Path, ...], str] = {}
         self._bases: dict[Path, str] = {}
         # Texts that are looked into again and again for a word.
@@ -43,13 +60,24 @@ class Texts:
     def first_match(self, asking: Path, pattern: str, counts: Callable[[Path], bool]) -> Path | None:
         """A file, other than `asking`, that counts and matches; None where none does. Raises TooManyError."""
         for folder in self.folders_around(asking):
-            found = self._found(folder, pattern)
-            if found is None:
-                raise TooManyError
-            for path in found:
+            for path in self.each_match(folder, pattern):
                 if path != asking and counts(path):
                     return path
         return None
+
+    def each_match(self, folder: Path, pattern: str) -> Iterator[Path]:
+        """The files of a folder that match, each searched when it is asked for; raises TooManyError."""
+        key = (folder, pattern)
+        search = self._searches.get(key)
+        if search is None:
+            files = self._files_of(folder, MAX_FILES)
+            if files is None:
+                raise TooManyError
+            search = self._searches[key] = _Search(files, _searching(pattern))
+        at = 0
+        while at < len(search.found) or search.goes_on(self.kept):
+            yield search.found[at]
+            at += 1
 
     def searched(self, asking: Path) -> list[Path]:
         """The files that are looked through for a match."""
@@ -72,12 +100,17 @@ class Texts:
 
     def spelt_matches(self, folder: Path, pattern: str) -> str:
         """The files of a folder that match, as text."""
-        found = self._found(folder, pattern)
-        return TOO_MANY if found is None else "\0".join(map(str, found))
+        try:
+            return "\0".join(map(str, self.each_match(folder, pattern)))
+        except TooManyError:
+            return TOO_MANY
 
     def matches_in(self, folder: Path, pattern: str) -> list[Path]:
         """The files of a folder that match; none where it has too many to look through."""
-        return self._found(folder, pattern) or []
+        try:
+            return list(self.each_match(folder, pattern))
+        except TooManyError:
+            return []
 
     def basis(self, folder: Path) -> str:
         """What stands for what the files of a folder hold: while that is the same, so are those that match."""
@@ -111,14 +144,6 @@ class Texts:
         """The folders whose files are looked through for a match."""
         root, _ = self._roots.name_of(asking)
         return _outermost([root, *self._roots.folders])
-
-    def _found(self, folder: Path, pattern: str) -> list[Path] | None:
-        key = (folder, pattern)
-        if key not in self._matching:
-            files = self._files_of(folder, MAX_FILES)
-            matches = _searching(pattern)
-            self._matching[key] = None if files is None else [f for f in files if matches(self.kept(f))]
-        return self._matching[key]
 
     def _files_of(self, folder: Path, limit: int) -> list[Path] | None:
         """The Python files of a folder; None where there are more than so many, of files or of folders."""

@@ -48,8 +48,9 @@ from devlint.signatures.values.values import (
     leaves,
     steps_to,
 )
-from devlint.source.modules import FunctionModel, SourceModule
+from devlint.source.modules import FunctionModel, SourceModule, last_name
 from devlint.source.texts import is_test_file
+from devlint.source.trees import own_nodes
 
 
 @dataclass(frozen=True)
@@ -350,7 +351,7 @@ def _apart(
         or (_is_of_pass_before(reader, b_when) and _is_denied(reader, frame, need, b_when, a))
     ):
         return None
-    if b.place.sort == "input" and not is_own(frame, b) and is_for_arrays(reader, joint):
+    if (b.place.off_host or (b.place.sort == "input" and not is_own(frame, b))) and is_for_arrays(reader, joint):
         return None
     if open_one and any(step.told for step in steps_to(a.step)) and not _left_behind(frame, need, a, b):
         # Whoever names the host there means it.
@@ -541,6 +542,8 @@ def _on_the_host(reader: Reader, frame: Frame, need: Need) -> Iterator[Contradic
                 or not _OTHER_TENSORS.isdisjoint(frame.source.imported_packages)
             ):
                 continue
+            if option.place.is_open and _is_fed_by_host(frame, option.place):
+                continue
             if (option.place.is_open or need.via) and is_for_arrays(reader, need.path):
                 # A call of which it isn't known whether the test comes out so says nothing of that path.
                 continue
@@ -551,6 +554,35 @@ def _on_the_host(reader: Reader, frame: Frame, need: Need) -> Iterator[Contradic
             )  # fmt: skip
             return
 
+
+def _is_fed_by_host(frame: Frame, place: Place) -> bool:
+    """Whether a function gives a module what it makes without a device: the module is on the host, or it fails there already."""
+    return any(
+        need.sense == "call"
+        and any(v.kind is MODULE and v.place == place for _, v in need.operands)
+        and any(_is_made_of_data(frame, node, v) for node, v in need.operands)
+        for need in frame.needs
+    )
+
+
+def _is_made_of_data(frame: Frame, node: ast.expr, value: Value) -> bool:
+    """Whether an operand is on the host, or what this function makes of an input without a device: `torch.tensor(state)`."""
+    if value.kind is TENSOR and value.place == HOST:
+        return True
+    made = [node]
+    if isinstance(node, ast.Name) and frame.function is not None:
+        made = [
+            n.value
+            for n in own_nodes(frame.function.node)
+            if isinstance(n, ast.Assign) and any(isinstance(t, ast.Name) and t.id == node.id for t in n.targets)
+        ]
+    return bool(made) and all(
+        isinstance(n, ast.Call) and last_name(n.func) in _OF_DATA and not any(k.arg == "device" for k in n.keywords)
+        for n in made
+    )
+
+
+_OF_DATA = frozenset({"tensor", "as_tensor", "Tensor", "FloatTensor", "LongTensor", "from_numpy"})
 
 # Packages with tensors of their own, whose `.numpy()` works wherever they are.
 _OTHER_TENSORS = frozenset({"tensorflow", "jax", "mxnet", "paddle", "cupy"})

@@ -6,12 +6,14 @@ import ast
 import re
 from dataclasses import dataclass
 
+from devlint.knowledge import torch_knowledge
 from devlint.regexes import regex
 from devlint.signatures.libraries.torch_calls import MADE_OF_DATA
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.frame import Frame
 from devlint.signatures.values.values import BATCH, CONSTANT, METHOD, TENSOR, UNKNOWN, Path, Step, Value, steps_to
 from devlint.source.modules import SourceModule
+from devlint.source.paths import access_path
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,8 @@ def _is_tensor(frame: Frame, call: ast.Call, owner: Value) -> bool:
     """Whether what is moved is no module, and no object with a way of its own to move."""
     if owner.kind is TENSOR:
         return True
+    if owner.kind is BATCH and _is_asked_as_object(frame, call):
+        return False
     if owner.kind is BATCH:
         # The batch itself may be such an object; a part of it hardly is.
         return owner.data != "item" or (
@@ -78,6 +82,16 @@ def _is_part_of_batch(path: Path) -> bool:
 
 
 _BATCH = regex(r"(?:.*_)?(?:batch|sample|inputs|encodings?|features)")
+
+
+def _is_asked_as_object(frame: Frame, call: ast.Call) -> bool:
+    """Whether the function asks what it moves for what no tensor has: `graph.batch_size`. Such objects may move in place."""
+    moved = access_path(call.func.value) if isinstance(call.func, ast.Attribute) else None
+    if moved is None or frame.function is None:
+        return False
+    known = torch_knowledge()
+    asked = re.findall(rf"(?<![\w.]){re.escape(moved)}\.([A-Za-z]\w*)", frame.function.text)
+    return any(name not in known.tensor_methods and name not in known.tensor_attributes for name in asked)
 
 
 def _is_asked_as_module(frame: Frame, path: Path) -> bool:

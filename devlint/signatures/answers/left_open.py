@@ -13,9 +13,11 @@ from devlint.signatures.answers.silence import (
     is_host_file,
     is_host_program,
     is_moved_after_calls,
+    is_moved_afterwards,
     is_never_named,
     is_of_host_project,
     is_of_shapes,
+    is_setting,
     is_stand_in,
     speaks_of_devices,
 )
@@ -51,7 +53,7 @@ def is_nobodys(reader: Reader, frame: Frame, need: Need, node: ast.expr, host: V
     of_tensors = cls is not None and not cls.is_module and not cls.outside_bases and other.kind is TENSOR
     if is_host_code(frame.function, may_construct=of_tensors) or is_stand_in(node):
         return True
-    if is_host_data(other.place) or is_of_shapes(other.place):
+    if is_host_data(other.place) or is_setting(other.place) or is_of_shapes(other.place):
         return True
     if any(step.of_module for step in steps_to(host.step)):
         # The function computes with a module of the program's own that nobody moves.
@@ -74,7 +76,8 @@ def is_nobodys(reader: Reader, frame: Frame, need: Need, node: ast.expr, host: V
     return (
         _is_sent_by_calls(reader, frame.function, other.place)
         or is_given_copies(frame.function, other.place)
-        or is_moved_after_calls(frame.function)
+        or any(is_moved_after_calls(f) for f in {frame.function, need.function} if f is not None)
+        or is_moved_afterwards(need.function or frame.function, need.node)
         or is_never_named(frame.function)
         or _is_called_with_host_alone(reader, frame.function, need)
     )

@@ -179,18 +179,27 @@ def is_moved_after_calls(function: FunctionModel) -> bool:
     return bool(found) and all(_is_moved_behind(unit, call) for call, unit in found)
 
 
+def is_moved_afterwards(function: FunctionModel, node: ast.AST) -> bool:
+    """Whether a function moves the result of an operation of its own to an accelerator: `x = torch.cat(parts); x = x.cuda()`."""
+    statement = function.source.statement_of(node)
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            return _is_moved_in(function, {name}, statement.lineno)
+    return False
+
+
 def _is_moved_behind(unit: Unit, call: ast.AST) -> bool:
     """Whether a statement gives names what a call gives, and one of them is moved behind it."""
     match unit.statement:
         case ast.Assign(targets=[target], value=value) if value is call:
             names = {n.id for n in walk(target) if isinstance(n, ast.Name)}
-        case _:
-            return False
-    scope = unit.scope.node if unit.scope is not None else None
-    return any(
-        isinstance(n, ast.Call) and n.lineno >= call.lineno and _is_move_of(n, names)
-        for n in (own_nodes(scope) if scope is not None else ())
-    )
+            return unit.scope is not None and _is_moved_in(unit.scope, names, unit.statement.lineno)
+    return False
+
+
+def _is_moved_in(function: FunctionModel, names: set[str], line: int) -> bool:
+    """Whether a function moves one of some names behind a line."""
+    return any(isinstance(n, ast.Call) and n.lineno >= line and _is_move_of(n, names) for n in own_nodes(function.node))
 
 
 def _is_move_of(call: ast.Call, names: set[str]) -> bool:
@@ -283,6 +292,14 @@ _DATA = regex(
     r"(?i)(?:.*_)?(?:dataset|data_?loader|data_?module|loader|sample|transition|rollout|trajectory|experience|replay)s?"
     r"|(?:\w{1,40}_)?(?:checkpoint|ckpt|state_?dict)s?(?:_\w{1,40})?"
 )
+
+
+def is_setting(place: Place) -> bool:
+    """Whether a place is that of a setting, a number mostly: what is computed with `config.alpha` is where the rest is."""
+    return place.sort == "input" and any(_SETTINGS.fullmatch(str(n)) for n in place.name[:-1])
+
+
+_SETTINGS = regex(r"(?i)\.?_?(?:config|cfg|conf|args|opts?|hparams|hps?|flags|settings?)")
 
 
 def is_of_shapes(place: Place) -> bool:

@@ -52,6 +52,7 @@ from devlint.signatures.values.values import (
     mapped,
     rank_of,
 )
+from devlint.source.modules import last_name
 
 Meaning = Callable[[Call], Value]
 # What says that something is a tensor for sure, though of what isn't known.
@@ -215,10 +216,19 @@ def rank_made(call: Call, name: str) -> str:
         if any(_is_zero(s) for s in sizes):
             # It stands for nothing, and whatever takes it may leave it aside.
             return EMPTY
-        if len(sizes) == 1 and isinstance(sizes[0], ast.Starred):
-            return RANKED
-        return RANKED
+        # `torch.zeros(loss.shape)`: most losses are single numbers.
+        return "" if len(sizes) == 1 and _is_shape_of_loss(sizes[0]) else RANKED
     return ""
+
+
+def _is_shape_of_loss(node: ast.expr) -> bool:
+    match node:
+        case ast.Attribute(value=owner, attr="shape") | ast.Call(func=ast.Attribute(value=owner, attr="size"), args=[]):
+            return _LOSS.fullmatch(last_name(owner)) is not None
+    return False
+
+
+_LOSS = regex(r"(?:\w{1,60}_)?loss(?:_\w{1,60})?")
 
 
 def _is_zero(node: ast.expr) -> bool:

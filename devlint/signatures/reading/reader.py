@@ -176,6 +176,8 @@ class Reader:
             known.clear()
         for kept in (self._defaults, self._recursive, self._changes, self._speaking, self._holding):
             kept.clear()
+        self._leaders.clear()
+        self.knots = Knots()
         self._frames_of.clear()
         self.frames.clear()
         self.recordings.clear()

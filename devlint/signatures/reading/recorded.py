@@ -11,7 +11,7 @@ from devlint.signatures.libraries.frameworks import is_called_by_trainer, placed
 from devlint.signatures.reading import inputs, statements
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.frame import Frame, Key
-from devlint.signatures.state.history import Moment, moment_of
+from devlint.signatures.state.history import Moment, forget_moment, moment_of
 from devlint.signatures.state.objects import move, place_of
 from devlint.signatures.values.conditions import FALSE, TRUE, Condition
 from devlint.signatures.values.values import (
@@ -104,6 +104,8 @@ class Recorder(Generic[Told]):
         self._later: dict[ast.expr, tuple[Frame, Value]] = {}
         # Or as it was at some point.
         self._then: dict[ast.expr, tuple[Moment, Frame, Value]] = {}
+        # The scopes that remember a point that they came to.
+        self._remembering: dict[Frame, None] = {}
         # The calls in the scopes that were read, by what they call, and the other way round.
         self.calls: dict[FunctionModel, list[Given]] = {}
         self.callees: dict[ast.Call, FunctionModel] = {}
@@ -123,6 +125,7 @@ class Recorder(Generic[Told]):
             moment = moment_of(frame) if known is None else None
             if moment is not None:
                 self._then[node] = moment, frame, value
+                self._remembering[frame] = None
             else:
                 told = self._told(frame, node, value)
                 self._values[node] = self._joined(known, told) if known is not None else told
@@ -152,7 +155,10 @@ class Recorder(Generic[Told]):
         return found[2] if found is not None else None
 
     def forget(self) -> None:
-        """Lets go of everything."""
+        """Lets go of everything: a scope and the point that it came to refer to each other."""
+        for frame in self._remembering:
+            forget_moment(frame)
+        self._remembering.clear()
         self._values.clear()
         self._later.clear()
         self._then.clear()

@@ -88,7 +88,16 @@ def type_compared(frame: Frame, node: ast.Compare) -> Condition | None:
             named = _types_named(frame, types)
             outcome = isinstance(op, (ast.Eq, ast.Is, ast.In))
             return instance_of(frame, evaluate(frame, thing), named, outcome=outcome) if named else None
+        case ast.Compare(
+            left=ast.Attribute(value=ast.Call(func=ast.Name(id="type"), args=[thing]), attr="__module__"),
+            ops=[ast.Eq() | ast.NotEq() as op],
+            comparators=[ast.Constant(value="numpy") | ast.Attribute(attr="__name__")],
+        ):
+            return instance_of(frame, evaluate(frame, thing), _OF_NUMPY, outcome=isinstance(op, ast.Eq))
     return None
+
+
+_OF_NUMPY = tuple(Value(REFERENCE, data=name) for name in ("numpy.ndarray", "numpy.generic"))
 
 
 def _types_named(frame: Frame, types: ast.expr) -> tuple[Value, ...]:
@@ -346,7 +355,7 @@ def _same(frame: Frame, a: Value, b: Value) -> Condition | None:
         return _at(frame, a, place)
     if a.kind is CONSTANT and b.kind is CONSTANT:
         return TRUE if a.data == b.data else FALSE
-    if a.kind is REFERENCE and b.kind is REFERENCE:
+    if a.kind is REFERENCE and b.kind is REFERENCE and isinstance(a.data, str) and isinstance(b.data, str):
         names = canonical(a.data), canonical(b.data)
         # Two names of parts may be of one thing, as `torch.float` and `torch.float32` are; two packages never are.
         return TRUE if names[0] == names[1] else None if "." in "".join(names) else FALSE

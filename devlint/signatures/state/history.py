@@ -130,3 +130,11 @@ def moment_of(frame: Scope) -> Moment | None:
     ):
         known = frame.moment = Moment(frame, env, around)
     return known
+
+
+def forget_moment(frame: Scope) -> None:
+    """Lets go of the point that a scope has come to, and of those of the scopes around it."""
+    moment = frame.moment
+    while moment is not None:
+        moment.frame.moment = None
+        moment = moment.around

@@ -7,7 +7,7 @@ come apart.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Set
+from collections.abc import Collection, Hashable, Set
 from functools import lru_cache
 from itertools import chain
 from operator import neg
@@ -118,6 +118,8 @@ class Atoms:
             return a
         if not a:
             return b
+        if len(a) == 1 and len(b) == 1:
+            return _of_two(*a, *b)
         joint = _disjoined(a, b)
         return joint if len(joint) <= MAX_CLAUSES else self._given_up(joint)
 
@@ -193,10 +195,24 @@ def _go_together(c: Clause, d: Clause) -> bool:
 # The same two conditions meet again and again on a program's way: once for each value that they decide.
 @lru_cache(maxsize=2048)
 def _conjoined(a: Condition, b: Condition) -> Condition:
+    if len(a) == 1 or len(b) == 1:
+        ((one,), others) = (a, b) if len(a) == 1 else (b, a)
+        return _narrowed(one, others)
     if tests_of(a).isdisjoint(tests_of(b)):
         # Nothing of the one makes anything of the other superfluous.
         return frozenset([c | d for c in a for d in b])
     return _simplified({c | d for c in a for d in b if _go_together(c, d)})
+
+
+def _narrowed(clause: Clause, condition: Condition) -> Condition:
+    """What a condition says where a clause holds, with that clause."""
+    denied = frozenset(map(neg, clause))
+    kept = [c for c in condition if denied.isdisjoint(c)]
+    if len(kept) == len(condition) and all(map(clause.isdisjoint, kept)):
+        # Nothing of the one makes anything of the other superfluous.
+        return frozenset([clause | c for c in kept])
+    # What all have in common makes nothing superfluous.
+    return frozenset([clause | c for c in _simplified({c - clause for c in kept})])
 
 
 @lru_cache(maxsize=2048)
@@ -212,31 +228,58 @@ def tests_of(condition: Condition) -> frozenset[int]:
 
 def _simplified(clauses: set[Clause]) -> Condition:
     """The clauses without those that others make superfluous: `a b | a -b` is `a`, `a | a b` is `a`."""
-    if len(clauses) == 2:
+    count = len(clauses)
+    if count == 2:
         # Most often: nothing can follow from what is left of them.
         return _of_two(*clauses)
+    if count < 2:
+        return TRUE if frozenset() in clauses else frozenset(clauses)
+    kept: list[Clause] = []
+    for clause in sorted(clauses, key=len):
+        is_new = True
+        for other in kept:
+            apart = other - clause
+            if not apart:
+                is_new = False
+            elif len(apart) == 1 and -next(iter(apart)) in clause:
+                # From here on it hangs on which comes first.
+                return _reduced(clauses)
+        if is_new:
+            kept.append(clause)
+    return frozenset(_without_covered(kept)) if kept[0] else TRUE
+
+
+def _reduced(clauses: set[Clause]) -> Condition:
+    """The same where a clause makes a test of another one superfluous."""
+    kept = _absorbed(clauses)
+    return TRUE if kept == [frozenset()] else frozenset(_without_covered(kept))
+
+
+def _absorbed(clauses: set[Clause]) -> list[Clause]:
+    """The clauses without those, and without the tests, that one other makes superfluous."""
     # Only a clause that is as long makes another one superfluous, or shorter.
     kept = sorted(clauses, key=_order)
-    changed = len(kept) > 1
+    changed = True
     while changed:
         changed, at = False, 0
         while at < len(kept) - 1:
-            clause, left = kept[at], kept[: at + 1]
+            clause = kept[at]
             at += 1
-            for other in kept[at:]:
+            superfluous = []
+            for place in range(at, len(kept)):
+                other = kept[place]
                 apart = clause - other
-                if len(apart) > 1 or (apart and -next(iter(apart)) not in other):
-                    left.append(other)
-                    continue
+                if not apart:
+                    superfluous.append(place)
+                elif len(apart) == 1 and -next(iter(apart)) in other:
+                    kept[place] = other.difference(map(neg, apart))
+                    changed = True
+            for place in reversed(superfluous):
+                del kept[place]
                 changed = True
-                if apart:
-                    left.append(other - {-next(iter(apart))})
-            kept = left
         if changed:
             kept = sorted(set(kept), key=_order)
-    if kept == [frozenset()]:
-        return TRUE
-    return frozenset(kept if len(kept) > _MANY else _without_covered(kept))
+    return kept
 
 
 # Whether the others cover a clause is asked of so many at most.
@@ -245,32 +288,47 @@ _MANY = 12
 
 def _without_covered(clauses: list[Clause]) -> list[Clause]:
     """The clauses without those that the others say together: of `a b | -a c | b c`, the last."""
-    literals = frozenset[int]().union(*clauses) if len(clauses) > 2 else frozenset[int]()
+    literals = frozenset[int]().union(*clauses) if 2 < len(clauses) <= _MANY else frozenset[int]()
     # Clauses say something together only by a test that comes out both ways in them, and of which the other says nothing.
     both_ways = literals.intersection(map(neg, literals))
-    for clause in reversed(clauses) if both_ways else ():
-        if both_ways.issubset(chain(clause, map(neg, clause))):
-            continue
-        others = [c for c in clauses if c != clause]
-        if _covers(frozenset(others), clause):
-            clauses = others
+    covered = [c for c in clauses if _is_covered(c, clauses, both_ways)] if both_ways else []
+    # Of several that cover one another, some stay.
+    for clause in sorted(covered, key=_order, reverse=True) if len(covered) > 1 else covered:
+        if _is_covered(clause, clauses, both_ways):
+            clauses = [c for c in clauses if c is not clause]
     return clauses
 
 
-@lru_cache(maxsize=4096)
-def _covers(condition: Condition, clause: Clause) -> bool:
+def _is_covered(clause: Clause, clauses: list[Clause], both_ways: Clause) -> bool:
+    """Whether some clauses, but for one of them, hold wherever that does; `both_ways` are the literals of tests that come out so."""
+    denied = frozenset(map(neg, clause))
+    known = both_ways | clause
+    others = [c - clause for c in clauses if c is not clause and c <= known and denied.isdisjoint(c)]
+    return len(others) > 1 and _is_always(others)
+
+
+def _covers(condition: Collection[Clause], clause: Clause) -> bool:
     """Whether a condition holds wherever a clause does, by several of its own together."""
-    return len(condition) > 1 and _is_always([c - clause for c in condition if _go_together(c, clause)])
+    denied = frozenset(map(neg, clause))
+    return len(condition) > 1 and _is_always([c - clause for c in condition if denied.isdisjoint(c)])
 
 
 def _is_always(clauses: list[Clause]) -> bool:
     """Whether one of some clauses holds, however their tests come out."""
-    if any(not c for c in clauses):
+    if not all(clauses):
         return True
     literals = frozenset[int]().union(*clauses)
-    test = next((x for x in sorted(literals) if x > 0 and -x in literals), None)
-    if test is None:
+    # A clause with a test that comes out but one way in them says nothing of the other.
+    both_ways = literals.intersection(map(neg, literals))
+    left = [c for c in clauses if c <= both_ways] if both_ways else []
+    if len(left) < 2:
         return False
+    if len(left) < len(clauses):
+        return _is_always(left)
+    # A clause of one test says a half of all that may be, one of two a quarter.
+    if sum([0.5 ** len(c) for c in left]) < 1:
+        return False
+    test = min(x for x in both_ways if x > 0)
     return all(_is_always([c - {x} for c in clauses if -x not in c]) for x in (test, -test))
 
 

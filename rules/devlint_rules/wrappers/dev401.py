@@ -133,7 +133,7 @@ def _is_told(found: ast.Attribute, facts: Facts) -> bool:
     missing = facts.model.missing.get(found)
     if missing is None or expects_missing(found, found.attr, facts) or is_unwrapped_beside(found, facts):
         return False
-    if _is_of_other_class(found, missing.wrapper.name, facts):
+    if _is_of_other_class(found, missing.wrapper.name, facts) or _is_chosen_with_wrapper(found, missing, facts):
         return False
     inner = missing.wrapper.inner
     if inner is not None and (inner.kind in (Kind.OPTIMIZER, Kind.SCHEDULER) or _computes_nothing(inner)):
@@ -200,6 +200,26 @@ def _is_of_another_wrapper(attribute: str, missing: Missing) -> bool:
     """Whether it is another wrapper's own, which the model that is wrapped hasn't either: `model.no_sync()`."""
     others = (known for name, known in torch_knowledge().wrappers.items() if name != missing.wrapper.name)
     return any(attribute in known for known in others)
+
+
+def _is_chosen_with_wrapper(found: ast.Attribute, missing: Missing, facts: Facts) -> bool:
+    """Whether it is asked where another wrapper is chosen: `if args.fsdp: model.clip_grad_norm_(1)`."""
+    child: ast.AST = found
+    for parent in facts.model.ancestors(found):
+        match parent:
+            case ast.If(test=test, body=body) if child in body and missing.sometimes:
+                if _OTHER_WRAPPERS.search(_flags_of(test)):
+                    return True
+        child = parent
+    return False
+
+
+def _flags_of(test: ast.expr) -> str:
+    """The text of a test that asks for a setting to be on; "" for another one."""
+    return ast.unparse(test) if isinstance(test, (ast.Name, ast.Attribute, ast.Compare)) else ""
+
+
+_OTHER_WRAPPERS = regex(r"(?i)fsdp|fully_?shard|deepspeed|horovod")
 
 
 def _hint(missing: Missing, attribute: str, subject: str) -> str:
