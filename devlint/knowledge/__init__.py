@@ -50,6 +50,8 @@ def torch_knowledge() -> Knowledge:
     )
     raw |= {key: frozenset(raw[key]) for key in sets}
     raw["wrappers"] = {name: frozenset(attributes) for name, attributes in raw["wrappers"].items()}
+    own = raw["wrappers"][ecosystem.DISTRIBUTED]
+    raw["wrappers"] |= {name: own | attributes for name, attributes in ecosystem.WRAPPERS.items()}
     raw["modules"] |= ecosystem.MODULE_CLASSES
     raw["loaders"] |= ecosystem.LOADERS
     return Knowledge(**raw)

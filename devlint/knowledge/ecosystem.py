@@ -16,6 +16,7 @@ ALIASES = {
     "torch._tensor.Tensor": "torch.Tensor",
     "torch.autograd.Variable": "torch.autograd.Variable",
     "torch.autograd.variable.Variable": "torch.autograd.Variable",
+    "apex.parallel.distributed.DistributedDataParallel": "apex.parallel.DistributedDataParallel",
     "accelerate.accelerator.Accelerator": "accelerate.Accelerator",
     "accelerate.data_loader.skip_first_batches": "accelerate.skip_first_batches",
     "typing_extensions.Annotated": "typing.Annotated",
@@ -27,6 +28,19 @@ PRIVATE_PREFIXES = (
     ("torch.optim.sgd.", "torch.optim."),
     ("torch.optim.optimizer.", "torch.optim."),
 )
+
+DISTRIBUTED = "torch.nn.parallel.DistributedDataParallel"
+# Wrappers of others that pass on `forward` alone, as torch's do: what they have beside that one's attributes.
+# https://nvidia.github.io/apex/parallel.html
+WRAPPERS = {
+    "apex.parallel.DistributedDataParallel": frozenset(
+        {"allreduce_always_fp32", "allreduce_bucket", "allreduce_communicators", "allreduce_different_streams", "allreduce_fallback",
+         "allreduce_maybe_retain", "allreduce_trigger_params", "bucket_streams", "comm_ready_buckets", "create_hooks",
+         "custom_allreduce_triggers", "delay_allreduce", "disable_allreduce", "enable_allreduce", "gradient_average",
+         "gradient_predivide_factor", "main_stream", "message_size", "needs_refresh", "num_allreduce_streams", "prof",
+         "retain_allreduce_buffers", "sync_bucket_structure", "warn_on_half", "world_size"}
+    )
+}  # fmt: skip
 
 # Types of tensors that annotations name.
 TENSOR_TYPES = frozenset(

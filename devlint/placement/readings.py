@@ -186,9 +186,12 @@ class Readings:
             name = canonical(callee[0].name)
             given = [*node.args[:1], *(k.value for k in node.keywords if k.arg == "obj")]
             if name == "torch.save":
-                for leaf in leaves(recorder.value(given[0]) or UNKNOWN) if given else ():
-                    if leaf.kind is Kind.STATE_DICT:
-                        self._happened("saved", leaf, "saved here", frame, node)
+                told = (recorder.value(given[0]) or UNKNOWN) if given else UNKNOWN
+                before = _put_in(frame, given[0]) if told.kind is Kind.MAPPING and told.keys is None else ()
+                for value in (told, *(recorder.value(part) or UNKNOWN for part in before)):
+                    for leaf in leaves(value):
+                        if leaf.kind is Kind.STATE_DICT:
+                            self._happened("saved", leaf, "saved here", frame, node)
             elif name == "builtins.setattr" and len(node.args) > 1 and not isinstance(node.args[1], ast.Constant):
                 self._filled |= {v.site for _, v in (recorder.value(node.args[0]) or UNKNOWN).alternatives()}
 
@@ -322,6 +325,25 @@ def _is_wrapper(option: signed.Value) -> bool:
 
 def _may_refer(value: signed.Value) -> bool:
     return any(option.kind == signed.REFERENCE for _, option in value.options())
+
+
+def _put_in(frame: Frame, saved: ast.expr) -> Iterator[ast.expr]:
+    """What the dict has that a name is bound to, where something was put in since of which nothing is known.
+
+    What is put under the same keys takes its place.
+    """
+    function = frame.function
+    bound = function.assigned.get(saved.id, ()) if function is not None and isinstance(saved, ast.Name) else ()
+    if function is None or len(bound) != 1 or not isinstance(bound[0], ast.Dict):
+        return
+    name = ast.unparse(saved)
+    put = [n.slice for n in function.nodes if isinstance(n, ast.Subscript) and ast.unparse(n.value) == name]
+    if all(isinstance(key, ast.Constant) for key in put):
+        later = {key.value for key in put if isinstance(key, ast.Constant)}
+        table = bound[0]
+        for key, value in zip(table.keys, table.values, strict=True):
+            if isinstance(key, ast.Constant) and key.value not in later:
+                yield value
 
 
 def _is_called(node: ast.Call, *names: str) -> bool:

@@ -245,8 +245,8 @@ def _setattr(call: Call) -> Value:
         return NONE
     if name.kind is CONSTANT and isinstance(name.data, str):
         store_attribute(call.frame, owner, name.data, value)
-    elif call.frame.env.get((owner.identity, EVERY), NOTHING) != NOTHING:
-        # In a loop over `vars(owner)`.
+    elif all(held != NOTHING for _, held in call.frame.env.get((owner.identity, EVERY), NOTHING).options()):
+        # In a loop over `vars(owner)`: names that nobody knows make nothing of each attribute.
         call.frame.put(owner, EVERY, value)
     else:
         for key in [k for k in call.frame.env if isinstance(k, tuple) and k[0] == owner.identity]:

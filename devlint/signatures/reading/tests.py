@@ -355,7 +355,7 @@ def _same(frame: Frame, a: Value, b: Value) -> Condition | None:
         return _at(frame, a, place)
     if a.kind is CONSTANT and b.kind is CONSTANT:
         return TRUE if a.data == b.data else FALSE
-    if a.kind is REFERENCE and b.kind is REFERENCE:
+    if a.kind is REFERENCE and b.kind is REFERENCE and isinstance(a.data, str) and isinstance(b.data, str):
         names = canonical(a.data), canonical(b.data)
         # Two names of parts may be of one thing, as `torch.float` and `torch.float32` are; two packages never are.
         return TRUE if names[0] == names[1] else None if "." in "".join(names) else FALSE
