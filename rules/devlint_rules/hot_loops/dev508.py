@@ -66,7 +66,7 @@ class HostTensorInHotLoop(Rule):
     ```
 
     ## Fix safety
-    Unsafe: code outside of the file's sight may change the tensor while the loop runs.
+    Unsafe: code outside of the file's sight may change the tensor while the loop runs. Not offered for one number.
 
     ## References
     - [Performance Tuning Guide: create tensors directly on the target device](https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html)

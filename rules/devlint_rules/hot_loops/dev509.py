@@ -83,7 +83,8 @@ class UnsynchronisedTiming(Rule):
 
     ## Fix safety
     Unsafe: the program waits where it didn't. `torch.cuda.Event(enable_timing=True)` measures without waiting, and
-    `torch.utils.benchmark.Timer` does all of it by itself.
+    `torch.utils.benchmark.Timer` does all of it by itself. In a program that asks whether there is an accelerator, the call
+    is asked for too, where nothing that is measured needs one anyway.
 
     ## References
     - [CUDA semantics: asynchronous execution](https://docs.pytorch.org/docs/stable/notes/cuda.html#asynchronous-execution)

@@ -75,7 +75,8 @@ class NumpyFromAccelerator(Rule):
 
     ## Fix safety
     Safe: the copy to the host is what the error asks for. Where the tensor comes out of a module, and so may need
-    gradients, `.detach()` is added too. Not offered for lists of tensors, and where only a caller knows where the tensor is.
+    gradients, `.detach()` is added too. Not offered for lists of tensors, where only a caller knows where the tensor is, and for what
+    is likely in a test.
 
     ## References
     - [torch.Tensor.numpy](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.numpy.html)

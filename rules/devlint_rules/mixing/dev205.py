@@ -54,7 +54,7 @@ class CrossDeviceIndex(Rule):
 
     ## Fix safety
     Unsafe: the index is moved to the host, which waits for the accelerator and leaves the result on the host. Where the
-    table is read at each step, keep it on the accelerator instead.
+    table is read at each step, keep it on the accelerator instead. Not offered for what a factory makes.
 
     ## References
     - [CompVis/latent-diffusion 282](https://github.com/CompVis/latent-diffusion/issues/282)

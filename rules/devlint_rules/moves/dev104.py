@@ -14,7 +14,7 @@ from devlint_rules.moves import attributes, gathered
 from devlint_rules.moves.replicated import beside_registration
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts, FunctionModel, Unit
+    from devlint.facts import Facts, FunctionModel, PlacementModel, Unit
 
 # What lists and dicts have and nn.ModuleList and nn.ModuleDict haven't.
 LIST_ONLY = frozenset({"clear", "copy", "count", "index", "remove", "reverse", "sort"})
@@ -103,6 +103,14 @@ class UnregisteredModule(Rule):
             return False
         return gathered.may_gather(found.value, unit.scope) and gathered.is_filled(found, unit.scope)
 
+    def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
+        found = attributes.kept(unit.statement)
+        if found is None or unit.scope is None:
+            return False
+        if gathered.gathering(found, unit.scope, model) is not None:
+            return True
+        return beside_registration(found, unit.scope, model) is not None
+
     def shape(self) -> m.BaseMatcherNode:
         return m.OneOf(m.Assign(targets=[m.AssignTarget(target=m.Attribute())]), m.AnnAssign(target=m.Attribute()))
 
@@ -114,7 +122,7 @@ class UnregisteredModule(Rule):
         cls = attributes.module_class(found, facts)
         if cls is None or not _stays_plain(facts.model.held(cls, found.name)):
             return
-        registered = beside_registration(found, constructor, facts)
+        registered = beside_registration(found, constructor, facts.model)
         if registered is not None:
             yield Report(
                 node.targets[0].target if isinstance(node, cst.Assign) else node.target,
@@ -127,7 +135,7 @@ class UnregisteredModule(Rule):
                 minor=True,
             )
             return
-        gathering = gathered.gathering(found, constructor, facts)
+        gathering = gathered.gathering(found, constructor, facts.model)
         if gathering is None or gathered.registered_elsewhere(found, gathering, cls, constructor, facts):
             return
         stateful = [e for e in gathering.elements if facts.model.holds_state(facts.model.value(e))]

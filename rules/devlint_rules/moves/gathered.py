@@ -12,7 +12,7 @@ from devlint.facts import MOVES, NONE, FunctionModel, Kind, access_path, last_na
 from devlint_rules.moves.attributes import Kept, is_parameter, overrides
 
 if TYPE_CHECKING:
-    from devlint.facts import ClassModel, Facts
+    from devlint.facts import ClassModel, Facts, PlacementModel
 
 MAKERS = {"list": "list", "tuple": "tuple", "set": "set", "dict": "dict", "OrderedDict": "dict", "defaultdict": "dict"}
 BUILTINS = frozenset(dir(builtins))
@@ -103,9 +103,9 @@ def kind_of(value: ast.expr) -> str:
     return "list"
 
 
-def gathering(found: Kept, constructor: FunctionModel, facts: Facts) -> Gathering | None:
+def gathering(found: Kept, constructor: FunctionModel, model: PlacementModel) -> Gathering | None:
     """What a constructor puts into an attribute's list; None where some of it isn't a module that is made for it."""
-    parts = _Parts(facts)
+    parts = _Parts()
     alias = found.value.id if isinstance(found.value, ast.Name) else ""
     made = found.value
     added_to_alias: list[int] = []
@@ -119,11 +119,20 @@ def gathering(found: Kept, constructor: FunctionModel, facts: Facts) -> Gatherin
     parts.add_additions(f"self.{found.name}", constructor)
     single = isinstance(made, (ast.List, ast.Tuple)) and len(parts.elements) == 1 == len(made.elts)
     # One module in a list of its own is hidden on purpose.
-    if not parts.elements or single:
+    if not parts.elements or single or any(_is_of_builtin(e, constructor) for e in parts.elements):
         return None
-    if not all(_is_made_here(e, parts.elements, constructor, facts) for e in parts.elements):
+    model.ensure(constructor)
+    if not all(_is_made_here(e, parts.elements, constructor, model) for e in parts.elements):
         return None
     return Gathering(parts.elements, parts.keys, parts.nested, alias, added_to_alias)
+
+
+def _is_of_builtin(element: ast.expr, constructor: FunctionModel) -> bool:
+    """`dict(channels=64)`, which is no module: that is told without asking what anything is."""
+    func = element.func if isinstance(element, ast.Call) else None
+    if not isinstance(func, ast.Name) or func.id not in BUILTINS:
+        return False
+    return func.id not in constructor.local_names and func.id not in constructor.source.bindings
 
 
 def _assigned(name: str, constructor: FunctionModel) -> Iterator[ast.expr]:
@@ -138,11 +147,10 @@ def _assigned(name: str, constructor: FunctionModel) -> Iterator[ast.expr]:
 class _Parts:
     """The elements of a list or dict as its parts are come by."""
 
-    def __init__(self, facts: Facts) -> None:
+    def __init__(self) -> None:
         self.elements: list[ast.expr] = []
         self.keys: list[ast.expr | None] = []
         self.nested = False
-        self._facts = facts
 
     def add_all(self, node: ast.expr) -> None:
         """Everything in a display, a comprehension, or a call such as `list(...)`."""
@@ -213,7 +221,7 @@ def _is_made_here(
     element: ast.expr,
     elements: list[ast.expr],
     constructor: FunctionModel,
-    facts: Facts,
+    model: PlacementModel,
     seen: frozenset[str] = frozenset(),
 ) -> bool:
     """Whether an element is a module that is made in the constructor, for this list alone (or None).
@@ -228,51 +236,51 @@ def _is_made_here(
             bool(values)
             and element.id not in seen
             and len(seen) < MAX_NAMES
-            and all(_is_made_here(v, elements, constructor, facts, seen | {element.id}) for v in values)
-            and not _is_used_elsewhere(element.id, elements, constructor, facts)
+            and all(_is_made_here(v, elements, constructor, model, seen | {element.id}) for v in values)
+            and not _is_used_elsewhere(element.id, elements, constructor, model)
         )
     if not isinstance(element, ast.Call):
         return False
-    made = [v for _, v in facts.model.value(element).alternatives()]
+    made = [v for _, v in model.value(element).alternatives()]
     if not all(v.kind is Kind.MODULE or v == NONE for v in made) or all(v == NONE for v in made):
         return False
-    return _makes(_first_of_chain(element, facts), elements, constructor, facts, seen)
+    return _makes(_first_of_chain(element, model), elements, constructor, model, seen)
 
 
-def _first_of_chain(call: ast.Call, facts: Facts) -> ast.Call:
+def _first_of_chain(call: ast.Call, model: PlacementModel) -> ast.Call:
     """`nn.Linear(2, 2)` of `nn.Linear(2, 2).to(device).half()`."""
     while (
         isinstance(call.func, ast.Attribute)
         and isinstance(call.func.value, ast.Call)
-        and facts.model.value(call.func.value).kind is Kind.MODULE
+        and model.value(call.func.value).kind is Kind.MODULE
     ):
         call = call.func.value
     return call
 
 
 def _makes(
-    call: ast.Call, elements: list[ast.expr], constructor: FunctionModel, facts: Facts, seen: frozenset[str]
+    call: ast.Call, elements: list[ast.expr], constructor: FunctionModel, model: PlacementModel, seen: frozenset[str]
 ) -> bool:
     """Whether a call whose value is a module makes it: a class, a function that returns a new one, a copy."""
-    if isinstance(call.func, ast.Attribute) and facts.model.value(call.func.value).kind is Kind.MODULE:
+    if isinstance(call.func, ast.Attribute) and model.value(call.func.value).kind is Kind.MODULE:
         if access_path(call.func.value) != "self":
             # `layer.to(device)`
-            return _is_made_here(call.func.value, elements, constructor, facts, seen)
-        own = facts.model.value(call.func.value).cls
+            return _is_made_here(call.func.value, elements, constructor, model, seen)
+        own = model.value(call.func.value).cls
         method = own.method(call.func.attr) if own is not None else None
         return method is not None and not any(
             isinstance(n, ast.Attribute) and (isinstance(n.ctx, ast.Store) or n.attr in REGISTERING)
             for n in method.nodes
         )
-    callee = facts.model.value(call.func)
+    callee = model.value(call.func)
     return not callee.name.startswith("builtins.")
 
 
-def _is_used_elsewhere(name: str, elements: list[ast.expr], constructor: FunctionModel, facts: Facts) -> bool:
+def _is_used_elsewhere(name: str, elements: list[ast.expr], constructor: FunctionModel, model: PlacementModel) -> bool:
     """Whether a module under a name is handed to anything but the list."""
     for node in constructor.nodes:
         if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load) and node not in elements:
-            parent = next(facts.model.ancestors(node), None)
+            parent = next(model.ancestors(node), None)
             if not isinstance(parent, ast.Attribute):
                 return True
     return False

@@ -9,20 +9,20 @@ from devlint.facts import FunctionModel, access_path, walk
 from devlint_rules.moves.attributes import Kept
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts
+    from devlint.facts import PlacementModel
 
 # What makes replicas of a module in one process; DistributedDataParallel doesn't.
 _REPLICATES = r"\bDataParallel\s*\(|\breplicate\s*\("
 
 
-def beside_registration(found: Kept, constructor: FunctionModel, facts: Facts) -> ast.Call | None:
+def beside_registration(found: Kept, constructor: FunctionModel, model: PlacementModel) -> ast.Call | None:
     """Where a constructor registers what it also puts into a list that other methods read, in a project that makes replicas."""
     if not _is_read(found.name, constructor) or constructor.cls is None:
         return None
     listed = {name for node in constructor.nodes if (name := _appended(node, found.name))}
     for node in constructor.nodes:
         if isinstance(node, ast.Call) and _registered(node) in listed:
-            return node if facts.model.project_uses(_REPLICATES) else None
+            return node if model.project_uses(_REPLICATES) else None
     return None
 
 
