@@ -17,7 +17,6 @@ from devlint.signatures.answers.silence import (
     is_never_named,
     is_of_host_project,
     is_of_shapes,
-    is_setting,
     is_stand_in,
     speaks_of_devices,
 )
@@ -53,7 +52,7 @@ def is_nobodys(reader: Reader, frame: Frame, need: Need, node: ast.expr, host: V
     of_tensors = cls is not None and not cls.is_module and not cls.outside_bases and other.kind is TENSOR
     if is_host_code(frame.function, may_construct=of_tensors) or is_stand_in(node):
         return True
-    if is_host_data(other.place) or is_setting(other.place) or is_of_shapes(other.place):
+    if is_host_data(other.place) or is_of_shapes(other.place):
         return True
     if any(step.of_module for step in steps_to(host.step)):
         # The function computes with a module of the program's own that nobody moves.

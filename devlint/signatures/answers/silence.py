@@ -184,7 +184,18 @@ def is_moved_afterwards(function: FunctionModel, node: ast.AST) -> bool:
     statement = function.source.statement_of(node)
     match statement:
         case ast.Assign(targets=[ast.Name(id=name)]):
-            return _is_moved_in(function, {name}, statement.lineno)
+            calls = (n for n in own_nodes(function.node) if isinstance(n, ast.Call))
+            return any(call.lineno > statement.lineno and _is_sent(call, name) for call in calls)
+    return False
+
+
+def _is_sent(call: ast.Call, name: str) -> bool:
+    """`x.cuda()`, `x.to(device)`; where `x.to(y)` leads, `y` knows alone."""
+    match call:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr="cuda")):
+            return owner == name
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr="to"), args=[to, *_]):
+            return owner == name and is_device_name(to)
     return False
 
 
@@ -292,14 +303,6 @@ _DATA = regex(
     r"(?i)(?:.*_)?(?:dataset|data_?loader|data_?module|loader|sample|transition|rollout|trajectory|experience|replay)s?"
     r"|(?:\w{1,40}_)?(?:checkpoint|ckpt|state_?dict)s?(?:_\w{1,40})?"
 )
-
-
-def is_setting(place: Place) -> bool:
-    """Whether a place is that of a setting, a number mostly: what is computed with `config.alpha` is where the rest is."""
-    return place.sort == "input" and any(_SETTINGS.fullmatch(str(n)) for n in place.name[:-1])
-
-
-_SETTINGS = regex(r"(?i)\.?_?(?:config|cfg|conf|args|opts?|hparams|hps?|flags|settings?)")
 
 
 def is_of_shapes(place: Place) -> bool:

@@ -83,6 +83,9 @@ def tensor_method(call: Call, owner: Value, name: str) -> Value:
     """A method of a tensor (or of a batch, whose kind isn't known)."""
     frame = call.frame
     if name in MOVES:
+        if owner.kind is BATCH and frame_drops(call):
+            # An object with tensors may move them in place; of a tensor, that nothing comes of it is the finding.
+            frame.lose_batch(owner)
         return moved(call, owner, name)
     if name in ("numpy", "__array__"):
         if not call.says("force", True):

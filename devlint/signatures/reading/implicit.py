@@ -6,10 +6,11 @@ import ast
 
 from devlint.signatures.reading import calls
 from devlint.signatures.state import containers
-from devlint.signatures.state.frame import Call, Frame
+from devlint.signatures.state.frame import PLACE, Call, Frame
 from devlint.signatures.state.objects import class_of, place_of
 from devlint.signatures.values.values import (
     DEVICE,
+    EITHER,
     LIST,
     LOADER,
     MODULE,
@@ -87,7 +88,11 @@ def entered(frame: Frame, value: Value) -> Value:
 def copied(frame: Frame, value: Value, node: ast.expr) -> Value:
     """A deep copy."""
     if value.kind not in MUTABLE or value.cell is None:
-        return value if value.kind is TENSOR else NOTHING if value.kind in MUTABLE else value
+        if value.kind is UNKNOWN:
+            # What becomes of a copy of something says nothing of that: `deepcopy(net).cpu()`.
+            at = frame.slot(value, PLACE)
+            return value.but(path=None, place=at.place if at is not None and at.kind is not EITHER else value.place)
+        return NOTHING if value.kind in MUTABLE and value.kind is not TENSOR else value
     cell = Cell((frame.source.path, node.lineno, node.col_offset))
     for key, held in list(frame.env.items()):
         if isinstance(key, tuple) and len(key) == 2 and key[0] is value.cell:

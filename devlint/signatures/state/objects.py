@@ -44,6 +44,7 @@ from devlint.signatures.values.values import (
     UNKNOWN_PLACE,
     WRAPPER,
     Parts,
+    Path,
     Place,
     Step,
     Value,
@@ -164,7 +165,19 @@ def _of_unknown(frame: Frame, value: Value, name: str) -> Value:
             return Value(DEVICE, value.place, likely=True, path=(*value.path, ".device") if value.path else None)
         path = (*value.path, f".{name}") if value.path else None
         return Value(DEVICE, Place("told", path) if path else UNKNOWN_PLACE, path=path)
-    return extended(value, f".{name}")
+    moved = frame.env.get((value.path, PLACE)) if value.path is not None and _is_item(value.path) else None
+    if moved is not None:
+        # A batch that was moved by a statement, and so in place.
+        return Value(UNKNOWN, UNKNOWN_PLACE if moved.kind is EITHER else moved.place, likely=True, step=moved.step)
+    # A setting is a number, mostly, or a name: where its owner is says nothing of it.
+    return (
+        extended(value, f".{name}").but(place=UNKNOWN_PLACE) if owner in SETTINGS_NAMES else extended(value, f".{name}")
+    )
+
+
+def _is_item(path: Path) -> bool:
+    """Whether a path is that of what a loop goes through: `loaders["train"][]`."""
+    return len(path) > 1 and path[-1] == "[]"
 
 
 def _of_object(frame: Frame, value: Value, name: str) -> Value:
