@@ -177,7 +177,7 @@ def _outcomes(test: ast.expr, known: dict[str, tuple[object, ...]]) -> frozenset
             decides = isinstance(op, ast.Or)
             told = [_outcomes(value, known) for value in values]
             found = {decides} if any(decides in outcomes for outcomes in told) else set()
-            return frozenset(found | ({not decides} if all(decides not in outcomes for outcomes in told) else set()))
+            return frozenset(found | ({not decides} if all((not decides) in outcomes for outcomes in told) else set()))
         case ast.Compare(left=ast.Name(id=name), ops=[op], comparators=[right]):
             compared, other = _COMPARED.get(type(op)), _constants(right)
             if compared is not None and other is not _OPEN:

@@ -544,7 +544,7 @@ def _on_the_host(reader: Reader, frame: Frame, need: Need) -> Iterator[Contradic
                 continue
             if option.place.is_open and _is_fed_by_host(frame, option.place):
                 continue
-            if (option.place.is_open or need.via) and is_for_arrays(reader, need.path):
+            if (option.place.is_open or need.via) and is_for_arrays(reader, need.path, or_no_tensors=True):
                 # A call of which it isn't known whether the test comes out so says nothing of that path.
                 continue
             operand = _operand(frame, need, node, option)

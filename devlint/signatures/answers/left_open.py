@@ -147,21 +147,23 @@ def is_given_host(reader: Reader, function: FunctionModel, need: Need) -> bool:
     return bool(brought) and all(_are_host(call.places) for call in brought)
 
 
-def is_for_arrays(reader: Reader, path: Condition) -> bool:
-    """Whether a path is for inputs that are arrays, or no tensors, as all others are then: what is computed with them is on
-    the host."""
+def is_for_arrays(reader: Reader, path: Condition, *, or_no_tensors: bool = False) -> bool:
+    """Whether a path is for inputs that are arrays, as all others are then: what is computed with them is on the host.
+
+    `or_no_tensors`: what isn't a tensor is taken for one.
+    """
     atom = reader.atoms.atom
-    return bool(path) and all(any(_says_array(atom(x).key, x > 0) for x in clause) for clause in path)
+    return bool(path) and all(any(_says_array(atom(x).key, x > 0, or_no_tensors) for x in clause) for clause in path)
 
 
-def _says_array(key: Hashable, outcome: bool) -> bool:
+def _says_array(key: Hashable, outcome: bool, or_no_tensors: bool) -> bool:
     """Whether a test that comes out so, here or in what is called, says that something is an array, or no tensor."""
     match key:
         case ("at call", _, inner):
-            return _says_array(inner, outcome)
+            return _says_array(inner, outcome, or_no_tensors)
         case ("is_tensor", _):
-            return not outcome
-        case ("isinstance", _, tuple() as types) if types:
+            return or_no_tensors and not outcome
+        case ("isinstance", _, tuple() as types) if types and (outcome or or_no_tensors):
             names = [str(t.data) for t in types if isinstance(t, Value)]
             asked = "numpy." if outcome else "torch.Tensor"
             return len(names) == len(types) and all(name.startswith(asked) for name in names)

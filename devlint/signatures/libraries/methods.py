@@ -211,10 +211,12 @@ def frame_drops(call: Call) -> bool:
 def target_of(call: Call, name: str) -> Value | None:
     """Where a move goes, as a value with that place; None where it names no device."""
     if name != "to":
+        plain = Value(DEVICE, HOST if name == "cpu" else Place("accelerator", MOVES[name]))
         device = named_device(call, 0)
-        if device is not None and name != "cpu":
-            return device
-        return Value(DEVICE, HOST if name == "cpu" else Place("accelerator", MOVES[name]))
+        if device is None or name == "cpu":
+            return plain
+        # `x.cuda(y.get_device())`: whichever it is, it is one of these.
+        return mapped(device, lambda d: plain.but(likely=True) if d.place == UNKNOWN_PLACE else d, call.frame.atoms)
     for node, value in [*call.given[:1], *((n, v) for k, (n, v) in call.keywords.items() if k in ("device", "other"))]:
         found = device_from(call.frame, value, node)
         if found is not None:

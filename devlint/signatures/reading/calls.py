@@ -277,6 +277,9 @@ def _given_by_unknown(call: Call, callee: Value) -> Value:
             # Made here, and moved nowhere: the caller's model is where such tensors are.
             return result
         return result.but(place=callee.place, tags=COMPUTED)
+    if any(o.place.off_host or o.place.sort == "told" for _, v in call.everything() for _, o in v.options()):
+        # What it is given was moved to several places: so was it, to one of them.
+        return result
     if callee.place.sort == "input" and _is_part_of_module(call.frame, callee):
         # What a submodule computes is where its module is.
         root = Place("input", callee.path[:1]) if callee.path else callee.place

@@ -35,7 +35,7 @@ def is_written_from_host(call: ast.Call, file: ast.expr, texts: list[str], facts
     found = [w for w in own if reading.may_be_from(w)]
     for model in facts.model.files_matching(reading.pattern) if reading.pattern else ():
         found += (w for w in _writes_in(model) if reading.may_be_from(w))
-    found = found or _of_class(call, own, facts)
+    found = found or [w for w in _of_class(call, own, facts) if reading.may_be_unnamed(w)]
     return bool(found) and all(_is_on_host(w.value, w) for w in found)
 
 
@@ -62,6 +62,11 @@ class _Reading(NamedTuple):
         if _PATH.fullmatch(self.text) and "." in self.text and ast.unparse(write.file) == self.text:
             return True
         return bool(self.keys) and not all(map(_USUAL_KEY.search, self.keys)) and self.keys <= _keys_of(write)
+
+    def may_be_unnamed(self, write: Write) -> bool:
+        """Whether nothing says that a write goes to another file: no name where it is read, no other keys."""
+        keys = _keys_of(write)
+        return not self.names and (not self.keys or not keys or self.keys <= keys)
 
 
 _FILE_NAME = regex(r"[\w-]{2,80}\.(?:pth|pt|ckpt|tar|bin|pkl|t7|p|torch)$")
