@@ -206,11 +206,11 @@ def _is_count(frame: Frame, node: ast.expr) -> bool:
 
 
 # What only numbers are called, whatever an annotation says.
-_SIZE_OF_STEP = regex(r"(?:\w{1,60}_)?(?:chunk|channel|batch|window|hop|kernel)_size|(?:num|n)_\w{1,60}")
+_SIZE_OF_STEP = regex(r"(?:\w{1,60}_)?(?:chunk|channel|batch|window|hop|kernel)_size")
 
 
 def _counts_by_name(node: ast.expr) -> bool:
-    """Whether something is computed of what is called the size of a chunk, or the number of something, and of no tensor's part."""
+    """Whether something is computed of what is called the size of a chunk, and of no tensor's part."""
     names = [n for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
     functions = {id(n.func) for n in ast.walk(node) if isinstance(n, ast.Call)}
     values = [n.id for n in names if id(n) not in functions and n.id not in ("self", "math")]
