@@ -36,6 +36,9 @@ def is_written_from_host(call: ast.Call, file: ast.expr, texts: list[str], facts
     for model in facts.model.files_matching(reading.pattern) if reading.pattern else ():
         found += (w for w in _writes_in(model) if reading.may_be_from(w))
     found = found or [w for w in _of_class(call, own, facts) if reading.may_be_unnamed(w)]
+    if not found and isinstance(file, ast.Name) and not texts:
+        # Whatever a caller gives to a file of code that saves too: it is what is saved there, mostly.
+        found = [w for w in own if reading.may_be_unnamed(w)]
     return bool(found) and all(_is_on_host(w.value, w) for w in found)
 
 
@@ -180,7 +183,7 @@ def _is_on_host(value: ast.expr, write: Write, depth: int = 0) -> bool:
         case ast.Subscript(value=owner):
             return is_so(owner)
         case ast.Call(func=ast.Attribute(value=owner, attr="to"), args=[place, *_]):
-            return _says_host(place)
+            return _says_host(place) or (_DTYPE.fullmatch(ast.unparse(place)) is not None and is_so(owner))
         case ast.Call(func=func, keywords=given) if last_name(func) == "load":
             return any(k.arg == "map_location" and _says_host(k.value) for k in given)
         case ast.Call(func=func, args=args) if last_name(func) in _OF_ARGUMENTS:
@@ -200,6 +203,9 @@ def _is_on_host(value: ast.expr, write: Write, depth: int = 0) -> bool:
 
 _SETTINGS = frozenset({"args", "opt", "opts", "config", "cfg", "hparams", "epoch", "step", "iteration", "global_step"})
 _SETTING = regex(r"(?:self\.)?(?:args|opts?|options|config|cfg|hparams|hps?|flags|FLAGS)\b")
+
+
+_DTYPE = regex(r"torch\.(?:b?float|half|double|u?int|long|bool)\d{0,2}|dtype")
 
 
 def _says_host(place: ast.expr) -> bool:
