@@ -10,7 +10,7 @@ import pytest
 from benchmarks import real_bugs
 from benchmarks.real_bugs import Bug, Finding, Outcome
 
-BROKEN = "import torch\n\n\ndef save(model):\n    pass\n\n\ndef load(path):\n    return torch.load(path)\n"
+BROKEN = "import torch\n\n\ndef save(model):\n    pass\n\n\ndef load_model(path):\n    return torch.load(path)\n"
 MENDED = '"""Checkpoints."""\n\n' + BROKEN.replace("(path)\n", '(path, map_location="cpu")\n')
 BUG = Bug("me/it", "f" * 40, "it.py", (9,), ("DEV301", "DEV603"), "file", "no map_location")
 

@@ -101,7 +101,7 @@ from torch.utils.data import DataLoader
 
 model = nn.Linear(4, 4).cuda()
 for x in DataLoader(torch.ones(8, 4)):
-    y = model(x.cuda()) + torch.zeros(4).cuda()
+    y = model(x.cuda()) + torch.zeros(64, 4).cuda()
 """
 
 
@@ -151,9 +151,9 @@ def test_fixes_of_one_cause_are_applied_once():
 
 
 def test_each_fix_of_a_statement_is_applied_though_one_finding_tells_of_it():
-    text = HOST.replace("torch.zeros(4).cuda()", "torch.zeros(4).cuda() + torch.ones(4).cuda()")
+    text = HOST.replace("torch.zeros(64, 4).cuda()", "torch.zeros(64, 4).cuda() + torch.ones(64, 4).cuda()")
     outcome = fix(source_from_bytes(text.encode(), None, "x.py"), linter(), unsafe=False)
-    assert 'torch.zeros(4, device="cuda") + torch.ones(4, device="cuda")' in outcome.source.text
+    assert 'torch.zeros(64, 4, device="cuda") + torch.ones(64, 4, device="cuda")' in outcome.source.text
 
 
 def test_a_legacy_type_behind_a_condition_needs_no_gpu_to_be_there():
@@ -167,10 +167,10 @@ def test_a_legacy_type_behind_a_condition_needs_no_gpu_to_be_there():
 def test_what_another_remedy_takes_in_waits_for_it():
     """Both tensors go before the loop, in their order; neither is only made in its place."""
     before = HOST.replace(
-        "    y = model(x.cuda()) + torch.zeros(4).cuda()\n",
+        "    y = model(x.cuda()) + torch.zeros(64, 4).cuda()\n",
         "    low = torch.zeros(4).cuda()\n    high = torch.ones(4).cuda()\n    y = model(x.cuda()) + low + high\n",
     )
     hoisted = "low = torch.zeros(4).cuda()\nhigh = torch.ones(4).cuda()\nfor x in"
-    after = HOST.replace("torch.zeros(4).cuda()\n", "low + high\n").replace("for x in", hoisted)
+    after = HOST.replace("torch.zeros(64, 4).cuda()\n", "low + high\n").replace("for x in", hoisted)
     outcome = fix(source_from_bytes(before.encode(), None, "x.py"), linter(), unsafe=True)
     assert outcome.source.text == after

@@ -92,10 +92,10 @@ LONG = "return mask + torch.zeros(inputs.size(0), inputs.size(1), inputs.size(2)
 
 
 def test_commas_stand_as_the_call_has_them(tmp_path):
-    body = "zeros = torch.zeros(inputs.size(0),3).to(mask.device)\nreturn torch.ones((3,3), dtype = torch.long).to(mask.device) + zeros"
+    body = "zeros = torch.zeros(inputs.size(0),3).to(mask.device)\nreturn torch.ones((30,30), dtype = torch.long).to(mask.device) + zeros"
     text = fixed(tmp_path, body).source.text
     assert "torch.zeros(inputs.size(0),3,device=mask.device)" in text
-    assert "torch.ones((3,3), dtype = torch.long, device = mask.device)" in text
+    assert "torch.ones((30,30), dtype = torch.long, device = mask.device)" in text
 
 
 @pytest.mark.parametrize(

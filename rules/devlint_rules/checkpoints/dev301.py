@@ -33,11 +33,11 @@ class LoadWithoutMapLocation(Rule):
     trained or had written, a file that ships beside the code, what the project saves from the host, to the same file or under the
     keys that are asked for (`torch.save(net.cpu().state_dict(), ...)`), weights that are published under their hash
     (`https://download.pytorch.org/...`, `.../resnet18-5c106cde.pth`), which everybody loads, what a dataset reads
-    (a class or a file that is called so), what is kept under a name for data (`train_data = torch.load(path)`), what nothing
-    moves and nothing around calls a model, a state or a checkpoint, or the state of a scheduler, a gradient scaler or a random
+    (a class or a file that is called so), what is kept under a name for data (`train_data = torch.load(path)`), or the state of a scheduler, a gradient scaler or a random
     generator, which holds nothing of a device. So are tests (`test_*.py`, `*_test.py`), which load what they saved. What goes straight into `load_state_dict` is certain to be tensors; of anything else the finding is `likely`.
 
-    Told where it is selected by its code, as in `--select DEV301`: what a program loads that can't run without an
+    Told where it is selected by its code, as in `--select DEV301`: what nothing moves and nothing around calls a model, a state or
+    a checkpoint; what a program loads that can't run without an
     accelerator anyway, for the same function, its class, what it calls, or each function that calls it, moves something there under no
     condition (`model.cuda()`), what no program beside its file imports, what is downloaded, or is otherwise, and what is loaded by a method whose callers have all just
     trained (`exp.train(...)`).
@@ -110,8 +110,9 @@ class LoadWithoutMapLocation(Rule):
         if uses and all(_is_host_data(u, facts) for u in uses) and not _loads_of_same(found, facts):
             return
         straight = not first and _goes_into_load_state_dict(found, facts)
-        if not straight and (is_of_data(found, facts) or not (first or is_of_checkpoint(found, facts))):
+        if not straight and is_of_data(found, facts):
             return
+        is_told = straight or first > 0 or is_of_checkpoint(found, facts)
         bound = facts.model.is_bound_before("device", found)
         fixed = first or (_may_be_mended(found, facts) and not _is_tried_again(found, facts))
         moving = _moved_at_once(found, facts) if not first else None
@@ -136,7 +137,11 @@ class LoadWithoutMapLocation(Rule):
                 "safe" if straight else "unsafe",
                 edits=(facts.with_argument(found, f"{location}={where}"), *_without(moving, facts)),
             ),
-            minor=has_device(found, facts) or facts.model.is_unused(found) or is_of_no_program(found, facts),
+            # Of what nothing at all is known may be anything: whoever asks for this rule is told.
+            minor=not is_told
+            or has_device(found, facts)
+            or facts.model.is_unused(found)
+            or is_of_no_program(found, facts),
         )
 
 
