@@ -83,7 +83,7 @@ def tensor_method(call: Call, owner: Value, name: str) -> Value:
     """A method of a tensor (or of a batch, whose kind isn't known)."""
     frame = call.frame
     if name in MOVES:
-        if owner.kind is BATCH and frame_drops(call):
+        if owner.kind is BATCH and owner.data == "item" and frame_drops(call):
             # An object with tensors may move them in place; of a tensor, that nothing comes of it is the finding.
             frame.lose_batch(owner)
         return moved(call, owner, name)

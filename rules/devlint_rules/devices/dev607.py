@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import Kind, Value, walk
+from devlint.facts import Kind, Value, access_path, walk
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.devices.arguments import has_no_parameters
@@ -85,7 +85,7 @@ class ModuleHasNoDevice(Rule):
         options = [v for _, v in facts.value(node.value).alternatives()]
         if not all(has_no_device(v, facts) for v in options) or expects_missing(found, "device", facts):
             return
-        if _is_given(facts.model.source.tree):
+        if _is_given(facts.model.source.tree) or _is_of_engine(found.value, facts):
             return
         of_self = isinstance(found.value, ast.Name) and found.value.id == "self"
         yield Report(
@@ -95,6 +95,13 @@ class ModuleHasNoDevice(Rule):
             notes=facts.notes(options[0].trail),
             change=of_first_parameter(node, options),
         )
+
+
+def _is_of_engine(owner: ast.expr, facts: Facts) -> bool:
+    """Whether DeepSpeed made it: its engine, unlike the module within, has a `device`."""
+    values = facts.model.assigned_values(owner) if isinstance(owner, ast.Name) else []
+    parts = {n for value in values for n in ast.walk(value) if isinstance(n, ast.Call)}
+    return any((access_path(call.func) or "").startswith("deepspeed.") for call in parts)
 
 
 def _in_plain_module(function: FunctionModel | None) -> bool:

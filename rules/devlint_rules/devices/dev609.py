@@ -133,6 +133,9 @@ def _told(found: ast.expr, facts: Facts) -> str | None:
     match parent:
         case ast.Expr():
             return "the statement does nothing"
+        case ast.Attribute(attr=attr) if attr in QUESTIONS or attr in ACTIONS:
+            # `th.cuda.is_available()`: PyTorch by whatever name.
+            return None
         case ast.Attribute(attr=attr):
             return f"a method has no `{attr}`" if _is_move(found) and not _OF_MOCKS.fullmatch(attr) else None
         case ast.Compare(ops=[ast.Is() | ast.IsNot() | ast.In() | ast.NotIn()]):
