@@ -160,8 +160,6 @@ def _says_array(key: Hashable, outcome: bool, or_no_tensors: bool) -> bool:
     match key:
         case ("at call", _, inner):
             return _says_array(inner, outcome, or_no_tensors)
-        case ("is_tensor", _):
-            return or_no_tensors and not outcome
         case ("isinstance", _, tuple() as types) if types and (outcome or or_no_tensors):
             names = [str(t.data) for t in types if isinstance(t, Value)]
             asked = "numpy." if outcome else "torch.Tensor"

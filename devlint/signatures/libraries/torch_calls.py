@@ -484,21 +484,6 @@ def _meshgrid(call: Call) -> Value:
     return containers.made(frame, LIST, Value(containers.EACH, parts=(made,)), call.node)
 
 
-def _is_tensor(call: Call) -> Value:
-    return frame_truth(call)
-
-
-def frame_truth(call: Call) -> Value:
-    """`torch.is_tensor(x)`."""
-    value = call.argument(0, "obj") or NOTHING
-    if value.kind is TENSOR:
-        return constant(True)
-    if value.kind in (CONSTANT, NUMBER, ARRAY, LIST, TUPLE, "dict"):
-        return constant(False)
-    key = value.path if value.path is not None else value
-    return Value(OUTCOME, data=call.frame.atoms.literal(("is_tensor", key)))
-
-
 def _nothing(call: Call) -> Value:
     return NOTHING
 
@@ -556,7 +541,6 @@ SPECIAL: dict[str, Meaning] = {
     "torch.from_numpy": _from_numpy,
     "torch.from_dlpack": _nothing,
     "torch.meshgrid": _meshgrid,
-    "torch.is_tensor": _is_tensor,
     "torch.autograd.Variable": _variable,
     "torch.nn.Parameter": _parameter,
     "torch.nn.Buffer": lambda call: _buffer(call),

@@ -127,15 +127,15 @@ def denial_of(frame: Frame, node: ast.expr) -> Condition:
 def asked_of_class(frame: Frame, node: ast.Call, *, outcome: bool = True) -> Condition | None:
     """The condition that a test such as `isinstance(x, T)` or `hasattr(x, name)` comes out so; None for other calls."""
     match node:
-        case ast.Call(func=ast.Attribute() as func, args=[thing], keywords=[]):
-            asking = evaluate(frame, func)
-            types = _ASKED_TYPES.get(asking.data) if asking.kind is REFERENCE else None
-            return instance_of(frame, evaluate(frame, thing), types, outcome=outcome) if types is not None else None
         case ast.Call(func=ast.Name(id="isinstance"), args=[thing, types]):
             asked = evaluate(frame, thing)
             return instance_of(frame, asked, _types(frame, evaluate(frame, types)), outcome=outcome)
         case ast.Call(func=ast.Name(id="hasattr"), args=[thing, ast.Constant(value=str() as name)]):
             return has(frame, evaluate(frame, thing), name, outcome=outcome)
+        case ast.Call(func=func, args=[thing], keywords=[]):
+            asking = evaluate(frame, func)
+            named = _ASKED_TYPES.get(asking.data) if asking.kind is REFERENCE else None
+            return instance_of(frame, evaluate(frame, thing), named, outcome=outcome) if named is not None else None
     return None
 
 
