@@ -83,7 +83,7 @@ def _is_given_by_writer(file: ast.expr, facts: Facts) -> bool:
 def _is_written_by_callees(before: list[ast.Call], file: ast.expr, facts: Facts) -> bool:
     """Whether a function of the file that is called before has saved what is loaded, under the same path as code: a setting's, or a text's."""
     paths = _paths_of(file, facts)
-    if not any(_means_one_file(path) for path in paths):
+    if not _means_one_file(file, facts):
         return False
     called = {last_name(n.func) for n in before}
     writing = [n for n in _calls_of({"save"}, facts) if len(n.args) > 1 and paths & _paths_of(n.args[1], facts)]
@@ -92,17 +92,18 @@ def _is_written_by_callees(before: list[ast.Call], file: ast.expr, facts: Facts)
 
 
 def _is_written_by_callers(scope: ast.AST, file: ast.expr, facts: Facts) -> bool:
-    """Whether each call of a function comes after a write to the file that it loads: `test(config)` at the end of `train(config)`."""
-    if not isinstance(scope, _FUNCTIONS) or not any(map(_means_one_file, _paths_of(file, facts))):
+    """Whether each call of a function comes after a write to the file that it loads: `test(config)` at the end of `train(config)`.
+
+    Or after a call of what writes it: `train(); test()`.
+    """
+    if not isinstance(scope, _FUNCTIONS) or not _means_one_file(file, facts):
         return False
-    calls = facts.model.calls_in_sight(scope)
+    calls = [
+        [n for n in own_nodes(model.enclosing_scope(call)) if isinstance(n, ast.Call) and n.lineno < call.lineno]
+        for model, call in facts.model.calls_in_sight(scope)
+    ]
     return bool(calls) and all(
-        any(
-            _writes(n, file)
-            for n in own_nodes(model.enclosing_scope(call))
-            if isinstance(n, ast.Call) and n.lineno < call.lineno
-        )
-        for model, call in calls
+        any(_writes(n, file) for n in before) or _is_written_by_callees(before, file, facts) for before in calls
     )
 
 
@@ -116,9 +117,13 @@ def _paths_of(file: ast.expr, facts: Facts) -> set[str]:
     return {ast.unparse(path) for path in opened or [file]}
 
 
-def _means_one_file(path: str) -> bool:
-    """Whether a path as code means one file wherever it stands: it has a setting or a text in it, and no local name alone."""
-    return "." in path or "'" in path
+def _means_one_file(file: ast.expr, facts: Facts) -> bool:
+    """Whether a path as code means one file wherever it stands: it has a setting or a text in it, or is a name of the top level."""
+    scope = facts.model.enclosing_scope(file)
+    if isinstance(file, ast.Name) and file.id in facts.model.source.bindings and isinstance(scope, _FUNCTIONS):
+        local = {n.id for n in own_nodes(scope) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        return file.id not in local | {a.arg for a in facts.model.source.function_at(scope).parameters}
+    return any("." in path or "'" in path for path in _paths_of(file, facts))
 
 
 def _writes(call: ast.Call, file: ast.expr) -> bool:
