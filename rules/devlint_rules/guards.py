@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -24,6 +25,15 @@ def expects_missing(found: ast.expr, attribute: str, facts: Facts) -> bool:
                 return True
         child = parent
     return False
+
+
+def tests_deciding(found: ast.AST, facts: Facts) -> Iterator[ast.expr]:
+    """The tests of `if` that decide whether an expression is reached, the nearest first, out to the top level."""
+    child = found
+    for parent in facts.model.ancestors(found):
+        if isinstance(parent, (ast.If, ast.IfExp)) and child is not parent.test:
+            yield parent.test
+        child = parent
 
 
 def is_tried_another_way(found: ast.AST, thing: str, error: str, facts: Facts) -> bool:

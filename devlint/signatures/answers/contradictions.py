@@ -25,6 +25,7 @@ from devlint.signatures.answers.silence import (
     is_made_elsewhere,
     is_switched_to_host,
 )
+from devlint.signatures.libraries.torch_calls import MADE_OF_DATA
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.frame import Frame
 from devlint.signatures.state.objects import KEPT
@@ -48,9 +49,8 @@ from devlint.signatures.values.values import (
     leaves,
     steps_to,
 )
-from devlint.source.modules import FunctionModel, SourceModule, last_name
+from devlint.source.modules import FunctionModel, SourceModule
 from devlint.source.texts import is_test_file
-from devlint.source.trees import own_nodes
 
 
 @dataclass(frozen=True)
@@ -560,29 +560,10 @@ def _is_fed_by_host(frame: Frame, place: Place) -> bool:
     return any(
         need.sense == "call"
         and any(v.kind is MODULE and v.place == place for _, v in need.operands)
-        and any(_is_made_of_data(frame, node, v) for node, v in need.operands)
+        and any((v.kind is TENSOR and v.place == HOST) or MADE_OF_DATA in v.tags for _, v in need.operands)
         for need in frame.needs
     )
 
-
-def _is_made_of_data(frame: Frame, node: ast.expr, value: Value) -> bool:
-    """Whether an operand is on the host, or what this function makes of an input without a device: `torch.tensor(state)`."""
-    if value.kind is TENSOR and value.place == HOST:
-        return True
-    made = [node]
-    if isinstance(node, ast.Name) and frame.function is not None:
-        made = [
-            n.value
-            for n in own_nodes(frame.function.node)
-            if isinstance(n, ast.Assign) and any(isinstance(t, ast.Name) and t.id == node.id for t in n.targets)
-        ]
-    return bool(made) and all(
-        isinstance(n, ast.Call) and last_name(n.func) in _OF_DATA and not any(k.arg == "device" for k in n.keywords)
-        for n in made
-    )
-
-
-_OF_DATA = frozenset({"tensor", "as_tensor", "Tensor", "FloatTensor", "LongTensor", "from_numpy"})
 
 # Packages with tensors of their own, whose `.numpy()` works wherever they are.
 _OTHER_TENSORS = frozenset({"tensorflow", "jax", "mxnet", "paddle", "cupy"})

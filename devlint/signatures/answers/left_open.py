@@ -72,11 +72,12 @@ def is_nobodys(reader: Reader, frame: Frame, need: Need, node: ast.expr, host: V
         if is_own(frame, other) and "computed" not in other.tags and not known:
             # A part of an object of which nothing is known.
             return True
+    inside = need.function or frame.function
     return (
         _is_sent_by_calls(reader, frame.function, other.place)
         or is_given_copies(frame.function, other.place)
-        or any(is_moved_after_calls(f) for f in {frame.function, need.function} if f is not None)
-        or is_moved_afterwards(need.function or frame.function, need.node)
+        or any(map(is_moved_after_calls, {frame.function, inside}))
+        or is_moved_afterwards(inside, need.node)
         or is_never_named(frame.function)
         or _is_called_with_host_alone(reader, frame.function, need)
     )

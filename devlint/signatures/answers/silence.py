@@ -204,13 +204,13 @@ def _is_moved_behind(unit: Unit, call: ast.AST) -> bool:
     match unit.statement:
         case ast.Assign(targets=[target], value=value) if value is call:
             names = {n.id for n in walk(target) if isinstance(n, ast.Name)}
-            return unit.scope is not None and _is_moved_in(unit.scope, names, unit.statement.lineno)
-    return False
-
-
-def _is_moved_in(function: FunctionModel, names: set[str], line: int) -> bool:
-    """Whether a function moves one of some names behind a line."""
-    return any(isinstance(n, ast.Call) and n.lineno >= line and _is_move_of(n, names) for n in own_nodes(function.node))
+        case _:
+            return False
+    scope = unit.scope.node if unit.scope is not None else None
+    return any(
+        isinstance(n, ast.Call) and n.lineno >= call.lineno and _is_move_of(n, names)
+        for n in (own_nodes(scope) if scope is not None else ())
+    )
 
 
 def _is_move_of(call: ast.Call, names: set[str]) -> bool:

@@ -169,10 +169,9 @@ def _of_unknown(frame: Frame, value: Value, name: str) -> Value:
     if moved is not None:
         # A batch that was moved by a statement, and so in place.
         return Value(UNKNOWN, UNKNOWN_PLACE if moved.kind is EITHER else moved.place, likely=True, step=moved.step)
+    found = extended(value, f".{name}")
     # A setting is a number, mostly, or a name: where its owner is says nothing of it.
-    return (
-        extended(value, f".{name}").but(place=UNKNOWN_PLACE) if owner in SETTINGS_NAMES else extended(value, f".{name}")
-    )
+    return found.but(place=UNKNOWN_PLACE) if owner in SETTINGS_NAMES else found
 
 
 def _is_item(path: Path) -> bool:

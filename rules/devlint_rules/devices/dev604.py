@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from devlint.facts import HOST, Kind, is_test_file, last_name, walk
 from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
+from devlint_rules.guards import tests_deciding
 from devlint_rules.portable.at_hand import at_hand
 
 if TYPE_CHECKING:
@@ -184,12 +185,7 @@ def _is_never_used(parent: ast.AST | None, facts: Facts) -> bool:
 
 def _is_guarded(found: ast.expr, facts: Facts) -> bool:
     """Whether a condition decides that the type is used: `torch.cuda.FloatTensor if use_cuda else torch.FloatTensor`."""
-    child: ast.AST = found
-    for parent in facts.model.ancestors(found):
-        if isinstance(parent, (ast.If, ast.IfExp)) and child is not parent.test and not _asks_for_main(parent.test):
-            return True
-        child = parent
-    return False
+    return not all(map(_asks_for_main, tests_deciding(found, facts)))
 
 
 # What a condition speaks of that decides whether there is a GPU; a type that data may have isn't meant.
@@ -198,16 +194,7 @@ _OF_GPUS = regex(r"(?i)\bgpus?\b|_gpu|gpu_|cuda(?!\.\w+Tensor)")
 
 def _is_chosen(found: ast.expr, facts: Facts) -> bool:
     """Whether a condition about GPUs decides that the type is used: `torch.cuda.FloatTensor if use_cuda else torch.FloatTensor`."""
-    child: ast.AST = found
-    for parent in facts.model.ancestors(found):
-        if (
-            isinstance(parent, (ast.If, ast.IfExp))
-            and child is not parent.test
-            and _OF_GPUS.search(ast.unparse(parent.test))
-        ):
-            return True
-        child = parent
-    return False
+    return any(_OF_GPUS.search(ast.unparse(test)) for test in tests_deciding(found, facts))
 
 
 def _asks_for_main(test: ast.expr) -> bool:

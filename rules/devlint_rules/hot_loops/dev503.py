@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 TEXT_FUNCTIONS = {"builtins.print", "builtins.str", "builtins.repr", "builtins.format", "tqdm.write", "tqdm.tqdm.write",
                   "wandb.log", "wandb.run.log", "mlflow.log_metric", "mlflow.log_metrics"}  # fmt: skip
-# Methods that write what they are given: of progress bars, loggers and TensorBoard's writer (its `make_np` copies to the
 
 
 class PrintInHotLoop(Rule):

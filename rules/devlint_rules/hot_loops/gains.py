@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from devlint.facts import last_name, own_nodes, walk
 from devlint.lazy import regex
 from devlint_rules.hot_loops.needed import is_written
-from devlint_rules.hot_loops.other_waits import waits_untold
+from devlint_rules.hot_loops.other_waits import tensor_read, waits_untold
 
 if TYPE_CHECKING:
     from devlint.facts import Facts, HotLoop
@@ -138,7 +138,7 @@ def _stays(node: ast.AST, facts: Facts) -> bool:
 
 def _is_told(call: ast.Call, facts: Facts) -> bool:
     """Whether a rule tells of a reading: of what is known to be on an accelerator, and becomes no file."""
-    tensor = call.func.value if isinstance(call.func, ast.Attribute) else call.args[0] if call.args else None
+    tensor = tensor_read(call)
     return (
         tensor is not None and facts.accelerated(facts.model.value(tensor)) is not None and not is_written(call, facts)
     )

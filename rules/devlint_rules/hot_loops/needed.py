@@ -40,6 +40,7 @@ WRITERS = frozenset(
      "dumps", "to_csv", "to_parquet", "tobytes", "jsonify", "make_response", "Response", "JSONResponse", "send",
      "sendall", "send_bytes", "send_text", "b64encode", "create_dataset"}
 )  # fmt: skip
+# Methods that write what they are given: of progress bars, loggers and TensorBoard's writer (its `make_np` copies to the
 # host). `debug` is left out: such messages are mostly not formatted at all.
 TEXT_METHODS = frozenset(
     {"set_postfix", "set_postfix_str", "set_description", "set_description_str", "info", "warning", "warn", "error", "critical",

@@ -121,7 +121,7 @@ def _reads_untold(function: FunctionModel, facts: Facts, is_told: Callable[[ast.
 
 
 def _is_told_there(read: ast.Call, model: PlacementModel, facts: Facts) -> bool:
-    tensor = read.func.value if isinstance(read.func, ast.Attribute) else read.args[0] if read.args else None
+    tensor = tensor_read(read)
     model.ensure_around(read)
     hot = model.hot_loop(read)
     return (
@@ -130,6 +130,11 @@ def _is_told_there(read: ast.Call, model: PlacementModel, facts: Facts) -> bool:
         and tensor is not None
         and facts.accelerated(model.value(tensor)) is not None
     )
+
+
+def tensor_read(call: ast.Call) -> ast.expr | None:
+    """What a reading reads: `x` of `x.item()` and of `float(x)`."""
+    return call.func.value if isinstance(call.func, ast.Attribute) else call.args[0] if call.args else None
 
 
 def _reads_by_itself(call: ast.Call) -> bool:
