@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -30,7 +29,7 @@ def is_own(call: ast.Call, first: int, facts: Facts) -> bool:
         return True
     if _is_cache(call, file, facts) or _ships_with_the_code(file, facts) or _is_published(call, file, facts):
         return True
-    if _is_saved_from_host(facts) or _is_saved_from_host_elsewhere(file, facts) or _is_of_rank(file, facts):
+    if _is_saved_from_host(facts) or _is_saved_from_host_elsewhere(facts) or _is_of_rank(file, facts):
         return True
     if is_written_from_host(call, file, texts_in([file, *values_of(file, facts)]), facts):
         return True
@@ -260,26 +259,11 @@ _SAVED_FROM_HOST = (
     r"\w{1,60}\[\w{1,60}\] = \w{1,60}(?:\.detach\(\))?\.cpu\(\)\n(?:[^\n]{0,200}\n){0,12}[^\n]{0,200}\btorch\.save\("
     r"|\n[ \t]{1,40}[\w.\[\]'\"]{1,60}\.cpu\(\)\n[ \t]{1,40}torch\.save\("
 )
-# `model.cpu()`, or `.to("cpu")`, and `torch.save(` some lines on, with the file's name before or between.
-_SAVED_SO = (
-    r"\n[ \t]{1,40}[\w.\[\]'\"= ]{1,80}\.(?:cpu\(\)|to\((?:torch\.device\()?['\"]cpu['\"]\)?\))\n"
-    r"(?:[ \t]{1,40}[^\n]{0,200}\n){0,3}?[ \t]{1,40}[^\n]{0,80}\btorch\.save\("
-)
 
 
-def _is_saved_from_host_elsewhere(file: ast.expr, facts: Facts) -> bool:
-    """Where a file of code saves nothing, another of the project copies what it saves to the host: part by part, or under this name."""
-    if "torch.save(" in facts.text.text:
-        return False
-    names = [text for text in texts_in([file, *values_of(file, facts)]) if _FILE_NAME.fullmatch(text)]
-    named = (rf"(?s:\A(?=.*?['\"/]{re.escape(name)}['\"]).*?)" for name in names)
-    # `torch.save(embedding.weight.data.cpu(), "embedding.pt")`
-    copied = (rf"\btorch\.save\([^\n]{{0,120}}\.cpu\(\), [^\n]{{0,80}}['\"/]{re.escape(name)}['\"]" for name in names)
-    patterns = [_SAVED_FROM_HOST, *(f"{start}(?:{_SAVED_SO})" for start in named), *copied]
-    return any(facts.model.texts_match(pattern, elsewhere=True) for pattern in patterns)
-
-
-_FILE_NAME = regex(r"[\w.-]{1,80}\.(?:pth|pt|ckpt|tar|bin|pkl|t7)")
+def _is_saved_from_host_elsewhere(facts: Facts) -> bool:
+    """Where a file of code saves nothing, another of the project copies what it saves to the host, part by part."""
+    return "torch.save(" not in facts.text.text and facts.model.texts_match(_SAVED_FROM_HOST, elsewhere=True)
 
 
 def _is_moved_to_host(saved: ast.expr, save: ast.Call, facts: Facts) -> bool:
