@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from devlint.facts import Kind, is_test, last_name, own_nodes, walk
 from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
-from devlint_rules.checkpoints.contents import is_of_checkpoint, is_of_data
+from devlint_rules.checkpoints.contents import asks_for_numbers, is_of_checkpoint, is_of_data
 from devlint_rules.checkpoints.landings import copies, is_only_read, lands_anywhere
 from devlint_rules.checkpoints.origins import DOWNLOADS, is_own
-from devlint_rules.checkpoints.readers import has_device, is_of_no_program
+from devlint_rules.checkpoints.readers import has_device, is_of_no_call, is_of_no_program
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
@@ -112,7 +112,7 @@ class LoadWithoutMapLocation(Rule):
         straight = not first and _goes_into_load_state_dict(found, facts)
         if not straight and is_of_data(found, facts):
             return
-        is_told = straight or first > 0 or is_of_checkpoint(found, facts)
+        is_told = straight or first > 0 or (is_of_checkpoint(found, facts) and not asks_for_numbers(found, facts))
         bound = facts.model.is_bound_before("device", found)
         fixed = first or (_may_be_mended(found, facts) and not _is_tried_again(found, facts))
         moving = _moved_at_once(found, facts) if not first else None
@@ -141,7 +141,8 @@ class LoadWithoutMapLocation(Rule):
             minor=not is_told
             or has_device(found, facts)
             or facts.model.is_unused(found)
-            or is_of_no_program(found, facts),
+            or is_of_no_program(found, facts)
+            or is_of_no_call(found, facts),
         )
 
 

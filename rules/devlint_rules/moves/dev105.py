@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from devlint.facts import is_test, walk
+from devlint.facts import is_test_file, walk
 from devlint.findings import Edit, Safety, Span
 from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
@@ -181,7 +181,7 @@ def _told(name: str) -> str:
 def _runs_each_step(node: cst.Call, facts: Facts) -> bool:
     """Whether it is made at each step: in `forward`, in a step that a framework calls, or in a hot loop; never in a test, which nobody waits for."""
     found = facts.node(node)
-    if is_test(Path(facts.path)) or (found is not None and facts.model.is_guarded(found)):
+    if is_test_file(Path(facts.path)) or (found is not None and facts.model.is_guarded(found)):
         return False
     scope = facts.scope
     while scope is not None:
