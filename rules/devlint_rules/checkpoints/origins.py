@@ -367,7 +367,8 @@ def values_of(file: ast.expr, facts: Facts) -> Iterator[ast.expr]:
         stores = (n for n in own_nodes(facts.model.enclosing_scope(file)) if isinstance(n, ast.Assign))
         yield from (n.value for n in stores if any(ast.unparse(t) == ast.unparse(file) for t in n.targets))
     for name in (n for n in ast.walk(file) if isinstance(n, ast.Name)):
-        for value in (*facts.model.assigned_values(name), *_entered(name, facts), *_top_level_values(name, facts)):
+        given = (*facts.model.assigned_values(name), *_entered(name, facts), *_looped_over(name, facts))
+        for value in (*given, *_top_level_values(name, facts)):
             yield value
             for inner in ast.walk(value):
                 if isinstance(inner, ast.Name) and inner.id != name.id:
@@ -378,6 +379,12 @@ def _entered(name: ast.Name, facts: Facts) -> list[ast.expr]:
     """What a `with` enters under a name: `with open(path) as name:`."""
     items = [i for n in own_nodes(facts.model.enclosing_scope(name)) if isinstance(n, ast.With) for i in n.items]
     return [i.context_expr for i in items if i.optional_vars and ast.unparse(i.optional_vars) == name.id]
+
+
+def _looped_over(name: ast.Name, facts: Facts) -> list[ast.expr]:
+    """What a loop takes a name from: `for name in glob.glob("*.mel"):`."""
+    loops = (n for n in own_nodes(facts.model.enclosing_scope(name)) if isinstance(n, (ast.For, ast.AsyncFor)))
+    return [loop.iter for loop in loops if isinstance(loop.target, ast.Name) and loop.target.id == name.id]
 
 
 def _imported_values(file: ast.expr, facts: Facts) -> list[ast.expr]:

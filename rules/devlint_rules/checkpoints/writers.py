@@ -38,11 +38,13 @@ def is_written_from_host(call: ast.Call, file: ast.expr, texts: list[str], facts
     for model in facts.model.files_matching(reading.pattern) if reading.pattern else ():
         found += (w for w in _writes_in(model) if reading.may_be_from(w))
     found = found or [w for w in _of_class(call, own, facts) if reading.may_be_unnamed(w)]
-    if not found and isinstance(file, ast.Name) and not texts:
-        # Whatever a caller gives to a file of code that saves too: it is what is saved there, mostly.
-        found = [w for w in own if reading.may_be_unnamed(w)]
     if found:
         return all(_is_on_host(w.value, w) for w in found)
+    if isinstance(file, ast.Name) and not texts:
+        # Whatever a caller gives to a file of code that saves too: it is what is saved there, mostly.
+        found = [w for w in own if reading.may_be_unnamed(w)]
+    if found and all(_is_on_host(w.value, w) for w in found):
+        return True
     return not named and _writes_from_host_alone(own, facts)
 
 
