@@ -29,7 +29,8 @@ class Write(NamedTuple):
 
 def is_written_from_host(call: ast.Call, file: ast.expr, texts: list[str], facts: Facts) -> bool:
     """Whether the project writes the file that a call loads, and always from the host; `texts` stand in the file's path."""
-    if (keys := keys_asked(call, facts)) and keys <= _OF_HOST:
+    keys = keys_asked(call, facts)
+    if keys and any(keys <= of_host and sign in facts.text.text for sign, of_host in _OF_HOST.items()):
         return True
     named = {text.rpartition("/")[2] for text in texts if _FILE_NAME.search(text)}
     reading = _Reading(named, frozenset(keys), ast.unparse(file))
@@ -60,11 +61,15 @@ def _writes_from_host_alone(own: list[Write], facts: Facts) -> bool:
 
 
 _SAVING = r"\btorch\.save\("
-_FRAMEWORKS = r"(?i)lightning|\bignite\b|save_pretrained|save_state\b|\bTrainer\("
+_FRAMEWORKS = r"(?i)lightning|\bignite\b|save_state\b|\bTrainer\("
 
 
-# Keys of what BasicSR, and all that is trained with it, writes: `param.cpu()`, one by one.
-_OF_HOST = frozenset({"params", "params_ema"})
+# What frameworks copy to the host before they write it: what a file of code that reads it speaks of, and the keys of what is
+# written. BasicSR's `save_network`; fairseq's `move_to_cpu`.
+_OF_HOST = {
+    "params_ema": frozenset({"params", "params_ema"}),
+    "fairseq": frozenset({"model", "args", "cfg", "task_state", "extra_state"}),
+}
 
 
 class _Reading(NamedTuple):
@@ -213,8 +218,8 @@ def _is_on_host(value: ast.expr, write: Write, depth: int = 0, *, read: bool = F
         case ast.Call(func=func, keywords=given) if last_name(func) == "load":
             places = [k.value for k in given if k.arg == "map_location"]
             return any(map(_says_host, places)) or (read and not places)
-        case ast.Call(func=func, args=args) if last_name(func) in _OF_ARGUMENTS:
-            return all(map(is_so, args))
+        case ast.Call(func=func, args=args, keywords=given) if last_name(func) in _OF_ARGUMENTS:
+            return all(map(is_so, (*args, *(k.value for k in given))))
         case ast.Call(func=ast.Attribute(value=owner, attr=attr)) if attr in _OF_OWNER:
             return is_so(owner)
         case ast.Call(func=func) if last_name(func) in _PLAIN:
