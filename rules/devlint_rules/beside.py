@@ -34,7 +34,8 @@ class _Unmoved(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.AST:
         match node.func:
             case ast.Attribute(value=owner, attr=attr) if attr in MOVES:
-                return self.visit(owner)
+                unmoved: ast.AST = self.visit(owner)
+                return unmoved
         node.keywords = [k for k in node.keywords if k.arg != "device"]
         return self.generic_visit(node)
 
@@ -52,7 +53,11 @@ def is_never_read(statement: ast.AST, facts: Facts) -> bool:
             return False
     for later in facts.model.source.after(statement):
         named = [n for n in walk(later) if isinstance(n, ast.Name) and n.id == name]
-        if any(isinstance(n.ctx, ast.Load) for n in named) or isinstance(later, ast.AugAssign) or hasattr(later, "body"):
+        if (
+            any(isinstance(n.ctx, ast.Load) for n in named)
+            or isinstance(later, ast.AugAssign)
+            or hasattr(later, "body")
+        ):
             return False
         if named:
             return True
