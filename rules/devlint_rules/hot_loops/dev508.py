@@ -67,7 +67,8 @@ class HostTensorInHotLoop(Rule):
     ```
 
     ## Fix safety
-    Unsafe: code outside of the file's sight may change the tensor while the loop runs. Not offered for one number.
+    Unsafe: code outside of the file's sight may change the tensor while the loop runs. Not offered for one number, and
+    for what the loop makes in several places.
 
     ## References
     - [Performance Tuning Guide: create tensors directly on the target device](https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html)

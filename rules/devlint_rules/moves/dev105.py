@@ -61,7 +61,8 @@ class CreatedThenMoved(Rule):
     Safe for factories whose result is the same on every device. Unsafe for those that compute in floating point
     (`linspace`, `logspace`, windows, `arange` with fractions), whose last bit may differ; and with `requires_grad`, where the
     tensor becomes a leaf. Not offered for random ones, which would draw from the device's own generator, and where the
-    tensor is as large as another one of which nobody knows where it is.
+    tensor is as large as another one of which nobody knows where it is, where another branch says the same without the move, and for
+    what nothing reads.
 
     ## References
     - [Performance Tuning Guide: create tensors directly on the target device](https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html)
