@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
-from devlint_rules.mixing.apart import dropped_move, place_text, text_of
+from devlint_rules.mixing.apart import dropped_move, named_here, place_text, text_of
 from devlint_rules.mixing.created import device_to_create_on, keyed_by, root_name
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class FactoryWithoutDevice(Rule):
             "give it a `device`",
             "likely",
             notes=(facts.note(f"`{other}` meets it here", mixing.node),),
-            change=_created_there(call, device, facts) if device else None,
+            change=_created_there(call, named_here(device, call, facts), facts) if device else None,
         )
 
 

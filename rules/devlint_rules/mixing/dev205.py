@@ -17,6 +17,7 @@ from devlint_rules.mixing.apart import (
     text_of,
     trails,
 )
+from devlint_rules.mixing.proof import is_proven
 from devlint_rules.moves import factories
 
 if TYPE_CHECKING:
@@ -77,7 +78,11 @@ class CrossDeviceIndex(Rule):
             return
         index = text_of(mixing.other, facts)
         is_made_here = _is_made_here(mixing.host.node, facts)
-        edit = None if is_made_here or _stays_half_done(mixing, facts) else moved(mixing.other, '"cpu"', facts)
+        edit = (
+            None
+            if is_made_here or _stays_half_done(mixing, facts) or not is_proven(mixing, facts)
+            else moved(mixing.other, '"cpu"', facts)
+        )
         yield Report(
             node,
             f"`{text_of(mixing.host, facts)}` is on cpu, and `{index}`, which indexes it, is "

@@ -11,6 +11,7 @@ from devlint.facts import is_test, walk
 from devlint.findings import Edit, Safety, Span
 from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
+from devlint_rules.beside import differs_by_move_alone, is_never_read
 from devlint_rules.moves import factories
 
 if TYPE_CHECKING:
@@ -205,7 +206,12 @@ def _made_there(
     assert isinstance(making, ast.Call)
     if factories.may_be_none(moving, facts):
         return None
+    if differs_by_move_alone(moving, facts) or is_never_read(facts.statement, facts):
+        return None
     sized_by = factories.sized_by(making, moving, facts)
+    if sized_by and factories.has_plain_sister(making, moving, facts):
+        # The same words for what stands side by side.
+        sized_by = ""
     if sized_by is None or _hangs_on_another(moving, facts) or name in factories.RANDOM or between & factories.FILLING:
         # Where the tensor is that it goes by, the reader knows better; and other random numbers are drawn on another device.
         return None
