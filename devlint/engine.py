@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from devlint.facts import Facts, Surroundings
     from devlint.pieces import Piece
     from devlint.placement.model import PlacementModel
+    from devlint.placement.waiting import HotStall
     from devlint.rule import Report
     from devlint.source.filesystem import FileSystem
     from devlint.source.modules import SourceModule
@@ -270,8 +271,8 @@ class _InvalidSourceError(Exception):
         self.finding = finding
 
 
-def _why_minor(rule: Rule, report: Report, facts: Facts, project: Project) -> str:
-    """Why hardly anybody would act on a report, in words; "" where somebody may.
+def _why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall: HotStall | None = None) -> str:
+    """Why hardly anybody would act on a report, of a `stall` that it is about, in words; "" where somebody may.
 
     So it is with what is likely to mix in a function that nobody uses, or only code for the host, with what costs in a loop that trains nothing, or in
     a program that measures or tests, with a wait at the end of a step for which there is no fix, and with what a warning
@@ -280,7 +281,7 @@ def _why_minor(rule: Rule, report: Report, facts: Facts, project: Project) -> st
     from devlint.signatures.answers.hot import is_unused
     from devlint.signatures.answers.roles import is_aside, is_of_others, is_of_tool, is_retired
 
-    if report.minor:
+    if report.minor or (stall is not None and stall.minor):
         return "few act on it"
     if rule.severity == "warning" and is_of_others(facts.model.source.path):
         return "somebody else keeps this code"
@@ -295,13 +296,14 @@ def _why_minor(rule: Rule, report: Report, facts: Facts, project: Project) -> st
         return f"code for the host calls `{scope.name}`" if facts.model.is_called_by_host(scope) else ""
     if rule.severity == "warning" and _tests_itself(report, facts, project):
         return "so a module of a package tries itself"
-    hot = facts.hot_loop(report.node) if rule.only_training else None
+    by_role = stall is not None and stall.by_role
+    hot = facts.hot_loop(report.node) if rule.only_training and not by_role else None
     if hot is None:
         return ""
     if hot.is_minor or is_of_tool(facts.model.source.path) or is_aside(facts.model.source.path):
         costs_little = rule.only_amid_step or report.change is None
         return "nothing is trained here, or it is tried or measured" if costs_little else ""
-    ends = rule.only_amid_step and report.change is None and facts.ends_step(report.node)
+    ends = stall is None and rule.only_amid_step and report.change is None and facts.ends_step(report.node)
     return "it stands at the end of a step, and there is no fix" if ends else ""
 
 
@@ -482,14 +484,7 @@ class Inspection:
         for stall in self.model.stalls:
             if stall.sense not in rule.senses or (self.within is not None and stall.node.lineno not in self.within):
                 continue
-            options = [] if self._previews or rule.hears_only() else ["--preview"]
-            why = "" if not options else "waits in code that is hot by its role are in preview"
-            if stall.minor and rule not in self._named:
-                if not options:
-                    self.minor.add((rule.code, self._text.span_of(stall.node)))
-                options.append(f"--extend-select {rule.code}")
-                why = why or "few act on it"
-            if options and self._withheld is None:
+            if self._withheld is None and self._is_held_back(stall, rule):
                 continue
             for unit in units_at(self._module, [stall.node.lineno]):
                 piece = self._piece(unit)
@@ -497,9 +492,31 @@ class Inspection:
                 if piece is not None and node is not None:
                     facts = Facts(self.model, piece, self._text, self._display, self._surroundings)
                     for report in judge.judge_stall(node, stall, facts):
-                        found = self._finding(judge, report, piece, facts)
-                        yield from self._told(replace(found, cost=Cost(rule.costs(), stall.loops)), options, why)
+                        yield from self._told_of(stall, judge, report, piece, facts)
                     break
+
+    def _is_held_back(self, stall: HotStall, rule: type[Rule]) -> bool:
+        """Whether options would have to be given for a wait to be told, whatever is reported on it."""
+        if not (self._previews or rule.hears_only()):
+            return True
+        if stall.minor and rule not in self._named:
+            self.minor.add((rule.code, self._text.span_of(stall.node)))
+            return True
+        return False
+
+    def _told_of(self, stall: HotStall, rule: Rule, report: Report, piece: Piece, facts: Facts) -> Iterator[Finding]:
+        """What a rule reports on a wait, unless options would have to be given."""
+        in_preview = not (self._previews or rule.hears_only())
+        options = ["--preview"] if in_preview else []
+        why = "waits in code that is hot by its role are in preview" if in_preview else ""
+        if type(rule) not in self._named and (few := _why_minor(rule, report, facts, self._project, stall)):
+            if not in_preview:
+                self.minor.add((rule.code, self._text.span_of(stall.node)))
+            options.append(f"--extend-select {rule.code}")
+            why = why or few
+        if not options or self._withheld is not None:
+            found = self._finding(rule, report, piece, facts)
+            yield from self._told(replace(found, cost=Cost(rule.costs(), stall.loops)), options, why)
 
     def _model_events(self, names: frozenset[str]) -> None:
         """Models what may bring events: every scope, or those that use the given names."""

@@ -4,7 +4,8 @@ A pass takes as many fixes as don't overlap and have no cause in common, applies
 When that result isn't safe (devlint/safeguards.py), or holds findings that weren't there, or still holds what was to be
 fixed, the first fix is tried alone; if its result doesn't check either, it is withheld and reported as DEV003. A fix may
 reveal the next bug: a module that moves at last meets a tensor that doesn't. Where that one's fix may be applied too, the
-two go together. Nothing outside an edit changes.
+two go together; a warning that nobody gave as long as another wait stood beside it is no reason to withhold anything. Nothing
+outside an edit changes.
 """
 
 from __future__ import annotations
@@ -192,6 +193,9 @@ def _attempt(
     new = _new(source, findings, changed, after)
     lines = set(source.lines)
     elsewhere = bool(new) and all(changed.lines[f.span.line - 1] in lines for f in new)
+    if elsewhere and all(f.severity == "warning" for f in new):
+        # What cost nothing beside what is gone: it was there before, and breaks nothing.
+        return FixOutcome(changed, chosen, after)
     if not elsewhere and (still := next((code for code in more if gone[code]), None)):
         return f"{still} would still be there"
     unsafe = any(fix.safety == "unsafe" for fix in fixes)

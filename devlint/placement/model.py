@@ -13,7 +13,7 @@ from devlint.knowledge import canonical, ecosystem, torch_knowledge
 from devlint.placement.callers import is_called_by_host
 from devlint.placement.choices import Choices
 from devlint.placement.classes import ClassModel
-from devlint.placement.guards import Guards
+from devlint.placement.guards import Guards, saves_memory
 from devlint.placement.loops import HotLoop, Loops
 from devlint.placement.meetings import mixings, unplaced
 from devlint.placement.mixing import Mixing
@@ -351,6 +351,10 @@ class PlacementModel(FileText):
     def ends_step(self, node: ast.AST) -> bool:
         """Whether a step of training has learned when it comes by a node, and learns no more."""
         return ends_step(self, node)
+
+    def saves_memory(self, node: ast.AST) -> bool:
+        """Whether a node runs for somebody who asked to do with little memory."""
+        return saves_memory(self, node)
 
     def loops_to(self, node: ast.AST, depth: int = 0) -> int:
         """How many loops run a node from the outermost hot loop on; 0 where the node isn't hot."""

@@ -68,7 +68,8 @@ class LoadWithoutMapLocation(Rule):
     Unsafe otherwise: what was loaded to a GPU before is then on the host. Offered where all that becomes of it is seen, also in
     functions that it is handed to: it is copied by `load_state_dict`, moved, or read as a number. What is given is
     `"cpu"`, or the `device` that the code around has chosen and uses itself. Not offered for a
-    `load_state_dict` that keeps what it is given, as that of a moving average may.
+    `load_state_dict` that keeps what it is given, as that of a moving average may, nor beside such a load: side by side, all are mended
+    or none is.
 
     ## References
     - [torch.load](https://docs.pytorch.org/docs/stable/generated/torch.load.html)
@@ -114,9 +115,11 @@ class LoadWithoutMapLocation(Rule):
             return
         is_told = straight or first > 0 or (is_of_checkpoint(found, facts) and not asks_for_numbers(found, facts))
         bound = facts.model.is_bound_before("device", found)
-        fixed = first or (_may_be_mended(found, facts) and not _is_tried_again(found, facts))
+        fixed = first or (
+            _may_be_mended(found, facts) and not _is_tried_again(found, facts) and not _stays_half_done(found, facts)
+        )
         moving = _moved_at_once(found, facts) if not first else None
-        where = "device" if bound and _is_chosen_here(found, facts) else '"cpu"'
+        where = "device" if bound and _is_chosen_here(found, facts) and not _is_made_smaller(found, facts) else '"cpu"'
         hints = [f"`{location}=device` loads straight to it"] if bound else []
         if moving is not None:
             # What moves it is said by the load itself.
@@ -144,6 +147,49 @@ class LoadWithoutMapLocation(Rule):
             or is_of_no_program(found, facts)
             or is_of_no_call(found, facts),
         )
+
+
+# Loads of one thing stand so many lines apart at most.
+_NEAR = 12
+
+
+def _stays_half_done(found: ast.Call, facts: Facts) -> bool:
+    """Whether a load right beside, or in the same loop, stays as it is, of which nobody knows what becomes of what it loads."""
+    scope, loop = facts.model.enclosing_scope(found), _loop_around(found, facts)
+    return any(
+        isinstance(n, ast.Call)
+        and n is not found
+        and ast.dump(n.func) == ast.dump(found.func)
+        and len(n.args) == 1
+        and all(k.arg not in ("map_location", None) for k in n.keywords)
+        and ((loop is not None and _loop_around(n, facts) is loop) or abs(n.lineno - found.lineno) <= _NEAR)
+        and _is_left(n, facts)
+        for n in own_nodes(scope)
+    )
+
+
+def _loop_around(node: ast.AST, facts: Facts) -> ast.AST | None:
+    loops = (p for p in facts.model.ancestors(node) if isinstance(p, (ast.For, ast.While, ast.FunctionDef)))
+    first = next(loops, None)
+    return first if isinstance(first, (ast.For, ast.While)) else None
+
+
+def _is_left(call: ast.Call, facts: Facts) -> bool:
+    uses = _uses(call, facts)
+    if any(_is_read_by_numpy(use, facts) for use in uses) or (uses and all(_is_host_data(u, facts) for u in uses)):
+        return False
+    return not _is_provided_for(call, facts) and not is_of_data(call, facts) and not _may_be_mended(call, facts)
+
+
+def _is_made_smaller(found: ast.Call, facts: Facts) -> bool:
+    """Whether what is loaded gets half as large afterwards: then it had better not be on the accelerator before."""
+    return any(
+        isinstance(n, ast.Call)
+        and isinstance(n.func, ast.Attribute)
+        and n.func.attr in ("half", "bfloat16")
+        and n.lineno >= found.lineno
+        for n in own_nodes(facts.model.enclosing_scope(found))
+    )
 
 
 def _moved_at_once(found: ast.Call, facts: Facts) -> ast.Call | None:

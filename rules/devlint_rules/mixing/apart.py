@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -116,6 +117,28 @@ def device_of(operand: Operand, facts: Facts) -> str | None:
     if _is_plain(operand.node) and operand.value.is_tensor and not operand.foreign and not operand.inside:
         return f"{facts.code_of(operand.node)}.device"
     return None
+
+
+def named_here(device: str, node: ast.expr, facts: Facts) -> str:
+    """The name that a function gave a device before a node, as `device = x.device`, or made `x` with; the expression itself without one."""
+    scope = facts.model.enclosing_scope(node)
+    if isinstance(scope, ast.Module):
+        return device
+    stored = Counter(n.id for n in own_nodes(scope) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+    for n in own_nodes(scope):
+        match n:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if n.lineno < node.lineno:
+                made_with = _told_device(value) if f"{name}.device" == device and stored[name] == 1 else ""
+                named = name if ast.unparse(value) == device else made_with
+                if named and stored[named] < 2 and facts.model.is_bound_before(named, node):
+                    return named
+    return device
+
+
+def _told_device(value: ast.expr) -> str:
+    """`device` of `torch.zeros(3, device=device)`; "" for what no name says."""
+    given = [k.value for k in value.keywords if k.arg == "device"] if isinstance(value, ast.Call) else []
+    return given[0].id if given and isinstance(given[0], ast.Name) else ""
 
 
 def device_moved_to(operand: Operand, node: ast.expr, facts: Facts) -> str | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from devlint.facts import Mixing, Sort, blocks_of, is_test_file, is_told, last_n
 from devlint.knowledge import torch_knowledge
 from devlint.knowledge.ecosystem import PLAIN_BASES
 from devlint.lazy import regex
+from devlint_rules.mixing.proof import beside, runs_in_module
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
@@ -26,10 +27,19 @@ def device_to_create_on(function: _Function, call: ast.Call, facts: Facts) -> st
     """The device that a factory is to be given, by a name that is bound there; None where it is better left to the reader."""
     told = {c: mixing for c, mixing in facts.model.unplaced.items() if facts.model.enclosing_scope(c) is function}
     devices = {c: _device_of_one(mixing, function, c, facts) for c, mixing in told.items()}
-    if not all(devices.values()) or _stays_half_done(function, facts):
+    if not all(devices.values()) or _stays_half_done(function, facts) or not runs_in_module(function, facts):
         # All that a function makes on the host is mended, or none of it.
         return None
+    if any(not _is_made_by(told, other, facts) for other in beside(function, facts)):
+        # What else is apart there fails all the same.
+        return None
     return devices[call]
+
+
+def _is_made_by(calls: Iterable[ast.Call], mixing: Mixing, facts: Facts) -> bool:
+    """Whether one of some calls of a function made what is on the host."""
+    lines = {(call.lineno, call.col_offset) for call in calls}
+    return any((s.line, s.column) in lines and s.path == facts.model.source.path for s in mixing.host.value.trail)
 
 
 def _device_of_one(mixing: Mixing, function: _Function, call: ast.Call, facts: Facts) -> str | None:

@@ -18,10 +18,12 @@ from devlint_rules.mixing.apart import (
     is_likely,
     made_by_caller,
     moved,
+    named_here,
     place_text,
     text_of,
     trails,
 )
+from devlint_rules.mixing.proof import is_proven
 from devlint_rules.moves import factories
 
 if TYPE_CHECKING:
@@ -70,8 +72,8 @@ class CrossDeviceOp(Rule):
     ## Fix safety
     Unsafe: the tensor that is on the host is moved where it meets the other, which is right, but may be late: a tensor
     that is used at each step is better moved once. What a factory makes right there is given `device=`. Not offered where
-    only a caller knows where the other one is, where a caller makes the tensor on the host, and where it is made there on
-    one path of several.
+    only a caller knows where the other one is, where a caller makes the tensor on the host, where it is made there on
+    one path of several, in tests, and where more is apart in the same function.
 
     ## References
     - [CUDA semantics](https://docs.pytorch.org/docs/stable/notes/cuda.html)
@@ -157,7 +159,7 @@ def _moved_to_other(mixing: Mixing, facts: Facts) -> Change | None:
     ):  # fmt: skip
         # On one path of several it is made on the host: there it wants the device, not wherever it is used.
         return None
-    if _is_made_of_tensors(mixing.host, facts):
+    if _is_made_of_tensors(mixing.host, facts) or not is_proven(mixing, facts):
         return None
     device = device_of(mixing.other, facts)
     if device is None and isinstance(mixing.other.node, ast.Call) and not mixing.other.foreign:
@@ -166,6 +168,7 @@ def _moved_to_other(mixing: Mixing, facts: Facts) -> Change | None:
     if device is None or (isinstance(mixing.node, ast.AugAssign) and mixing.host.node.lineno == mixing.node.lineno
                           and mixing.host.node.col_offset == mixing.node.col_offset):  # fmt: skip
         return None
+    device = named_here(device, mixing.host.node, facts)
     if (made := _factory_of(mixing.host, facts)) is not None:
         given = facts.with_argument(made, f"device={device}")
         return Change(f"create it there: `device={device}`", "unsafe", edits=(given,))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
-from devlint_rules.mixing.apart import dropped_move, place_text, text_of
+from devlint_rules.mixing.apart import dropped_move, named_here, place_text, text_of
 from devlint_rules.mixing.created import device_to_create_on, keyed_by, root_name
 
 if TYPE_CHECKING:
@@ -64,8 +64,8 @@ class FactoryWithoutDevice(Rule):
     ## Fix safety
     Safe: the tensor is created where the one is that it meets, which had to be on the host until now. All that a function
     makes so is mended, or none of it: not offered where it is as long as another input, where it isn't sure that the
-    other is a tensor, where the function makes more on the host that takes no `device`, or moves what the two give, in
-    tests, in the methods of a class that is no module, and in the functions of a file that knows nothing of `torch.nn`: what
+    other is a tensor, where the function makes more on the host that takes no `device`, or moves what the two give, where more is
+    apart in it, where it is no module's method, isn't called by one and names no device itself, in tests, in the methods of a class that is no module, and in the functions of a file that knows nothing of `torch.nn`: what
     these are given may never leave the host.
 
     ## References
@@ -109,7 +109,7 @@ class FactoryWithoutDevice(Rule):
             "give it a `device`",
             "likely",
             notes=(facts.note(f"`{other}` meets it here", mixing.node),),
-            change=_created_there(call, device, facts) if device else None,
+            change=_created_there(call, named_here(device, call, facts), facts) if device else None,
         )
 
 

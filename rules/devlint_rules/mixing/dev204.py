@@ -14,6 +14,7 @@ from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.guards import is_tried_another_way
 from devlint_rules.mixing.apart import at_call, is_likely, place_text, root_of, text_of
+from devlint_rules.mixing.proof import is_surely_there
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
@@ -123,6 +124,7 @@ class NumpyFromAccelerator(Rule):
             if tensor is not None
             and not operand.inside
             and not mixing.by_itself
+            and is_surely_there(mixing, facts)
             and not _is_of_something_else(tensor, facts)
             # Where others are converted as they are, the host is meant, or it isn't mended by one; what a test makes, it
             # makes where it passes.

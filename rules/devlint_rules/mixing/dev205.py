@@ -17,6 +17,7 @@ from devlint_rules.mixing.apart import (
     text_of,
     trails,
 )
+from devlint_rules.mixing.proof import is_proven
 from devlint_rules.moves import factories
 
 if TYPE_CHECKING:
@@ -54,7 +55,8 @@ class CrossDeviceIndex(Rule):
 
     ## Fix safety
     Unsafe: the index is moved to the host, which waits for the accelerator and leaves the result on the host. Where the
-    table is read at each step, keep it on the accelerator instead. Not offered for what a factory makes.
+    table is read at each step, keep it on the accelerator instead. Not offered for what a factory makes, in tests, and
+    where more is apart in the same function.
 
     ## References
     - [CompVis/latent-diffusion 282](https://github.com/CompVis/latent-diffusion/issues/282)
@@ -77,7 +79,11 @@ class CrossDeviceIndex(Rule):
             return
         index = text_of(mixing.other, facts)
         is_made_here = _is_made_here(mixing.host.node, facts)
-        edit = None if is_made_here or _stays_half_done(mixing, facts) else moved(mixing.other, '"cpu"', facts)
+        edit = (
+            None
+            if is_made_here or _stays_half_done(mixing, facts) or not is_proven(mixing, facts)
+            else moved(mixing.other, '"cpu"', facts)
+        )
         yield Report(
             node,
             f"`{text_of(mixing.host, facts)}` is on cpu, and `{index}`, which indexes it, is "

@@ -11,6 +11,7 @@ from devlint.facts import is_test_file, walk
 from devlint.findings import Edit, Safety, Span
 from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
+from devlint_rules.beside import differs_by_move_alone, is_never_read
 from devlint_rules.moves import factories
 
 if TYPE_CHECKING:
@@ -60,7 +61,8 @@ class CreatedThenMoved(Rule):
     Safe for factories whose result is the same on every device. Unsafe for those that compute in floating point
     (`linspace`, `logspace`, windows, `arange` with fractions), whose last bit may differ; and with `requires_grad`, where the
     tensor becomes a leaf. Not offered for random ones, which would draw from the device's own generator, and where the
-    tensor is as large as another one of which nobody knows where it is.
+    tensor is as large as another one of which nobody knows where it is, where another branch says the same without the move, and for
+    what nothing reads.
 
     ## References
     - [Performance Tuning Guide: create tensors directly on the target device](https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html)
@@ -219,7 +221,12 @@ def _made_there(
     assert isinstance(making, ast.Call)
     if factories.may_be_none(moving, facts):
         return None
+    if differs_by_move_alone(moving, facts) or is_never_read(facts.statement, facts):
+        return None
     sized_by = factories.sized_by(making, moving, facts)
+    if sized_by and factories.has_plain_sister(making, moving, facts):
+        # The same words for what stands side by side.
+        sized_by = ""
     if sized_by is None or _hangs_on_another(moving, facts) or name in factories.RANDOM or between & factories.FILLING:
         # Where the tensor is that it goes by, the reader knows better; and other random numbers are drawn on another device.
         return None

@@ -217,6 +217,39 @@ def sized_by(making: ast.Call, moving: ast.Call, facts: Facts) -> str | None:
     return f"{name}.device" if is_given and not moves else None
 
 
+def has_plain_sister(making: ast.Call, moving: ast.Call, facts: Facts) -> bool:
+    """Whether a statement beside moves what it makes with the same words, and is sized by no tensor: it says `device="cuda"`."""
+    statement = facts.model.source.statement_of(making)
+    return any(
+        made.lineno != making.lineno
+        and facts.model.qualified(made.func) in ALL
+        and (outer := _move_of(made, facts)) is not None
+        and isinstance(outer.func, ast.Attribute)
+        and isinstance(moving.func, ast.Attribute)
+        and (outer.func.attr, [ast.dump(a) for a in outer.args])
+        == (moving.func.attr, [ast.dump(a) for a in moving.args])
+        and not any(True for a in made.args for _ in _sizes(a, facts))
+        for beside in (*facts.model.source.before(statement), *facts.model.source.after(statement))
+        for made in moved_at_once(beside)
+    )
+
+
+def _move_of(made: ast.Call, facts: Facts) -> ast.Call | None:
+    """The move at the end of a chain of methods that begins with a factory."""
+    child: ast.AST = made
+    for parent in facts.model.ancestors(made):
+        match parent:
+            case ast.Attribute():
+                child = parent
+            case ast.Call(func=func) if func is child:
+                if isinstance(func, ast.Attribute) and func.attr in MOVES:
+                    return parent
+                child = parent
+            case _:
+                return None
+    return None
+
+
 def _says_where_elsewhere(scope: ast.AST, name: str) -> bool:
     """Whether a function moves more than what is as large as one input: then it says where with the same words everywhere."""
     moved = (

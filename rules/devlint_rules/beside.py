@@ -1,0 +1,100 @@
+"""What stands beside a statement and decides whether its fix would be wanted: other branches, and what becomes of its value."""
+
+from __future__ import annotations
+
+import ast
+from copy import deepcopy
+from typing import TYPE_CHECKING
+
+from devlint.facts import MOVES, own_nodes, walk
+
+if TYPE_CHECKING:
+    from devlint.facts import Facts
+
+
+def differs_by_move_alone(node: ast.AST, facts: Facts) -> bool:
+    """Whether another branch says the same without the move: `f(x.cuda())` and `else: f(x)`, which a fix would make equal."""
+    child = node
+    for parent in facts.model.ancestors(node):
+        match parent:
+            case ast.IfExp(body=body, orelse=orelse) if child in (body, orelse):
+                if _without_moves(child) == _without_moves(orelse if child is body else body):
+                    return True
+            case ast.If(body=body, orelse=orelse) if child in body or child in orelse:
+                said = _without_moves(child)
+                if any(_without_moves(other) == said for other in (orelse if child in body else body)):
+                    return True
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                return False
+        child = parent
+    return False
+
+
+class _Unmoved(ast.NodeTransformer):
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        match node.func:
+            case ast.Attribute(value=owner, attr=attr) if attr in MOVES:
+                unmoved: ast.AST = self.visit(owner)
+                return unmoved
+        node.keywords = [k for k in node.keywords if k.arg != "device"]
+        return self.generic_visit(node)
+
+
+def _without_moves(node: ast.AST) -> str:
+    return ast.dump(_Unmoved().visit(deepcopy(node)))
+
+
+def is_never_read(statement: ast.AST, facts: Facts) -> bool:
+    """Whether the same block puts something else under the name that a statement binds before anything reads it."""
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+            pass
+        case _:
+            return False
+    for later in facts.model.source.after(statement):
+        named = [n for n in walk(later) if isinstance(n, ast.Name) and n.id == name]
+        if (
+            any(isinstance(n.ctx, ast.Load) for n in named)
+            or isinstance(later, ast.AugAssign)
+            or hasattr(later, "body")
+        ):
+            return False
+        if named:
+            return True
+    return False
+
+
+def is_never_reached(statement: ast.AST, facts: Facts) -> bool:
+    """Whether the program ends, or the function does, before a statement in its block or in one around it."""
+    around = (statement, *facts.model.ancestors(statement))
+    return any(_ends(before) for s in around if isinstance(s, ast.stmt) for before in facts.model.source.before(s))
+
+
+def _ends(statement: ast.stmt) -> bool:
+    match statement:
+        case ast.Return() | ast.Raise() | ast.Continue() | ast.Break():
+            return True
+        case ast.Expr(value=ast.Call(func=ast.Name(id="quit" | "exit"))):
+            return True
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id="sys" | "os"), attr="exit" | "_exit"))):
+            return True
+    return False
+
+
+def has_twin(call: ast.Call, around: ast.AST, *, but: ast.AST) -> bool:
+    """Whether the same call stands elsewhere in a block or loop."""
+    said = ast.dump(call)
+    inside = set(walk(but))
+    return any(isinstance(n, ast.Call) and n not in inside and ast.dump(n) == said for n in own_nodes(around))
+
+
+def reads_beside(call: ast.Call, statement: ast.AST) -> bool:
+    """Whether a statement brings something else to the host than a call needs: it waits all the same."""
+    inside = set(walk(call))
+    return any(
+        isinstance(n, ast.Call)
+        and n not in inside
+        and isinstance(n.func, ast.Attribute)
+        and n.func.attr in ("cpu", "item", "tolist", "numpy", "generate")
+        for n in walk(statement)
+    )
