@@ -134,7 +134,15 @@ def _is_given_again(file: ast.expr, facts: Facts) -> bool:
 
 def _writes(call: ast.Call, file: ast.expr) -> bool:
     named = isinstance(call.func, ast.Attribute) and call.func.attr in _WRITING
-    return named and len(call.args) > 1 and ast.unparse(call.args[1]) == ast.unparse(file)
+    return named and len(call.args) > 1 and ast.unparse(_opened(call.args[1])) == ast.unparse(_opened(file))
+
+
+def _opened(file: ast.expr) -> ast.expr:
+    """`path` of `open(path, "wb")`."""
+    match file:
+        case ast.Call(func=func, args=[path, *_]) if last_name(func) == "open":
+            return path
+    return file
 
 
 def _loaded_into(call: ast.Call, facts: Facts) -> ast.expr | None:
