@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from devlint.rule import Change, Effect, Report, Rule
+from devlint_rules.beside import is_never_read, reads_beside
 from devlint_rules.hot_loops import by_role
 
 if TYPE_CHECKING:
@@ -73,7 +74,8 @@ class HostMadeInHotCode(Rule):
     ## Fix safety
     Safe for constants and ranges: they are made on the device by a kernel, with the same type and shape. Unsafe for a
     single name that is likely a number. No fix for lists of other things: make them once and keep them, or put them
-    into pinned memory and copy with `non_blocking=True`.
+    into pinned memory and copy with `non_blocking=True`. None either where the statement reads something else, or nothing reads what
+    it makes.
 
     ## References
     - [A guide on good usage of non_blocking and pin_memory](https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html)
@@ -112,6 +114,9 @@ def _made_there(stall: HotStall, facts: Facts) -> Change | None:
         return None
     module = call.func.value if isinstance(call.func, ast.Attribute) else None
     if module is None:
+        return None
+    statement = facts.model.source.statement_of(call)
+    if is_never_read(statement, facts) or reads_beside(call, statement):
         return None
     torch = facts.code_of(module)
     rest = "".join(
