@@ -23,7 +23,7 @@ from devlint.placement.readings import Readings
 from devlint.placement.text import FileText, called_as
 from devlint.placement.values import UNKNOWN, Happening, Step, Value, site_at
 from devlint.signatures.answers.callees import Callee, callee
-from devlint.signatures.answers.silence import is_host_program
+from devlint.signatures.answers.silence import is_host_program, is_of_host_programs
 from devlint.signatures.libraries.frameworks import is_step
 from devlint.signatures.reading.reader import Reader
 from devlint.source.kinds import Kind
@@ -195,6 +195,11 @@ class PlacementModel(FileText):
     def is_host_program(self) -> bool:
         """Whether the file is a script or a notebook that says nothing of devices."""
         return is_host_program(self._project, self.source)
+
+    @cached_property
+    def is_of_host_programs(self) -> bool:
+        """Whether the file and those that import it say nothing of devices, and one of them is a program."""
+        return is_of_host_programs(self._project, self.source)
 
     @cached_property
     def _mixings(self) -> list[Mixing]:

@@ -240,6 +240,16 @@ def is_host_program(project: Project, source: SourceModule) -> bool:
     return not project.texts_match(_PLACES.pattern, path) and project.texts_match(_PROGRAM, path)
 
 
+def is_of_host_programs(project: Project, source: SourceModule) -> bool:
+    """Whether a file and those that import it say nothing of devices, and one of them is a program."""
+    if _says(source.without_comments, _PLACES):
+        return False
+    users = [project.load(importer, Path(source.path)) for importer in project.importers_of(Path(source.path))]
+    if any(user is None or _PLACES.search(user.text) is not None for user in users):
+        return False
+    return _runs(source) or any(user is not None and _runs(user) for user in users)
+
+
 @lru_cache(maxsize=8)
 def _says(text: str, pattern: re.Pattern[str]) -> bool:
     """Whether a file's text holds a pattern: each of its findings asks."""

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from devlint.facts import Kind, is_test, last_name, own_nodes, walk
 from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
-from devlint_rules.checkpoints.contents import is_of_checkpoint, is_of_data
+from devlint_rules.checkpoints.contents import asks_for_numbers, is_of_checkpoint, is_of_data
 from devlint_rules.checkpoints.landings import copies, is_only_read, lands_anywhere
 from devlint_rules.checkpoints.origins import DOWNLOADS, is_own
-from devlint_rules.checkpoints.readers import has_device, is_of_no_program
+from devlint_rules.checkpoints.readers import has_device, is_of_no_call, is_of_no_program
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
@@ -30,16 +30,16 @@ class LoadWithoutMapLocation(Rule):
     `functools.partial(torch.load, ...)`; and a call of a function of the project that hands its own parameter on as
     `map_location`, where the call leaves that at None. A call with `*args` or `**kwargs` may hold it and is left alone, and so is
     one that reads back a buffer or a cache that the program itself filled, or the best of a run that it has just
-    trained or had written, a file that ships beside the code, what the project saves from the host, to the same file or under the
+    trained or had written, the keys of what frameworks write from the host, a file that ships beside the code, what the project saves from the host, to the same file or under the
     keys that are asked for (`torch.save(net.cpu().state_dict(), ...)`), weights that are published under their hash
     (`https://download.pytorch.org/...`, `.../resnet18-5c106cde.pth`), which everybody loads, what a dataset reads
     (a class or a file that is called so), what is kept under a name for data (`train_data = torch.load(path)`), or the state of a scheduler, a gradient scaler or a random
     generator, which holds nothing of a device. So are tests (`test_*.py`, `*_test.py`), which load what they saved. What goes straight into `load_state_dict` is certain to be tensors; of anything else the finding is `likely`.
 
-    Told where it is selected by its code, as in `--select DEV301`: what nothing moves and nothing around calls a model, a state or
+    Told where it is selected by its code, as in `--select DEV301`: what is asked for numbers alone, a method that nothing calls, what nothing moves and nothing around calls a model, a state or
     a checkpoint; what a program loads that can't run without an
     accelerator anyway, for the same function, its class, what it calls, or each function that calls it, moves something there under no
-    condition (`model.cuda()`), what no program beside its file imports, what is downloaded, or is otherwise, and what is loaded by a method whose callers have all just
+    condition (`model.cuda()`) or ends without one (`assert torch.cuda.is_available()`), what no program beside its file imports, what is downloaded, or is otherwise, and what is loaded by a method whose callers have all just
     trained (`exp.train(...)`).
 
     ## Why is this bad
@@ -113,7 +113,7 @@ class LoadWithoutMapLocation(Rule):
         straight = not first and _goes_into_load_state_dict(found, facts)
         if not straight and is_of_data(found, facts):
             return
-        is_told = straight or first > 0 or is_of_checkpoint(found, facts)
+        is_told = straight or first > 0 or (is_of_checkpoint(found, facts) and not asks_for_numbers(found, facts))
         bound = facts.model.is_bound_before("device", found)
         fixed = first or (
             _may_be_mended(found, facts) and not _is_tried_again(found, facts) and not _stays_half_done(found, facts)
@@ -144,7 +144,8 @@ class LoadWithoutMapLocation(Rule):
             minor=not is_told
             or has_device(found, facts)
             or facts.model.is_unused(found)
-            or is_of_no_program(found, facts),
+            or is_of_no_program(found, facts)
+            or is_of_no_call(found, facts),
         )
 
 

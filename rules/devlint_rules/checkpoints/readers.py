@@ -36,7 +36,7 @@ def has_device(call: ast.Call, facts: Facts) -> bool:
     if _is_one_of_many(facts.text.text):
         # Each process puts its copy on the first accelerator.
         return False
-    if _is_for_cuda(facts.model) or _ON_CUDA_BY_DEFAULT.search(facts.text.text):
+    if _is_for_cuda(facts.model) or _ON_CUDA_BY_DEFAULT.search(facts.text.text) or _asks_before(facts.model, call):
         return True
     return _is_met(facts.model, call, _needs_accelerator) or _is_met(facts.model, call, _has_just_trained)
 
@@ -59,6 +59,22 @@ def is_of_no_program(call: ast.Call, facts: Facts) -> bool:
 
 _DEFINING = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign)
 _PROGRAM = r"__name__ == ['\"]__main__['\"]"
+
+
+def is_of_no_call(call: ast.Call, facts: Facts) -> bool:
+    """Whether it is a method of a program's own class that loads, and nothing calls a method of that name: only `torch.load` is called so."""
+    scope = facts.model.enclosing_scope(call)
+    around = next(facts.model.ancestors(scope), None)
+    if not isinstance(scope, ast.FunctionDef) or not isinstance(around, ast.ClassDef) or scope.name.startswith("__"):
+        return False
+    if "." in facts.model.source.name or facts.model.source.is_package:
+        return False
+    called = rf"(?<!\btorch)(?<!\bth)(?<!\bnp)(?<!\bnumpy)(?<!\bpickle)(?<!\bjson)(?<!\byaml)(?<!\bjoblib)\.{re.escape(scope.name)}\b"
+    return (
+        re.search(called, facts.text.text) is None
+        and facts.model.texts_match(_PROGRAM, elsewhere=True)
+        and not facts.model.texts_match(called, elsewhere=True)
+    )
 
 
 def _is_text(statement: ast.stmt) -> bool:
@@ -92,6 +108,30 @@ _PLACES = (
     r"is_available|['\"]cpu['\"]|\b(?:torch|self|args|opt|cfg|config|params)\.device\b"
     r"|(?<![.\w])devices?\b(?!\s{0,4}=\s{0,4}(?:['\"]cuda|[\w.\[\]]{1,80}\.device\b))"
 )
+
+
+def _asks_before(model: PlacementModel, call: ast.Call) -> bool:
+    """Whether a program ends without an accelerator before it comes by a call: `assert torch.cuda.is_available()`."""
+    scope = model.enclosing_scope(call)
+    return any(
+        isinstance(n, (ast.Assert, ast.If)) and n.lineno < call.lineno and _ends_without(n)
+        for n in (*own_nodes(scope), *model.source.tree.body)
+    )
+
+
+def _ends_without(statement: ast.Assert | ast.If) -> bool:
+    test = ast.unparse(statement.test)
+    if isinstance(statement, ast.Assert):
+        return _AVAILABLE.fullmatch(test) is not None
+    last = statement.body[-1]
+    ends = isinstance(last, ast.Raise) or (
+        isinstance(last, ast.Expr) and isinstance(last.value, ast.Call) and last_name(last.value.func) in _ENDING
+    )
+    return ends and test.startswith("not ") and _AVAILABLE.fullmatch(test.removeprefix("not ")) is not None
+
+
+_AVAILABLE = regex(r"(?:torch\.)?cuda\.is_available\(\)")
+_ENDING = frozenset({"exit", "_exit", "quit"})
 
 
 def _is_published(model: PlacementModel, call: ast.Call) -> bool:

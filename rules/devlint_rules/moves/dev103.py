@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from devlint.facts import Mixing, kept_on_node, walk
+from devlint.facts import Mixing, is_test_file, kept_on_node, walk
 from devlint.findings import Edit
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
@@ -134,6 +135,7 @@ class UnregisteredTensor(Rule):
             ),
             hint=None if change else _AT_USE if cached else _REGISTERED,
             change=change,
+            minor=is_test_file(Path(facts.path)),
         )
 
 
