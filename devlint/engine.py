@@ -264,6 +264,9 @@ def _as_editable(finding: Finding, source: Source) -> Finding:
 # Syntax of Python 3.12: `type X = int`, `def f[T](x: T)`, `class A[T]`.
 _NEWER = regex(r"type\s+\w+\s*[=\[]|(?:(?:async\s+)?def|class)\s+\w+\s*\[")
 
+# What only Python 2 reads: `print "done"`.
+_PYTHON_2 = r"(?m)^[ \t]{0,40}print[ \t]{1,9}['\"]"
+
 
 class _InvalidSourceError(Exception):
     def __init__(self, finding: Finding) -> None:
@@ -283,11 +286,16 @@ def _why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall
 
     if report.minor or (stall is not None and stall.minor):
         return "few act on it"
-    if rule.severity == "warning" and is_of_others(facts.model.source.path):
-        return "somebody else keeps this code"
     fails_elsewhere = rule.effect is not None and rule.effect.without_accelerator
-    if (rule.severity == "warning" or fails_elsewhere) and is_retired(facts.path):
+    costs = rule.severity == "warning" or fails_elsewhere
+    if (rule.severity == "warning" and is_of_others(facts.model.source.path)) or (
+        costs and project.is_copied_in(Path(facts.model.source.path))
+    ):
+        return "somebody else keeps this code"
+    if costs and is_retired(facts.path):
         return "nobody goes on with what a folder of that name holds"
+    if report.confidence == "likely" and project.uses(_PYTHON_2, Path(facts.model.source.path)):
+        return "the project is written for Python 2, and releases of PyTorch that do otherwise"
     scope = facts.scope
     is_mixing = rule.event in ABOUT_MIXING and report.confidence == "likely"
     if scope is not None and (is_mixing or rule.severity == "warning") and is_unused(project, scope):
