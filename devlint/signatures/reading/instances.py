@@ -397,6 +397,8 @@ class Instance:
             case ("isinstance", token, tuple() as types):
                 named = [self._token(t) for t in types]
                 return tests.instance_of(frame, self._token(token), tuple(named))
+            case ("spelt", token, str() as asked, str() as text):
+                return tests.spelt(frame, self._token(token), asked, text)
             case ("has", token, str() as name):
                 return tests.has(frame, self._token(token), name)
             case (str() as kind, a, b) if kind in tests.COMPARISONS:
