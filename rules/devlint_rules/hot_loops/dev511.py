@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from devlint.facts import last_name, own_nodes
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.beside import is_never_read, reads_beside
 from devlint_rules.hot_loops import by_role
@@ -116,7 +117,7 @@ def _made_there(stall: HotStall, facts: Facts) -> Change | None:
     if module is None:
         return None
     statement = facts.model.source.statement_of(call)
-    if is_never_read(statement, facts) or reads_beside(call, statement):
+    if is_never_read(statement, facts) or reads_beside(call, statement) or _copies_beside(call, facts):
         return None
     torch = facts.code_of(module)
     rest = "".join(
@@ -139,6 +140,22 @@ def _made_there(stall: HotStall, facts: Facts) -> Change | None:
         case _:
             return None
     return Change("made on the device", safety, edits=(facts.replaced(call, made),))  # type: ignore[arg-type]
+
+
+def _copies_beside(call: ast.Call, facts: Facts) -> bool:
+    """Whether the function copies data that only the host has as well, which stays: it waits there."""
+    return any(
+        isinstance(n, ast.Call)
+        and n is not call
+        and last_name(n.func) in ("tensor", "as_tensor", "new_tensor")
+        and any(k.arg == "device" for k in n.keywords)
+        and not (n.args and all(isinstance(part, _WRITTEN) for part in ast.walk(n.args[0])))
+        for n in own_nodes(facts.model.enclosing_scope(call))
+    )
+
+
+# What is written in the code, and may be made by a kernel.
+_WRITTEN = (ast.Constant, ast.List, ast.Tuple, ast.UnaryOp, ast.USub, ast.Load)
 
 
 # What `tensor` makes of numbers that aren't floats.
