@@ -301,7 +301,9 @@ def _why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall
     if scope is not None and (is_mixing or rule.severity == "warning") and is_unused(project, scope):
         return f"nothing in the project leads to `{scope.name}`"
     if is_mixing and scope is not None:
-        return f"code for the host calls `{scope.name}`" if facts.model.is_called_by_host(scope) else ""
+        node = facts.node(report.node)
+        by_host = node is not None and facts.model.is_called_by_host(scope, node)
+        return f"code for the host calls `{scope.name}`" if by_host else ""
     if rule.severity == "warning" and _tests_itself(report, facts, project):
         return "so a module of a package tries itself"
     by_role = stall is not None and stall.by_role

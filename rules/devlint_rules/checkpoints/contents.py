@@ -114,7 +114,8 @@ def _is_called_after_data(call: ast.Call, facts: Facts) -> bool:
     if call.args and _DATA_PATH.fullmatch(last_name(call.args[0])):
         return True
     values = [call.args[0], *values_of(call.args[0], facts)] if call.args else []
-    return any(_OF_DATA.search(text) is not None for text in texts_in(values))
+    texts = texts_in(values)
+    return any(_OF_DATA.search(text) or (_IN_DATA.search(text) and not _OF_CHECKPOINTS.search(text)) for text in texts)
 
 
 def _is_kept_as_data(call: ast.Call, scope: ast.AST, facts: Facts) -> bool:
@@ -148,6 +149,7 @@ _OF_DATA = regex(
     r"|dict|args|opts?|options|config|hparams|splits?|indices|ids|trajectories|returns)\.(?:pt|pth|pkl|bin|t7|tar)$"
     r"|\.(?:mel|mels|spec|spect|wav|f0|feats?|npy|npz|json|csv|txt|ply|pcd)$"
 )
+_IN_DATA = regex(r"(?i)(?:^|/)(?:data|datasets?|raw|processed)/[\w.-]{1,80}\.(?:pt|pkl|bin|p|pickle)$")
 _DATA_PATH = regex(
     r"(?:\w{1,60}_)?(?:vocab|vocabulary|corpus|tokenizer|dataset|labels?|features?|feats?|landmarks|meta_?data|meta|predictions|preds?|indices|stats)"
     r"_(?:file|filename|path|filepath|fn|name)"

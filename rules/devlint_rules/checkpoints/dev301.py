@@ -334,8 +334,10 @@ def _is_provided_for(call: ast.Call, facts: Facts) -> bool:
                 if any(_says_where(s, call) for s in (orelse if child in body else body)):
                     # The author knows, and chose this one for machines that have what is needed.
                     return True
-            case ast.IfExp(test=test, body=taken) if child is not test:
+            case ast.IfExp(test=test, body=taken, orelse=other) if child is not test:
                 if _asks_for_accelerator(test, facts) == (child is taken):
+                    return True
+                if "map_location" in ast.unparse(other if child is taken else taken):
                     return True
         if _leaves_before(parent, child, facts):
             return True

@@ -27,6 +27,8 @@ def is_own(call: ast.Call, first: int, facts: Facts) -> bool:
     file = call.args[first]
     if any(v.name == "io.BytesIO" for _, v in facts.model.value(file).alternatives()) or _is_temporary(file, facts):
         return True
+    if isinstance(file, ast.Name) and any(facts.model.qualified(v) == "io.BytesIO" for v in _makers(file, facts)):
+        return True
     if _is_cache(call, file, facts) or _ships_with_the_code(file, facts) or _is_published(call, file, facts):
         return True
     if _is_saved_from_host(facts) or _is_saved_from_host_elsewhere(facts) or _is_of_rank(file, facts):
@@ -42,7 +44,7 @@ def _is_of_rank(file: ast.expr, facts: Facts) -> bool:
     return any(isinstance(n, (ast.Name, ast.Attribute)) and _RANK.fullmatch(last_name(n)) for n in parts)
 
 
-_RANK = regex(r"(?:local_|global_)?rank")
+_RANK = regex(r"(?:get_)?(?:local_|global_)?rank")
 
 
 # -- what this program wrote -------------------------------------------------------------------------------------------
@@ -134,7 +136,15 @@ def _is_given_again(file: ast.expr, facts: Facts) -> bool:
 
 def _writes(call: ast.Call, file: ast.expr) -> bool:
     named = isinstance(call.func, ast.Attribute) and call.func.attr in _WRITING
-    return named and len(call.args) > 1 and ast.unparse(call.args[1]) == ast.unparse(file)
+    return named and len(call.args) > 1 and ast.unparse(_opened(call.args[1])) == ast.unparse(_opened(file))
+
+
+def _opened(file: ast.expr) -> ast.expr:
+    """`path` of `open(path, "wb")`."""
+    match file:
+        case ast.Call(func=func, args=[path, *_]) if last_name(func) == "open":
+            return path
+    return file
 
 
 def _loaded_into(call: ast.Call, facts: Facts) -> ast.expr | None:
@@ -373,6 +383,11 @@ def values_of(file: ast.expr, facts: Facts) -> Iterator[ast.expr]:
             for inner in ast.walk(value):
                 if isinstance(inner, ast.Name) and inner.id != name.id:
                     yield from _top_level_values(inner, facts)
+
+
+def _makers(name: ast.Name, facts: Facts) -> list[ast.expr]:
+    """What is called for what a `with` enters under a name."""
+    return [v.func for v in _entered(name, facts) if isinstance(v, ast.Call)]
 
 
 def _entered(name: ast.Name, facts: Facts) -> list[ast.expr]:

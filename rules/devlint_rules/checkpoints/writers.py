@@ -69,6 +69,7 @@ _FRAMEWORKS = r"(?i)lightning|\bignite\b|save_state\b|\bTrainer\("
 _OF_HOST = {
     "params_ema": frozenset({"params", "params_ema"}),
     "fairseq": frozenset({"model", "args", "cfg", "task_state", "extra_state"}),
+    "extra_state": frozenset({"model", "args", "cfg", "task_state", "extra_state"}),
 }
 
 

@@ -107,7 +107,9 @@ class DiscardedMove(Rule):
             hint=_hint(subject, assigned) if change is None else None,
             change=change,
             # What a test moves of which only its use tells is moved to see that it can be.
-            minor=_changes_nothing(call, moved, facts) or (drop.likely and is_test_file(Path(facts.path))),
+            minor=_is_there_already(call, moved, facts)
+            or _changes_nothing(call, moved, facts)
+            or (drop.likely and is_test_file(Path(facts.path))),
         )
 
 
