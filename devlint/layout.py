@@ -181,8 +181,12 @@ def is_broken_aside(text: TextMap, fix: Fix, laid_out: Fix) -> bool:
             continue
         at = next((i for i, (a, b) in enumerate(zip(plain, broken, strict=False)) if a != b), len(plain))
         end = len(plain) - len(text.slice(Span(*_end_of(group), span.end_line, span.end_column)))
-        return at > end and broken[at : at + 1].isspace()
+        return at > end and broken[at : at + 1].isspace() and not _CALLED.fullmatch(plain[end:at])
     return False
+
+
+# What is left of a name, up to the bracket of its call.
+_CALLED = regex(r"[\w.]*[(\[{]")
 
 
 def _end_of(edits: Sequence[Edit]) -> tuple[int, int]:
