@@ -301,7 +301,9 @@ def _why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall
     if scope is not None and (is_mixing or rule.severity == "warning") and is_unused(project, scope):
         return f"nothing in the project leads to `{scope.name}`"
     if is_mixing and scope is not None:
-        return f"code for the host calls `{scope.name}`" if facts.model.is_called_by_host(scope) else ""
+        node = facts.node(report.node)
+        by_host = node is not None and facts.model.is_called_by_host(scope, node)
+        return f"code for the host calls `{scope.name}`" if by_host else ""
     if rule.severity == "warning" and _tests_itself(report, facts, project):
         return "so a module of a package tries itself"
     by_role = stall is not None and stall.by_role
@@ -624,7 +626,7 @@ class Inspection:
     def _fix(self, report: Report, piece: Piece, facts: Facts) -> Fix | None:
         from devlint.findings import Edit
         from devlint.knowledge.releases import SINCE_0_4
-        from devlint.layout import aligned, gets_too_long, in_quotes_of, kept_within
+        from devlint.layout import aligned, gets_too_long, in_quotes_of, is_broken_aside, kept_within
         from devlint.textmap import minimal_edit
 
         change = report.change
@@ -641,7 +643,7 @@ class Inspection:
         edits = [replace(edit, text=in_quotes_of(self._text.text, edit.text)) for edit in edits]
         fix = aligned(Fix(change.title, change.safety, tuple(sorted(edits)), change.imports), self._text)
         laid_out = kept_within(fix, self._text, self._width, facts.step, self._form)
-        if laid_out is None and self._told_width() is None:
+        if self._told_width() is None and (laid_out is None or is_broken_aside(self._text, fix, laid_out)):
             # Where nobody says how long a line may be, one that can't be broken may be as long as others are, or as most allow.
             most = max(self._width(), longest(self._text.text), _LONG_ENOUGH)
             return None if gets_too_long(self._text, fix.edits, lambda: most) else fix

@@ -344,9 +344,10 @@ class PlacementModel(FileText):
         around = (p for p in self.ancestors(node) if isinstance(p, (ast.FunctionDef, ast.AsyncFunctionDef)))
         return next(around, None)
 
-    def is_called_by_host(self, function: FunctionModel) -> bool:
-        """Whether only code for the host calls a function, or such as gives it what is there."""
-        return is_called_by_host(self, function)
+    def is_called_by_host(self, function: FunctionModel, node: ast.AST) -> bool:
+        """Whether only code for the host calls a function, or such as gives it on the host what meets another at a node."""
+        mixing = self.mixings.get(node) or self.unplaced.get(node)  # type: ignore[call-overload]
+        return is_called_by_host(self, function, mixing.other.value.place if mixing is not None else None)
 
     def ends_step(self, node: ast.AST) -> bool:
         """Whether a step of training has learned when it comes by a node, and learns no more."""

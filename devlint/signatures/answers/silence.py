@@ -273,9 +273,11 @@ def _runs(source: SourceModule) -> bool:
     return any(map(runs, source.tree.body))
 
 
-_PLACES = regex(r"(?i)cuda|gpu|device|accelerat|trainer|\bx[lp]u\b|\bmps\b")
+_PLACES = regex(r"(?i)cuda(?!\.manual_seed)|gpu|device|accelerat|trainer|\bx[lp]u\b|\bmps\b")
 # The same where a program's own class may be called a trainer.
-_DEVICES = regex(r"(?i)cuda|gpu|device|accelerat|lightning|import[^\n]{0,80}\bTrainer\b|\bx[lp]u\b|\bmps\b")
+_DEVICES = regex(
+    r"(?i)cuda(?!\.manual_seed)|gpu|device|accelerat|lightning|import[^\n]{0,80}\bTrainer\b|\bx[lp]u\b|\bmps\b"
+)
 _PROGRAM = r"(?m)^if __name__ == "
 
 
@@ -302,6 +304,13 @@ _MOVING = regex(
     r"|\bdevice=(?![\"']cpu|None\b|torch\.device\([\"']cpu)"
 )
 _A_PROJECT = 6
+
+
+def is_data_module(source: SourceModule) -> bool:
+    """Whether a file defines datasets and moves nothing: its functions work on what those hold."""
+    classes = (s for s in source.tree.body if isinstance(s, ast.ClassDef))
+    names = ((dotted(base) or "").rsplit(".", 1)[-1] for cls in classes for base in cls.bases)
+    return any(name.endswith("Dataset") for name in names) and not _says(source.without_comments, _MOVING)
 
 
 def is_host_data(place: Place) -> bool:

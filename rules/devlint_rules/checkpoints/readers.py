@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from devlint.facts import last_name, own_nodes
 from devlint.lazy import regex
+from devlint_rules.guards import moves_on_each_way
 
 if TYPE_CHECKING:
     from devlint.facts import Facts, PlacementModel
@@ -185,6 +186,8 @@ def _needs_accelerator(model: PlacementModel, node: ast.AST) -> bool:
     shared = set(model.ancestors(node))
     if any(_moves_anyway(n, model, scope, shared) for scope in scopes for n in own_nodes(scope)):
         return True
+    if moves_on_each_way(getattr(scopes[0], "body", [])):
+        return True
     return any(_called_moves_anyway(n, model, scopes[0], shared) for n in own_nodes(scopes[0]))
 
 
@@ -194,6 +197,9 @@ def _called_moves_anyway(
     """Whether a function, or a constructor, that a scope surely calls moves something there whatever there is."""
     if not isinstance(node, ast.Call) or not _is_met_anyway(node, model, scope, shared):
         return False
+    for own in _own_functions(scope):
+        if isinstance(node.func, ast.Name) and own.name == node.func.id:
+            return any(_moves_anyway(n, model, own, set()) for n in own_nodes(own))
     called = model.callee(node)
     file = model.file_of(called.function.source) if called is not None else None
     if called is None or file is None:
@@ -204,6 +210,12 @@ def _called_moves_anyway(
     )
 
 
+def _own_functions(scope: ast.AST) -> list[ast.FunctionDef]:
+    """The functions that stand in another one."""
+    body = scope.body if isinstance(scope, ast.FunctionDef) else []
+    return [statement for statement in body if isinstance(statement, ast.FunctionDef)]
+
+
 def _moves_anyway(node: ast.AST, model: PlacementModel, scope: ast.AST, shared: set[ast.AST]) -> bool:
     """`model.cuda()`, `x.to("cuda")` under no condition of a scope but those `shared` with what is asked about.
 
@@ -211,6 +223,11 @@ def _moves_anyway(node: ast.AST, model: PlacementModel, scope: ast.AST, shared: 
     """
     match node:
         case ast.Call(func=ast.Attribute(attr="cuda")):
+            pass
+        case ast.Call(func=ast.Attribute(value=ast.Attribute(attr="cuda"), attr="set_device"), args=[index]) if (
+            "rank" not in ast.unparse(index)
+        ):
+            # It fails without one. What each process of several has is another matter.
             pass
         case ast.Call(func=ast.Attribute(attr="to"), args=[place, *_]) if _names_cuda(place, model):
             pass
