@@ -388,6 +388,7 @@ class Project:
     def forget_if_full(self) -> None:
         """Makes room before the next file, where much is kept of the last ones, or not all was read that the last one asks for."""
         if self._made_room or self._kept_bytes > MAX_KEPT_BYTES:
+            self._linted = None
             self.forget()
             self._made_room = False
 
