@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from devlint.facts import Facts, Surroundings
     from devlint.pieces import Piece
     from devlint.placement.model import PlacementModel
+    from devlint.placement.waiting import HotStall
     from devlint.rule import Report
     from devlint.source.filesystem import FileSystem
     from devlint.source.modules import SourceModule
@@ -263,6 +264,9 @@ def _as_editable(finding: Finding, source: Source) -> Finding:
 # Syntax of Python 3.12: `type X = int`, `def f[T](x: T)`, `class A[T]`.
 _NEWER = regex(r"type\s+\w+\s*[=\[]|(?:(?:async\s+)?def|class)\s+\w+\s*\[")
 
+# What only Python 2 reads: `print "done"`.
+_PYTHON_2 = r"(?m)^[ \t]{0,40}print[ \t]{1,9}['\"]"
+
 
 class _InvalidSourceError(Exception):
     def __init__(self, finding: Finding) -> None:
@@ -270,8 +274,8 @@ class _InvalidSourceError(Exception):
         self.finding = finding
 
 
-def _why_minor(rule: Rule, report: Report, facts: Facts, project: Project) -> str:
-    """Why hardly anybody would act on a report, in words; "" where somebody may.
+def _why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall: HotStall | None = None) -> str:
+    """Why hardly anybody would act on a report, of a `stall` that it is about, in words; "" where somebody may.
 
     So it is with what is likely to mix in a function that nobody uses, or only code for the host, with what costs in a loop that trains nothing, or in
     a program that measures or tests, with a wait at the end of a step for which there is no fix, and with what a warning
@@ -280,28 +284,36 @@ def _why_minor(rule: Rule, report: Report, facts: Facts, project: Project) -> st
     from devlint.signatures.answers.hot import is_unused
     from devlint.signatures.answers.roles import is_aside, is_of_others, is_of_tool, is_retired
 
-    if report.minor:
+    if report.minor or (stall is not None and stall.minor):
         return "few act on it"
-    if rule.severity == "warning" and is_of_others(facts.model.source.path):
-        return "somebody else keeps this code"
     fails_elsewhere = rule.effect is not None and rule.effect.without_accelerator
-    if (rule.severity == "warning" or fails_elsewhere) and is_retired(facts.path):
+    costs = rule.severity == "warning" or fails_elsewhere
+    if (rule.severity == "warning" and is_of_others(facts.model.source.path)) or (
+        costs and project.is_copied_in(Path(facts.model.source.path))
+    ):
+        return "somebody else keeps this code"
+    if costs and is_retired(facts.path):
         return "nobody goes on with what a folder of that name holds"
+    if report.confidence == "likely" and project.uses(_PYTHON_2, Path(facts.model.source.path)):
+        return "the project is written for Python 2, and releases of PyTorch that do otherwise"
     scope = facts.scope
     is_mixing = rule.event in ABOUT_MIXING and report.confidence == "likely"
     if scope is not None and (is_mixing or rule.severity == "warning") and is_unused(project, scope):
         return f"nothing in the project leads to `{scope.name}`"
     if is_mixing and scope is not None:
-        return f"code for the host calls `{scope.name}`" if facts.model.is_called_by_host(scope) else ""
+        node = facts.node(report.node)
+        by_host = node is not None and facts.model.is_called_by_host(scope, node)
+        return f"code for the host calls `{scope.name}`" if by_host else ""
     if rule.severity == "warning" and _tests_itself(report, facts, project):
         return "so a module of a package tries itself"
-    hot = facts.hot_loop(report.node) if rule.only_training else None
+    by_role = stall is not None and stall.by_role
+    hot = facts.hot_loop(report.node) if rule.only_training and not by_role else None
     if hot is None:
         return ""
     if hot.is_minor or is_of_tool(facts.model.source.path) or is_aside(facts.model.source.path):
         costs_little = rule.only_amid_step or report.change is None
         return "nothing is trained here, or it is tried or measured" if costs_little else ""
-    ends = rule.only_amid_step and report.change is None and facts.ends_step(report.node)
+    ends = stall is None and rule.only_amid_step and report.change is None and facts.ends_step(report.node)
     return "it stands at the end of a step, and there is no fix" if ends else ""
 
 
@@ -482,14 +494,7 @@ class Inspection:
         for stall in self.model.stalls:
             if stall.sense not in rule.senses or (self.within is not None and stall.node.lineno not in self.within):
                 continue
-            options = [] if self._previews or rule.hears_only() else ["--preview"]
-            why = "" if not options else "waits in code that is hot by its role are in preview"
-            if stall.minor and rule not in self._named:
-                if not options:
-                    self.minor.add((rule.code, self._text.span_of(stall.node)))
-                options.append(f"--extend-select {rule.code}")
-                why = why or "few act on it"
-            if options and self._withheld is None:
+            if self._withheld is None and self._is_held_back(stall, rule):
                 continue
             for unit in units_at(self._module, [stall.node.lineno]):
                 piece = self._piece(unit)
@@ -497,9 +502,31 @@ class Inspection:
                 if piece is not None and node is not None:
                     facts = Facts(self.model, piece, self._text, self._display, self._surroundings)
                     for report in judge.judge_stall(node, stall, facts):
-                        found = self._finding(judge, report, piece, facts)
-                        yield from self._told(replace(found, cost=Cost(rule.costs(), stall.loops)), options, why)
+                        yield from self._told_of(stall, judge, report, piece, facts)
                     break
+
+    def _is_held_back(self, stall: HotStall, rule: type[Rule]) -> bool:
+        """Whether options would have to be given for a wait to be told, whatever is reported on it."""
+        if not (self._previews or rule.hears_only()):
+            return True
+        if stall.minor and rule not in self._named:
+            self.minor.add((rule.code, self._text.span_of(stall.node)))
+            return True
+        return False
+
+    def _told_of(self, stall: HotStall, rule: Rule, report: Report, piece: Piece, facts: Facts) -> Iterator[Finding]:
+        """What a rule reports on a wait, unless options would have to be given."""
+        in_preview = not (self._previews or rule.hears_only())
+        options = ["--preview"] if in_preview else []
+        why = "waits in code that is hot by its role are in preview" if in_preview else ""
+        if type(rule) not in self._named and (few := _why_minor(rule, report, facts, self._project, stall)):
+            if not in_preview:
+                self.minor.add((rule.code, self._text.span_of(stall.node)))
+            options.append(f"--extend-select {rule.code}")
+            why = why or few
+        if not options or self._withheld is not None:
+            found = self._finding(rule, report, piece, facts)
+            yield from self._told(replace(found, cost=Cost(rule.costs(), stall.loops)), options, why)
 
     def _model_events(self, names: frozenset[str]) -> None:
         """Models what may bring events: every scope, or those that use the given names."""
@@ -599,7 +626,7 @@ class Inspection:
     def _fix(self, report: Report, piece: Piece, facts: Facts) -> Fix | None:
         from devlint.findings import Edit
         from devlint.knowledge.releases import SINCE_0_4
-        from devlint.layout import aligned, gets_too_long, in_quotes_of, kept_within
+        from devlint.layout import aligned, gets_too_long, in_quotes_of, is_broken_aside, kept_within
         from devlint.textmap import minimal_edit
 
         change = report.change
@@ -616,7 +643,7 @@ class Inspection:
         edits = [replace(edit, text=in_quotes_of(self._text.text, edit.text)) for edit in edits]
         fix = aligned(Fix(change.title, change.safety, tuple(sorted(edits)), change.imports), self._text)
         laid_out = kept_within(fix, self._text, self._width, facts.step, self._form)
-        if laid_out is None and self._told_width() is None:
+        if self._told_width() is None and (laid_out is None or is_broken_aside(self._text, fix, laid_out)):
             # Where nobody says how long a line may be, one that can't be broken may be as long as others are, or as most allow.
             most = max(self._width(), longest(self._text.text), _LONG_ENOUGH)
             return None if gets_too_long(self._text, fix.edits, lambda: most) else fix

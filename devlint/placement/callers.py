@@ -6,9 +6,16 @@ import ast
 from collections.abc import Sequence
 from typing import Protocol
 
-from devlint.placement.values import HOST, Value
+from devlint.placement.mixing import is_input
+from devlint.placement.values import HOST, Place, Value
+from devlint.regexes import regex
 from devlint.signatures.answers.silence import is_host_code
+from devlint.source.kinds import Kind
 from devlint.source.modules import FunctionModel, FunctionNode, SourceModule
+
+# So many functions that hand something on lie between who made it and where it meets another.
+_MAX_HANDED_ON = 3
+_ROOT = regex(r"\w{1,80}")
 
 
 class File(Protocol):
@@ -21,10 +28,28 @@ class File(Protocol):
     def value(self, node: ast.AST) -> Value: ...
 
 
-def is_called_by_host(model: File, function: FunctionModel) -> bool:
-    """Whether each call of a function that is in sight stands in code for the host, or gives it only tensors that are there."""
+def is_called_by_host(model: File, function: FunctionModel, met: Place | None, depth: int = _MAX_HANDED_ON) -> bool:
+    """Whether each call of a function that is in sight stands in code for the host, or gives it only tensors that are there.
+
+    `met`: the place of what meets something on the host; where it is that of a parameter, that one alone counts.
+    """
     calls = model.calls_in_sight(function.node)
-    return bool(calls) and all(_stands_on_host(file, call) or _gives_host_alone(file, call) for file, call in calls)
+    position = _position(function, met)
+    return bool(calls) and all(
+        _stands_on_host(file, call)
+        or _gives_host_alone(file, call)
+        or (position is not None and _gives_host(file, call, *position, depth))
+        for file, call in calls
+    )
+
+
+def _position(function: FunctionModel, met: Place | None) -> tuple[str, int] | None:
+    """The parameter, by its name and its place in a call, that a value is a part of."""
+    if met is None or not is_input(met):
+        return None
+    root = _ROOT.match(met.name)
+    names = [p.arg for p in function.parameters[1 if function.cls is not None else 0 :]]
+    return (root[0], names.index(root[0])) if root is not None and root[0] in names else None
 
 
 def _stands_on_host(file: File, call: ast.Call) -> bool:
@@ -38,3 +63,31 @@ def _gives_host_alone(file: File, call: ast.Call) -> bool:
     given = [file.value(g) for g in (*call.args, *(k.value for k in call.keywords))]
     tensors = [option for value in given for _, option in value.alternatives() if option.is_tensor]
     return bool(tensors) and all(tensor.place == HOST for tensor in tensors)
+
+
+def _gives_host(file: File, call: ast.Call, name: str, position: int, depth: int) -> bool:
+    """Whether what a call gives for a parameter is on the host, or comes from where only such is given."""
+    placed = call.args[: position + 1]
+    if any(isinstance(a, ast.Starred) for a in placed):
+        return False
+    given = next((k.value for k in call.keywords if k.arg == name), placed[-1] if len(placed) > position else None)
+    options = [option for _, option in file.value(given).alternatives()] if given is not None else []
+    if not options or any(o.place.off_host for o in options):
+        return False
+    if any(_is_on_host(o) for o in options) and not any(is_input(o.place) for o in options):
+        return True
+    scope = file.enclosing_scope(call)
+    inputs = [o for o in options if is_input(o.place)]
+    if not inputs or not depth or not isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return False
+    caller = file.source.function_at(scope)
+    return all(
+        _position(caller, o.place) is not None and is_called_by_host(file, caller, o.place, depth - 1) for o in inputs
+    )
+
+
+def _is_on_host(value: Value) -> bool:
+    return value.kind is Kind.NDARRAY or (value.place == HOST and (value.is_tensor or value.kind in _THINGS))
+
+
+_THINGS = frozenset({Kind.BATCH, Kind.MODULE, Kind.WRAPPER})

@@ -148,8 +148,19 @@ def _given(file: File, function: FunctionModel, call: ast.Call, name: str, depth
     given = called.given(call).get(name)
     if isinstance(given, ast.Name) and depth:
         return _handed_on(file, call, given.id, depth - 1)
-    value = function.defaults.get(name) if given is None else given
-    return (value.value,) if isinstance(value, ast.Constant) else (_OPEN,)
+    return _values(function.defaults.get(name) if given is None else given)
+
+
+def _values(node: ast.expr | None) -> tuple[object, ...]:
+    """What an expression may give, where that is spelt out: `True if training else None`, `length > 3`."""
+    match node:
+        case ast.Constant(value=value):
+            return (value,)
+        case ast.IfExp(body=body, orelse=other):
+            return (*_values(body), *_values(other))
+        case ast.UnaryOp(op=ast.Not()):
+            return (True, False)
+    return (_OPEN,)
 
 
 def _handed_on(file: File, call: ast.Call, name: str, depth: int) -> tuple[object, ...]:
@@ -158,6 +169,8 @@ def _handed_on(file: File, call: ast.Call, name: str, depth: int) -> tuple[objec
     if around is None:
         return (_OPEN,)
     caller = file.source.function_at(around)
+    if name in caller.assigned and name not in {p.arg for p in caller.parameters}:
+        return tuple(value for given in caller.assigned[name] for value in _values(given))
     calls = file.choices.calls_of(caller) if name in _untouched(caller) else None
     if not calls:
         return (_OPEN,)

@@ -18,6 +18,8 @@ _COUNTING = regex(
     re.IGNORECASE,
 )
 _STEPPING = regex(r"optim|scaler|engine|opt(_|$)", re.IGNORECASE)
+# What is brought up to date, and has no weights.
+_SETTING_UP = regex(r"(?:^|_)update_(?:\w{1,40}_)?(?:conf|cfg|setting|progress|stat|metric|bar|cache|mask|desc)")
 # Functions that are named for it.
 _EVALUATES = regex(
     r"eval|valid|(^|_)(val|test|testing|infer|inference|predict\w{0,40}|demo|visuali[sz]\w{0,40}|extract\w{0,40}|score|detect|track)(_|$)",
@@ -43,6 +45,7 @@ def trains(loop: ast.AST) -> bool:
             owner = last_name(node.func.value) if isinstance(node.func, ast.Attribute) else ""
             # `model.train()` after an evaluation trains nothing, `meter.update(...)` counts.
             counts = (name == "train" and owner) or (name == "update" and _COUNTING.search(_owner_of(node)))
+            counts = counts or _SETTING_UP.search(name)
             if (_LEARNS.search(name) and not counts) or (name == "step" and _STEPPING.search(owner)):
                 return True
     return False

@@ -365,3 +365,22 @@ def _is_training(test: ast.expr) -> bool | None:
             told = {_is_training(v) for v in values}
             return False if False in told else None
     return None
+
+
+# Options of those whose accelerators have little room.
+_OF_ROOM = regex(
+    r"(?i)offload|low_?(?:v?ram|mem)|sav\w{0,8}_(?:v?ram|mem)|(?:v?ram|memory)_sav"
+    r"|(?:empty|free|release|clear)_\w{1,20}_(?:v?ram|mem|cache)"
+    # In quotes it is what `hasattr` asks for.
+    r"|(?<!['\"])(?:empty|free|release|clear)_(?:v?ram|mem|cache)"
+)
+
+
+def saves_memory(model: File, node: ast.AST) -> bool:
+    """Whether a node runs for somebody who asked to do with little memory: `if args.low_vram:`."""
+    child = node
+    for parent in model.ancestors(node):
+        if isinstance(parent, ast.If) and child in parent.body and _OF_ROOM.search(ast.unparse(parent.test)):
+            return True
+        child = parent
+    return False

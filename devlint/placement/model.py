@@ -13,7 +13,7 @@ from devlint.knowledge import canonical, ecosystem, torch_knowledge
 from devlint.placement.callers import is_called_by_host
 from devlint.placement.choices import Choices
 from devlint.placement.classes import ClassModel
-from devlint.placement.guards import Guards
+from devlint.placement.guards import Guards, saves_memory
 from devlint.placement.loops import HotLoop, Loops
 from devlint.placement.meetings import mixings, unplaced
 from devlint.placement.mixing import Mixing
@@ -23,7 +23,7 @@ from devlint.placement.readings import Readings
 from devlint.placement.text import FileText, called_as
 from devlint.placement.values import UNKNOWN, Happening, Step, Value, site_at
 from devlint.signatures.answers.callees import Callee, callee
-from devlint.signatures.answers.silence import is_host_program
+from devlint.signatures.answers.silence import is_host_program, is_of_host_programs
 from devlint.signatures.libraries.frameworks import is_step
 from devlint.signatures.reading.reader import Reader
 from devlint.source.kinds import Kind
@@ -197,6 +197,11 @@ class PlacementModel(FileText):
         return is_host_program(self._project, self.source)
 
     @cached_property
+    def is_of_host_programs(self) -> bool:
+        """Whether the file and those that import it say nothing of devices, and one of them is a program."""
+        return is_of_host_programs(self._project, self.source)
+
+    @cached_property
     def _mixings(self) -> list[Mixing]:
         return [m for m in mixings(self.reader, self.source) if not self.is_for_the_host(m.node)]
 
@@ -339,13 +344,18 @@ class PlacementModel(FileText):
         around = (p for p in self.ancestors(node) if isinstance(p, (ast.FunctionDef, ast.AsyncFunctionDef)))
         return next(around, None)
 
-    def is_called_by_host(self, function: FunctionModel) -> bool:
-        """Whether only code for the host calls a function, or such as gives it what is there."""
-        return is_called_by_host(self, function)
+    def is_called_by_host(self, function: FunctionModel, node: ast.AST) -> bool:
+        """Whether only code for the host calls a function, or such as gives it on the host what meets another at a node."""
+        mixing = self.mixings.get(node) or self.unplaced.get(node)  # type: ignore[call-overload]
+        return is_called_by_host(self, function, mixing.other.value.place if mixing is not None else None)
 
     def ends_step(self, node: ast.AST) -> bool:
         """Whether a step of training has learned when it comes by a node, and learns no more."""
         return ends_step(self, node)
+
+    def saves_memory(self, node: ast.AST) -> bool:
+        """Whether a node runs for somebody who asked to do with little memory."""
+        return saves_memory(self, node)
 
     def loops_to(self, node: ast.AST, depth: int = 0) -> int:
         """How many loops run a node from the outermost hot loop on; 0 where the node isn't hot."""

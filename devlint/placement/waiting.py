@@ -8,8 +8,9 @@ from typing import Protocol
 
 from devlint.placement.answering import ends_answer, is_handed_out
 from devlint.placement.choices import Choices
-from devlint.placement.guards import Guards
+from devlint.placement.guards import Guards, saves_memory
 from devlint.placement.loops import HotLoop, Program
+from devlint.placement.no_wait import is_made_for_data, is_ruled_out
 from devlint.placement.unmoved import is_left_on_host
 from devlint.placement.values import Step
 from devlint.records import record
@@ -48,6 +49,8 @@ class HotStall:
     loops: int = 0
     # Told only where its rule is selected by its code.
     minor: bool = False
+    # Hot by the role of a function, rather than by a loop around it.
+    by_role: bool = False
 
 
 class Waiting(Program, Protocol):
@@ -120,11 +123,11 @@ def stalls_of(model: Waiting) -> list[HotStall]:
             if stall.sense == MADE and is_compiled(stall.function):
                 # What is traced makes a constant of it.
                 continue
-            if guards.is_cold(stall.node) or _is_ruled_out(model, stall):
+            if guards.is_cold(stall.node) or is_ruled_out(model, stall):
                 continue
             if role.once and not is_in_loop(model.source, stall.node):
                 continue
-            if _is_given_on_host(stall, role) or _brings_request(stall):
+            if _is_given_on_host(stall, role) or _brings_request(stall) or is_made_for_data(model, stall.function):
                 continue
             if not is_handed_out(model, stall, role):
                 minor = is_minor(model.project_reader, stall, role, model.project_gives) or follows_wait(
@@ -134,11 +137,12 @@ def stalls_of(model: Waiting) -> list[HotStall]:
                     minor = name in handed
                     handed.add(name)
                 way = tuple(_way(role))
-                found.append(_told(stall, _often(model, stall, role), way, 1 + _loops(model, stall), minor=minor))
+                often, loops = _often(model, stall, role), 1 + _loops(model, stall)
+                found.append(_told(stall, often, way, loops, minor=minor, by_role=True))
         elif (loop := model.hot_loop(stall.node)) is not None:
             if is_of_tool(model.source.path) or model.is_dead(stall.node):
                 continue
-            if is_left_on_host(model, stall, loop) or ends_answer(model, stall):
+            if is_left_on_host(model, stall, loop) or ends_answer(model, stall) or is_ruled_out(model, stall):
                 continue
             minor = loop.is_minor or is_aside(model.source.path) or follows_wait(model.source, stall.node, waits, names)
             way = (_loop(loop), *loop.path)
@@ -146,25 +150,11 @@ def stalls_of(model: Waiting) -> list[HotStall]:
     return found
 
 
-# Options of those whose accelerators have little room.
-_OF_ROOM = regex(
-    r"(?i)offload|low_?(?:v?ram|mem)|sav\w{0,8}_(?:v?ram|mem)|(?:v?ram|memory)_sav"
-    r"|(?:empty|free|release|clear)_\w{1,20}_(?:v?ram|mem|cache)"
-    # In quotes it is what `hasattr` asks for.
-    r"|(?<!['\"])(?:empty|free|release|clear)_(?:v?ram|mem|cache)"
-)
-
-
 def _makes_room(model: Waiting, stall: Stall) -> bool:
     """Whether memory is given back for somebody who asked to do with little of it: `if offload: torch.cuda.empty_cache()`."""
     if stall.sense != FLUSH or not stall.name.endswith(("empty_cache", "gc.collect")):
         return False
-    child: ast.AST = stall.node
-    for parent in model.ancestors(stall.node):
-        if isinstance(parent, ast.If) and child in parent.body and _OF_ROOM.search(ast.unparse(parent.test)):
-            return True
-        child = parent
-    return False
+    return saves_memory(model, stall.node)
 
 
 # Names that say nothing of what is handed.
@@ -188,22 +178,6 @@ def _speaks_of_devices(model: Waiting, root: FunctionModel) -> bool:
     """Whether the function that makes code hot is a module's, or speaks of devices."""
     cls = model.reader.class_info(root.source, root.cls) if root.cls is not None else None
     return (cls is not None and cls.is_module) or in_words(root)
-
-
-def _is_ruled_out(model: Waiting, stall: Stall) -> bool:
-    """Whether a test around says that what is waited for is no tensor: the `else` of `if torch.is_tensor(value):`."""
-    if stall.sense == MADE:
-        return _takes_numbers(model, stall)
-    asked = ast.unparse(stall.asked)
-    child: ast.AST = stall.node
-    for parent in model.ancestors(stall.node):
-        match parent:
-            case ast.If(test=test, orelse=orelse) if child in orelse and _asks_for_tensor(test) == asked:
-                return True
-            case ast.FunctionDef() | ast.AsyncFunctionDef():
-                return False
-        child = parent
-    return False
 
 
 def _is_given_on_host(stall: Stall, hot: Hot) -> bool:
@@ -230,38 +204,16 @@ def _brings_request(stall: Stall) -> bool:
     return stall.sense == MADE and _BRINGING.fullmatch(stall.function.name) is not None
 
 
-def _takes_numbers(model: Waiting, stall: Stall) -> bool:
-    """`if not torch.is_tensor(t): t = torch.tensor([t], device=x.device)`: for those who give a number."""
-    for parent in model.ancestors(stall.node):
-        match parent:
-            case ast.If(test=ast.UnaryOp(op=ast.Not(), operand=test)):
-                asked = _asks_for_tensor(test)
-                if asked is not None and any(ast.unparse(n) == asked for n in ast.walk(stall.asked)):
-                    return True
-            case ast.FunctionDef() | ast.AsyncFunctionDef():
-                return False
-    return False
-
-
-def _asks_for_tensor(test: ast.expr) -> str | None:
-    """What a test asks whether it is a tensor."""
-    match test:
-        case ast.Call(func=ast.Attribute(attr="is_tensor"), args=[asked]):
-            return ast.unparse(asked)
-        case ast.Call(
-            func=ast.Name(id="isinstance"), args=[asked, ast.Name(id="Tensor") | ast.Attribute(attr="Tensor")]
-        ):
-            return ast.unparse(asked)
-    return None
-
-
-def _told(stall: Stall, often: str, hot: tuple[Step, ...], loops: int, *, minor: bool = False) -> HotStall:
+def _told(
+    stall: Stall, often: str, hot: tuple[Step, ...], loops: int, *, minor: bool = False, by_role: bool = False
+) -> HotStall:
     trail = tuple(Step(s.message, s.path, s.line, s.column) for s in stall.trail)
     return HotStall(
         stall.sense, stall.node, stall.name, stall.asked, stall.value, often, stall.certain, trail, hot, stall.function,
         stall.use,
         loops,
         minor,
+        by_role,
     )  # fmt: skip
 
 

@@ -69,6 +69,13 @@ class Closing(Protocol):
     def close(self) -> None: ...
 
 
+# The terms under which code may be copied, and what a project that is released has beside them.
+_TERMS = ("LICENSE", "LICENSE.md", "LICENSE.txt", "COPYING")
+_RELEASED = ("pyproject.toml", "setup.py")
+# Folders around a file that are looked at for them.
+_MAX_ABOVE = 6
+
+
 class Project:
     """Resolves dotted names to parsed modules under the import roots.
 
@@ -210,6 +217,26 @@ class Project:
     def uses_itself(self, pattern: str, asking: Path) -> bool:
         """The same, where what merely shows a package off, its examples and benchmarks, says nothing of the package's own files."""
         return self._matching_elsewhere(pattern, asking, self._beside_shows(asking)) is True
+
+    def is_copied_in(self, asking: Path) -> bool:
+        """Whether a file stands in a folder that was copied from elsewhere: it has terms of its own, and nothing around imports it.
+
+        A package that is released by itself has a paper of its own as well.
+        """
+        inner: tuple[Path, bytes] | None = None
+        for folder in asking.parents[:_MAX_ABOVE]:
+            terms = next(filter(None, (self.read_quietly(folder / name, asking) for name in _TERMS)), b"")
+            if inner is not None and terms:
+                return terms != inner[1] and not self._is_imported_around(inner[0], asking)
+            if any(self.read_quietly(folder / name, asking) for name in _RELEASED):
+                return False
+            inner = (folder, terms) if terms else inner
+        return False
+
+    def _is_imported_around(self, folder: Path, asking: Path) -> bool:
+        """Whether a file outside of a folder imports something of it, or that can't be told."""
+        pattern = rf"(?m)^\s*(?:from|import)\s[^\n#]*\b{re.escape(folder.name)}\b"
+        return self._matching_elsewhere(pattern, asking, lambda path: folder not in path.parents) is not False
 
     def file_with(self, pattern: str, asking: Path) -> Path | None:
         """The file that makes `uses_itself` true; None where none does. For people who ask why: no result may hang on it."""

@@ -230,4 +230,4 @@ _SHOWING = frozenset(
 
 def is_test_file(path: Path) -> bool:
     """Whether a file is a test, or stands among tests."""
-    return is_test(path) or path.parent.name in ("test", "tests")
+    return is_test(path) or path.parent.name in ("test", "tests", "test_utils", "testing")

@@ -86,3 +86,15 @@ def has_twin(call: ast.Call, around: ast.AST, *, but: ast.AST) -> bool:
     said = ast.dump(call)
     inside = set(walk(but))
     return any(isinstance(n, ast.Call) and n not in inside and ast.dump(n) == said for n in own_nodes(around))
+
+
+def reads_beside(call: ast.Call, statement: ast.AST) -> bool:
+    """Whether a statement brings something else to the host than a call needs: it waits all the same."""
+    inside = set(walk(call))
+    return any(
+        isinstance(n, ast.Call)
+        and n not in inside
+        and isinstance(n.func, ast.Attribute)
+        and n.func.attr in ("cpu", "item", "tolist", "numpy", "generate")
+        for n in walk(statement)
+    )

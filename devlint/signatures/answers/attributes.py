@@ -32,6 +32,11 @@ def is_made_on_host(frame: Frame, owner: str, attribute: str = "") -> bool:
     return cls is not None and _are_on_host(cls, attribute[1:], frozenset()) is True
 
 
+def is_host_expression(node: ast.expr, method: ast.AST, cls: ClassInfo) -> bool:
+    """Whether an expression in a method of a class is a tensor that is made on the host."""
+    return _is_on_host(node, method, cls, frozenset()) is True
+
+
 def may_be_made_on_host(frame: Frame, path: Path) -> bool:
     """Whether a class sets an attribute of its own to what is made on the host, in one of its methods at least."""
     owner, attribute = [*map(str, path[:2]), ""][:2]

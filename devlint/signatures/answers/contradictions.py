@@ -11,6 +11,7 @@ from pathlib import Path
 from devlint.signatures.answers.detached import is_of_a_graph, unplaced_results
 from devlint.signatures.answers.left_open import (
     is_for_arrays,
+    is_for_mappings,
     is_given_host,
     is_nobodys,
     is_own,
@@ -269,6 +270,9 @@ def _is_tensor(frame: Frame, value: Value, need: Need) -> bool:
     ):
         # What is done to one of them says nothing of the others.
         return False
+    if path is not None and _is_part_of_something_made(path) and value.place.name not in frame.tensors:
+        # `graph = build(molecule)`, `graph.nodes["x"]`: a call that makes an object of what is no tensor makes its own.
+        return False
     if need.sense == "call" and value.place.off_host and value.path is None and path is not None:
         # What was moved to an accelerator, and is given to a module.
         return True
@@ -280,6 +284,11 @@ def _is_tensor(frame: Frame, value: Value, need: Need) -> bool:
     if "computed" in value.tags or (path is not None and path in frame.tensors):
         return True
     return path is not None and path in frame.supposed and need.sense != "index"
+
+
+def _is_part_of_something_made(path: tuple[object, ...]) -> bool:
+    """Whether a path leads to an attribute of what an unknown call gave."""
+    return len(path) > 1 and str(path[0]).startswith("#") and str(path[1]).startswith(".")
 
 
 def _takes_more(function: FunctionModel, name: str) -> bool:
@@ -352,6 +361,8 @@ def _apart(
     ):
         return None
     if (b.place.off_host or (b.place.sort == "input" and not is_own(frame, b))) and is_for_arrays(reader, joint):
+        return None
+    if need.sense == "call" and a.kind is not TENSOR and is_for_mappings(reader, a_when):
         return None
     if open_one and any(step.told for step in steps_to(a.step)) and not _left_behind(frame, need, a, b):
         # Whoever names the host there means it.

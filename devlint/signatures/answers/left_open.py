@@ -6,6 +6,7 @@ import ast
 from collections.abc import Hashable
 
 from devlint.signatures.answers.silence import (
+    is_data_module,
     is_given_copies,
     is_handed_over_with_a_device,
     is_host_code,
@@ -46,7 +47,7 @@ def is_nobodys(reader: Reader, frame: Frame, need: Need, node: ast.expr, host: V
         return False
     name = other.place.name
     cls = frame.reader.class_around(frame)
-    if is_of_host_project(reader.project, frame.source):
+    if is_of_host_project(reader.project, frame.source) or (cls is None and is_data_module(frame.source)):
         return True
     # Modules are made on the host and moved as wholes; an object that is made of tensors is where they are.
     of_tensors = cls is not None and not cls.is_module and not cls.outside_bases and other.kind is TENSOR
@@ -152,19 +153,34 @@ def is_for_arrays(reader: Reader, path: Condition, *, or_no_tensors: bool = Fals
 
     `or_no_tensors`: what isn't a tensor is taken for one.
     """
+    return _says(reader, path, "numpy.", "torch.Tensor" if or_no_tensors else "")
+
+
+def is_for_mappings(reader: Reader, path: Condition) -> bool:
+    """Whether a path is for an input that is a mapping: a model that takes a whole one may move what it holds."""
+    return _says(reader, path, _MAPPINGS)
+
+
+_MAPPINGS = (
+    *("dict", "builtins.dict", "collections.abc.", "collections.UserDict", "collections.OrderedDict"),
+    *("typing.Mapping", "typing.MutableMapping", "transformers."),
+)
+
+
+def _says(reader: Reader, path: Condition, types: str | tuple[str, ...], others: str = "") -> bool:
+    """Whether a path's tests say that something is of types with such names, or none of those with others."""
     atom = reader.atoms.atom
-    return bool(path) and all(any(_says_array(atom(x).key, x > 0, or_no_tensors) for x in clause) for clause in path)
+    return bool(path) and all(any(_says_type(atom(x).key, x > 0, types, others) for x in clause) for clause in path)
 
 
-def _says_array(key: Hashable, outcome: bool, or_no_tensors: bool) -> bool:
-    """Whether a test that comes out so, here or in what is called, says that something is an array, or no tensor."""
+def _says_type(key: Hashable, outcome: bool, types: str | tuple[str, ...], others: str) -> bool:
+    """Whether a test that comes out so, here or in what is called, says that."""
     match key:
         case ("at call", _, inner):
-            return _says_array(inner, outcome, or_no_tensors)
-        case ("isinstance", _, tuple() as types) if types and (outcome or or_no_tensors):
-            names = [str(t.data) for t in types if isinstance(t, Value)]
-            asked = "numpy." if outcome else "torch.Tensor"
-            return len(names) == len(types) and all(name.startswith(asked) for name in names)
+            return _says_type(inner, outcome, types, others)
+        case ("isinstance", _, tuple() as tested) if tested and (outcome or others):
+            names = [str(t.data) for t in tested if isinstance(t, Value)]
+            return len(names) == len(tested) and all(name.startswith(types if outcome else others) for name in names)
     return False
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from devlint.knowledge import torch_knowledge
 from devlint.regexes import regex
 from devlint.signatures.answers.hot import Hot, is_unused
-from devlint.signatures.answers.roles import is_aside
+from devlint.signatures.answers.roles import is_aside, tries_again
 from devlint.signatures.answers.waits import Stall
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.waits import COPY, FLUSH, SIZE
@@ -33,9 +33,10 @@ def is_minor(reader: Reader, stall: Stall, hot: Hot, gives: Gives) -> bool:
     """Whether a wait in hot code is off the main path, or couldn't be spared."""
     if is_aside(stall.function.source.path) or _is_meant(stall) or _is_for_the_host(stall) or _judges(hot):
         return True
-    way = [(stall.function.source, stall.node), *hot.calls]
+    way = [(stall.function.source, stall.node), *reversed(hot.calls)]
     return (
         not _has_cheaper_form(stall)
+        or _is_once_an_answer(way)
         or (not any(_is_in_steps(source, node) for source, node in way) and _is_once(hot))
         or not all(is_straight(source, node, gives) for source, node in way)
         or not _is_called(reader, hot.root)
@@ -44,16 +45,20 @@ def is_minor(reader: Reader, stall: Stall, hot: Hot, gives: Gives) -> bool:
     )
 
 
-# Functions, and folders, of what judges a model.
+# Functions, folders and classes of what judges a model, or checks what others computed.
 _JUDGING = regex(
     r"_?(?:val(?:id(?:ate|ation)?)?|eval(?:uate|uation)?|test)(?:_\w{1,60})?|\w{1,60}_(?:evaluation|validation)"
 )
+_CHECKING = regex(r"\w{0,60}(?:Checker|Validator|Verifier|Tester|Evaluator)")
 _OF_JUDGES = regex(r"(?:^|/)(?:evals?|evaluations?|evaluators?|metrics)/")
 
 
 def _judges(hot: Hot) -> bool:
     """Whether what makes code hot evaluates: nobody waits for that."""
-    return _JUDGING.fullmatch(hot.root.name) is not None or _OF_JUDGES.search(hot.root.source.path) is not None
+    root = hot.root
+    if root.cls is not None and _CHECKING.fullmatch(root.cls.name):
+        return True
+    return _JUDGING.fullmatch(root.name) is not None or _OF_JUDGES.search(root.source.path) is not None
 
 
 # What only training asks for, by the names of its functions and classes.
@@ -184,6 +189,34 @@ def _goes_all_the_way(root: FunctionModel) -> bool:
     )
 
 
+# What tells how long an answer gets, or in how many steps it is made: whoever is told makes all of it.
+_OF_LENGTH = regex(
+    r"max_(?:new|gen|generated|output|decoding)_(?:tokens|len|length)|max_gen_len|(?:num|n)_(?:inference|sampling|diffusion|denoising)_(?:steps|timesteps)|inference_(?:time)?steps"
+)
+# What schedulers do once before the steps.
+_SETTING_UP = regex(r"set_(?:time)?steps|set_sigmas|retrieve_timesteps")
+
+
+def _is_once_an_answer(way: Sequence[tuple[SourceModule, ast.AST]]) -> bool:
+    """Whether a wait, or the call that leads to it, stands before or after the loop in which an answer is made step by step."""
+    for source, node in way:
+        if _is_in_steps(source, node):
+            return False
+        around = next(
+            (p for p in source.ancestors(node) if isinstance(p, (ast.FunctionDef, ast.AsyncFunctionDef))), None
+        )
+        if around is None:
+            return False
+        if _SETTING_UP.fullmatch(around.name) or _makes_all(source.function_at(around)):
+            return True
+    return False
+
+
+def _makes_all(function: FunctionModel) -> bool:
+    """Whether a function is told how long an answer gets, and is no module's step."""
+    return function.name not in ("forward", "step") and any(_OF_LENGTH.fullmatch(p.arg) for p in function.parameters)
+
+
 _MAKING = regex(r"_?(?:sample|generate|infer|inference|predict|synthesi[sz]e)(?:_\w{1,60})?")
 
 
@@ -206,7 +239,7 @@ def _is_in_steps(source: SourceModule, node: ast.AST) -> bool:
         match parent:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
                 return False
-            case ast.While():
+            case ast.While() if not tries_again(parent):
                 return True
             case ast.For(target=target, iter=over, body=body) | ast.AsyncFor(target=target, iter=over, body=body):
                 if child in body and (_STEPS.search(ast.unparse(target)) or _goes_over_steps(over)):

@@ -36,12 +36,12 @@ ROLES: tuple[Role, ...] = (
     Role(r"\w{0,60}(?:Backend|Builder|Metadata|Dispatcher|Router|Context)\w{0,60}", r"build\w{0,60}|_?prepare\w{0,60}|step\w{0,60}|update_\w{1,60}|apply|dispatch\w{0,60}|combine\w{0,60}|\w{0,60}preprocess\w{0,60}|\w{0,60}postprocess\w{0,60}|initialize_\w{1,60}"),
     Role("", r"(?:training|train|validation|test|eval|val|inference|predict|prediction|denoising?|decoding|decode|generation|sampling|optimizer|optim|forward|backward|fwd|bwd|scheduler|inner|model|mini_?batch|micro_?batch|pp|engine)_(?:one_)?(?:step|batch|iter|iteration)(?:_\w{1,60})?"),
     Role("", r"_?step|_?(?:\w{1,60}_)?step_(?!size|count|ratio)\w{1,60}"),
-    Role("", r"_?(?:multinomial_|top_?[kp]_|greedy_|rejection_|dynamic_step_)?(?:sample|sampling)(?:_(?!size|rate|weights?|ids?$)\w{1,60})?|(?!build_|make_|create_|get_|load_|prepare_|process_)\w{1,60}_sample|\w{0,60}_sampling(?:_\w{1,60})?|rejection_\w{0,60}sampl\w{0,60}"),
+    Role("", r"_?(?:multinomial_|top_?[kp]_|greedy_|rejection_|dynamic_step_)?(?:sample|sampling)(?:_(?!size|rate|weights?|ids?$)\w{1,60})?|(?!_?(?:build|make|create|get|load|prepare|process|find|read|fetch|pick|choose|parse|add|check)_)(?!\w{0,60}_(?:one|per|each|a)_sample)\w{1,60}_sample|\w{0,60}_sampling(?:_\w{1,60})?|rejection_\w{0,60}sampl\w{0,60}"),
     Role("", r"_?(?:async_)?(?:generate|generation|decode|decoding|prefill|denoise|speculate|propose|draft)(?:_\w{1,60})?|\w{1,60}_decode|\w{1,60}_prefill"),
     Role("", r"_?\w{0,60}execute_model\w{0,60}|_?run_model\w{0,60}|_?model_forward\w{0,60}|\w{0,60}forward_(?:backward|only)\w{0,60}|_?async_model_forward|forward|_forward\w{0,60}|\w{1,60}_forward"),
     Role("", r"_?prepare_(?:\w{1,60}_)?(?:inputs?|ids)(?:_\w{1,60})?|_?build_(?:\w{1,60}_)?(?:metadata|masks?|inputs?|batch)|\w{0,60}_?build_\w{0,60}metadata\w{0,60}|_?update_(?:\w{1,60}_)?states?|update_step_context|_?get_(?:\w{1,60}_)?(?:position_ids|rope_index|rotary\w{0,60}|masks?)"),
     Role("", r"\w{0,60}clip_grad\w{0,60}|\w{0,60}grad_?norm\w{0,60}|_?get_(?:\w{1,60}_)?norm\w{0,60}|\w{0,60}(?:scaled|global)_norm\w{0,60}|_?(?:check_|has_)overflow\w{0,60}|\w{0,60}overflow\w{0,60}|_?reduce\w{0,60}(?:grad|bucket|partition)\w{0,60}|_?allreduce\w{0,60}|unscale_\w{0,60}|\w{0,60}count_zeros\w{0,60}|\w{0,60}partition\w{0,60}gradient\w{0,60}"),
-    Role("", r"_?(?:token_)?(?:dispatch|combine|permute|unpermute|all_to_all|a2a|route|routing|gating|top\d?k?gating)(?:_\w{1,60})?|\w{1,60}_(?:dispatch|permute|unpermute|gating)|\w{0,60}grouped_(?:mm|gemm)\w{0,60}"),
+    Role("", r"_?(?:token_)?(?:dispatch|combine|all_to_all|a2a|route|routing|gating|top\d?k?gating)(?:_\w{1,60})?|_?(?:(?:\w{0,60}_)?(?:tokens?|experts?|moe|fused)_)?(?:un)?permute(?:_(?:tokens?|experts?|topk|maps?|mask|index|fwd|bwd|forward|backward|padded|with|and|by|chunks?|triton|kernel|impl|1d|2d)(?:_\w{1,60})?)?|\w{1,60}_(?:dispatch|gating)|\w{0,60}grouped_(?:mm|gemm)\w{0,60}"),
     Role("", r"(?:compute_|_compute_|get_|_get_|calc_|calculate_)?\w{0,60}loss(?:es|_fn|_func|_step)?|get_batch\w{0,60}|loss_\w{1,60}"),
     Role("", r"(?!get_|build_|make_|create_|init)\w{0,60}(?:attention|attn|rotary|rope)(?:_(?:forward|func|fn|apply|mask|masked|emb|pos_emb|embedding|impl|fwd|bwd|varlen)\w{0,60})?"),
     Role("", r"(?:on_)?(?:train_)?(?:batch|step|forward|backward)_(?:start|end|begin)|batch_end|after_\w{1,60}|pre_forward|post_forward"),
@@ -70,19 +70,19 @@ _GENERATING = regex(
 _COLD = regex(
     r"__init__|__new__|__post_init__|__setstate__|__getstate__|__repr__|__str__|__del__|__reduce__|extra_repr"
     r"|_{0,3}(?:load|save|export|dump|read|write|parse|plot|show|visuali[sz]e|print|log|debug|profile|benchmark|demo|calib\w{0,60}|monkey_?patch|(?:auto)?tun(?:e|ing)|register|download|to_onnx|onnx|warm_?up|capture|dummy|test|refit|broadcast_params?|add_argument\w{0,60}|get_args|main|cleanup|close|destroy|shutdown|restore|resume)(?:_\w{1,60})?"
-    r"|\w{0,60}(?:state_dict|checkpoint|ckpt|warmup|warm_up|dummy_run|profile_run|capture_model|capture_graph|post_init|pretrained|load_weights?|weight_loader|_debug|_repr|onnx)\w{0,60}"
-    r"|_?init_?weights?|_?init(?:ialize)?_\w{0,60}(?:models?|device|engine|modules?|tokenizer)|\w{0,60}rebalanc\w{0,60}|\w{0,60}autotun\w{0,60}|_?(?:apply|switch|remove|merge|unmerge)_loras?|end_run|to_cpu|optimi[sz]e_weights?\w{0,60}|_*reset_parameters|process_weights\w{0,60}|post_load\w{0,60}|create_weights|worker_init\w{0,60}|_?get_dummy\w{0,60}|naive_\w{1,60}|ref(?:erence)?_\w{1,60}|\w{0,60}oracle\w{0,60}|\w{1,60}_(?:naive|ref|reference)|\w{0,60}_for_export"
+    r"|\w{0,60}(?:state_dict|checkpoint|ckpt|warmup|warm_up|pre_?warm|rehears|dummy_run|profile_run|capture_model|capture_graph|post_init|pretrained|load_weights?|weight_loader|_debug|_repr|onnx)\w{0,60}"
+    r"|_?init_?weights?|_?init(?:ialize)?_\w{0,60}(?:models?|device|engine|modules?|tokenizer)|\w{0,60}rebalanc\w{0,60}|\w{0,60}autotun\w{0,60}|_?(?:apply|switch|remove|merge|unmerge)_loras?|end_run|to_cpu|optimi[sz]e_weights?\w{0,60}|_*reset_parameters|process_weights\w{0,60}|post_load\w{0,60}|create_weights|worker_init\w{0,60}|_?get_dummy\w{0,60}|naive_\w{1,60}|ref(?:erence)?_\w{1,60}|\w{0,60}oracle\w{0,60}|\w{1,60}_(?:naive|ref|reference)|\w{0,60}_for_export|_?(?:\w{1,60}_)?collate(?:_\w{1,60})?"
 )  # fmt: skip
 # Functions that are hot only where something hot calls them.
 _NOT_BY_ITSELF = regex(
     r"__\w{1,60}__|_?(?:re)?init(?:ialize)?(?:_\w{1,60})?|_*reset\w{0,60}|_{0,3}(?:convert|setup|set|create|make|configure|from|quantize|pack|shard|offload|onload|wake|sleep|merge|upgrade|validate|check|finalize|compile|tie)(?:_\w{1,60})?"
-    r"|\w{0,60}(?:_cpu|_np|_numpy|_host|_ref|_reference|_naive|_config)|collate\w{0,60}|extra_\w{0,60}|(?:get|num|compute)_(?:num|size|shape)\w{0,60}|_?generate_\w{0,60}(?:buffers?|tables?|grids?|freqs|anchors?|schedules?|configs?)"
+    r"|\w{0,60}(?:_cpu|_np|_numpy|_host|_ref|_reference|_naive|_config)|extra_\w{0,60}|(?:get|num|compute)_(?:num|size|shape)\w{0,60}|_?generate_\w{0,60}(?:buffers?|tables?|grids?|freqs|anchors?|schedules?|configs?)"
 )  # fmt: skip
 _NOT_COLD = regex(
     r"log_?probs?\w{0,60}|logps?\w{0,60}|\w{0,60}loss\w{0,60}|set_?timesteps_never|to_kernel\w{0,60}|(?:make|create)_(?:\w{1,60}_)?mask\w{0,60}|pack_(?:seq|inputs?|tokens?)\w{0,60}|\w{0,60}attention_mask\w{0,60}|from_unscaled\w{0,60}"
 )
 _COLD_CLASSES = regex(
-    r"(?i).{0,60}(?:Dataset|Collat\w{0,60}|Tokenizer|TestCase|Tests?|Reader|Loader|Recorder|Config|DataModule|Checkpoint\w{0,60}|Exporter|Calibrator|Converter|Profiler|Processor|ImageProcessor|FeatureExtractor)"
+    r"(?i).{0,60}(?:Dataset|Collat\w{0,60}|Tokenizer|TestCase|Tests?|Reader|Loader|Recorder|Config|DataModule|Checkpoint\w{0,60}|Exporter|Calibrator|Converter|Profiler|Processor|ImageProcessor|FeatureExtractor|Featuri[sz]er)"
 )
 _COLD_FILES = regex(
     r"(?:^|/)(?:tests?|testing|(?:\w{1,60}_)?tracers?|debug\w{0,60}|visuali[sz]\w{0,60}|profil\w{0,60}|datasets?|preprocess\w{0,60}|(?:\w{1,60}_)?benchmarks?|calib\w{0,60}|export|docs?|tools|scripts|configs?|checkpoint\w{0,60}|conversion|convert\w{0,60})/|(?:^|/)(?:test_|conftest|setup\.|benchmark|(?:(?:image_|video_)?processing|feature_extraction|tokenization)_|convert_|export_|onnx_|preprocess|naive|reference)[^/]*$|(?:_test|_tests|_benchmark|_bench|_legacy|_onnx|_export|_demo|_gradio)\.py$|(?:^|/)(?:gradio|web_?ui|web_?demo|demo)[^/]*$|(?:^|/)tpu_[^/]*$"
@@ -167,12 +167,21 @@ def is_in_loop(source: SourceModule, node: ast.AST) -> bool:
                 return within and not _PREPARING.fullmatch(name)
             case ast.Lambda():
                 return False
-            case ast.While():
+            case ast.While() if not tries_again(parent):
                 within = True
             case ast.For(body=body) | ast.AsyncFor(body=body) if child in body and _makes_answer(parent):
-                within = True
+                within = within or not tries_again(parent)
         child = parent
     return within
+
+
+_TRYING = regex(r"(?i)retr(?:y|ies)|attempt|(?:^|_|\b)tries(?:_|\b|$)|bad_?case")
+
+
+def tries_again(loop: ast.For | ast.AsyncFor | ast.While) -> bool:
+    """`while retries < max_retries:` goes round where an answer came out badly."""
+    asked = [loop.test] if isinstance(loop, ast.While) else [loop.target, loop.iter]
+    return any(_TRYING.search(ast.unparse(part)) for part in asked)
 
 
 # Functions that make ready what an answer is made of: their loops go over the few things of a request.

@@ -240,6 +240,16 @@ def is_host_program(project: Project, source: SourceModule) -> bool:
     return not project.texts_match(_PLACES.pattern, path) and project.texts_match(_PROGRAM, path)
 
 
+def is_of_host_programs(project: Project, source: SourceModule) -> bool:
+    """Whether a file and those that import it say nothing of devices, and one of them is a program."""
+    if _says(source.without_comments, _PLACES):
+        return False
+    users = [project.load(importer, Path(source.path)) for importer in project.importers_of(Path(source.path))]
+    if any(user is None or _PLACES.search(user.text) is not None for user in users):
+        return False
+    return _runs(source) or any(user is not None and _runs(user) for user in users)
+
+
 @lru_cache(maxsize=8)
 def _says(text: str, pattern: re.Pattern[str]) -> bool:
     """Whether a file's text holds a pattern: each of its findings asks."""
@@ -263,7 +273,7 @@ def _runs(source: SourceModule) -> bool:
     return any(map(runs, source.tree.body))
 
 
-_PLACES = regex(r"(?i)cuda|gpu|device|accelerat|trainer|\bx[lp]u\b|\bmps\b")
+_PLACES = regex(r"(?i)cuda(?!\.manual_seed)|gpu|device|accelerat|trainer|\bx[lp]u\b|\bmps\b")
 _PROGRAM = r"(?m)^if __name__ == "
 
 
@@ -290,6 +300,13 @@ _MOVING = regex(
     r"|\bdevice=(?![\"']cpu|None\b|torch\.device\([\"']cpu)"
 )
 _A_PROJECT = 6
+
+
+def is_data_module(source: SourceModule) -> bool:
+    """Whether a file defines datasets and moves nothing: its functions work on what those hold."""
+    classes = (s for s in source.tree.body if isinstance(s, ast.ClassDef))
+    names = ((dotted(base) or "").rsplit(".", 1)[-1] for cls in classes for base in cls.bases)
+    return any(name.endswith("Dataset") for name in names) and not _says(source.without_comments, _MOVING)
 
 
 def is_host_data(place: Place) -> bool:

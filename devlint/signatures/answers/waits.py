@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 
 from devlint.regexes import regex
-from devlint.signatures.answers.attributes import is_cpu, may_be_host_device
+from devlint.signatures.answers.attributes import is_cpu, is_host_expression, may_be_host_device
 from devlint.signatures.answers.hosted import is_kept_on_host, must_be_on_host, says_host
 from devlint.signatures.answers.silence import speaks_of_devices
 from devlint.signatures.reading.reader import Reader
@@ -110,13 +110,16 @@ def on_accelerator(
     frame: Frame, node: ast.expr, value: Value, *, surely_tensor: bool = False
 ) -> tuple[Value, bool] | None:
     """(the alternative, certain) where a value may well be a tensor on an accelerator; None where it isn't known to be."""
-    if says_host(node) or _was_received(frame, node):
+    if says_host(node) or _was_received(frame, node) or _was_saved_on_host(frame, node):
         return None
     best: tuple[Value, bool] | None = None
-    for _, option in leaves(value, frame.atoms):
-        told = _is_off_host(frame, node, option, surely_tensor)
+    for condition, option in leaves(value, frame.atoms):
+        told = None if frame.atoms.with_host(condition) else _is_off_host(frame, node, option, surely_tensor)
         if told is not None and (best is None or (told and not best[1])):
             best = option, told
+    if best is not None and best[0].kind is UNKNOWN and any(o.kind is ARRAY for _, o in leaves(value, frame.atoms)):
+        # An array on another way says what it is.
+        return None
     if best is not None and any(
         option.kind in (TENSOR, BATCH) and option.place == HOST for _, option in leaves(value, frame.atoms)
     ):
@@ -148,6 +151,36 @@ def _was_received(frame: Frame, node: ast.expr, back: int = 2) -> bool:
         return False
     given = frame.function.assigned.get(root.id, ())
     return bool(given) and all(value is not node and _was_received(frame, value, back - 1) for value in given)
+
+
+def _was_saved_on_host(frame: Frame, node: ast.expr) -> bool:
+    """Whether something is what `forward` saved for `backward`, having made it on the host: `seed, = ctx.saved_tensors`."""
+    given = frame.function.assigned.get(node.id, ()) if frame.function and isinstance(node, ast.Name) else ()
+    return bool(given) and all(_is_saved_on_host(frame, value) for value in given)
+
+
+def _is_saved_on_host(frame: Frame, node: ast.expr) -> bool:
+    cls = frame.reader.class_around(frame)
+    match node:
+        case ast.Subscript(value=ast.Attribute(attr="saved_tensors"), slice=ast.Constant(value=int(at))):
+            forward = next((f for f in cls.node.body if _is_forward(f)), None) if cls is not None else None
+            if cls is None or forward is None:
+                return False
+            saved = [n for n in ast.walk(forward) if isinstance(n, ast.Call) and last_name(n.func) == _SAVING]
+            return bool(saved) and all(
+                len(call.args) > at
+                and not any(isinstance(a, ast.Starred) for a in call.args[: at + 1])
+                and is_host_expression(call.args[at], forward, cls)
+                for call in saved
+            )
+    return False
+
+
+_SAVING = "save_for_backward"
+
+
+def _is_forward(node: ast.stmt) -> bool:
+    return isinstance(node, ast.FunctionDef) and node.name == "forward"
 
 
 def _is_off_host(frame: Frame, node: ast.expr, option: Value, surely_tensor: bool) -> bool | None:

@@ -333,8 +333,10 @@ def _module_method(call: Call, owner: Value, name: str) -> Value:
         return _register(call, owner)
     if name in ("add_module", "register_module"):
         named, given = call.argument(0, "name"), call.argument(1, "module")
-        if named is not None and named.kind is CONSTANT and given is not None:
-            frame.put(owner, f".{named.data}", given)
+        if named is not None and given is not None:
+            # Under a name that is put together in a loop, one for them all: it moves with the whole all the same.
+            under = named.data if named.kind is CONSTANT else f"<{call.node.lineno}:{call.node.col_offset}>"
+            frame.put(owner, f".{under}", given)
         return NONE
     if name in ("append", "extend", "insert"):
         containers.added(frame, owner, call.positional_values[-1:], spread=name == "extend")

@@ -42,6 +42,15 @@ _WEIGHTED_FIRST = frozenset(
 )
 _RECURRENT = frozenset({"torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN"})
 _PAIRED = frozenset({"torch.nn.MultiheadAttention", "torch.nn.LSTMCell"})
+# A mask, what says that it is the causal one, and the other mask without which it isn't read then, but made where it is wanted.
+_CAUSAL = {
+    "torch.nn.TransformerEncoder": ("mask", "is_causal", "src_key_padding_mask"),
+    "torch.nn.TransformerEncoderLayer": ("src_mask", "is_causal", "src_key_padding_mask"),
+    "torch.nn.TransformerDecoder": ("tgt_mask", "tgt_is_causal", "tgt_key_padding_mask"),
+    "torch.nn.TransformerDecoderLayer": ("tgt_mask", "tgt_is_causal", "tgt_key_padding_mask"),
+}
+# These look whether the mask is the causal one where nothing is said.
+_LOOKING = frozenset({"torch.nn.TransformerEncoder", "torch.nn.TransformerDecoder"})
 
 
 def is_loss(name: str) -> bool:
@@ -161,7 +170,9 @@ def call_module(call: Call, module: Value) -> Value:
         meeting = mapped(place, lambda p: Value(MODULE, p.place, data=name, step=p.step, likely=p.likely), frame.atoms)
         facts = module_facts(name)
         given = (
-            [(n, v) for k, n, v in operands_of(call, facts) if k in facts.together] if facts is not None else pairs[:1]
+            [(n, v) for k, n, v in operands_of(call, facts) if k in facts.together and k != _unread(call, name)]
+            if facts is not None
+            else pairs[:1]
         )
         for pair in given:
             frame.need("call", call.node, ast.unparse(call.node.func), pair, (call.node.func, meeting))
@@ -193,6 +204,17 @@ def call_module(call: Call, module: Value) -> Value:
         ),
         frame.atoms,
     )
+
+
+def _unread(call: Call, name: str) -> str:
+    """The mask that a module doesn't read, or may not, since it is the causal one; "" where there is none."""
+    mask, hint, padding = _CAUSAL.get(name, ("", "", ""))
+    if not mask or call.argument(-1, padding) is not None:
+        return ""
+    said = call.argument(-1, hint)
+    if said is None:
+        return mask if name in _LOOKING else ""
+    return mask if said.kind is not CONSTANT or said.data is not False else ""
 
 
 def _last_of(frame: Frame, module: Value) -> str:

@@ -8,7 +8,7 @@ from devlint.signatures.reading.instances import Instance
 from devlint.signatures.reading.knots import Knot, Knots
 from devlint.signatures.state.classes import ClassInfo
 from devlint.signatures.state.frame import CONTENTS, EVERY, PLACE, Frame, Reading
-from devlint.signatures.state.objects import KEPT, REGISTERED, class_of
+from devlint.signatures.state.objects import KEPT, class_of, is_registered
 from devlint.signatures.state.outcome import Signature
 from devlint.signatures.values.values import (
     ARRAY,
@@ -158,7 +158,7 @@ class View:
             return NOTHING
         options = [o for o in options if not (o.kind is CONSTANT and o.data is None)] or [unknown]
         distinct = list(dict.fromkeys(_as_one(o) for o in options))
-        registered = [o for o in distinct if o.kind is TENSOR and REGISTERED in o.tags]
+        registered = [o for o in distinct if o.kind is TENSOR and is_registered(o)]
         if registered:
             # What is put in the place of a parameter is one as well.
             return registered[0]
@@ -209,7 +209,7 @@ class View:
         whole = self._whole(signature, me, cls)
         match value.kind:
             case "tensor":
-                if REGISTERED in value.tags:
+                if is_registered(value):
                     at = value.place if value.place.off_host else whole
                     return Value(TENSOR, at, path=path, rank=value.rank, tags=value.tags, step=value.step)
                 if value.place.is_open or value.place.sort == "unknown":
@@ -367,7 +367,7 @@ def _tensor_if_array(value: Value) -> Value:
 def _as_one(value: Value) -> Value:
     """A parameter that is made in one of several ways, as the one that it is in any case."""
     found = [leaf for _, leaf in value.options()]
-    alike = all(o.kind is TENSOR and REGISTERED in o.tags and o.place == found[0].place for o in found)
+    alike = all(o.kind is TENSOR and is_registered(o) and o.place == found[0].place for o in found)
     return found[0].but(rank=rank_of(value)) if len(found) > 1 and alike else value
 
 

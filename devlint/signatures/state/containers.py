@@ -236,11 +236,13 @@ def _unknown_item(frame: Frame, value: Value, index: Value, node: ast.expr) -> V
         return known
     if _is_stored_into(frame, value):
         return _UNTOLD
-    if isinstance(node, ast.Slice):
-        return Value(UNKNOWN, value.place, data=value.path or value.data, likely=value.likely, step=value.step)
-    if isinstance(node, ast.Tuple) and not any(_is_text(e) for e in node.elts):
+    is_view = isinstance(node, ast.Tuple) and not any(_is_text(e) for e in node.elts)
+    if is_view or isinstance(node, ast.Slice):
         # `x[:, 0]`: only tensors and arrays take that.
-        return Value(UNKNOWN, value.place, data=value.path or value.data, likely=True, step=value.step)
+        return Value(
+            UNKNOWN, value.place, data=value.path or value.data, likely=is_view or value.likely, step=value.step,
+            tags=value.tags & {"mixed"},
+        )  # fmt: skip
     if index.kind is TENSOR and value.path is None and isinstance(value.data, tuple):
         # What was moved, or computed, and is indexed by a tensor is a tensor.
         return Value(TENSOR, value.place, likely=True, step=value.step)

@@ -352,6 +352,11 @@ def _as_attribute(frame: Frame, owner: Value, name: str, value: Value, node: ast
     return value.but(tags=value.tags | {KEPT}, step=step, data=site)
 
 
+def is_registered(value: Value) -> bool:
+    """Whether a module's attribute is one that moves with it: a buffer, or a parameter, whoever made it."""
+    return not value.tags.isdisjoint((REGISTERED, PARAMETER))
+
+
 # -- places ------------------------------------------------------------------------------------------------------------
 
 
@@ -393,7 +398,7 @@ def place_around(frame: Frame, made: Value, given: Sequence[Value]) -> None:
             # It may compute with that one alone.
             frame.env[made.cell, PLACE] = Value(TENSOR, UNKNOWN_PLACE)
         return
-    parts = [o for o in options if o.kind in MODULES or o.kind is UNKNOWN or REGISTERED in o.tags]
+    parts = [o for o in options if o.kind in MODULES or o.kind is UNKNOWN or is_registered(o)]
     handed = [o for v in given for _, o in v.options()]
     known = {o.identity for o in handed if o.identity is not None}
     theirs = [o for o in parts if o.identity in known or o in handed]
@@ -468,11 +473,11 @@ def _move_parts(frame: Frame, thing: Value, place: Value, step: Step | None, dep
         for _, option in held.options():
             if option.kind in MODULES:
                 move(frame, option, place, step, depth - 1, slots)
-        if any(REGISTERED in option.tags for _, option in held.options()):
+        if any(is_registered(option) for _, option in held.options()):
             frame.env[key] = mapped(held, lambda v: _moved_part(frame, v, place, step), frame.atoms)
 
 
 def _moved_part(frame: Frame, value: Value, place: Value, step: Step | None) -> Value:
-    if REGISTERED not in value.tags:
+    if not is_registered(value):
         return value
     return mapped(place, lambda p: value.but(place=p.place, step=step), frame.atoms)

@@ -42,6 +42,26 @@ def is_of_checkpoint(call: ast.Call, facts: Facts) -> bool:
     )
 
 
+def asks_for_numbers(call: ast.Call, facts: Facts) -> bool:
+    """Whether all that is asked of what a call loads are numbers, by their keys: `info["epoch"]`, `info["best"]`."""
+    parent = next(facts.model.ancestors(call), None)
+    if not isinstance(parent, ast.Assign) or not isinstance(parent.targets[0], ast.Name):
+        return False
+    name = parent.targets[0].id
+    nodes = own_nodes(facts.model.enclosing_scope(call))
+    uses = [n for n in nodes if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)]
+    around = [next(facts.model.ancestors(use), None) for use in uses]
+    keys = [
+        p.slice.value if isinstance(p, ast.Subscript) and isinstance(p.slice, ast.Constant) else None for p in around
+    ]
+    return bool(keys) and all(isinstance(key, str) and _OF_NUMBERS.fullmatch(key) for key in keys)
+
+
+_OF_NUMBERS = regex(
+    r"(?i)(?:\w{1,20}_)?(?:epochs?|steps?|iter(?:ation)?s?|best|best_\w{1,20}|loss|acc(?:uracy)?|score|lr|t)"
+)
+
+
 # What is done with models, with their states and with tensors of a device.
 _MOVING = frozenset({"to", "cuda", "cpu", "eval", "load_state_dict", "copy_"})
 
@@ -94,7 +114,8 @@ def _is_called_after_data(call: ast.Call, facts: Facts) -> bool:
     if call.args and _DATA_PATH.fullmatch(last_name(call.args[0])):
         return True
     values = [call.args[0], *values_of(call.args[0], facts)] if call.args else []
-    return any(_OF_DATA.search(text) is not None for text in texts_in(values))
+    texts = texts_in(values)
+    return any(_OF_DATA.search(text) or (_IN_DATA.search(text) and not _OF_CHECKPOINTS.search(text)) for text in texts)
 
 
 def _is_kept_as_data(call: ast.Call, scope: ast.AST, facts: Facts) -> bool:
@@ -126,7 +147,9 @@ _DATA_DICT = regex(
 _OF_DATA = regex(
     r"(?i)(?:^|[/_.-])(?:features?|labels?|targets?|data|dataset|metrics?|results?|stats|statistics|history|losses|logs?|vocab"
     r"|dict|args|opts?|options|config|hparams|splits?|indices|ids|trajectories|returns)\.(?:pt|pth|pkl|bin|t7|tar)$"
+    r"|\.(?:mel|mels|spec|spect|wav|f0|feats?|npy|npz|json|csv|txt|ply|pcd)$"
 )
+_IN_DATA = regex(r"(?i)(?:^|/)(?:data|datasets?|raw|processed)/[\w.-]{1,80}\.(?:pt|pkl|bin|p|pickle)$")
 _DATA_PATH = regex(
     r"(?:\w{1,60}_)?(?:vocab|vocabulary|corpus|tokenizer|dataset|labels?|features?|feats?|landmarks|meta_?data|meta|predictions|preds?|indices|stats)"
     r"_(?:file|filename|path|filepath|fn|name)"

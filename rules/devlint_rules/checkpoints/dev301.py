@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from devlint.facts import Kind, is_test, last_name, own_nodes, walk
 from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
-from devlint_rules.checkpoints.contents import is_of_checkpoint, is_of_data
+from devlint_rules.checkpoints.contents import asks_for_numbers, is_of_checkpoint, is_of_data
 from devlint_rules.checkpoints.landings import copies, is_only_read, lands_anywhere
 from devlint_rules.checkpoints.origins import DOWNLOADS, is_own
-from devlint_rules.checkpoints.readers import has_device, is_of_no_program
+from devlint_rules.checkpoints.readers import has_device, is_of_no_call, is_of_no_program
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
@@ -30,16 +30,16 @@ class LoadWithoutMapLocation(Rule):
     `functools.partial(torch.load, ...)`; and a call of a function of the project that hands its own parameter on as
     `map_location`, where the call leaves that at None. A call with `*args` or `**kwargs` may hold it and is left alone, and so is
     one that reads back a buffer or a cache that the program itself filled, or the best of a run that it has just
-    trained or had written, a file that ships beside the code, what the project saves from the host, to the same file or under the
+    trained or had written, the keys of what frameworks write from the host, a file that ships beside the code, what the project saves from the host, to the same file or under the
     keys that are asked for (`torch.save(net.cpu().state_dict(), ...)`), weights that are published under their hash
     (`https://download.pytorch.org/...`, `.../resnet18-5c106cde.pth`), which everybody loads, what a dataset reads
     (a class or a file that is called so), what is kept under a name for data (`train_data = torch.load(path)`), or the state of a scheduler, a gradient scaler or a random
     generator, which holds nothing of a device. So are tests (`test_*.py`, `*_test.py`), which load what they saved. What goes straight into `load_state_dict` is certain to be tensors; of anything else the finding is `likely`.
 
-    Told where it is selected by its code, as in `--select DEV301`: what nothing moves and nothing around calls a model, a state or
+    Told where it is selected by its code, as in `--select DEV301`: what is asked for numbers alone, a method that nothing calls, what nothing moves and nothing around calls a model, a state or
     a checkpoint; what a program loads that can't run without an
     accelerator anyway, for the same function, its class, what it calls, or each function that calls it, moves something there under no
-    condition (`model.cuda()`), what no program beside its file imports, what is downloaded, or is otherwise, and what is loaded by a method whose callers have all just
+    condition (`model.cuda()`) or ends without one (`assert torch.cuda.is_available()`), what no program beside its file imports, what is downloaded, or is otherwise, and what is loaded by a method whose callers have all just
     trained (`exp.train(...)`).
 
     ## Why is this bad
@@ -68,7 +68,8 @@ class LoadWithoutMapLocation(Rule):
     Unsafe otherwise: what was loaded to a GPU before is then on the host. Offered where all that becomes of it is seen, also in
     functions that it is handed to: it is copied by `load_state_dict`, moved, or read as a number. What is given is
     `"cpu"`, or the `device` that the code around has chosen and uses itself. Not offered for a
-    `load_state_dict` that keeps what it is given, as that of a moving average may.
+    `load_state_dict` that keeps what it is given, as that of a moving average may, nor beside such a load: side by side, all are mended
+    or none is.
 
     ## References
     - [torch.load](https://docs.pytorch.org/docs/stable/generated/torch.load.html)
@@ -112,11 +113,13 @@ class LoadWithoutMapLocation(Rule):
         straight = not first and _goes_into_load_state_dict(found, facts)
         if not straight and is_of_data(found, facts):
             return
-        is_told = straight or first > 0 or is_of_checkpoint(found, facts)
+        is_told = straight or first > 0 or (is_of_checkpoint(found, facts) and not asks_for_numbers(found, facts))
         bound = facts.model.is_bound_before("device", found)
-        fixed = first or (_may_be_mended(found, facts) and not _is_tried_again(found, facts))
+        fixed = first or (
+            _may_be_mended(found, facts) and not _is_tried_again(found, facts) and not _stays_half_done(found, facts)
+        )
         moving = _moved_at_once(found, facts) if not first else None
-        where = "device" if bound and _is_chosen_here(found, facts) else '"cpu"'
+        where = "device" if bound and _is_chosen_here(found, facts) and not _is_made_smaller(found, facts) else '"cpu"'
         hints = [f"`{location}=device` loads straight to it"] if bound else []
         if moving is not None:
             # What moves it is said by the load itself.
@@ -141,8 +144,52 @@ class LoadWithoutMapLocation(Rule):
             minor=not is_told
             or has_device(found, facts)
             or facts.model.is_unused(found)
-            or is_of_no_program(found, facts),
+            or is_of_no_program(found, facts)
+            or is_of_no_call(found, facts),
         )
+
+
+# Loads of one thing stand so many lines apart at most.
+_NEAR = 12
+
+
+def _stays_half_done(found: ast.Call, facts: Facts) -> bool:
+    """Whether a load right beside, or in the same loop, stays as it is, of which nobody knows what becomes of what it loads."""
+    scope, loop = facts.model.enclosing_scope(found), _loop_around(found, facts)
+    return any(
+        isinstance(n, ast.Call)
+        and n is not found
+        and ast.dump(n.func) == ast.dump(found.func)
+        and len(n.args) == 1
+        and all(k.arg not in ("map_location", None) for k in n.keywords)
+        and ((loop is not None and _loop_around(n, facts) is loop) or abs(n.lineno - found.lineno) <= _NEAR)
+        and _is_left(n, facts)
+        for n in own_nodes(scope)
+    )
+
+
+def _loop_around(node: ast.AST, facts: Facts) -> ast.AST | None:
+    loops = (p for p in facts.model.ancestors(node) if isinstance(p, (ast.For, ast.While, ast.FunctionDef)))
+    first = next(loops, None)
+    return first if isinstance(first, (ast.For, ast.While)) else None
+
+
+def _is_left(call: ast.Call, facts: Facts) -> bool:
+    uses = _uses(call, facts)
+    if any(_is_read_by_numpy(use, facts) for use in uses) or (uses and all(_is_host_data(u, facts) for u in uses)):
+        return False
+    return not _is_provided_for(call, facts) and not is_of_data(call, facts) and not _may_be_mended(call, facts)
+
+
+def _is_made_smaller(found: ast.Call, facts: Facts) -> bool:
+    """Whether what is loaded gets half as large afterwards: then it had better not be on the accelerator before."""
+    return any(
+        isinstance(n, ast.Call)
+        and isinstance(n.func, ast.Attribute)
+        and n.func.attr in ("half", "bfloat16")
+        and n.lineno >= found.lineno
+        for n in own_nodes(facts.model.enclosing_scope(found))
+    )
 
 
 def _moved_at_once(found: ast.Call, facts: Facts) -> ast.Call | None:
@@ -287,8 +334,10 @@ def _is_provided_for(call: ast.Call, facts: Facts) -> bool:
                 if any(_says_where(s, call) for s in (orelse if child in body else body)):
                     # The author knows, and chose this one for machines that have what is needed.
                     return True
-            case ast.IfExp(test=test, body=taken) if child is not test:
+            case ast.IfExp(test=test, body=taken, orelse=other) if child is not test:
                 if _asks_for_accelerator(test, facts) == (child is taken):
+                    return True
+                if "map_location" in ast.unparse(other if child is taken else taken):
                     return True
         if _leaves_before(parent, child, facts):
             return True

@@ -27,6 +27,8 @@ def is_own(call: ast.Call, first: int, facts: Facts) -> bool:
     file = call.args[first]
     if any(v.name == "io.BytesIO" for _, v in facts.model.value(file).alternatives()) or _is_temporary(file, facts):
         return True
+    if isinstance(file, ast.Name) and any(facts.model.qualified(v) == "io.BytesIO" for v in _makers(file, facts)):
+        return True
     if _is_cache(call, file, facts) or _ships_with_the_code(file, facts) or _is_published(call, file, facts):
         return True
     if _is_saved_from_host(facts) or _is_saved_from_host_elsewhere(facts) or _is_of_rank(file, facts):
@@ -42,7 +44,7 @@ def _is_of_rank(file: ast.expr, facts: Facts) -> bool:
     return any(isinstance(n, (ast.Name, ast.Attribute)) and _RANK.fullmatch(last_name(n)) for n in parts)
 
 
-_RANK = regex(r"(?:local_|global_)?rank")
+_RANK = regex(r"(?:get_)?(?:local_|global_)?rank")
 
 
 # -- what this program wrote -------------------------------------------------------------------------------------------
@@ -82,7 +84,7 @@ def _is_given_by_writer(file: ast.expr, facts: Facts) -> bool:
 def _is_written_by_callees(before: list[ast.Call], file: ast.expr, facts: Facts) -> bool:
     """Whether a function of the file that is called before has saved what is loaded, under the same path as code: a setting's, or a text's."""
     paths = _paths_of(file, facts)
-    if not _means_one_file(file, facts):
+    if not _means_one_file(file, facts) or _is_given_again(file, facts):
         return False
     called = {last_name(n.func) for n in before}
     writing = [n for n in _calls_of({"save"}, facts) if len(n.args) > 1 and paths & _paths_of(n.args[1], facts)]
@@ -125,9 +127,24 @@ def _means_one_file(file: ast.expr, facts: Facts) -> bool:
     return any("." in path or "'" in path for path in _paths_of(file, facts))
 
 
+def _is_given_again(file: ast.expr, facts: Facts) -> bool:
+    """Whether a name of the top level is given another path too: that of a file which another run wrote."""
+    if not isinstance(file, ast.Name):
+        return False
+    return sum(isinstance(s, ast.Assign) for s in facts.model.source.bindings.get(file.id, ())) > 1
+
+
 def _writes(call: ast.Call, file: ast.expr) -> bool:
     named = isinstance(call.func, ast.Attribute) and call.func.attr in _WRITING
-    return named and len(call.args) > 1 and ast.unparse(call.args[1]) == ast.unparse(file)
+    return named and len(call.args) > 1 and ast.unparse(_opened(call.args[1])) == ast.unparse(_opened(file))
+
+
+def _opened(file: ast.expr) -> ast.expr:
+    """`path` of `open(path, "wb")`."""
+    match file:
+        case ast.Call(func=func, args=[path, *_]) if last_name(func) == "open":
+            return path
+    return file
 
 
 def _loaded_into(call: ast.Call, facts: Facts) -> ast.expr | None:
@@ -162,6 +179,7 @@ def _is_cache(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
         return False
     scope = facts.model.enclosing_scope(call)
     around = [p.name for p in facts.model.ancestors(call) if isinstance(p, (*_FUNCTIONS, ast.ClassDef))]
+    around += [last_name(n.func) for v in values_of(file, facts) for n in ast.walk(v) if isinstance(n, ast.Call)]
     return "cache" in f"{around} {ast.unparse(file)}".lower() or _is_made_where_missing(call, file, scope)
 
 
@@ -221,10 +239,13 @@ def _holds(body: list[ast.stmt], node: ast.AST) -> bool:
 
 
 def _is_on_the_host(file: ast.expr, facts: Facts) -> bool:
-    """Whether a script that says nothing of devices reads what it saves."""
+    """Whether a script that says nothing of devices reads what it saves, or what trains and saves in such scripts reads anything."""
     if "torch.save(" not in facts.text.text:
         return False
-    return any(_writes(call, file) for call in _calls_of(_WRITING, facts)) and facts.model.is_host_program
+    if any(_writes(call, file) for call in _calls_of(_WRITING, facts)) and facts.model.is_host_program:
+        return True
+    trains = ".backward(" in facts.text.text
+    return trains and "." not in facts.model.source.name and facts.model.is_of_host_programs
 
 
 def _calls_of(names: Collection[str], facts: Facts) -> Iterator[ast.Call]:
@@ -356,17 +377,29 @@ def values_of(file: ast.expr, facts: Facts) -> Iterator[ast.expr]:
         stores = (n for n in own_nodes(facts.model.enclosing_scope(file)) if isinstance(n, ast.Assign))
         yield from (n.value for n in stores if any(ast.unparse(t) == ast.unparse(file) for t in n.targets))
     for name in (n for n in ast.walk(file) if isinstance(n, ast.Name)):
-        for value in (*facts.model.assigned_values(name), *_entered(name, facts), *_top_level_values(name, facts)):
+        given = (*facts.model.assigned_values(name), *_entered(name, facts), *_looped_over(name, facts))
+        for value in (*given, *_top_level_values(name, facts)):
             yield value
             for inner in ast.walk(value):
                 if isinstance(inner, ast.Name) and inner.id != name.id:
                     yield from _top_level_values(inner, facts)
 
 
+def _makers(name: ast.Name, facts: Facts) -> list[ast.expr]:
+    """What is called for what a `with` enters under a name."""
+    return [v.func for v in _entered(name, facts) if isinstance(v, ast.Call)]
+
+
 def _entered(name: ast.Name, facts: Facts) -> list[ast.expr]:
     """What a `with` enters under a name: `with open(path) as name:`."""
     items = [i for n in own_nodes(facts.model.enclosing_scope(name)) if isinstance(n, ast.With) for i in n.items]
     return [i.context_expr for i in items if i.optional_vars and ast.unparse(i.optional_vars) == name.id]
+
+
+def _looped_over(name: ast.Name, facts: Facts) -> list[ast.expr]:
+    """What a loop takes a name from: `for name in glob.glob("*.mel"):`."""
+    loops = (n for n in own_nodes(facts.model.enclosing_scope(name)) if isinstance(n, (ast.For, ast.AsyncFor)))
+    return [loop.iter for loop in loops if isinstance(loop.target, ast.Name) and loop.target.id == name.id]
 
 
 def _imported_values(file: ast.expr, facts: Facts) -> list[ast.expr]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from devlint.facts import last_name, own_nodes
 from devlint.lazy import regex
+from devlint_rules.guards import moves_on_each_way
 
 if TYPE_CHECKING:
     from devlint.facts import Facts, PlacementModel
@@ -31,12 +32,12 @@ def has_device(call: ast.Call, facts: Facts) -> bool:
     So it is in a program that needs an accelerator anyway, in a single process, and in one that trained in the same run.
     What is published has mostly been moved to the host.
     """
-    if _is_published(facts.model, call):
+    if _is_published(facts.model, call) or _is_of_base(call):
         return True
     if _is_one_of_many(facts.text.text):
         # Each process puts its copy on the first accelerator.
         return False
-    if _is_for_cuda(facts.model) or _ON_CUDA_BY_DEFAULT.search(facts.text.text):
+    if _is_for_cuda(facts.model) or _ON_CUDA_BY_DEFAULT.search(facts.text.text) or _asks_before(facts.model, call):
         return True
     return _is_met(facts.model, call, _needs_accelerator) or _is_met(facts.model, call, _has_just_trained)
 
@@ -59,6 +60,22 @@ def is_of_no_program(call: ast.Call, facts: Facts) -> bool:
 
 _DEFINING = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign)
 _PROGRAM = r"__name__ == ['\"]__main__['\"]"
+
+
+def is_of_no_call(call: ast.Call, facts: Facts) -> bool:
+    """Whether it is a method of a program's own class that loads, and nothing calls a method of that name: only `torch.load` is called so."""
+    scope = facts.model.enclosing_scope(call)
+    around = next(facts.model.ancestors(scope), None)
+    if not isinstance(scope, ast.FunctionDef) or not isinstance(around, ast.ClassDef) or scope.name.startswith("__"):
+        return False
+    if "." in facts.model.source.name or facts.model.source.is_package:
+        return False
+    called = rf"(?<!\btorch)(?<!\bth)(?<!\bnp)(?<!\bnumpy)(?<!\bpickle)(?<!\bjson)(?<!\byaml)(?<!\bjoblib)\.{re.escape(scope.name)}\b"
+    return (
+        re.search(called, facts.text.text) is None
+        and facts.model.texts_match(_PROGRAM, elsewhere=True)
+        and not facts.model.texts_match(called, elsewhere=True)
+    )
 
 
 def _is_text(statement: ast.stmt) -> bool:
@@ -94,12 +111,45 @@ _PLACES = (
 )
 
 
+def _asks_before(model: PlacementModel, call: ast.Call) -> bool:
+    """Whether a program ends without an accelerator before it comes by a call: `assert torch.cuda.is_available()`."""
+    scope = model.enclosing_scope(call)
+    return any(
+        isinstance(n, (ast.Assert, ast.If)) and n.lineno < call.lineno and _ends_without(n)
+        for n in (*own_nodes(scope), *model.source.tree.body)
+    )
+
+
+def _ends_without(statement: ast.Assert | ast.If) -> bool:
+    test = ast.unparse(statement.test)
+    if isinstance(statement, ast.Assert):
+        return _AVAILABLE.fullmatch(test) is not None
+    last = statement.body[-1]
+    ends = isinstance(last, ast.Raise) or (
+        isinstance(last, ast.Expr) and isinstance(last.value, ast.Call) and last_name(last.value.func) in _ENDING
+    )
+    return ends and test.startswith("not ") and _AVAILABLE.fullmatch(test.removeprefix("not ")) is not None
+
+
+_AVAILABLE = regex(r"(?:torch\.)?cuda\.is_available\(\)")
+_ENDING = frozenset({"exit", "_exit", "quit"})
+
+
 def _is_published(model: PlacementModel, call: ast.Call) -> bool:
     """Whether a call downloads what somebody published, or what it loads is what its function otherwise downloads."""
     calls = [n for n in own_nodes(model.enclosing_scope(call)) if isinstance(n, ast.Call)]
     return any(last_name(n.func) in _DOWNLOADING for n in (call, *calls))
 
 
+def _is_of_base(call: ast.Call) -> bool:
+    """Whether the path is named after a net that others have trained and published, on which a training starts: `args.basenet`."""
+    names = (n for arg in call.args[:1] for n in ast.walk(arg) if isinstance(n, (ast.Name, ast.Attribute)))
+    return any(_OF_BASES.fullmatch(last_name(n)) is not None for n in names)
+
+
+_OF_BASES = regex(
+    r"(?i)(?:\w{1,20}_)?(?:base_?net|vgg_?(?:\d\d)?|resnet_?\d{2,3}|imagenet)(?:_(?:path|file|weights?|model|pretrained))?"
+)
 _DOWNLOADING = frozenset({"load_state_dict_from_url", "load_url", "download_url_to_file", "hf_hub_download"})
 
 
@@ -125,6 +175,8 @@ def _needs_accelerator(model: PlacementModel, node: ast.AST) -> bool:
     shared = set(model.ancestors(node))
     if any(_moves_anyway(n, model, scope, shared) for scope in scopes for n in own_nodes(scope)):
         return True
+    if moves_on_each_way(getattr(scopes[0], "body", [])):
+        return True
     return any(_called_moves_anyway(n, model, scopes[0], shared) for n in own_nodes(scopes[0]))
 
 
@@ -134,6 +186,9 @@ def _called_moves_anyway(
     """Whether a function, or a constructor, that a scope surely calls moves something there whatever there is."""
     if not isinstance(node, ast.Call) or not _is_met_anyway(node, model, scope, shared):
         return False
+    for own in _own_functions(scope):
+        if isinstance(node.func, ast.Name) and own.name == node.func.id:
+            return any(_moves_anyway(n, model, own, set()) for n in own_nodes(own))
     called = model.callee(node)
     file = model.file_of(called.function.source) if called is not None else None
     if called is None or file is None:
@@ -144,6 +199,12 @@ def _called_moves_anyway(
     )
 
 
+def _own_functions(scope: ast.AST) -> list[ast.FunctionDef]:
+    """The functions that stand in another one."""
+    body = scope.body if isinstance(scope, ast.FunctionDef) else []
+    return [statement for statement in body if isinstance(statement, ast.FunctionDef)]
+
+
 def _moves_anyway(node: ast.AST, model: PlacementModel, scope: ast.AST, shared: set[ast.AST]) -> bool:
     """`model.cuda()`, `x.to("cuda")` under no condition of a scope but those `shared` with what is asked about.
 
@@ -151,6 +212,11 @@ def _moves_anyway(node: ast.AST, model: PlacementModel, scope: ast.AST, shared: 
     """
     match node:
         case ast.Call(func=ast.Attribute(attr="cuda")):
+            pass
+        case ast.Call(func=ast.Attribute(value=ast.Attribute(attr="cuda"), attr="set_device"), args=[index]) if (
+            "rank" not in ast.unparse(index)
+        ):
+            # It fails without one. What each process of several has is another matter.
             pass
         case ast.Call(func=ast.Attribute(attr="to"), args=[place, *_]) if _names_cuda(place, model):
             pass

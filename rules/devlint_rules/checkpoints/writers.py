@@ -29,17 +29,48 @@ class Write(NamedTuple):
 
 def is_written_from_host(call: ast.Call, file: ast.expr, texts: list[str], facts: Facts) -> bool:
     """Whether the project writes the file that a call loads, and always from the host; `texts` stand in the file's path."""
+    keys = keys_asked(call, facts)
+    if keys and any(keys <= of_host and sign in facts.text.text for sign, of_host in _OF_HOST.items()):
+        return True
     named = {text.rpartition("/")[2] for text in texts if _FILE_NAME.search(text)}
-    reading = _Reading(named, frozenset(keys_asked(call, facts)), ast.unparse(file))
+    reading = _Reading(named, frozenset(keys), ast.unparse(file))
     own = list(_writes_in(facts.model))
     found = [w for w in own if reading.may_be_from(w)]
     for model in facts.model.files_matching(reading.pattern) if reading.pattern else ():
         found += (w for w in _writes_in(model) if reading.may_be_from(w))
     found = found or [w for w in _of_class(call, own, facts) if reading.may_be_unnamed(w)]
-    if not found and isinstance(file, ast.Name) and not texts:
+    if found:
+        return all(_is_on_host(w.value, w) for w in found)
+    if isinstance(file, ast.Name) and not texts:
         # Whatever a caller gives to a file of code that saves too: it is what is saved there, mostly.
         found = [w for w in own if reading.may_be_unnamed(w)]
-    return bool(found) and all(_is_on_host(w.value, w) for w in found)
+    if found and all(_is_on_host(w.value, w) for w in found):
+        return True
+    return not named and _writes_from_host_alone(own, facts)
+
+
+def _writes_from_host_alone(own: list[Write], facts: Facts) -> bool:
+    """Whether all that a project writes it writes from the host, or has read before: so is what is read then.
+
+    What frameworks write for it isn't seen.
+    """
+    if facts.model.texts_match(_FRAMEWORKS) or not facts.model.texts_match(_SAVING):
+        return False
+    written = [*own, *(w for model in facts.model.files_matching(_SAVING) for w in _writes_in(model))]
+    return any(_is_on_host(w.value, w) for w in written) and all(_is_on_host(w.value, w, read=True) for w in written)
+
+
+_SAVING = r"\btorch\.save\("
+_FRAMEWORKS = r"(?i)lightning|\bignite\b|save_state\b|\bTrainer\("
+
+
+# What frameworks copy to the host before they write it: what a file of code that reads it speaks of, and the keys of what is
+# written. BasicSR's `save_network`; fairseq's `move_to_cpu`.
+_OF_HOST = {
+    "params_ema": frozenset({"params", "params_ema"}),
+    "fairseq": frozenset({"model", "args", "cfg", "task_state", "extra_state"}),
+    "extra_state": frozenset({"model", "args", "cfg", "task_state", "extra_state"}),
+}
 
 
 class _Reading(NamedTuple):
@@ -72,7 +103,7 @@ class _Reading(NamedTuple):
         return not self.names and (not self.keys or not keys or self.keys <= keys)
 
 
-_FILE_NAME = regex(r"[\w-]{2,80}\.(?:pth|pt|ckpt|tar|bin|pkl|t7|p|torch)$")
+_FILE_NAME = regex(r"[\w-]{1,80}\.(?:pth|pt|ckpt|tar|bin|pkl|t7|p|torch)$")
 _PATH = regex(r"[\w.]{1,80}")
 # Keys that are written wherever a training is saved.
 _USUAL_KEY = regex(r"(?i)state|model|net|optim|epoch|iter|step|loss|acc|best|arch|args|config|encoder|decoder|ema")
@@ -106,8 +137,9 @@ def _class_around(node: ast.AST, model: PlacementModel) -> ast.ClassDef | None:
 def keys_asked(call: ast.Call, facts: Facts) -> set[str]:
     """The constant keys that are asked of what a call loads: of itself, or of the one name that it is assigned to."""
     match parent := next(facts.model.ancestors(call), None):
-        case ast.Subscript(value=value, slice=ast.Constant(value=str() as key)) if value is call:
-            return {key}
+        case ast.Subscript(value=value, slice=key) if value is call:
+            options = facts.model.assigned_values(key) if isinstance(key, ast.Name) else [key]
+            return {o.value for o in options if isinstance(o, ast.Constant) and isinstance(o.value, str)}
         case ast.Assign(targets=[ast.Name(id=name)]):
             scope = facts.model.enclosing_scope(parent)
             return {
@@ -163,13 +195,13 @@ _OF_OWNER = frozenset(
 )
 
 
-def _is_on_host(value: ast.expr, write: Write, depth: int = 0) -> bool:
-    """Whether all of a value is on the host for sure where it is written."""
+def _is_on_host(value: ast.expr, write: Write, depth: int = 0, *, read: bool = False) -> bool:
+    """Whether all of a value is on the host for sure where it is written; what was `read` before may be taken to be so."""
     if depth > _MAX_DEPTH:
         return False
 
     def is_so(part: ast.expr | None) -> bool:
-        return part is None or _is_on_host(part, write, depth + 1)
+        return part is None or _is_on_host(part, write, depth + 1, read=read)
 
     match value:
         case ast.Constant() | ast.JoinedStr() | ast.Compare():
@@ -185,16 +217,17 @@ def _is_on_host(value: ast.expr, write: Write, depth: int = 0) -> bool:
         case ast.Call(func=ast.Attribute(value=owner, attr="to"), args=[place, *_]):
             return _says_host(place) or (_DTYPE.fullmatch(ast.unparse(place)) is not None and is_so(owner))
         case ast.Call(func=func, keywords=given) if last_name(func) == "load":
-            return any(k.arg == "map_location" and _says_host(k.value) for k in given)
-        case ast.Call(func=func, args=args) if last_name(func) in _OF_ARGUMENTS:
-            return all(map(is_so, args))
+            places = [k.value for k in given if k.arg == "map_location"]
+            return any(map(_says_host, places)) or (read and not places)
+        case ast.Call(func=func, args=args, keywords=given) if last_name(func) in _OF_ARGUMENTS:
+            return all(map(is_so, (*args, *(k.value for k in given))))
         case ast.Call(func=ast.Attribute(value=owner, attr=attr)) if attr in _OF_OWNER:
             return is_so(owner)
         case ast.Call(func=func) if last_name(func) in _PLAIN:
             return True
         case ast.Attribute() if _SETTING.match(ast.unparse(value)):
             return True
-        case ast.Attribute() if _is_moved_to_host(value, write):
+        case ast.Attribute() if _is_moved_to_host(value, write) or _is_counter(value, write):
             return True
         case ast.Name():
             return value.id in _SETTINGS or _is_moved_to_host(value, write) or _is_made_on_host(value, write, is_so)
@@ -233,6 +266,19 @@ def _is_moved_to_host(value: ast.expr, write: Write) -> bool:
     if last is None or not isinstance(last.func, ast.Attribute):
         return False
     return last.func.attr == "cpu" or (last.func.attr == "to" and bool(last.args) and _says_host(last.args[0]))
+
+
+def _is_counter(value: ast.Attribute, write: Write) -> bool:
+    """Whether an attribute begins as a number, and is counted up by numbers: `self.step = 0`, `self.step += 1`."""
+    cls = _class_around(write.call, write.model)
+    stored, counted = [], False
+    for node in ast.walk(cls) if cls is not None else ():
+        match node:
+            case ast.Assign(targets=[ast.Attribute(attr=attr)], value=given) if attr == value.attr:
+                stored.append(given)
+            case ast.AugAssign(target=ast.Attribute(attr=attr), value=ast.Constant()) if attr == value.attr:
+                counted = True
+    return counted and any(isinstance(v, ast.Constant) and isinstance(v.value, (int, float)) for v in stored)
 
 
 def _is_kept(call: ast.Call, write: Write) -> bool:

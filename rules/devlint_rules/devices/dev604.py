@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from devlint.facts import HOST, Kind, is_test_file, last_name, walk
 from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
-from devlint_rules.guards import tests_deciding
+from devlint_rules.guards import moves_on_each_way, tests_deciding
 from devlint_rules.portable.at_hand import at_hand
 
 if TYPE_CHECKING:
@@ -43,8 +43,8 @@ class LegacyCudaType(Rule):
     `torch.set_default_tensor_type`. Annotations and `isinstance` checks are left alone, and so is a type that is given a `device`.
 
     Told where the rule is selected by its code, as in `--select DEV604`: what a condition decides about (`torch.cuda.FloatTensor if
-    use_cuda else torch.FloatTensor`), what stands in tests, in a subclass of `torch.autograd.Function`, or in a file that moves
-    other things to CUDA under no condition, and
+    use_cuda else torch.FloatTensor`), what stands in tests, in a subclass of `torch.autograd.Function`, in a file that moves
+    other things to CUDA under no condition, or in a loss that only such files name, and
     `set_default_tensor_type` without a fix where `torch-version` doesn't say that the project is meant for 2.1 and newer.
 
     ## Why is this bad
@@ -158,7 +158,26 @@ def _is_for_cuda(found: ast.expr, facts: Facts) -> bool:
         for p in facts.model.ancestors(found)
     ):
         return True
-    return any(_moves_anyway(node, facts) for node in walk(facts.model.source.tree))
+    return any(_moves_anyway(node, facts) for node in walk(facts.model.source.tree)) or _is_for_training(found, facts)
+
+
+# What is computed with while something is trained, and hardly otherwise.
+_OF_TRAINING = regex(r"(?i)\w{0,60}(?:loss|criterion)\w{0,60}")
+
+
+def _is_for_training(found: ast.expr, facts: Facts) -> bool:
+    """Whether a type stands in a loss, and each file that names that moves what it trains to CUDA, whatever there is."""
+    around = [p for p in facts.model.ancestors(found) if isinstance(p, (ast.ClassDef, ast.FunctionDef))]
+    if not around or not _OF_TRAINING.fullmatch(around[-1].name):
+        return False
+    programs = facts.model.files_naming(around[-1].name)
+    return bool(programs) and all(
+        any(moves_on_each_way(function.body) for function in walk(file.source.tree) if isinstance(function, _SCOPES))
+        for file in programs
+    )
+
+
+_SCOPES = (ast.Module, ast.FunctionDef)
 
 
 def _moves_anyway(node: ast.AST, facts: Facts) -> bool:

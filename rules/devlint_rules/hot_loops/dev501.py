@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from devlint.facts import last_name, own_nodes
 from devlint.findings import Edit
 from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
@@ -34,7 +35,8 @@ class ItemInHotLoop(Rule):
     Told where the rule is selected by its code, as in `--select DEV501`: what waits in loops that train nothing (under
     `torch.no_grad()`, after `model.eval()`, in functions that are named for it, or that only call a model), or whose passes are
     epochs; at the end of a step, after `optimizer.step()`; in a guard (`if not math.isfinite(loss.item()): sys.exit(1)`, `assert`,
-    `if loss < best:`); where a program of several processes isn't (`if not args.distributed:`); and where the same stretch
+    `if loss < best:`); where a program of several processes isn't (`if not args.distributed:`); in a loop that calls
+    `torch.cuda.synchronize()` in each pass; and where the same stretch
     of the step waits for something else that no rule tells of.
     At the end of a step it tells by default of what it has a fix for.
 
@@ -194,6 +196,9 @@ def _collected(node: cst.Call, tensor: cst.BaseExpression, hot: HotLoop, facts: 
     if found is None or loop is None or not isinstance(node.func, (cst.Attribute, cst.Name)):
         return None
     reading = _read_after(found, facts.statement, loop, facts)
+    if facts.statement.lineno != facts.statement.end_lineno or _goes_back(facts.statement, loop, facts):
+        # What was broken over lines wants them laid out anew; what is put together on the device again wants no reading.
+        return None
     if reading is None or not _is_wanted(facts.statement, loop, facts) or _loses_digits(found, facts):
         return None
     if _is_read_elsewhere(facts.statement, loop, facts) or waits_anyway(
@@ -215,6 +220,17 @@ def _is_wanted(statement: ast.AST, loop: ast.stmt, facts: Facts) -> bool:
     return any(
         isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load) and id(n) not in inside
         for n in ast.walk(facts.model.enclosing_scope(loop))
+    )
+
+
+def _goes_back(statement: ast.AST, loop: ast.stmt, facts: Facts) -> bool:
+    """Whether what is collected becomes a tensor again behind the loop: `torch.tensor(losses, device=device)`."""
+    name = _collecting(statement)
+    return any(
+        isinstance(n, ast.Call)
+        and last_name(n.func) in ("tensor", "as_tensor", "FloatTensor", "Tensor")
+        and any(isinstance(a, ast.Name) and a.id == name for a in n.args)
+        for n in own_nodes(facts.model.enclosing_scope(loop))
     )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from devlint.facts import HOST, MOVES, Kind, Value, access_path, last_name, own_nodes
 from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
+from devlint_rules.beside import has_twin
 from devlint_rules.hot_loops import stalls
 from devlint_rules.hot_loops.invariants import Changes
 
@@ -66,7 +67,8 @@ class HostTensorInHotLoop(Rule):
     ```
 
     ## Fix safety
-    Unsafe: code outside of the file's sight may change the tensor while the loop runs. Not offered for one number.
+    Unsafe: code outside of the file's sight may change the tensor while the loop runs. Not offered for one number, and
+    for what the loop makes in several places.
 
     ## References
     - [Performance Tuning Guide: create tensors directly on the target device](https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html)
@@ -171,6 +173,13 @@ def _is_of(node: ast.expr, path: str) -> bool:
 
 def _is_one_number(copied: ast.expr, facts: Facts) -> bool:
     """`torch.tensor(0.0)`, `0.0`: what is copied is one number that is written there."""
+    while (
+        isinstance(copied, ast.Call)
+        and isinstance(copied.func, ast.Attribute)
+        and isinstance(copied.func.value, ast.Call)
+    ):
+        # `torch.tensor(0).float()`
+        copied = copied.func.value
     match copied:
         case ast.Call(func=func, args=[ast.Constant()]):
             return last_name(func) in ("tensor", "as_tensor", "scalar_tensor")
@@ -186,6 +195,8 @@ def _hoisted(node: cst.Call, copied: ast.expr, hot: HotLoop, changes: Changes, f
         # A start for a sum, or a loss that may be none: it is made in its place, as DEV105 and DEV511 say how.
         return None
     statement = facts.statement
+    if isinstance(found, ast.Call) and has_twin(found, loop, but=statement):
+        return None
     code = facts.code_of(found)
     if isinstance(statement, ast.Assign) and statement.value is found and isinstance(statement.targets[0], ast.Name):
         if statement not in loop.body or len(loop.body) < 2 or statement.lineno == loop.lineno:

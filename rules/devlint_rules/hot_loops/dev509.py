@@ -12,6 +12,7 @@ from devlint.facts import Kind, Sort, Value, access_path, is_test_file, own_node
 from devlint.knowledge import canonical, torch_knowledge
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
+from devlint_rules.beside import is_never_reached
 from devlint_rules.hot_loops import stalls
 
 if TYPE_CHECKING:
@@ -84,7 +85,8 @@ class UnsynchronisedTiming(Rule):
     ## Fix safety
     Unsafe: the program waits where it didn't. `torch.cuda.Event(enable_timing=True)` measures without waiting, and
     `torch.utils.benchmark.Timer` does all of it by itself. In a program that asks whether there is an accelerator, the call
-    is asked for too, where nothing that is measured needs one anyway.
+    is asked for too, where nothing that is measured needs one anyway. Not offered where the function takes another time, which
+    this one couldn't be compared with, and in what nobody calls.
 
     ## References
     - [CUDA semantics: asynchronous execution](https://docs.pytorch.org/docs/stable/notes/cuda.html#asynchronous-execution)
@@ -108,7 +110,7 @@ class UnsynchronisedTiming(Rule):
         if measured is None or work is None:
             return
         call, value, likely = work
-        change = _synchronised(measured, value, facts)
+        change = _synchronised(measured, value, facts) if _is_all(node, measured, facts) else None
         yield Report(
             node,
             f"`{facts.name_of(node)}` doesn't count the work of {stalls.place_of(value).removesuffix(',')}: the clock is read while "
@@ -133,6 +135,30 @@ def _measured(difference: ast.BinOp, facts: Facts) -> Measured | None:
     if start is None or end is None or start is end:
         return None
     return Measured(start, end)
+
+
+def _is_all(node: cst.BinaryOperation, measured: Measured, facts: Facts) -> bool:
+    """Whether a function that is reached takes no other time: those that stay as they are couldn't be compared with this one."""
+    found = facts.node(node)
+    if found is None or facts.model.is_unused(found) or is_never_reached(measured.start, facts):
+        return False
+    scope = facts.model.enclosing_scope(found)
+    return not any(
+        isinstance(n, ast.BinOp) and isinstance(n.op, ast.Sub) and n is not found and _is_time(n, facts)
+        for n in own_nodes(scope)
+    )
+
+
+def _is_time(difference: ast.BinOp, facts: Facts) -> bool:
+    """Whether it is a reading of the clock less another, wherever the two are."""
+    sides = (difference.left, difference.right)
+    return any(
+        _reads_clock(side, facts)
+        or any(
+            _reads_clock(v, facts) for v in (facts.model.assigned_values(side) if isinstance(side, ast.Name) else ())
+        )
+        for side in sides
+    )
 
 
 def _reads_clock(node: ast.expr, facts: Facts) -> bool:

@@ -120,7 +120,9 @@ class MetricInHotLoop(Rule):
         if remedy is None and _evaluates(call, hot, facts):
             # Nothing could be told it, and nobody keeps all the outputs of an evaluation to save its stalls.
             return
-        change = _told(waiting, makers, remedy, facts) if remedy is not None else None
+        change = (
+            _told(waiting, makers, remedy, facts) if remedy is not None and not _waits_beside(call, facts) else None
+        )
         yield Report(
             node,
             f"`{facts.name_of(node)}` reads its inputs back: the host waits for {stalls.place_of(value)} "
@@ -281,6 +283,17 @@ def _returned_by(call: ast.Call, model: PlacementModel) -> list[ast.expr]:
 
 
 # -- what to write instead ---------------------------------------------------------------------------------------------
+
+
+def _waits_beside(call: ast.Call, facts: Facts) -> bool:
+    """Whether the same function reads something else: then it waits all the same."""
+    return any(
+        isinstance(n, ast.Call)
+        and n is not call
+        and isinstance(n.func, ast.Attribute)
+        and n.func.attr in ("item", "cpu", "tolist", "numpy")
+        for n in own_nodes(facts.model.enclosing_scope(call))
+    )
 
 
 def _times(count: int) -> str:

@@ -6,7 +6,9 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from devlint.facts import last_name, own_nodes
 from devlint.rule import Change, Effect, Report, Rule
+from devlint_rules.beside import is_never_read, reads_beside
 from devlint_rules.hot_loops import by_role
 
 if TYPE_CHECKING:
@@ -73,7 +75,8 @@ class HostMadeInHotCode(Rule):
     ## Fix safety
     Safe for constants and ranges: they are made on the device by a kernel, with the same type and shape. Unsafe for a
     single name that is likely a number. No fix for lists of other things: make them once and keep them, or put them
-    into pinned memory and copy with `non_blocking=True`.
+    into pinned memory and copy with `non_blocking=True`. None either where the statement reads something else, or nothing reads what
+    it makes.
 
     ## References
     - [A guide on good usage of non_blocking and pin_memory](https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html)
@@ -113,6 +116,9 @@ def _made_there(stall: HotStall, facts: Facts) -> Change | None:
     module = call.func.value if isinstance(call.func, ast.Attribute) else None
     if module is None:
         return None
+    statement = facts.model.source.statement_of(call)
+    if is_never_read(statement, facts) or reads_beside(call, statement) or _copies_beside(call, facts):
+        return None
     torch = facts.code_of(module)
     rest = "".join(
         f", {facts.code_of(k.value)}" if k.arg is None else f", {k.arg}={facts.code_of(k.value)}" for k in call.keywords
@@ -134,6 +140,22 @@ def _made_there(stall: HotStall, facts: Facts) -> Change | None:
         case _:
             return None
     return Change("made on the device", safety, edits=(facts.replaced(call, made),))  # type: ignore[arg-type]
+
+
+def _copies_beside(call: ast.Call, facts: Facts) -> bool:
+    """Whether the function copies data that only the host has as well, which stays: it waits there."""
+    return any(
+        isinstance(n, ast.Call)
+        and n is not call
+        and last_name(n.func) in ("tensor", "as_tensor", "new_tensor")
+        and any(k.arg == "device" for k in n.keywords)
+        and not (n.args and all(isinstance(part, _WRITTEN) for part in ast.walk(n.args[0])))
+        for n in own_nodes(facts.model.enclosing_scope(call))
+    )
+
+
+# What is written in the code, and may be made by a kernel.
+_WRITTEN = (ast.Constant, ast.List, ast.Tuple, ast.UnaryOp, ast.USub, ast.Load)
 
 
 # What `tensor` makes of numbers that aren't floats.

@@ -25,11 +25,16 @@ _SEVERAL = regex(r"(?:is_|use_|do_)?(?:distributed|ddp|multi_?gpu|parallel)|is_(
 def gains_little(read: ast.expr, hot: HotLoop, facts: Facts) -> bool:
     """Whether hardly anybody would take a wait out of a step.
 
-    It is a guard, asks whether a run has got better, a run of several processes never comes there, or the same stretch of the step, up to
-    where it goes backward or changes weights, waits for something that no rule tells of.
+    It is a guard, asks whether a run has got better, a run of several processes never comes there, each step waits for all that is
+    queued, or the same stretch of the step, up to where it goes backward or changes weights, waits for something that no rule tells of.
     """
     around = hot.node or facts.model.enclosing_scope(read)
-    return _guards(facts.statement, facts) or _is_for_one_process(read, facts) or _waits_beside(read, around, facts)
+    return (
+        _guards(facts.statement, facts)
+        or _is_for_one_process(read, facts)
+        or _synchronizes(hot)
+        or _waits_beside(read, around, facts)
+    )
 
 
 # -- guards ------------------------------------------------------------------------------------------------------------
@@ -105,6 +110,15 @@ def _is_for_one_process(read: ast.expr, facts: Facts) -> bool:
                 return False
         child = parent
     return False
+
+
+def _synchronizes(hot: HotLoop) -> bool:
+    """Whether a loop waits for all that is queued in each pass, under no condition: nothing runs ahead of the next step."""
+    body = hot.node.body if isinstance(hot.node, (ast.For, ast.AsyncFor, ast.While)) else []
+    return any(
+        isinstance(s, ast.Expr) and isinstance(s.value, ast.Call) and last_name(s.value.func) == "synchronize"
+        for s in body
+    )
 
 
 # -- stretches ---------------------------------------------------------------------------------------------------------

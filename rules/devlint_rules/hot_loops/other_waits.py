@@ -23,6 +23,11 @@ _READING_BUILTINS = frozenset(
 )
 # In the text of a function that is called: it reads what it is given.
 _READS = regex(r"\.(?:item|tolist|numpy)\(|\.cpu\(\)|(?<!\.)\bfloat\(|\bnonzero\(|\bprint\(")
+# The same for what is as large as a tensor's values say: `torch.where(x > 0)`, `x[mask]`, `x[y == 1]`.
+_COUNTS = regex(
+    r"\bwhere\([^,()]{1,80}(?:\([^()]{0,60}\)[^,()]{0,40})?\)|\[~?\w{0,40}mask\w{0,20}\]"
+    r"|\[[\w.~ ]{1,60}(?:[<>]=?|==|!=)[\w. ]{1,60}\]|\b(?:masked_select|argwhere)\("
+)
 # In the text of a model's `forward`, which computes with numbers of Python's as well.
 _READ_THERE = regex(r"\.(?:item|tolist|numpy)\(|\.cpu\(\)|\bnonzero\(")
 # Functions that nobody has read, and that score, decode, show or keep what they are given.
@@ -39,12 +44,20 @@ _QUEUEING = frozenset(
 # They look whether a gradient overflowed, before they step.
 _SCALERS = frozenset({"scaler", "grad_scaler", "loss_scaler", "amp_scaler"})
 _SYNCHRONIZING = frozenset({"synchronize", "empty_cache", "scale_loss"})
+# Functions that nobody has read, and that run a model many times: one wait more is nothing beside them.
+_LASTING = regex(r"(?i)generate|beam_search|attack|perturb|inner_loop|rollout|simulate")
 # Functions are looked into so many times.
 _MAX_DEPTH = 2
 
 
 def waits_anyway(read: ast.expr, loop: ast.stmt, facts: Facts, is_collected: Callable[[ast.Call], bool]) -> bool:
-    """Whether something else than `read` makes each step wait; what `is_collected` holds of doesn't, once it is mended as well."""
+    """Whether something else than `read` makes each step wait; what `is_collected` holds of doesn't, once it is mended as well.
+
+    So does nothing where the same function asks what is computed for its array as it is: then it runs on the host.
+    """
+    scope = facts.model.enclosing_scope(loop)
+    if any(_is_array_of_host(node) for node in own_nodes(scope)):
+        return True
     return any(
         node is not read
         and _waits(node, facts, is_collected)
@@ -52,6 +65,18 @@ def waits_anyway(read: ast.expr, loop: ast.stmt, facts: Facts, is_collected: Cal
         and facts.model.hot_loop(node) is not None
         for node in own_nodes(loop)
     )
+
+
+def _is_array_of_host(node: ast.AST) -> bool:
+    """`model(x).detach().numpy()`, without a copy to the host."""
+    match node:
+        case ast.Call(
+            func=ast.Attribute(value=ast.Call(func=ast.Attribute(value=tensor, attr="detach")), attr="numpy")
+        ):
+            return not any(isinstance(n, ast.Attribute) and n.attr in ("cpu", "to") for n in ast.walk(tensor))
+        case ast.Call(func=ast.Attribute(value=ast.Attribute(value=tensor, attr="data"), attr="numpy")):
+            return not any(isinstance(n, ast.Attribute) and n.attr in ("cpu", "to") for n in ast.walk(tensor))
+    return False
 
 
 def waits_untold(node: ast.AST, facts: Facts, is_told: Callable[[ast.Call], bool]) -> bool:
@@ -160,7 +185,7 @@ def _reads_inside(call: ast.Call, facts: Facts, is_told: Callable[[ast.Call], bo
     if called is not None and surely:
         return _reads_untold(called.function, facts, is_told)
     if called is not None:
-        return _READS.search(called.function.text) is not None or _calls_what_reads(called.function.text, facts)
+        return _reads(called.function.text) or _calls_what_reads(called.function.text, facts)
     value = facts.model.value(call.func)
     modules = [v for _, v in value.alternatives() if v.is_module]
     if modules:
@@ -169,6 +194,8 @@ def _reads_inside(call: ast.Call, facts: Facts, is_told: Callable[[ast.Call], bo
         return False
     name = last_name(call.func)
     if name in WRITERS or WRITING.fullmatch(name) or _ON_THE_HOST.search(name):
+        return True
+    if not surely and _LASTING.search(name):
         return True
     is_statement = isinstance(next(facts.model.ancestors(call), None), ast.Expr)
     return (
@@ -189,7 +216,7 @@ def _reads_in_forward(module: Value, facts: Facts) -> bool:
         method = owner.cls.method(name) if owner.cls is not None else None
         if owner.cls is None or method is None or method.node in seen:
             continue
-        if _READ_THERE.search(method.text):
+        if _READ_THERE.search(method.text) or _COUNTS.search(method.text):
             return True
         seen.add(method.node)
         todo += [(owner, called) for called in _OWN_CALLED.findall(method.text)]
@@ -208,6 +235,10 @@ _PART_CALLED = regex(r"\bself\.(\w{1,60})(?:\.(\w{1,60}))?\(")
 _CALLED = regex(r"\b([A-Za-z_]\w{1,60})\(")
 
 
+def _reads(text: str) -> bool:
+    return _READS.search(text) is not None or _COUNTS.search(text) is not None
+
+
 def _calls_what_reads(text: str, facts: Facts, depth: int = 0) -> bool:
     """Whether functions of the same file that a text calls read tensors."""
     functions = {
@@ -217,10 +248,7 @@ def _calls_what_reads(text: str, facts: Facts, depth: int = 0) -> bool:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
     }
     texts = [facts.code_of(node) for node in functions.values() if facts.code_of(node) != text]
-    return any(
-        _READS.search(inner) is not None or (depth < _MAX_DEPTH and _calls_what_reads(inner, facts, depth + 1))
-        for inner in texts
-    )
+    return any(_reads(inner) or (depth < _MAX_DEPTH and _calls_what_reads(inner, facts, depth + 1)) for inner in texts)
 
 
 def _given(call: ast.Call) -> Iterator[ast.expr]:

@@ -72,8 +72,8 @@ class CrossDeviceOp(Rule):
     ## Fix safety
     Unsafe: the tensor that is on the host is moved where it meets the other, which is right, but may be late: a tensor
     that is used at each step is better moved once. What a factory makes right there is given `device=`. Not offered where
-    only a caller knows where the other one is, where a caller makes the tensor on the host, and where it is made there on
-    one path of several.
+    only a caller knows where the other one is, where a caller makes the tensor on the host, where it is made there on
+    one path of several, in tests, and where more is apart in the same function.
 
     ## References
     - [CUDA semantics](https://docs.pytorch.org/docs/stable/notes/cuda.html)

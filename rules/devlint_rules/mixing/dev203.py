@@ -64,8 +64,8 @@ class FactoryWithoutDevice(Rule):
     ## Fix safety
     Safe: the tensor is created where the one is that it meets, which had to be on the host until now. All that a function
     makes so is mended, or none of it: not offered where it is as long as another input, where it isn't sure that the
-    other is a tensor, where the function makes more on the host that takes no `device`, or moves what the two give, in
-    tests, in the methods of a class that is no module, and in the functions of a file that knows nothing of `torch.nn`: what
+    other is a tensor, where the function makes more on the host that takes no `device`, or moves what the two give, where more is
+    apart in it, where it is no module's method, isn't called by one and names no device itself, in tests, in the methods of a class that is no module, and in the functions of a file that knows nothing of `torch.nn`: what
     these are given may never leave the host.
 
     ## References

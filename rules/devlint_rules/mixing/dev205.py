@@ -55,7 +55,8 @@ class CrossDeviceIndex(Rule):
 
     ## Fix safety
     Unsafe: the index is moved to the host, which waits for the accelerator and leaves the result on the host. Where the
-    table is read at each step, keep it on the accelerator instead. Not offered for what a factory makes.
+    table is read at each step, keep it on the accelerator instead. Not offered for what a factory makes, in tests, and
+    where more is apart in the same function.
 
     ## References
     - [CompVis/latent-diffusion 282](https://github.com/CompVis/latent-diffusion/issues/282)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from devlint.facts import (
     BUFFER,
@@ -12,7 +13,9 @@ from devlint.facts import (
     Kind,
     Value,
     access_path,
+    is_test_file,
     kept_on_node,
+    last_name,
     own_nodes,
     place_of_device,
     plain_name,
@@ -103,6 +106,10 @@ class DiscardedMove(Rule):
             notes=facts.notes(drop.trail),
             hint=_hint(subject, assigned) if change is None else None,
             change=change,
+            # What a test moves of which only its use tells is moved to see that it can be.
+            minor=_is_there_already(call, moved, facts)
+            or _changes_nothing(call, moved, facts)
+            or (drop.likely and is_test_file(Path(facts.path))),
         )
 
 
@@ -111,6 +118,57 @@ def _hint(subject: str, assigned: Change | None) -> str:
     if assigned is None:
         return "use the result, or build what holds it anew from moved tensors"
     return f"assign the result to `{subject}` where it is meant to move; take the call out where it isn't"
+
+
+def _changes_nothing(call: cst.Call, moved: cst.BaseExpression, facts: Facts) -> bool:
+    """Whether a tensor is what the call would make of it: made so, or only copied from by `copy_`, which casts and moves by itself."""
+    node, root = facts.node(call), facts.node(_bare(moved))
+    if not isinstance(node, ast.Call) or not isinstance(root, ast.Name):
+        return False
+    wanted = _given(node)
+    made = [v for v in facts.model.assigned_values(root) if v.lineno <= node.lineno]
+    if wanted and made and all(_is_made_with(value, wanted) for value in made):
+        return True
+    read = _read_by_text(facts.model.enclosing_scope(root)).get(root.id, ())
+    uses = [n for n in read if n.lineno > node.lineno]
+    return bool(uses) and all(_is_copied_from(use, facts) for use in uses)
+
+
+def _bare(moved: cst.BaseExpression) -> cst.BaseExpression:
+    """`x` of `x.uniform_(0, 1)`, which is `x` itself."""
+    while m.matches(moved, m.Call(func=m.Attribute(attr=m.Name(m.MatchIfTrue(_is_in_place))))):
+        moved = cst.ensure_type(cst.ensure_type(moved, cst.Call).func, cst.Attribute).value
+    return moved
+
+
+def _is_in_place(name: str) -> bool:
+    return name.endswith("_") and not name.endswith("__")
+
+
+def _given(call: ast.Call) -> set[str]:
+    """What a move says: `device`, `dtype=x.dtype`, by its text."""
+    return {ast.unparse(part) for part in (*call.args, *(k.value for k in call.keywords))}
+
+
+def _is_made_with(value: ast.expr, wanted: set[str]) -> bool:
+    """`torch.zeros(3, device=device)`, `make().to(device)`: the last call of what makes a tensor says all that is wanted."""
+    return (
+        isinstance(value, ast.Call)
+        and last_name(value.func) not in ("cpu", "cuda")
+        and wanted <= ({ast.unparse(k.value) for k in value.keywords} | (_given(value) if _is_to(value) else set()))
+    )
+
+
+def _is_to(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Attribute) and call.func.attr == "to"
+
+
+def _is_copied_from(use: ast.expr, facts: Facts) -> bool:
+    """`parameter.data.copy_(x)`"""
+    match next(facts.model.ancestors(use), None):
+        case ast.Call(func=ast.Attribute(attr="copy_"), args=[argument, *_]):
+            return argument is use
+    return False
 
 
 def _is_there_already(call: cst.Call, moved: cst.BaseExpression, facts: Facts) -> bool:

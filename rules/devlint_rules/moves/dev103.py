@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from devlint.facts import Mixing, kept_on_node, walk
+from devlint.facts import Mixing, is_test_file, kept_on_node, walk
 from devlint.findings import Edit
-from devlint.lazy import cst, m
+from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.moves import attributes
 
@@ -134,9 +135,12 @@ class UnregisteredTensor(Rule):
             ),
             hint=None if change else _AT_USE if cached else _REGISTERED,
             change=change,
+            # What is made to be exported runs on the host.
+            minor=is_test_file(Path(facts.path)) or _EXPORTED.search(facts.path) is not None,
         )
 
 
+_EXPORTED = regex(r"(?i)onnx|(?:^|/)export")
 _REGISTERED = "make it a buffer (`register_buffer`), or a parameter where it is trained"
 _AT_USE = (
     "make it on the device of what it meets, anew where that has changed, or register it as a buffer in the constructor"

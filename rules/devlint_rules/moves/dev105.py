@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from devlint.facts import is_test, walk
+from devlint.facts import is_test_file, walk
 from devlint.findings import Edit, Safety, Span
 from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
@@ -61,7 +61,8 @@ class CreatedThenMoved(Rule):
     Safe for factories whose result is the same on every device. Unsafe for those that compute in floating point
     (`linspace`, `logspace`, windows, `arange` with fractions), whose last bit may differ; and with `requires_grad`, where the
     tensor becomes a leaf. Not offered for random ones, which would draw from the device's own generator, and where the
-    tensor is as large as another one of which nobody knows where it is.
+    tensor is as large as another one of which nobody knows where it is, where another branch says the same without the move, and for
+    what nothing reads.
 
     ## References
     - [Performance Tuning Guide: create tensors directly on the target device](https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html)
@@ -182,7 +183,7 @@ def _told(name: str) -> str:
 def _runs_each_step(node: cst.Call, facts: Facts) -> bool:
     """Whether it is made at each step: in `forward`, in a step that a framework calls, or in a hot loop; never in a test, which nobody waits for."""
     found = facts.node(node)
-    if is_test(Path(facts.path)) or (found is not None and facts.model.is_guarded(found)):
+    if is_test_file(Path(facts.path)) or (found is not None and facts.model.is_guarded(_of_default(found, facts))):
         return False
     scope = facts.scope
     while scope is not None:
@@ -190,6 +191,20 @@ def _runs_each_step(node: cst.Call, facts: Facts) -> bool:
             return True
         scope = scope.parent
     return facts.hot_loop(node) is not None
+
+
+def _of_default(node: ast.AST, facts: Facts) -> ast.AST:
+    """A node, or the test around it that says it makes what a caller of the function hasn't given: `if prior is None: prior = ...`."""
+    parameters = {a.arg for a in facts.scope.parameters} if facts.scope is not None else set()
+    for parent in facts.model.ancestors(node):
+        match parent:
+            case ast.If(
+                test=ast.Compare(left=ast.Name(id=name), ops=[ast.Is()], comparators=[ast.Constant(value=None)])
+            ):
+                return parent if name in parameters else node
+            case ast.stmt() if not isinstance(parent, ast.Assign):
+                return node
+    return node
 
 
 def _is_thrown_away(node: cst.Call, facts: Facts) -> bool:

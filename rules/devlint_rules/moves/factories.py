@@ -355,6 +355,12 @@ def cast_around(making: ast.Call, moving: ast.Call, name: str, facts: Facts) -> 
     match outer:
         case ast.Call(func=ast.Attribute(value=value, attr=cast), args=[], keywords=[]) if cast in _CASTS:
             is_next = value in (making, moving)
+        case ast.Call(
+            func=ast.Attribute(value=value, attr="to"), args=[ast.Attribute(attr="dtype") as told], keywords=[]
+        ):
+            # `.to(device).to(x.dtype)`
+            fits = name in _TYPED and value in (making, moving)
+            return (outer, ast.unparse(told)) if fits else None
         case _:
             return None
     counted = name == "torch.arange" and f"torch.{cast}" in _COUNTED_IN

@@ -1,0 +1,213 @@
+"""Signs at hand that something is no tensor, or on the host: tests around it, what its name is given, and words beside it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from devlint.placement.choices import Choices
+from devlint.regexes import regex
+from devlint.signatures.answers.attributes import is_cpu
+from devlint.signatures.answers.waits import Stall
+from devlint.signatures.state.waits import DECIDE, FLUSH, MADE, READ
+from devlint.source.modules import FunctionModel, SourceModule, last_name
+from devlint.source.trees import walk
+
+
+class File(Protocol):
+    """What is asked of the model of a file."""
+
+    @property
+    def source(self) -> SourceModule: ...
+    @property
+    def choices(self) -> Choices: ...
+    def ancestors(self, node: ast.AST) -> Iterator[ast.AST]: ...
+    def files_naming(self, name: str) -> Sequence[File]: ...
+
+
+def is_ruled_out(model: File, stall: Stall) -> bool:
+    """Whether something says that what is waited for is no tensor, or is on the host."""
+    if stall.sense == FLUSH:
+        return False
+    if stall.sense == MADE:
+        return _takes_numbers(model, stall)
+    return (
+        _is_no_tensor_here(model, stall)
+        or _is_made_for_host(model, stall)
+        or _is_no_tensor_by_name(model, stall)
+        or _is_said_to_be_on_host(model, stall)
+    )
+
+
+# -- what stands around it ---------------------------------------------------------------------------------------------
+
+
+def _is_no_tensor_here(model: File, stall: Stall) -> bool:
+    """`"learned" == kind`, and the `else` of `if torch.is_tensor(value):`."""
+    if isinstance(stall.asked, ast.Compare) and any(map(_is_text, (stall.asked.left, *stall.asked.comparators))):
+        return True
+    asked = ast.unparse(stall.asked)
+    child: ast.AST = stall.node
+    for parent in model.ancestors(stall.node):
+        match parent:
+            case ast.If(test=test, orelse=orelse) if child in orelse and _asks_for_tensor(test) == asked:
+                return True
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                return False
+        child = parent
+    return False
+
+
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def _is_made_for_host(model: File, stall: Stall) -> bool:
+    """Whether a `with torch.device("cpu"):` is around: what such code handles is the host's."""
+    if stall.value.place.off_host:
+        return False
+    for parent in model.ancestors(stall.node):
+        match parent:
+            case ast.With(items=items) if any(is_cpu(item.context_expr) for item in items):
+                return True
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                return False
+    return False
+
+
+def _takes_numbers(model: File, stall: Stall) -> bool:
+    """`if not torch.is_tensor(t): t = torch.tensor([t], device=x.device)`: for those who give a number."""
+    for parent in model.ancestors(stall.node):
+        match parent:
+            case ast.If(test=ast.UnaryOp(op=ast.Not(), operand=test)):
+                asked = _asks_for_tensor(test)
+                if asked is not None and any(ast.unparse(n) == asked for n in ast.walk(stall.asked)):
+                    return True
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                return False
+    return False
+
+
+def _asks_for_tensor(test: ast.expr) -> str | None:
+    """What a test asks whether it is a tensor."""
+    match test:
+        case ast.Call(func=ast.Attribute(attr="is_tensor"), args=[asked]):
+            return ast.unparse(asked)
+        case ast.Call(
+            func=ast.Name(id="isinstance"), args=[asked, ast.Name(id="Tensor") | ast.Attribute(attr="Tensor")]
+        ):
+            return ast.unparse(asked)
+    return None
+
+
+# -- what its name is given --------------------------------------------------------------------------------------------
+
+
+def _is_no_tensor_by_name(model: File, stall: Stall) -> bool:
+    """Whether what a name is given says that it holds no tensor where it is asked."""
+    if stall.sense not in (DECIDE, READ) or not isinstance(stall.asked, ast.Name):
+        return False
+    name, function = stall.asked.id, stall.function
+    given = function.assigned.get(name, [])
+    if stall.sense == DECIDE and any(isinstance(value, _HOLDING) for value in given):
+        # The truth of a list is its length.
+        return True
+    left = [value for value in given if not _never_runs(model, function, value)]
+    if not given or len(left) == len(given):
+        return False
+    handed = name in {p.arg for p in function.parameters}
+    return all(map(_is_number, left)) if left else handed
+
+
+_HOLDING = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
+
+
+def _never_runs(model: File, function: FunctionModel, value: ast.expr) -> bool:
+    """Whether an assignment stands where no call comes by: under a test that all calls decide, or for a call that gave nothing."""
+    return model.choices.is_never_made(value) or _gave_nothing(model, function, value)
+
+
+def _gave_nothing(model: File, function: FunctionModel, value: ast.expr) -> bool:
+    """`mask = mask_of(x)`, `if mask is None: value = ...`: what is called so gives a mask."""
+    child: ast.AST = value
+    for parent in model.ancestors(value):
+        match parent:
+            case ast.If(
+                test=ast.Compare(left=ast.Name(id=name), ops=[ast.Is()], comparators=[ast.Constant(value=None)]),
+                body=body,
+            ) if child in body:
+                given = function.assigned.get(name, [])
+                return bool(given) and all(isinstance(v, ast.Call) for v in given)
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                return False
+        child = parent
+    return False
+
+
+def _is_number(node: ast.expr) -> bool:
+    """`x.size(-1)`, `x.shape[0]`, `len(x)`, `4`."""
+    match node:
+        case ast.Constant(value=int() | float()):
+            return True
+        case ast.Call(func=ast.Attribute(attr="size"), args=[_]) | ast.Call(func=ast.Name(id="len" | "int")):
+            return True
+        case ast.Subscript(value=ast.Attribute(attr="shape")):
+            return True
+    return False
+
+
+# -- words -------------------------------------------------------------------------------------------------------------
+
+
+def _is_said_to_be_on_host(model: File, stall: Stall) -> bool:
+    """`# lengths is on the CPU`: whoever wrote that looked."""
+    if "#" not in model.source.text:
+        return False
+    names = {n.id for n in walk(stall.asked) if isinstance(n, ast.Name)}
+    for parent in model.ancestors(stall.node):
+        match parent:
+            case ast.For(target=target, iter=over) if names & {n.id for n in walk(target) if isinstance(n, ast.Name)}:
+                names |= {n.id for n in walk(over) if isinstance(n, ast.Name)}
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                break
+    return any(re.search(_SAID.format(re.escape(name)), model.source.text) for name in names if len(name) > 2)
+
+
+_SAID = r"#[^\n]{{0,80}}\b{}\W{{0,3}} (?:is|are|stays?|lives?|lie)(?: (?:already|always|kept|still))?(?: (?:on|in))?(?: the)? (?:CPU|cpu|host)\b(?! (?:if|when|unless|until))"
+
+
+# -- classes of data ---------------------------------------------------------------------------------------------------
+
+# What makes examples of data: in workers of a loader, on the host.
+_OF_DATA = regex(r"(?i)\w{0,60}(?:Dataset|DataModule|Collat\w{0,60}|Featuri[sz]er|DataPipeline)\w{0,20}")
+# Classes that make one another are followed so far.
+_MAX_MAKERS = 3
+
+
+def is_made_for_data(model: File, function: FunctionModel, back: int = _MAX_MAKERS) -> bool:
+    """Whether all that makes an object of a function's class, and something does, is a data set, or is made for one itself."""
+    while function.parent is not None:
+        function = function.parent
+    if function.cls is None:
+        return False
+    name = function.cls.name
+    makers = [
+        (file, node)
+        for file in (model, *model.files_naming(name))
+        for node in walk(file.source.tree)
+        if isinstance(node, ast.Call) and last_name(node.func) == name
+    ]
+    return bool(makers) and all(_is_of_data(file, node, back) for file, node in makers)
+
+
+def _is_of_data(file: File, node: ast.Call, back: int) -> bool:
+    around = None
+    for parent in file.ancestors(node):
+        match parent:
+            case ast.ClassDef(name=name) if _OF_DATA.fullmatch(name):
+                return True
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                around = around or parent
+    return around is not None and back > 1 and is_made_for_data(file, file.source.function_at(around), back - 1)
