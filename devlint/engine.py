@@ -550,7 +550,9 @@ class Inspection:
         self.release()
         if "model" in vars(self):
             self.model.close()
-        if not self._project.is_shared(self._module):
+        if self._project.is_shared(self._module):
+            self._module.rest()
+        else:
             self._module.close()
 
     def _piece(self, unit: Unit) -> Piece | None:
@@ -626,7 +628,7 @@ class Inspection:
     def _fix(self, report: Report, piece: Piece, facts: Facts) -> Fix | None:
         from devlint.findings import Edit
         from devlint.knowledge.releases import SINCE_0_4
-        from devlint.layout import aligned, gets_too_long, in_quotes_of, kept_within
+        from devlint.layout import aligned, gets_too_long, in_quotes_of, is_broken_aside, kept_within
         from devlint.textmap import minimal_edit
 
         change = report.change
@@ -643,7 +645,7 @@ class Inspection:
         edits = [replace(edit, text=in_quotes_of(self._text.text, edit.text)) for edit in edits]
         fix = aligned(Fix(change.title, change.safety, tuple(sorted(edits)), change.imports), self._text)
         laid_out = kept_within(fix, self._text, self._width, facts.step, self._form)
-        if laid_out is None and self._told_width() is None:
+        if self._told_width() is None and (laid_out is None or is_broken_aside(self._text, fix, laid_out)):
             # Where nobody says how long a line may be, one that can't be broken may be as long as others are, or as most allow.
             most = max(self._width(), longest(self._text.text), _LONG_ENOUGH)
             return None if gets_too_long(self._text, fix.edits, lambda: most) else fix

@@ -172,6 +172,28 @@ def kept_within(
         return None
 
 
+def is_broken_aside(text: TextMap, fix: Fix, laid_out: Fix) -> bool:
+    """Whether a line is broken at brackets that hold nothing of what a fix changes: nobody would do that by hand."""
+    for (span, group, _, plain), (_, _, _, broken) in zip(
+        _changes(text, fix.edits), _changes(text, laid_out.edits), strict=False
+    ):
+        if plain == broken:
+            continue
+        at = next((i for i, (a, b) in enumerate(zip(plain, broken, strict=False)) if a != b), len(plain))
+        end = len(plain) - len(text.slice(Span(*_end_of(group), span.end_line, span.end_column)))
+        return at > end and broken[at : at + 1].isspace() and not _CALLED.fullmatch(plain[end:at])
+    return False
+
+
+# What is left of a name, up to the bracket of its call.
+_CALLED = regex(r"[\w.]*[(\[{]")
+
+
+def _end_of(edits: Sequence[Edit]) -> tuple[int, int]:
+    last = max(edits, key=lambda edit: (edit.span.end_line, edit.span.end_column))
+    return last.span.end_line, last.span.end_column
+
+
 def gets_too_long(text: TextMap, edits: Sequence[Edit], width: Callable[[], int]) -> bool:
     """Whether edits make a line longer than `width`, and than what it takes the place of."""
     changed = [(old, new) for _, _, old, new in _changes(text, edits)]

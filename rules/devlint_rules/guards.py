@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from devlint.facts import last_name, walk
+
 if TYPE_CHECKING:
     from devlint.facts import Facts
 
@@ -86,3 +88,25 @@ def _asks(test: ast.expr, attribute: str) -> bool:
         and n.args[1].value == attribute
         for n in ast.walk(test)
     )
+
+
+def moves_on_each_way(block: list[ast.stmt]) -> bool:
+    """Whether each way through a block moves something to CUDA: `if gpu is None: m = DataParallel(m).cuda()`, `else: m = m.cuda(gpu)`."""
+    for statement in block:
+        match statement:
+            case ast.If(test=test, body=body, orelse=orelse):
+                if moves_on_each_way(body) and (moves_on_each_way(orelse) or "__name__" in ast.unparse(test)):
+                    return True
+            case ast.Assign(value=value) | ast.Expr(value=value) if any(map(_is_move, walk(value))):
+                return True
+    return False
+
+
+def _is_move(node: ast.AST) -> bool:
+    """`model.cuda()`, `x.to("cuda")`."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr="cuda", value=owner)):
+            return last_name(owner) != "torch"
+        case ast.Call(func=ast.Attribute(attr="to"), args=[ast.Constant(value=str() as place), *_]):
+            return place.startswith("cuda")
+    return False

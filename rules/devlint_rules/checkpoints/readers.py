@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from devlint.facts import last_name, own_nodes
 from devlint.lazy import regex
+from devlint_rules.guards import moves_on_each_way
 
 if TYPE_CHECKING:
     from devlint.facts import Facts, PlacementModel
@@ -36,7 +37,9 @@ def has_device(call: ast.Call, facts: Facts) -> bool:
     if _is_one_of_many(facts.text.text):
         # Each process puts its copy on the first accelerator.
         return False
-    if _is_for_cuda(facts.model) or _ON_CUDA_BY_DEFAULT.search(facts.text.text) or _asks_before(facts.model, call):
+    if _is_for_cuda(facts.model) or _is_of_files_for_cuda(facts.model, call):
+        return True
+    if _ON_CUDA_BY_DEFAULT.search(facts.text.text) or _asks_before(facts.model, call):
         return True
     return _is_met(facts.model, call, _needs_accelerator) or _is_met(facts.model, call, _has_just_trained)
 
@@ -110,6 +113,15 @@ _PLACES = (
 )
 
 
+def _is_of_files_for_cuda(model: PlacementModel, call: ast.Call) -> bool:
+    """Whether the file of a load, and those that call its function, speak of no other place than that of `.cuda()`."""
+    scope = model.enclosing_scope(call)
+    calls = model.calls_in_sight(scope) if isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)) else []
+    own = model.source.without_comments
+    users = [file.source.without_comments for file, _ in calls] or [own]
+    return all(".cuda(" in text for text in users) and not any(re.search(_PLACES, text) for text in (own, *users))
+
+
 def _asks_before(model: PlacementModel, call: ast.Call) -> bool:
     """Whether a program ends without an accelerator before it comes by a call: `assert torch.cuda.is_available()`."""
     scope = model.enclosing_scope(call)
@@ -174,6 +186,8 @@ def _needs_accelerator(model: PlacementModel, node: ast.AST) -> bool:
     shared = set(model.ancestors(node))
     if any(_moves_anyway(n, model, scope, shared) for scope in scopes for n in own_nodes(scope)):
         return True
+    if moves_on_each_way(getattr(scopes[0], "body", [])):
+        return True
     return any(_called_moves_anyway(n, model, scopes[0], shared) for n in own_nodes(scopes[0]))
 
 
@@ -183,6 +197,9 @@ def _called_moves_anyway(
     """Whether a function, or a constructor, that a scope surely calls moves something there whatever there is."""
     if not isinstance(node, ast.Call) or not _is_met_anyway(node, model, scope, shared):
         return False
+    for own in _own_functions(scope):
+        if isinstance(node.func, ast.Name) and own.name == node.func.id:
+            return any(_moves_anyway(n, model, own, set()) for n in own_nodes(own))
     called = model.callee(node)
     file = model.file_of(called.function.source) if called is not None else None
     if called is None or file is None:
@@ -193,6 +210,12 @@ def _called_moves_anyway(
     )
 
 
+def _own_functions(scope: ast.AST) -> list[ast.FunctionDef]:
+    """The functions that stand in another one."""
+    body = scope.body if isinstance(scope, ast.FunctionDef) else []
+    return [statement for statement in body if isinstance(statement, ast.FunctionDef)]
+
+
 def _moves_anyway(node: ast.AST, model: PlacementModel, scope: ast.AST, shared: set[ast.AST]) -> bool:
     """`model.cuda()`, `x.to("cuda")` under no condition of a scope but those `shared` with what is asked about.
 
@@ -200,6 +223,11 @@ def _moves_anyway(node: ast.AST, model: PlacementModel, scope: ast.AST, shared: 
     """
     match node:
         case ast.Call(func=ast.Attribute(attr="cuda")):
+            pass
+        case ast.Call(func=ast.Attribute(value=ast.Attribute(attr="cuda"), attr="set_device"), args=[index]) if (
+            "rank" not in ast.unparse(index)
+        ):
+            # It fails without one. What each process of several has is another matter.
             pass
         case ast.Call(func=ast.Attribute(attr="to"), args=[place, *_]) if _names_cuda(place, model):
             pass

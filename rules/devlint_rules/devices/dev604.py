@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from devlint.facts import HOST, Kind, is_test_file, last_name, walk
 from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
-from devlint_rules.guards import tests_deciding
+from devlint_rules.guards import moves_on_each_way, tests_deciding
 from devlint_rules.portable.at_hand import at_hand
 
 if TYPE_CHECKING:
@@ -172,34 +172,12 @@ def _is_for_training(found: ast.expr, facts: Facts) -> bool:
         return False
     programs = facts.model.files_naming(around[-1].name)
     return bool(programs) and all(
-        any(_moves_on_each_way(function.body) for function in walk(file.source.tree) if isinstance(function, _SCOPES))
+        any(moves_on_each_way(function.body) for function in walk(file.source.tree) if isinstance(function, _SCOPES))
         for file in programs
     )
 
 
 _SCOPES = (ast.Module, ast.FunctionDef)
-
-
-def _moves_on_each_way(block: list[ast.stmt]) -> bool:
-    """Whether each way through a block moves something to CUDA: `if gpu is None: m = DataParallel(m).cuda()`, `else: m = m.cuda(gpu)`."""
-    for statement in block:
-        match statement:
-            case ast.If(test=test, body=body, orelse=orelse):
-                if _moves_on_each_way(body) and (_moves_on_each_way(orelse) or _asks_for_main(test)):
-                    return True
-            case ast.Assign(value=value) | ast.Expr(value=value) if any(map(_is_move, walk(value))):
-                return True
-    return False
-
-
-def _is_move(node: ast.AST) -> bool:
-    """`model.cuda()`, `x.to("cuda")`."""
-    match node:
-        case ast.Call(func=ast.Attribute(attr="cuda", value=owner)):
-            return last_name(owner) != "torch"
-        case ast.Call(func=ast.Attribute(attr="to"), args=[ast.Constant(value=str() as place), *_]):
-            return place.startswith("cuda")
-    return False
 
 
 def _moves_anyway(node: ast.AST, facts: Facts) -> bool:
