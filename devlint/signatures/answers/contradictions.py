@@ -563,6 +563,9 @@ def _on_the_host(reader: Reader, frame: Frame, need: Need) -> Iterator[Contradic
                 continue
             if option.place.is_open and _is_fed_by_host(frame, option.place):
                 continue
+            is_of_numpy = need.name.partition(".")[0] in ("np", "numpy")
+            if is_of_numpy and not _ANSWER_NUMPY.isdisjoint(frame.source.imported_packages):
+                continue
             if (option.place.is_open or need.via) and is_for_arrays(reader, need.path, or_no_tensors=True):
                 # A call of which it isn't known whether the test comes out so says nothing of that path.
                 continue
@@ -583,6 +586,10 @@ def _is_fed_by_host(frame: Frame, place: Place) -> bool:
         for need in frame.needs
     )
 
+
+# Packages whose loaders give tensors that copy themselves to the host where a function of NumPy asks for them.
+# https://docs.monai.io/en/stable/data.html#metatensor
+_ANSWER_NUMPY = frozenset({"monai"})
 
 # Packages with tensors of their own, whose `.numpy()` works wherever they are.
 _OTHER_TENSORS = frozenset({"tensorflow", "jax", "mxnet", "paddle", "cupy"})

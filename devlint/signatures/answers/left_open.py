@@ -181,6 +181,9 @@ def _says_type(key: Hashable, outcome: bool, types: str | tuple[str, ...], other
         case ("isinstance", _, tuple() as tested) if tested and (outcome or others):
             names = [str(t.data) for t in tested if isinstance(t, Value)]
             return len(names) == len(tested) and all(name.startswith(types if outcome else others) for name in names)
+        case ("==", asked, Value(kind="reference") as dtype) if others and not outcome:
+            # `x.dtype is torch.float32`: what isn't so is taken for an array.
+            return ".dtype" in str(asked) and str(dtype.data).startswith("torch.")
     return False
 
 

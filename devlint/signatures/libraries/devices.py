@@ -9,6 +9,7 @@ from devlint.signatures.state.frame import Call, Frame
 from devlint.signatures.values.values import (
     CONSTANT,
     DEVICE,
+    DEVICE_NUMBER,
     EITHER,
     HOST,
     UNKNOWN_PLACE,
@@ -60,6 +61,8 @@ def device_from(frame: Frame, value: Value, node: ast.expr | None = None) -> Val
         case "device type":
             return value.but(kind=DEVICE)
         case "tensor" | "batch":
+            return Value(DEVICE, value.place, step=value.step, likely=True)
+        case "number" if DEVICE_NUMBER in value.tags:
             return Value(DEVICE, value.place, step=value.step, likely=True)
         case "unknown" | "number":
             return _by_name(value, node)

@@ -24,6 +24,7 @@ from devlint.signatures.values.values import (
     BUFFER,
     CONSTANT,
     DEVICE,
+    DEVICE_NUMBER,
     DICT,
     DISTRIBUTION,
     EITHER,
@@ -109,11 +110,12 @@ def tensor_method(call: Call, owner: Value, name: str) -> Value:
         "element_size",
         "storage_offset",
         "data_ptr",
-        "get_device",
     ):
         if name == "tolist":
             return containers.made(frame, LIST, Value(containers.EACH, parts=(A_NUMBER,)), call.node)
         return A_NUMBER
+    if name == "get_device":
+        return Value(NUMBER, owner.place, tags=frozenset({DEVICE_NUMBER}), likely=owner.likely, step=owner.step)
     if name in ("keys", "items", "values", "get", "pop") and owner.kind is BATCH:
         return _of_batch(call, owner, name)
     if name in _FORMING:
@@ -163,10 +165,15 @@ def _typed(call: Call, owner: Value) -> Value:
     if name.startswith("torch.") and name.endswith("Tensor"):
         return owner.but(place=HOST, path=None, step=call.step("moved to cpu here", owner.step))
     is_open = given.kind in (UNKNOWN, EITHER) and (given.path is None or "dtype" not in str(given.path[-1]))
-    # What is called `dtype` is none where the file hands on the type of a tensor.
-    if is_open or (given.kind is not REFERENCE and _HANDS_TYPE_ON.search(call.frame.source.text)):
+    # What is called `dtype` is none where the project hands on the type of a tensor.
+    if is_open or (given.kind is not REFERENCE and _is_handed_types(call.frame)):
         return Value(TENSOR, UNKNOWN_PLACE, rank=owner.rank, likely=True)
     return owner.but(path=None)
+
+
+def _is_handed_types(frame: Frame) -> bool:
+    source = frame.source
+    return _HANDS_TYPE_ON.search(source.text) is not None or frame.reader.project_uses(source, _HANDS_TYPE_ON.pattern)
 
 
 # `f(output, x.type())`, `f(dtype=x.type())`
@@ -518,7 +525,7 @@ def _unknown_method(call: Call, owner: Value, name: str) -> Value:
         return _unknown_move(call, owner, name)
     if name == "get_device":
         # An index, whoever has it.
-        return A_NUMBER
+        return Value(NUMBER, owner.place, tags=frozenset({DEVICE_NUMBER}), likely=True, step=owner.step)
     if name == "tolist":
         return containers.made(frame, LIST, Value(containers.EACH, parts=(A_NUMBER,)), call.node)
     if name == "numpy" and call.node.args:

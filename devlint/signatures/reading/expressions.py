@@ -16,6 +16,8 @@ from devlint.signatures.values.values import (
     ARRAY,
     BATCH,
     CONSTANT,
+    DEVICE,
+    DEVICE_NUMBER,
     DICT,
     EITHER,
     FUNCTION,
@@ -308,7 +310,11 @@ def _unary(frame: Frame, node: ast.UnaryOp) -> Value:
 def _formatted(frame: Frame, node: ast.JoinedStr) -> Value:
     parts = [v.value for v in node.values if isinstance(v, ast.FormattedValue)]
     for part in parts:
-        waits.shown(frame, part, evaluate(frame, part))
+        value = evaluate(frame, part)
+        waits.shown(frame, part, value)
+        if DEVICE_NUMBER in value.tags and len(parts) == 1:
+            # `f"cuda:{x.get_device()}"`
+            return Value(DEVICE, value.place, likely=value.likely, step=value.step)
     text = "".join(str(v.value) if isinstance(v, ast.Constant) else "{}" for v in node.values)
     return numbered_device(text) or Value(NUMBER)
 

@@ -20,6 +20,7 @@ from devlint.signatures.values.values import (
     CLASS,
     CONSTANT,
     DEVICE,
+    DEVICE_NUMBER,
     DICT,
     EITHER,
     FUNCTION,
@@ -286,6 +287,12 @@ def compared(frame: Frame, kind: str, left: Value, right: Value, host_when: bool
 
 def _compared_plain(frame: Frame, kind: str, a: Value, b: Value, host_when: bool | None) -> Condition:
     op = COMPARISONS[kind]
+    if DEVICE_NUMBER in a.tags and b.kind is CONSTANT and isinstance(b.data, int):
+        # `x.get_device() >= 0`
+        elsewhere, on_host = {_plainly(op, n, b.data) for n in (0, 1, 7)}, _plainly(op, -1, b.data)
+        if elsewhere == {not on_host}:
+            told = on_accelerator(frame, a)
+            return frame.atoms.negated(told) if on_host else told
     if kind == "==":
         known = _same(frame, a, b)
         if known is None:

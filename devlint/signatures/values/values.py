@@ -309,6 +309,9 @@ class Value:
 NOTHING = Value(UNKNOWN)
 NONE = Value(CONSTANT)
 A_NUMBER = Value(NUMBER)
+# What `x.get_device()` gives: the number of an accelerator, and -1 where `x` is on the host.
+# https://docs.pytorch.org/docs/stable/generated/torch.Tensor.get_device.html
+DEVICE_NUMBER = "device number"
 # A loop's element of something empty, a function that never returns.
 NEVER = Value(EITHER)
 
