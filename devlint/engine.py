@@ -550,7 +550,9 @@ class Inspection:
         self.release()
         if "model" in vars(self):
             self.model.close()
-        if not self._project.is_shared(self._module):
+        if self._project.is_shared(self._module):
+            self._module.rest()
+        else:
             self._module.close()
 
     def _piece(self, unit: Unit) -> Piece | None:

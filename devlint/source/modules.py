@@ -161,6 +161,10 @@ class SourceModule:
         self._functions.clear()
         self._parents.clear()
 
+    def rest(self) -> None:
+        """Forgets what is soon worked out again, after its own file was linted: others ask for little of it."""
+        self._parents.clear()
+
     def starts_of(self, block: list[ast.stmt]) -> list[int]:
         """The first line of each statement of a block of this module."""
         known = self._starts.get(id(block))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from devlint.source.modules import SourceModule
 
 # Source text of which trees are kept per process; a tree takes some fifty times the memory of its text.
-MAX_KEPT_BYTES = 3_000_000
+MAX_KEPT_BYTES = 4_000_000
 # As much is kept for one file that imports all of it.
 MAX_BYTES_OF_ONE_FILE = 20_000_000
 # Larger modules are generated tables; what they define is left unknown.
@@ -415,6 +415,7 @@ class Project:
     def forget_if_full(self) -> None:
         """Makes room before the next file, where much is kept of the last ones, or not all was read that the last one asks for."""
         if self._made_room or self._kept_bytes > MAX_KEPT_BYTES:
+            self._linted = None
             self.forget()
             self._made_room = False
 

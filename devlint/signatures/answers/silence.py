@@ -242,10 +242,10 @@ def is_host_program(project: Project, source: SourceModule) -> bool:
 
 def is_of_host_programs(project: Project, source: SourceModule) -> bool:
     """Whether a file and those that import it say nothing of devices, and one of them is a program."""
-    if _says(source.without_comments, _PLACES):
+    if _says(source.without_comments, _OF_DEVICES):
         return False
     users = [project.load(importer, Path(source.path)) for importer in project.importers_of(Path(source.path))]
-    if any(user is None or _PLACES.search(user.text) is not None for user in users):
+    if any(user is None or _OF_DEVICES.search(user.text) is not None for user in users):
         return False
     return _runs(source) or any(user is not None and _runs(user) for user in users)
 
@@ -274,6 +274,10 @@ def _runs(source: SourceModule) -> bool:
 
 
 _PLACES = regex(r"(?i)cuda(?!\.manual_seed)|gpu|device|accelerat|trainer|\bx[lp]u\b|\bmps\b")
+# The same where a program's own class may be called a trainer.
+_OF_DEVICES = regex(
+    r"(?i)cuda(?!\.manual_seed)|gpu|device|accelerat|lightning|import[^\n]{0,80}\bTrainer\b|\bx[lp]u\b|\bmps\b"
+)
 _PROGRAM = r"(?m)^if __name__ == "
 
 

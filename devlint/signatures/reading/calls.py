@@ -464,10 +464,27 @@ def _is_of_another_class(frame: Frame, function: FunctionModel, given: dict[str,
 
 
 def _find(frame: Frame, signature: Signature) -> None:
-    """What a function finds outside of it, the one that calls it finds there too, unless it is its own."""
+    """What a function finds outside of it, the one that calls it finds there too, unless it is its own, or the other's."""
+    if not signature.found:
+        return
+    unseen = _unseen_names(frame.function, signature.function)
     for key, value in signature.found.items():
-        if key not in frame.env and key not in frame.locals:
+        if key not in frame.env and key not in frame.locals and key not in unseen:
             frame.found.setdefault(key, value)
+
+
+def _unseen_names(caller: FunctionModel | None, function: FunctionModel) -> frozenset[str]:
+    """The names of the scopes around a function that aren't around the one that calls it: it was handed out of them."""
+    around = set[FunctionModel]()
+    while caller is not None:
+        around.add(caller)
+        caller = caller.parent
+    names = frozenset[str]()
+    scope = function.parent
+    while scope is not None and scope not in around:
+        names |= scope.local_names
+        scope = scope.parent
+    return names
 
 
 def bind_arguments(call: Call, function: FunctionModel, bound: Value | None) -> dict[str, Value] | None:

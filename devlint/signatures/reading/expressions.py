@@ -321,6 +321,7 @@ def _lambda_body(frame: Frame, node: ast.Lambda) -> None:
 def _lambda(frame: Frame, node: ast.Lambda) -> Value:
     if frame.record is not None:
         frame.aside(lambda: _lambda_body(frame, node))
+    frame.reader.refers_back(frame)
     return Value(FUNCTION, data=(frame.reader.lambda_of(frame, node), frame, None))
 
 

@@ -76,6 +76,11 @@ class Instance:
         self._conditions: dict[Condition, Condition] = {}
         self._places: dict[Place, Value] = {}
 
+    def cut(self) -> None:
+        """Lets go of what may refer back to it: nobody asks it any more."""
+        for known in (self._paths, self._results, self._values, self.given):
+            known.clear()
+
     def supposing(self, path: Path, value: Value) -> Instance:
         """The same call, were a part of an input this."""
         other = Instance(self.frame, self.signature, self.given, self.call)
@@ -170,6 +175,7 @@ class Instance:
         if value.kind is FUNCTION and value.data is not None:
             function, closure, around = value.data
             if closure is not None and around is None and self.signature is not None:
+                self.frame.reader.refers_back(self)
                 return value.but(data=(function, closure, self))
             return value
         if value.kind in (TUPLE, METHOD, SUPER, LOADER, "partial", containers.EACH, containers.ITEMS):
@@ -397,6 +403,8 @@ class Instance:
             case ("isinstance", token, tuple() as types):
                 named = [self._token(t) for t in types]
                 return tests.instance_of(frame, self._token(token), tuple(named))
+            case ("spelt", token, str() as asked, str() as text):
+                return tests.spelt(frame, self._token(token), asked, text)
             case ("has", token, str() as name):
                 return tests.has(frame, self._token(token), name)
             case (str() as kind, a, b) if kind in tests.COMPARISONS:

@@ -33,7 +33,7 @@ from devlint.signatures.reading.names import Names
 from devlint.signatures.reading.views import View
 from devlint.signatures.state import containers
 from devlint.signatures.state.classes import ClassInfo
-from devlint.signatures.state.frame import Call, Frame, Recording
+from devlint.signatures.state.frame import Call, Circle, Frame, Recording
 from devlint.signatures.state.objects import class_of
 from devlint.signatures.state.outcome import Signature
 from devlint.signatures.values.conditions import FALSE, TRUE, Atoms
@@ -119,6 +119,7 @@ class Reader:
         # The frames of everything that was read, by source; those of functions by these too.
         self.frames: dict[SourceModule, list[Frame]] = {}
         self._frames_of: dict[FunctionModel, list[Frame]] = {}
+        self._circles: dict[Circle, None] = {}
         # Who wants to know what the expressions of a file are.
         self.recordings: dict[SourceModule, Recording] = {}
 
@@ -126,6 +127,10 @@ class Reader:
         """A number that no other reading of anything has."""
         self._turns += 1
         return self._turns
+
+    def refers_back(self, holder: Circle) -> None:
+        """Hears of what holds a function that holds it: the reader's end cuts that."""
+        self._circles[holder] = None
 
     def finished(self, source: SourceModule) -> None:
         """Lets go of how a file was read, once it has been asked for all that it holds; its signatures stay."""
@@ -172,6 +177,9 @@ class Reader:
         """Lets go of everything: frames and what they hold refer to each other."""
         for frame in (*self._modules.values(), *self._active.values(), *chain.from_iterable(self.frames.values())):
             frame.env.clear()
+        for holder in self._circles:
+            holder.cut()
+        self._circles.clear()
         for known in (self._signatures, self._modules, self._active, self._classes, self._levels, self._lambdas):
             known.clear()
         for kept in (self._defaults, self._recursive, self._changes, self._speaking, self._holding):

@@ -16,6 +16,7 @@ from devlint.signatures.values.conditions import FALSE, TRUE, Condition, about
 from devlint.signatures.values.values import (
     CLASS,
     DEVICE,
+    EITHER,
     FUNCTION,
     IMPORTED,
     MODULES,
@@ -184,6 +185,7 @@ def _function(frame: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Non
     frame.nested.setdefault(function, False)
     if frame.function is not None:
         frame.placed_then[function] = {k: v for k, v in frame.env.items() if isinstance(k, tuple) and k[-1] == PLACE}
+        frame.reader.refers_back(frame)
     # What a module's own names are isn't seen through the scope: they may change after it was read.
     frame.env[node.name] = Value(FUNCTION, data=(function, frame if frame.function is not None else None, None))
 
@@ -583,6 +585,18 @@ def _expr(frame: Frame, node: ast.Expr) -> None:
     frame.dropped = None
     if isinstance(node.value, ast.Call) and value is NEVER and frame.reader.never_returns(frame, node.value):
         frame.path = FALSE
+    _there(frame, node.value)
+
+
+def _there(frame: Frame, node: ast.expr) -> None:
+    """`model.eval()` ran through: what was a model or None isn't None from there on."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=name))):
+            known = frame.env.get(name)
+            if known is not None and known.kind is EITHER and len(options := known.options()) > 1:
+                kept = [option for _, option in options if option != NONE]
+                if len(kept) == 1:
+                    frame.env[name] = kept[0]
 
 
 _STATEMENTS: dict[type[ast.stmt], Callable[[Frame, Any], None]] = {

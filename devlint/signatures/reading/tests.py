@@ -74,11 +74,30 @@ def condition_of(frame: Frame, node: ast.expr) -> Condition:
             return comparison(frame, node, first, op, second)
         case ast.Call(func=func) if last_name(func) in ASKING and (told := asked_of_class(frame, node)) is not None:
             return told
+        case ast.Call(
+            func=ast.Attribute(value=owner, attr="startswith" | "endswith" as asked),
+            args=[ast.Constant(value=str() as text)],
+        ):
+            evaluate(frame, node)
+            return spelt(frame, evaluate(frame, owner), asked, text)
         case ast.NamedExpr():
             return truth(frame, evaluate(frame, node))
     value = evaluate(frame, node)
     waits.decided(frame, node, value)
     return truth(frame, value, host_when=host_when_true(node))
+
+
+def spelt(frame: Frame, value: Value, asked: str, text: str) -> Condition:
+    """The condition that a text begins or ends with another one, `asked` being the method's name."""
+    result = FALSE
+    for condition, option in value.options():
+        if option.kind is CONSTANT and isinstance(option.data, str):
+            holds = option.data.startswith(text) if asked == "startswith" else option.data.endswith(text)
+            told = TRUE if holds else FALSE
+        else:
+            told = frame.atoms.literal(("spelt", _token(option), asked, text))
+        result = frame.atoms.either(result, frame.atoms.both(condition, told))
+    return result
 
 
 def type_compared(frame: Frame, node: ast.Compare) -> Condition | None:

@@ -54,6 +54,12 @@ ANYTHING = "?"
 STORED = "[?]"
 
 
+class Circle(Protocol):
+    """What holds functions that hold it: it waits for the collector, unless somebody cuts it."""
+
+    def cut(self) -> None: ...
+
+
 class Reading(Protocol):
     """What a scope asks of the reader while it is read. The rooms above know the answers; `Reader` says what each gives."""
 
@@ -71,6 +77,7 @@ class Reading(Protocol):
     def is_cuda(self, frame: Frame, value: Value, *, negative: bool = False) -> Value: ...
     def never_returns(self, frame: Frame, node: ast.Call) -> bool: ...
     def turn(self) -> int: ...
+    def refers_back(self, holder: Circle) -> None: ...
 
     # Names, functions and classes.
     def lookup(self, frame: Frame, name: str) -> Value: ...
@@ -211,6 +218,14 @@ class Frame:
         if self.elsewhere:
             return self.elsewhere[-1]
         return UNKNOWN_PLACE if self.source.makes_elsewhere(self.function) else HOST
+
+    def cut(self) -> None:
+        """Lets go of what may refer back to it: nobody asks it any more."""
+        self.env, self.moment, self.outer = {}, None, None
+        for known in (self.found, self.nested, self.placed_then, self.last_stores, self.drops):
+            known.clear()
+        for left in (self.returns, self.yields, self.exits, self.needs, self.uses, self.later):
+            left.clear()
 
     # -- state -----------------------------------------------------------------------------------------------------
 

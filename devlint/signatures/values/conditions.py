@@ -26,6 +26,10 @@ FALSE: Condition = frozenset()
 MAX_CLAUSES = 6
 
 
+# So many conditions are kept with what they are when they don't hold.
+_MANY_NEGATED = 4096
+
+
 class Atom(NamedTuple):
     """One test: what makes it the same test elsewhere, and what it says of accelerators.
 
@@ -127,6 +131,8 @@ class Atoms:
         """`not a`."""
         known = self._negated.get(a)
         if known is None:
+            if len(self._negated) == _MANY_NEGATED:
+                self._negated.clear()
             known = TRUE
             for clause in clauses_of(a):
                 known = self.both(known, frozenset(frozenset({-x}) for x in clause))

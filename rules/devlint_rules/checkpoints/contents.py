@@ -142,7 +142,7 @@ _DATA_NAME = regex(
 
 # Nobody calls a checkpoint so, whatever the function around is for.
 _DATA_DICT = regex(
-    r"(?:\w{1,40}_)?(?:(?:vocab|corpus|data|dataset|label|sample)_(?:dict|map|list)|meta_?(?:data|infos?)|pred(?:iction)?s|vocab|corpus|tokenizer)"
+    r"(?:\w{1,40}_)?(?:(?:vocab|corpus|data|dataset|label|sample)_(?:dict|map|list)|meta_?(?:data|infos?)|pred(?:iction)?s|vocab|corpus|tokenizer|config|cfg|hparams|settings)"
 )
 _OF_DATA = regex(
     r"(?i)(?:^|[/_.-])(?:features?|labels?|targets?|data|dataset|metrics?|results?|stats|statistics|history|losses|logs?|vocab"

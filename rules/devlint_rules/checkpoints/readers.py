@@ -37,7 +37,9 @@ def has_device(call: ast.Call, facts: Facts) -> bool:
     if _is_one_of_many(facts.text.text):
         # Each process puts its copy on the first accelerator.
         return False
-    if _is_for_cuda(facts.model) or _ON_CUDA_BY_DEFAULT.search(facts.text.text) or _asks_before(facts.model, call):
+    if _is_for_cuda(facts.model) or _is_of_files_for_cuda(facts.model, call):
+        return True
+    if _ON_CUDA_BY_DEFAULT.search(facts.text.text) or _asks_before(facts.model, call):
         return True
     return _is_met(facts.model, call, _needs_accelerator) or _is_met(facts.model, call, _has_just_trained)
 
@@ -109,6 +111,15 @@ _PLACES = (
     r"is_available|['\"]cpu['\"]|\b(?:torch|self|args|opt|cfg|config|params)\.device\b"
     r"|(?<![.\w])devices?\b(?!\s{0,4}=\s{0,4}(?:['\"]cuda|[\w.\[\]]{1,80}\.device\b))"
 )
+
+
+def _is_of_files_for_cuda(model: PlacementModel, call: ast.Call) -> bool:
+    """Whether the file of a load, and those that call its function, speak of no other place than that of `.cuda()`."""
+    scope = model.enclosing_scope(call)
+    calls = model.calls_in_sight(scope) if isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)) else []
+    own = model.source.without_comments
+    users = [file.source.without_comments for file, _ in calls] or [own]
+    return all(".cuda(" in text for text in users) and not any(re.search(_PLACES, text) for text in (own, *users))
 
 
 def _asks_before(model: PlacementModel, call: ast.Call) -> bool:

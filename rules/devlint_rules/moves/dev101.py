@@ -107,7 +107,7 @@ class DiscardedMove(Rule):
             hint=_hint(subject, assigned) if change is None else None,
             change=change,
             # What a test moves of which only its use tells is moved to see that it can be.
-            minor=_is_there_already(call, moved, facts)
+            minor=(_is_there_already(call, moved, facts) and not _goes_by_itself(call, moved))
             or _changes_nothing(call, moved, facts)
             or (drop.likely and is_test_file(Path(facts.path))),
         )
@@ -118,6 +118,15 @@ def _hint(subject: str, assigned: Change | None) -> str:
     if assigned is None:
         return "use the result, or build what holds it anew from moved tensors"
     return f"assign the result to `{subject}` where it is meant to move; take the call out where it isn't"
+
+
+def _goes_by_itself(call: cst.Call, moved: cst.BaseExpression) -> bool:
+    """`x.to(x.device)`: another one's device was meant."""
+    return any(m.matches(a.value, m.Attribute(attr=m.Name("device"))) and _same(a.value, moved) for a in call.args)
+
+
+def _same(device: cst.BaseExpression, moved: cst.BaseExpression) -> bool:
+    return cst.ensure_type(device, cst.Attribute).value.deep_equals(moved)
 
 
 def _changes_nothing(call: cst.Call, moved: cst.BaseExpression, facts: Facts) -> bool:
