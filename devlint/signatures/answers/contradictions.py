@@ -326,7 +326,7 @@ def _apart(
     if a.kind is BATCH and is_called_shape(host_node):
         # A loader's own collation keeps shapes as numbers.
         return None
-    if need.sense == "index" and not _is_index(b):
+    if need.sense == "index" and (not _is_index(b) or _is_number_taken(other_node, need.node)):
         # A number that indexes: torch takes it from anywhere.
         return None
     if atoms.with_host(joint):
@@ -511,6 +511,14 @@ def _counts_parts(counted: object) -> bool:
 def _is_index(value: Value) -> bool:
     """Whether what indexes has a dimension, as far as is known: of an input that is taken for granted."""
     return value.rank == RANKED or value.kind is BATCH or (value.place.is_open and value.rank != ZERO_DIM)
+
+
+def _is_number_taken(index: ast.expr, around: ast.expr | ast.AugAssign) -> bool:
+    """`source[j]` in `found[i, source[j], begin:end]`: one number of many, for all that is known."""
+    match index, around:
+        case ast.Subscript(slice=ast.Name()), ast.Subscript(slice=ast.Tuple()):
+            return True
+    return False
 
 
 def _are_different(a: Place, b: Place) -> bool:

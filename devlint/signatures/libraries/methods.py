@@ -276,6 +276,7 @@ def _before_move(call: Call, owner: Value, target: Value) -> None:
         index is None
         or index.kind is EITHER
         or index.place != target.place
+        or base.place == target.place
         or base.place.sort not in ("input", "unknown")
     ):
         return
@@ -302,6 +303,7 @@ def _module_method(call: Call, owner: Value, name: str) -> Value:
             where = target.place.name if target.place.sort in ("host", "accelerator") else "a device"
             before = place_of(frame, owner)
             move(frame, owner, place, call.step(f"moved to {where} here", before.step))
+            _sets_apart(call, place)
         return owner
     if name in (
         "train",
@@ -362,6 +364,18 @@ def _module_method(call: Call, owner: Value, name: str) -> Value:
     if owner.kind is MODULE and isinstance(owner.data, str):
         return frame.reader.unknown_call(call, displaces=False)
     return frame.reader.unknown_call(call)
+
+
+def _sets_apart(call: Call, place: Value) -> None:
+    """`model.head.cuda(1)`: where the model is elsewhere, nobody knows any more what it computes with."""
+    receiver, frame = _receiver(call), call.frame
+    if not isinstance(receiver, ast.Attribute) or not isinstance(receiver.value, ast.Name):
+        return
+    for _, around in frame.reader.evaluate(frame, receiver.value).options():
+        at = place_of(frame, around) if around.kind is MODULE else NOTHING
+        apart = {p.place for _, p in at.options()} - {p.place for _, p in place.options()}
+        if around.identity is not None and any(p.off_host or p.is_open for p in apart):
+            frame.env[around.identity, PLACE] = Value(TENSOR, UNKNOWN_PLACE, tags=frozenset({"mixed"}))
 
 
 def _register(call: Call, owner: Value) -> Value:

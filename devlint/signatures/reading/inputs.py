@@ -40,7 +40,8 @@ def enter(frame: Frame, function: FunctionModel, annotations: Annotations) -> No
                 value = value.but(kind=MODULE, likely=True)
             elif kind is not None and kind.value == "tensor":
                 frame.tensors.add(path)
-            elif _is_loader(argument.arg) and not _has_iterators(frame):
+            elif _is_loader(argument.arg) and not function.is_generator and not _has_iterators(frame):
+                # What hands its batches on, each call tells of.
                 value = loader_of(function.source)
         frame.env[argument.arg] = value
     if cls is not None and cls.is_module and function.name == "forward":
