@@ -60,14 +60,14 @@ def evaluates(loop: ast.AST, around: Iterable[ast.AST]) -> bool:
     """Whether a hot loop evaluates or predicts; `around` are the nodes that it stands in, innermost first.
 
     So it is where nothing learns in it, and it builds no graph, or its function is named so, or the model was told `eval()`, or it goes
-    over what is held out.
+    over what is held out, or writes a file in each pass.
     """
     outside = list(around)
     if _is_graphless(loop, outside):
         return True
     if trains(loop):
         return False
-    if any(map(_builds_no_graph, walk(loop))):
+    if any(map(_builds_no_graph, walk(loop))) or _writes_each(loop):
         return True
     for parent in outside:
         if _builds_no_graph(parent):
@@ -90,6 +90,20 @@ def _is_graphless(loop: ast.AST, around: Iterable[ast.AST]) -> bool:
         if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
             return False
     return False
+
+
+# What writes a file of what was computed.
+_WRITING = frozenset(
+    {"save", "savez", "savez_compressed", "savetxt", "savemat", "imwrite", "imsave", "save_image", "write_video", "write_png"}
+)  # fmt: skip
+
+
+def _writes_each(loop: ast.AST) -> bool:
+    """Whether each pass of a loop writes a file, under no condition: what is computed in it is extracted for later."""
+    body = loop.body if isinstance(loop, (ast.For, ast.AsyncFor)) else []
+    return any(
+        isinstance(s, ast.Expr) and isinstance(s.value, ast.Call) and last_name(s.value.func) in _WRITING for s in body
+    )
 
 
 # What makes gradients, or has them made.

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import last_name, walk
+from devlint.facts import last_name
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
@@ -97,9 +97,21 @@ def moves_on_each_way(block: list[ast.stmt]) -> bool:
             case ast.If(test=test, body=body, orelse=orelse):
                 if moves_on_each_way(body) and (moves_on_each_way(orelse) or "__name__" in ast.unparse(test)):
                     return True
-            case ast.Assign(value=value) | ast.Expr(value=value) if any(map(_is_move, walk(value))):
+            case ast.Assign(value=value) | ast.Expr(value=value) if _moves(value):
                 return True
     return False
+
+
+def _moves(node: ast.AST) -> bool:
+    """Whether an expression moves something to CUDA, whichever way it goes: not `m.cuda() if use_cuda else m.cpu()`."""
+    match node:
+        case ast.IfExp(body=body, orelse=orelse):
+            return _moves(body) and _moves(orelse)
+        case ast.BoolOp(values=[first, *_]):
+            return _moves(first)
+        case ast.Lambda():
+            return False
+    return _is_move(node) or any(map(_moves, ast.iter_child_nodes(node)))
 
 
 def _is_move(node: ast.AST) -> bool:

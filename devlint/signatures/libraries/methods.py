@@ -123,7 +123,10 @@ def tensor_method(call: Call, owner: Value, name: str) -> Value:
         return Value(TENSOR, owner.place, rank=rank, likely=owner.likely, step=owner.step)
     facts = operator(f"torch.Tensor.{name}")
     if facts is None:
-        if name in torch_knowledge().tensor_methods:
+        kind = torch_knowledge().tensor_methods.get(name)
+        if kind == "scalar":
+            return A_NUMBER
+        if kind is not None:
             rank = owner.rank if name in _KEEPING else ""
             return Value(TENSOR, owner.place, rank=rank, likely=owner.likely, step=owner.step)
         return Value(UNKNOWN, owner.place, likely=True, step=owner.step, tags=owner.tags)

@@ -62,10 +62,20 @@ def _is_written_before(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
     parts = {n.id for value in (file, *values_of(file, facts)) for n in ast.walk(value) if isinstance(n, ast.Name)}
     if any(_EXPORTING.match(last_name(n.func)) and _is_handed(n, "", parts) for n in before):
         return True
+    if isinstance(file, ast.Constant) and any(_is_told(n, file) for n in before):
+        return True
     if _is_written_by_callees(before, file, facts) or _is_written_by_callers(scope, file, facts):
         return True
     model = _loaded_into(call, facts)
     return model is not None and any(_is_handed(n, ast.unparse(model), parts) for n in before)
+
+
+def _is_told(call: ast.Call, file: ast.Constant) -> bool:
+    """`Pretrain("test.pt", "test.txt")`: what was told the same name made the file, where nothing else does."""
+    given = [*call.args, *(k.value for k in call.keywords)]
+    return "load" not in last_name(call.func) and any(
+        isinstance(g, ast.Constant) and g.value == file.value for g in given
+    )
 
 
 _EXPORTING = regex(r"_?(?:save|convert|export|dump|write)(?:_|$)")
@@ -279,6 +289,8 @@ def _saves_from_host(save: ast.Call, facts: Facts) -> bool:
 _SAVED_FROM_HOST = (
     r"\w{1,60}\[\w{1,60}\] = \w{1,60}(?:\.detach\(\))?\.cpu\(\)\n(?:[^\n]{0,200}\n){0,12}[^\n]{0,200}\btorch\.save\("
     r"|\n[ \t]{1,40}[\w.\[\]'\"]{1,60}\.cpu\(\)\n[ \t]{1,40}torch\.save\("
+    # A function that is called so copies a whole state: `state_dict = utils.move_to_cpu(trainer.state_dict())`.
+    r"|\bstate\w{0,20} = (?:\w{1,40}\.)?(?:\w{1,40}_)?to_cpu\("
 )
 
 

@@ -119,7 +119,13 @@ def _is_of_files_for_cuda(model: PlacementModel, call: ast.Call) -> bool:
     calls = model.calls_in_sight(scope) if isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)) else []
     own = model.source.without_comments
     users = [file.source.without_comments for file, _ in calls] or [own]
-    return all(".cuda(" in text for text in users) and not any(re.search(_PLACES, text) for text in (own, *users))
+    elsewhere = (_PLACES, _FLAGGED)
+    spoken = any(re.search(pattern, text) for pattern in elsewhere for text in (own, *users))
+    return all(".cuda(" in text for text in users) and not spoken
+
+
+# `if args.cuda:`, `x.cuda() if use_gpu else x`
+_FLAGGED = r"(?i)\b(?:if|and|or|not)\b[^\n]{0,80}(?:cuda|[cg]pu)"
 
 
 def _asks_before(model: PlacementModel, call: ast.Call) -> bool:

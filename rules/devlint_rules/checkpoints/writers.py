@@ -103,7 +103,7 @@ class _Reading(NamedTuple):
         return not self.names and (not self.keys or not keys or self.keys <= keys)
 
 
-_FILE_NAME = regex(r"[\w-]{1,80}\.(?:pth|pt|ckpt|tar|bin|pkl|t7|p|torch)$")
+_FILE_NAME = regex(r"[\w-]{1,80}\.(?:pth?|ckpt|tar|bin|pkl|t7|p|torch|weights?|model|params|dat)$")
 _PATH = regex(r"[\w.]{1,80}")
 # Keys that are written wherever a training is saved.
 _USUAL_KEY = regex(r"(?i)state|model|net|optim|epoch|iter|step|loss|acc|best|arch|args|config|encoder|decoder|ema")
@@ -223,7 +223,7 @@ def _is_on_host(value: ast.expr, write: Write, depth: int = 0, *, read: bool = F
             return all(map(is_so, (*args, *(k.value for k in given))))
         case ast.Call(func=ast.Attribute(value=owner, attr=attr)) if attr in _OF_OWNER:
             return is_so(owner)
-        case ast.Call(func=func) if last_name(func) in _PLAIN:
+        case ast.Call(func=func) if last_name(func) in _PLAIN or _is_new(value, write):
             return True
         case ast.Attribute() if _SETTING.match(ast.unparse(value)):
             return True
@@ -234,6 +234,20 @@ def _is_on_host(value: ast.expr, write: Write, depth: int = 0, *, read: bool = F
     return _is_known_on_host(write.model.value(value))
 
 
+def _is_new(made: ast.Call, write: Write) -> bool:
+    """Whether a function makes an object of a class, going by its name, hands it to nobody, and says nothing of devices: `net = Net()`."""
+    scope = write.model.enclosing_scope(made)
+    if _CLASS.fullmatch(last_name(made.func)) is None or _OF_DEVICES.search(ast.unparse(scope)):
+        return False
+    match next(write.model.ancestors(made), None):
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            calls = (n for n in own_nodes(scope) if isinstance(n, ast.Call) and last_name(n.func) != "save")
+            return not any(isinstance(a, ast.Name) and a.id == name for call in calls for a in call.args)
+    return False
+
+
+_CLASS = regex(r"[A-Z]\w{0,60}[a-z]\w{0,60}")
+_OF_DEVICES = regex(r"(?i)cuda|gpu|device|\.to\(|accelerat|parallel|\bmps\b|\bx[lp]u\b")
 _SETTINGS = frozenset({"args", "opt", "opts", "config", "cfg", "hparams", "epoch", "step", "iteration", "global_step"})
 _SETTING = regex(r"(?:self\.)?(?:args|opts?|options|config|cfg|hparams|hps?|flags|FLAGS)\b")
 
