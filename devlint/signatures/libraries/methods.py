@@ -15,7 +15,7 @@ from devlint.signatures.libraries.operations import apply, operands_of
 from devlint.signatures.libraries.python_calls import PLOTTING, plotted
 from devlint.signatures.libraries.torch_calls import rank_made
 from devlint.signatures.state import containers
-from devlint.signatures.state.frame import ANYTHING, CONTENTS, IF_MODULE, PLACE, Call
+from devlint.signatures.state.frame import ANYTHING, CONTENTS, IF_MODULE, PLACE, Call, Frame
 from devlint.signatures.state.objects import FRAMEWORK, PARAMETER, REGISTERED, class_of, move, place_of, scatter
 from devlint.signatures.values.values import (
     A_NUMBER,
