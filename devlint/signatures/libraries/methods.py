@@ -228,7 +228,10 @@ def target_of(call: Call, name: str) -> Value | None:
         device = named_device(call, 0)
         if device is None or name == "cpu":
             return plain
-        # `x.cuda(y.get_device())`: whichever it is, it is one of these.
+        given = call.argument(0, "device")
+        if given is not None and DEVICE_NUMBER in given.tags:
+            # `x.cuda(y.get_device())`: whichever it is, it is one of these.
+            return plain.but(likely=True)
         return mapped(device, lambda d: plain.but(likely=True) if d.place == UNKNOWN_PLACE else d, call.frame.atoms)
     for node, value in [*call.given[:1], *((n, v) for k, (n, v) in call.keywords.items() if k in ("device", "other"))]:
         found = device_from(call.frame, value, node)
