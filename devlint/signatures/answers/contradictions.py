@@ -29,7 +29,7 @@ from devlint.signatures.answers.silence import (
 from devlint.signatures.libraries.torch_calls import MADE_OF_DATA
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.frame import Frame
-from devlint.signatures.state.objects import KEPT
+from devlint.signatures.state.objects import KEPT, OF_TENSORS
 from devlint.signatures.state.outcome import Need
 from devlint.signatures.values.conditions import TRUE, Condition
 from devlint.signatures.values.values import (
@@ -287,8 +287,11 @@ def _is_tensor(frame: Frame, value: Value, need: Need) -> bool:
 
 
 def _is_part_of_something_made(path: tuple[object, ...]) -> bool:
-    """Whether a path leads to an attribute of what an unknown call gave."""
-    return len(path) > 1 and str(path[0]).startswith("#") and str(path[1]).startswith(".")
+    """Whether a path leads to an attribute of what an unknown call gave, which isn't one that tensors have."""
+    match path:
+        case (str() as root, str() as step, *_):
+            return root.startswith("#") and step.startswith(".") and step[1:] not in OF_TENSORS
+    return False
 
 
 def _takes_more(function: FunctionModel, name: str) -> bool:

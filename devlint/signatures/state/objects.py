@@ -65,7 +65,7 @@ COMPUTED = frozenset({"computed"})
 # The object by which a framework places things, its class as data.
 FRAMEWORK = "framework"
 
-_SAME_PLACE = frozenset({"T", "H", "mT", "mH", "data", "real", "imag", "values", "indices"})
+OF_TENSORS = frozenset({"T", "H", "mT", "mH", "data", "real", "imag", "values", "indices"})
 _TENSOR_PARTS = frozenset({"weight", "bias", "in_proj_weight", "running_mean", "running_var", "weight_v", "weight_g"})
 
 
@@ -116,7 +116,7 @@ def _of_reference(frame: Frame, value: Value, name: str) -> Value:
 def _of_tensor(frame: Frame, value: Value, name: str) -> Value:
     if name == "device":
         return Value(DEVICE, value.place, step=value.step, likely=value.likely, tags=DEVICE_OBJECT)
-    if name in _SAME_PLACE and name not in ("values", "indices"):
+    if name in OF_TENSORS and name not in ("values", "indices"):
         return value.but(path=None, tags=frozenset())
     if name == "grad":
         return value.but(path=None, tags=frozenset())
