@@ -56,6 +56,10 @@ class Plan:
 Runner = Callable[[Sequence[Target], Plan, Seen], Iterator[FileResult]]
 
 
+# Folders with settings of their own, or none around them, may be many.
+_MAX_AT_WORK = 2
+
+
 @record
 class Worker:
     """Does the plan for one file after another."""
@@ -65,13 +69,21 @@ class Worker:
     files: FileSystem = field(default_factory=FileSystem)
     _linters: dict[Settings, Linter] = field(default_factory=dict)
     _told: dict[Settings, Looks] = field(default_factory=dict)
+    # Those that keep what they read, the latest at the end.
+    _at_work: list[Linter] = field(default_factory=list)
 
     def linter(self, settings: Settings) -> Linter:
         """The linter for files under `settings`, made once."""
         if settings not in self._linters:
             looks = Looks() if self.plan.keeps else Unkept()
             self._linters[settings] = Linter(settings, self.registry, self.files, looks)
-        return self._linters[settings]
+        linter = self._linters[settings]
+        if linter not in self._at_work:
+            # Each keeps what it read of its project: so many at a time.
+            self._at_work.append(linter)
+            if len(self._at_work) > _MAX_AT_WORK:
+                self._at_work.pop(0).make_room()
+        return linter
 
     def seen(self) -> Seen:
         """What was seen of other files since this was asked last."""

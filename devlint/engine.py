@@ -131,6 +131,11 @@ class Linter:
             self._project = self.new_project()
         return self._project
 
+    def make_room(self) -> None:
+        """Lets go of what was read of the project, which may be asked for again."""
+        if self._project is not None:
+            self._project.make_room()
+
     def told_width(self, source: Source) -> int | None:
         """How long lines of a source may get, as its project tells its formatter or linter.
 

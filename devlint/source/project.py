@@ -415,9 +415,13 @@ class Project:
     def forget_if_full(self) -> None:
         """Makes room before the next file, where much is kept of the last ones, or not all was read that the last one asks for."""
         if self._made_room or self._kept_bytes > MAX_KEPT_BYTES:
-            self._linted = None
-            self.forget()
-            self._made_room = False
+            self.make_room()
+
+    def make_room(self) -> None:
+        """Lets go of what was read, where no file is at work."""
+        self._linted = None
+        self.forget()
+        self._made_room = False
 
     def passed(self, path: Path, text: str) -> None:
         """A file was linted: what was worked out of others for it stays, in proportion to its text."""
