@@ -45,12 +45,15 @@ def _without_moves(node: ast.AST) -> str:
 
 
 def is_never_read(statement: ast.AST, facts: Facts) -> bool:
-    """Whether the same block puts something else under the name that a statement binds before anything reads it."""
+    """Whether nothing reads the name that a statement binds: in its function, or before its block puts something else there."""
     match statement:
         case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
             pass
         case _:
             return False
+    scope = facts.model.enclosing_scope(statement)
+    if isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)) and not _may_read(scope, name):
+        return True
     for later in facts.model.source.after(statement):
         named = [n for n in walk(later) if isinstance(n, ast.Name) and n.id == name]
         if (
@@ -61,6 +64,19 @@ def is_never_read(statement: ast.AST, facts: Facts) -> bool:
             return False
         if named:
             return True
+    return False
+
+
+def _may_read(function: ast.AST, name: str) -> bool:
+    """Whether something in a function reads a name, or it isn't the function's alone."""
+    for node in walk(function):
+        match node:
+            case ast.Name(id=found, ctx=ast.Load()) if found in (name, "locals", "vars", "eval", "exec"):
+                return True
+            case ast.Global(names=names) | ast.Nonlocal(names=names) if name in names:
+                return True
+            case ast.AugAssign(target=ast.Name(id=found)) | ast.Delete(targets=[ast.Name(id=found)]) if found == name:
+                return True
     return False
 
 

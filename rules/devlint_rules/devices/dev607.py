@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import Kind, Value, access_path, walk
+from devlint.facts import Kind, Value, access_path, last_name, walk
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.devices.arguments import has_no_parameters
@@ -153,13 +153,25 @@ def _has(cls: ClassModel) -> bool:
 
 
 def _is_completed(cls: ClassModel, facts: Facts) -> bool:
-    """A class that is meant to be completed by others: abstract, or with a subclass in this file that has a device."""
+    """A class that is meant to be completed by others: abstract, or with a subclass that has a device."""
     if any(b in ("abc.ABC", "typing.Protocol") for b in cls.outside_bases):
         return True
     if any("abstractmethod" in d for f in cls.methods.values() for d in f.decorators):
         return True
     subclasses = (c for c in facts.model.known_classes() if c is not cls and cls in c.lineage)
-    return any(_has(c) for c in subclasses)
+    return any(_has(c) for c in subclasses) or _is_completed_elsewhere(cls, facts)
+
+
+def _is_completed_elsewhere(cls: ClassModel, facts: Facts) -> bool:
+    """Whether a class of another file that is derived from it sets a device."""
+    home = facts.model.file_of(cls.source) or facts.model
+    return any(
+        isinstance(n, ast.ClassDef)
+        and any(last_name(base) == cls.node.name for base in n.bases)
+        and any(isinstance(a, ast.Attribute) and a.attr == "device" and isinstance(a.ctx, ast.Store) for a in walk(n))
+        for file in home.files_naming(cls.node.name)
+        for n in file.source.tree.body
+    )
 
 
 def _is_given(tree: ast.Module) -> bool:
