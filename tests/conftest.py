@@ -8,6 +8,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+# How long an example takes is the machine's affair.
+settings.register_profile("unhurried", deadline=None)
+settings.load_profile("unhurried")
 
 # What is kept from run to run is for test_cache.py.
 os.environ.setdefault("DEVLINT_NO_CACHE", "1")

@@ -333,7 +333,7 @@ def _follow(root: Path, edits: list[tuple[str, str]]) -> int:
     return kept
 
 
-_SLOWLY = {"deadline": None, "suppress_health_check": list(HealthCheck)}
+_SLOWLY = {"suppress_health_check": list(HealthCheck)}
 
 
 @settings(max_examples=8, **_SLOWLY)

@@ -94,10 +94,8 @@ def lint(worker: Worker, raw: bytes, name: str = "x.py") -> None:
 
 
 # The short form is for each run of the tests, the long one for `pytest -m slow`.
-FEW = settings(
-    max_examples=150, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck), phases=(Phase.generate,)
-)
-MANY = settings(max_examples=5_000, deadline=None, suppress_health_check=list(HealthCheck), phases=(Phase.generate,))
+FEW = settings(max_examples=150, derandomize=True, suppress_health_check=list(HealthCheck), phases=(Phase.generate,))
+MANY = settings(max_examples=5_000, suppress_health_check=list(HealthCheck), phases=(Phase.generate,))
 
 
 @FEW

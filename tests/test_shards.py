@@ -30,7 +30,7 @@ def project(tmp_path, monkeypatch):
     return tmp_path
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.integers(0, 5_000), max_size=20), st.integers(1, 5))
 def test_each_file_is_in_one_part(tmp_path, sizes, count):
     targets = []

@@ -52,7 +52,7 @@ def test_words_are_read_off_an_expression(pattern, words):
     assert found == [None if w is None else frozenset(w.encode().split()) for w in words]
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, suppress_health_check=list(HealthCheck))
 @pytest.mark.parametrize("pattern", PATTERNS)
 @given(data=st.data())
 def test_what_an_expression_matches_has_one_of_its_words(pattern, data):
