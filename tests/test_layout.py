@@ -334,9 +334,11 @@ YAPF = "[tool.yapf]\nbased_on_style = 'pep8'\n"
 )
 def test_lines_are_broken_as_yapf_breaks_them(tmp_path, settings, body, expected):
     """What is expected is what yapf 0.30 makes of it."""
-    outcome = fixed(tmp_path, f"{body}\nreturn mask", settings)
+    # What nothing reads isn't made cheaper.
+    given = f"return mask, {body.split()[0]}"
+    outcome = fixed(tmp_path, f"{body}\n{given}", settings)
     wanted = "".join(f"        {line}\n" for line in expected.split("\n"))
-    assert outcome.source.text == f"{HEAD}{wanted}        return mask\n"
+    assert outcome.source.text == f"{HEAD}{wanted}        {given}\n"
 
 
 def test_a_comment_goes_behind_what_is_broken(tmp_path):
