@@ -306,8 +306,7 @@ def _why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall
     if scope is not None and (is_mixing or rule.severity == "warning") and is_unused(project, scope):
         return f"nothing in the project leads to `{scope.name}`"
     if is_mixing and scope is not None:
-        node = facts.node(report.node)
-        by_host = node is not None and facts.model.is_called_by_host(scope, node)
+        by_host = facts.model.is_called_by_host(scope, facts.node(report.node))
         return f"code for the host calls `{scope.name}`" if by_host else ""
     if rule.severity == "warning" and _tests_itself(report, facts, project):
         return "so a module of a package tries itself"

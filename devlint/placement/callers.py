@@ -9,6 +9,7 @@ from typing import Protocol
 from devlint.placement.mixing import is_input
 from devlint.placement.values import HOST, Place, Value
 from devlint.regexes import regex
+from devlint.signatures.answers.callees import Callee
 from devlint.signatures.answers.silence import is_host_code
 from devlint.source.kinds import Kind
 from devlint.source.modules import FunctionModel, FunctionNode, SourceModule
@@ -34,22 +35,21 @@ def is_called_by_host(model: File, function: FunctionModel, met: Place | None, d
     `met`: the place of what meets something on the host; where it is that of a parameter, that one alone counts.
     """
     calls = model.calls_in_sight(function.node)
-    position = _position(function, met)
+    called = Callee(function, function.cls is not None)
+    name = _parameter(called, met)
     return bool(calls) and all(
         _stands_on_host(file, call)
         or _gives_host_alone(file, call)
-        or (position is not None and _gives_host(file, call, *position, depth))
+        or (name is not None and _gives_host(file, call, called.given(call).get(name), depth))
         for file, call in calls
     )
 
 
-def _position(function: FunctionModel, met: Place | None) -> tuple[str, int] | None:
-    """The parameter, by its name and its place in a call, that a value is a part of."""
-    if met is None or not is_input(met):
-        return None
-    root = _ROOT.match(met.name)
-    names = [p.arg for p in function.parameters[1 if function.cls is not None else 0 :]]
-    return (root[0], names.index(root[0])) if root is not None and root[0] in names else None
+def _parameter(called: Callee, met: Place | None) -> str | None:
+    """The name of the parameter that a value is a part of."""
+    root = _ROOT.match(met.name) if met is not None and is_input(met) else None
+    names = [p.arg for p in called.function.parameters[1 if called.bound else 0 :]]
+    return root[0] if root is not None and root[0] in names else None
 
 
 def _stands_on_host(file: File, call: ast.Call) -> bool:
@@ -65,12 +65,10 @@ def _gives_host_alone(file: File, call: ast.Call) -> bool:
     return bool(tensors) and all(tensor.place == HOST for tensor in tensors)
 
 
-def _gives_host(file: File, call: ast.Call, name: str, position: int, depth: int) -> bool:
+def _gives_host(file: File, call: ast.Call, given: ast.expr | None, depth: int) -> bool:
     """Whether what a call gives for a parameter is on the host, or comes from where only such is given."""
-    placed = call.args[: position + 1]
-    if any(isinstance(a, ast.Starred) for a in placed):
+    if any(isinstance(a, ast.Starred) for a in call.args):
         return False
-    given = next((k.value for k in call.keywords if k.arg == name), placed[-1] if len(placed) > position else None)
     options = [option for _, option in file.value(given).alternatives()] if given is not None else []
     if not options or any(o.place.off_host for o in options):
         return False
@@ -81,8 +79,9 @@ def _gives_host(file: File, call: ast.Call, name: str, position: int, depth: int
     if not inputs or not depth or not isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)):
         return False
     caller = file.source.function_at(scope)
+    handing = Callee(caller, caller.cls is not None)
     return all(
-        _position(caller, o.place) is not None and is_called_by_host(file, caller, o.place, depth - 1) for o in inputs
+        _parameter(handing, o.place) is not None and is_called_by_host(file, caller, o.place, depth - 1) for o in inputs
     )
 
 

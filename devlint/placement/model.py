@@ -344,9 +344,12 @@ class PlacementModel(FileText):
         around = (p for p in self.ancestors(node) if isinstance(p, (ast.FunctionDef, ast.AsyncFunctionDef)))
         return next(around, None)
 
-    def is_called_by_host(self, function: FunctionModel, node: ast.AST) -> bool:
+    def is_called_by_host(self, function: FunctionModel, node: ast.expr | None) -> bool:
         """Whether only code for the host calls a function, or such as gives it on the host what meets another at a node."""
-        mixing = self.mixings.get(node) or self.unplaced.get(node)  # type: ignore[call-overload]
+        mixing = self.mixings.get(node) if node is not None else None
+        if mixing is None and isinstance(node, ast.Call):
+            # What a factory should have been told is told of its call, rather than of where the two meet.
+            mixing = self.unplaced.get(node)
         return is_called_by_host(self, function, mixing.other.value.place if mixing is not None else None)
 
     def ends_step(self, node: ast.AST) -> bool:

@@ -49,15 +49,20 @@ def _is_no_tensor_here(model: File, stall: Stall) -> bool:
     if isinstance(stall.asked, ast.Compare) and any(map(_is_text, (stall.asked.left, *stall.asked.comparators))):
         return True
     asked = ast.unparse(stall.asked)
-    child: ast.AST = stall.node
-    for parent in model.ancestors(stall.node):
-        match parent:
-            case ast.If(test=test, orelse=orelse) if child in orelse and _asks_for_tensor(test) == asked:
-                return True
-            case ast.FunctionDef() | ast.AsyncFunctionDef():
-                return False
+    return any(
+        isinstance(parent, ast.If) and child in parent.orelse and _asks_for_tensor(parent.test) == asked
+        for child, parent in _around(model, stall.node)
+    )
+
+
+def _around(model: File, node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
+    """What stands around a node in its function, the innermost first, each behind the part of it that the node is in."""
+    child = node
+    for parent in model.ancestors(node):
+        if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            return
+        yield child, parent
         child = parent
-    return False
 
 
 def _is_text(node: ast.expr) -> bool:
@@ -68,25 +73,20 @@ def _is_made_for_host(model: File, stall: Stall) -> bool:
     """Whether a `with torch.device("cpu"):` is around: what such code handles is the host's."""
     if stall.value.place.off_host:
         return False
-    for parent in model.ancestors(stall.node):
-        match parent:
-            case ast.With(items=items) if any(is_cpu(item.context_expr) for item in items):
-                return True
-            case ast.FunctionDef() | ast.AsyncFunctionDef():
-                return False
-    return False
+    return any(
+        isinstance(parent, ast.With) and any(is_cpu(item.context_expr) for item in parent.items)
+        for _, parent in _around(model, stall.node)
+    )
 
 
 def _takes_numbers(model: File, stall: Stall) -> bool:
     """`if not torch.is_tensor(t): t = torch.tensor([t], device=x.device)`: for those who give a number."""
-    for parent in model.ancestors(stall.node):
+    for _, parent in _around(model, stall.node):
         match parent:
             case ast.If(test=ast.UnaryOp(op=ast.Not(), operand=test)):
                 asked = _asks_for_tensor(test)
                 if asked is not None and any(ast.unparse(n) == asked for n in ast.walk(stall.asked)):
                     return True
-            case ast.FunctionDef() | ast.AsyncFunctionDef():
-                return False
     return False
 
 
@@ -131,8 +131,7 @@ def _never_runs(model: File, function: FunctionModel, value: ast.expr) -> bool:
 
 def _gave_nothing(model: File, function: FunctionModel, value: ast.expr) -> bool:
     """`mask = mask_of(x)`, `if mask is None: value = ...`: what is called so gives a mask."""
-    child: ast.AST = value
-    for parent in model.ancestors(value):
+    for child, parent in _around(model, value):
         match parent:
             case ast.If(
                 test=ast.Compare(left=ast.Name(id=name), ops=[ast.Is()], comparators=[ast.Constant(value=None)]),
@@ -140,9 +139,6 @@ def _gave_nothing(model: File, function: FunctionModel, value: ast.expr) -> bool
             ) if child in body:
                 given = function.assigned.get(name, [])
                 return bool(given) and all(isinstance(v, ast.Call) for v in given)
-            case ast.FunctionDef() | ast.AsyncFunctionDef():
-                return False
-        child = parent
     return False
 
 
@@ -166,12 +162,10 @@ def _is_said_to_be_on_host(model: File, stall: Stall) -> bool:
     if "#" not in model.source.text:
         return False
     names = {n.id for n in walk(stall.asked) if isinstance(n, ast.Name)}
-    for parent in model.ancestors(stall.node):
+    for _, parent in _around(model, stall.node):
         match parent:
             case ast.For(target=target, iter=over) if names & {n.id for n in walk(target) if isinstance(n, ast.Name)}:
                 names |= {n.id for n in walk(over) if isinstance(n, ast.Name)}
-            case ast.FunctionDef() | ast.AsyncFunctionDef():
-                break
     return any(re.search(_SAID.format(re.escape(name)), model.source.text) for name in names if len(name) > 2)
 
 

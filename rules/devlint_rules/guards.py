@@ -90,12 +90,17 @@ def _asks(test: ast.expr, attribute: str) -> bool:
     )
 
 
+def asks_for_main(test: ast.expr) -> bool:
+    """`__name__ == "__main__"`"""
+    return "__name__" in ast.unparse(test)
+
+
 def moves_on_each_way(block: list[ast.stmt]) -> bool:
     """Whether each way through a block moves something to CUDA: `if gpu is None: m = DataParallel(m).cuda()`, `else: m = m.cuda(gpu)`."""
     for statement in block:
         match statement:
             case ast.If(test=test, body=body, orelse=orelse):
-                if moves_on_each_way(body) and (moves_on_each_way(orelse) or "__name__" in ast.unparse(test)):
+                if moves_on_each_way(body) and (moves_on_each_way(orelse) or asks_for_main(test)):
                     return True
             case ast.Assign(value=value) | ast.Expr(value=value) if _moves(value):
                 return True

@@ -273,11 +273,10 @@ def _runs(source: SourceModule) -> bool:
     return any(map(runs, source.tree.body))
 
 
-_PLACES = regex(r"(?i)cuda(?!\.manual_seed)|gpu|device|accelerat|trainer|\bx[lp]u\b|\bmps\b")
+_WORDS = r"cuda(?!\.manual_seed)|gpu|device|accelerat|\bx[lp]u\b|\bmps\b"
+_PLACES = regex(rf"(?i){_WORDS}|trainer")
 # The same where a program's own class may be called a trainer.
-_OF_DEVICES = regex(
-    r"(?i)cuda(?!\.manual_seed)|gpu|device|accelerat|lightning|import[^\n]{0,80}\bTrainer\b|\bx[lp]u\b|\bmps\b"
-)
+_OF_DEVICES = regex(rf"(?i){_WORDS}|lightning|import[^\n]{{0,80}}\bTrainer\b")
 _PROGRAM = r"(?m)^if __name__ == "
 
 

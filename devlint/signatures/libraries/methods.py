@@ -115,7 +115,7 @@ def tensor_method(call: Call, owner: Value, name: str) -> Value:
             return containers.made(frame, LIST, Value(containers.EACH, parts=(A_NUMBER,)), call.node)
         return A_NUMBER
     if name == "get_device":
-        return Value(NUMBER, owner.place, tags=frozenset({DEVICE_NUMBER}), likely=owner.likely, step=owner.step)
+        return _device_number(owner)
     if name in ("keys", "items", "values", "get", "pop") and owner.kind is BATCH:
         return _of_batch(call, owner, name)
     if name in _FORMING:
@@ -133,6 +133,11 @@ def tensor_method(call: Call, owner: Value, name: str) -> Value:
     operands = [("self", _receiver(call), owner), *operands_of(call, facts)]
     found = apply(call, facts, operands)
     return owner if facts.result == "first" else found
+
+
+def _device_number(owner: Value) -> Value:
+    """`x.get_device()`"""
+    return Value(NUMBER, owner.place, tags=frozenset({DEVICE_NUMBER}), likely=owner.likely, step=owner.step)
 
 
 _FORMING = frozenset(
@@ -531,7 +536,7 @@ def _unknown_method(call: Call, owner: Value, name: str) -> Value:
         return _unknown_move(call, owner, name)
     if name == "get_device":
         # An index, whoever has it.
-        return Value(NUMBER, owner.place, tags=frozenset({DEVICE_NUMBER}), likely=True, step=owner.step)
+        return _device_number(owner.but(likely=True))
     if name == "tolist":
         return containers.made(frame, LIST, Value(containers.EACH, parts=(A_NUMBER,)), call.node)
     if name == "numpy" and call.node.args:

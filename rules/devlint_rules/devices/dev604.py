@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from devlint.facts import HOST, Kind, is_test_file, last_name, walk
 from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
-from devlint_rules.guards import moves_on_each_way, tests_deciding
+from devlint_rules.guards import asks_for_main, moves_on_each_way, tests_deciding
 from devlint_rules.portable.at_hand import at_hand
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ def _moves_anyway(node: ast.AST, facts: Facts) -> bool:
         case _:
             return False
     around = (p for p in facts.model.ancestors(node) if isinstance(p, (ast.If, ast.IfExp, ast.Try)))
-    return all(isinstance(p, ast.If) and _asks_for_main(p.test) for p in around)
+    return all(isinstance(p, ast.If) and asks_for_main(p.test) for p in around)
 
 
 def _is_never_used(parent: ast.AST | None, facts: Facts) -> bool:
@@ -204,7 +204,7 @@ def _is_never_used(parent: ast.AST | None, facts: Facts) -> bool:
 
 def _is_guarded(found: ast.expr, facts: Facts) -> bool:
     """Whether a condition decides that the type is used: `torch.cuda.FloatTensor if use_cuda else torch.FloatTensor`."""
-    return not all(map(_asks_for_main, tests_deciding(found, facts)))
+    return not all(map(asks_for_main, tests_deciding(found, facts)))
 
 
 # What a condition speaks of that decides whether there is a GPU; a type that data may have isn't meant.
@@ -214,11 +214,6 @@ _OF_GPUS = regex(r"(?i)\bgpus?\b|_gpu|gpu_|cuda(?!\.\w+Tensor)")
 def _is_chosen(found: ast.expr, facts: Facts) -> bool:
     """Whether a condition about GPUs decides that the type is used: `torch.cuda.FloatTensor if use_cuda else torch.FloatTensor`."""
     return any(_OF_GPUS.search(ast.unparse(test)) for test in tests_deciding(found, facts))
-
-
-def _asks_for_main(test: ast.expr) -> bool:
-    """`__name__ == "__main__"`"""
-    return "__name__" in ast.unparse(test)
 
 
 def _is_annotation_or_check(found: ast.expr, facts: Facts) -> bool:

@@ -71,10 +71,12 @@ def _is_array_of_host(node: ast.AST) -> bool:
     """`model(x).detach().numpy()`, without a copy to the host."""
     match node:
         case ast.Call(
-            func=ast.Attribute(value=ast.Call(func=ast.Attribute(value=tensor, attr="detach")), attr="numpy")
+            func=ast.Attribute(
+                value=ast.Call(func=ast.Attribute(value=tensor, attr="detach"))
+                | ast.Attribute(value=tensor, attr="data"),
+                attr="numpy",
+            )
         ):
-            return not any(isinstance(n, ast.Attribute) and n.attr in ("cpu", "to") for n in ast.walk(tensor))
-        case ast.Call(func=ast.Attribute(value=ast.Attribute(value=tensor, attr="data"), attr="numpy")):
             return not any(isinstance(n, ast.Attribute) and n.attr in ("cpu", "to") for n in ast.walk(tensor))
     return False
 
