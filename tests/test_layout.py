@@ -341,6 +341,14 @@ def test_lines_are_broken_as_yapf_breaks_them(tmp_path, settings, body, expected
     assert outcome.source.text == f"{HEAD}{wanted}        {given}\n"
 
 
+def test_what_yapf_would_break_in_other_ways_is_left_with_all_like_it(tmp_path):
+    plain = "ones = torch.ones(inputs.size(0), 1).to(mask)"
+    long = "scale = torch.ones((inputs.size(0), inputs.size(1), 2)).to(mask) * 0.8"
+    outcome = fixed(tmp_path, f"{plain}\n{long}\nreturn mask, ones, scale", YAPF)
+    assert not outcome.applied
+    assert fixed(tmp_path, f"{plain}\nreturn mask, ones", YAPF).applied
+
+
 def test_a_comment_goes_behind_what_is_broken(tmp_path):
     outcome = fixed(tmp_path, f"{LONG}  # as large as the inputs")
     assert outcome.source.text.endswith(

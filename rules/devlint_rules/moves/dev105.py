@@ -266,7 +266,7 @@ def _made_there(
     if cast is not None and (gone := facts.without_method(cast[0])) is not None:
         arguments.insert(0, f"dtype={cast[1]}")
         edits = (*edits, gone)
-    if _leaves_short_chain(making, moving, facts):
+    if any(_leaves_short_chain(*pair, facts) for pair in ((making, moving), *factories.alike(making, moving, facts))):
         return None
     same = factories.is_exact(name, made) and not between & (factories.FILLING | {"requires_grad_"})
     safety: Safety = "safe" if same else "unsafe"

@@ -234,6 +234,19 @@ def has_plain_sister(making: ast.Call, moving: ast.Call, facts: Facts) -> bool:
     )
 
 
+def alike(making: ast.Call, moving: ast.Call, facts: Facts) -> Iterator[tuple[ast.Call, ast.Call]]:
+    """The factories of a function, each with its move, that are moved with the same words as one of them: a reader wants one form for all."""
+    for made in moved_at_once(facts.model.enclosing_scope(making)):
+        outer = _move_of(made, facts)
+        if outer is None or facts.model.qualified(made.func) not in EXACT:
+            continue
+        if (ast.unparse(outer.func).rpartition(".")[2], [*map(ast.dump, outer.args)]) == (
+            ast.unparse(moving.func).rpartition(".")[2],
+            [*map(ast.dump, moving.args)],
+        ):
+            yield made, outer
+
+
 def _move_of(made: ast.Call, facts: Facts) -> ast.Call | None:
     """The move at the end of a chain of methods that begins with a factory."""
     child: ast.AST = made
