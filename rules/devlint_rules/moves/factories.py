@@ -39,6 +39,22 @@ BETWEEN = frozenset(
     {"view", "reshape", "unsqueeze", "squeeze", "flatten", "expand", "repeat", "t", "transpose", "permute", "contiguous",
      "long", "float", "int", "half", "double", "bool", "byte", "bfloat16", "fill_", "zero_", "requires_grad_"}
 )  # fmt: skip
+# Those of them that change the shape alone.
+SHAPING = frozenset(
+    {
+        "view",
+        "reshape",
+        "unsqueeze",
+        "squeeze",
+        "flatten",
+        "expand",
+        "repeat",
+        "t",
+        "transpose",
+        "permute",
+        "contiguous",
+    }
+)
 FILLING = frozenset({"normal_", "uniform_", "bernoulli_", "random_", "exponential_"})
 # With one of these the tensor has to be where it is: pinned memory, a generator or a result of the host.
 ON_HOST = frozenset({"device", "pin_memory", "generator", "out", "layout"})
