@@ -12,6 +12,7 @@ from devlint.facts import is_test, last_name, own_nodes, walk
 from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.checkpoints.contents import asks_for_numbers, is_of_checkpoint, is_of_data
+from devlint_rules.checkpoints.hopeless import fails_anyway
 from devlint_rules.checkpoints.origins import DOWNLOADS, is_own
 from devlint_rules.checkpoints.provided import is_provided_for, is_tried_again
 from devlint_rules.checkpoints.readers import has_device, is_of_no_call, is_of_no_program
@@ -70,8 +71,8 @@ class LoadWithoutMapLocation(Rule):
     Unsafe otherwise: what was loaded to a GPU before is then on the host. Offered where all that becomes of it is seen, also in
     functions that it is handed to: it is copied by `load_state_dict`, moved, or read as a number. What is given is
     `"cpu"`, or the `device` that the code around has chosen and uses itself. Not offered for a
-    `load_state_dict` that keeps what it is given, as that of a moving average may, nor beside such a load: side by side, all are mended
-    or none is.
+    `load_state_dict` that keeps what it is given, as that of a moving average may, for a best result that may be a tensor, nor where
+    the function fails in any case. All loads of a function, a class or a program are mended, or none is.
 
     ## References
     - [torch.load](https://docs.pytorch.org/docs/stable/generated/torch.load.html)
@@ -118,7 +119,10 @@ class LoadWithoutMapLocation(Rule):
         is_told = straight or first > 0 or (is_of_checkpoint(found, facts) and not asks_for_numbers(found, facts))
         bound = facts.model.is_bound_before("device", found)
         fixed = first or (
-            may_be_mended(found, facts) and not is_tried_again(found, facts) and not stays_half_done(found, facts)
+            may_be_mended(found, facts)
+            and not is_tried_again(found, facts)
+            and not fails_anyway(found, facts)
+            and not stays_half_done(found, facts)
         )
         moving = _moved_at_once(found, facts) if not first else None
         where = "device" if bound and _is_chosen_here(found, facts) and not _is_made_smaller(found, facts) else '"cpu"'
