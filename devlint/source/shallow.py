@@ -48,7 +48,7 @@ def _is_long(node: ast.AST, starts: list[int]) -> bool:
     return last >= len(starts) or starts[last] - starts[first - 1] >= _LEAST
 
 
-def _expressions(statement: ast.AST) -> list[ast.AST]:
+def _expressions(statement: ast.AST) -> list[ast.expr]:
     return [node for node in children(statement) if isinstance(node, ast.expr)]
 
 
