@@ -696,7 +696,8 @@ class Inspection:
         if any(re.search(SINCE_0_4, edit.text) for edit in edits) and self._is_for_old_releases:
             # It would run on none of the releases that the project is for.
             return None
-        edits = [replace(edit, text=in_quotes_of(self._text.text, edit.text)) for edit in edits]
+        near = {e: [self._text.around(e.span, lines) for lines in (0, 2)] for e in edits}
+        edits = [replace(e, text=in_quotes_of(self._text.text, e.text, near[e])) for e in edits]
         fix = aligned(Fix(change.title, change.safety, tuple(sorted(edits)), change.imports), self._text)
         laid_out = kept_within(fix, self._text, self._width, facts.step, self._form)
         if self._told_width() is not None:
