@@ -266,7 +266,7 @@ def _made_there(
     if cast is not None and (gone := facts.without_method(cast[0])) is not None:
         arguments.insert(0, f"dtype={cast[1]}")
         edits = (*edits, gone)
-    if any(_leaves_short_chain(*pair, facts) for pair in ((making, moving), *factories.alike(making, moving, facts))):
+    if any(_is_left(*pair, facts) for pair in ((making, moving), *factories.alike(making, moving, facts))):
         return None
     same = factories.is_exact(name, made) and not between & (factories.FILLING | {"requires_grad_"})
     safety: Safety = "safe" if same else "unsafe"
@@ -303,6 +303,11 @@ def _is_made_of_none(making: ast.Call, facts: Facts) -> bool:
                 return any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(making))
         child = parent
     return False
+
+
+def _is_left(making: ast.Call, moving: ast.Call, facts: Facts) -> bool:
+    """Whether a factory stays as it is, for its form, or since nobody knows where what it is as large as is."""
+    return factories.sized_by(making, moving, facts) is None or _leaves_short_chain(making, moving, facts)
 
 
 def _leaves_short_chain(making: ast.Call, moving: ast.Call, facts: Facts) -> bool:

@@ -162,7 +162,7 @@ def move(node: cst.Call, facts: Facts) -> Move | None:
     if func.attr.value != "to":
         if given is None:
             return None if rest else Move(cst.SimpleString(f'"{MOVES[func.attr.value]}"'), ())
-        return Move(_as_device(given.value), ()) if not rest and _is_device(given.value, facts) else None
+        return Move(_as_device(given.value, facts), ()) if not rest and _is_device(given.value, facts) else None
     if given is None:
         return None
     if not rest and given.keyword is None and _is_tensor(given.value, facts):
@@ -170,13 +170,15 @@ def move(node: cst.Call, facts: Facts) -> Move | None:
         like = [cst.Attribute(given.value, cst.Name(name)) for name in ("device", "dtype")]
         tight = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
         return Move(like[0], (cst.Arg(like[1], keyword=cst.Name("dtype"), equal=tight),))
-    return Move(_as_device(given.value), rest) if _is_device(given.value, facts) else None
+    return Move(_as_device(given.value, facts), rest) if _is_device(given.value, facts) else None
 
 
-def _as_device(node: cst.BaseExpression) -> cst.BaseExpression:
-    """`x.device` of `x.get_device()`, which is -1 on the host."""
+def _as_device(node: cst.BaseExpression, facts: Facts) -> cst.BaseExpression:
+    """`x.device` of `x.get_device()`, which is -1 on the host; what an object of the project says of its device, it may have to find first."""
     match node:
-        case cst.Call(func=cst.Attribute(value=owner, attr=cst.Name("get_device")), args=[]):
+        case cst.Call(func=cst.Attribute(value=owner, attr=cst.Name("get_device")), args=[]) if not (
+            m.matches(owner, m.Name("self")) or any(v.is_module or v.cls for _, v in facts.value(owner).alternatives())
+        ):
             if isinstance(owner, cst.Attribute) and owner.attr.value == "data":
                 owner = owner.value
             return cst.Attribute(owner, cst.Name("device"))
