@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from devlint.facts import last_name, own_nodes, walk
+from devlint.facts import own_nodes, walk
 from devlint.lazy import regex
 from devlint_rules.checkpoints.contents import is_of_checkpoint, is_of_data
 from devlint_rules.checkpoints.landings import is_only_read, lands_anywhere
@@ -40,13 +40,12 @@ _PROGRAM = regex(r"__name__ == ['\"]__main__['\"]")
 
 
 def _is_open(node: ast.Call, found: ast.Call, facts: Facts) -> bool:
-    """Whether another call of the same function doesn't say where to either."""
+    """Whether another call of the same function, under the same name, doesn't say where to either."""
     return (
         node is not found
         and len(node.args) == 1
         and all(k.arg not in ("map_location", None) for k in node.keywords)
-        and last_name(node.func) == last_name(found.func)
-        and facts.model.qualified(node.func) == facts.model.qualified(found.func)
+        and ast.dump(node.func) == ast.dump(found.func)
     )
 
 
