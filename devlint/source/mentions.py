@@ -20,7 +20,7 @@ from devlint.regexes import regex
 from devlint.source.called import may_be_called
 from devlint.source.filesystem import import_pattern
 from devlint.source.givens import Givens
-from devlint.source.roots import ImportRoots, imported_names
+from devlint.source.roots import COPIED, ImportRoots, imported_names
 from devlint.source.texts import Texts, is_test_file
 
 # A project with more files than these is too large to tell.
@@ -32,11 +32,6 @@ MAX_MENTIONING = 12
 MAX_KEPT = 64
 # What a package that stands no deeper than this has is its interface.
 MAX_DEPTH = 2
-# Libraries that others copy into their packages: a copy's interface is no part of the package's own.
-_COPIED = frozenset(
-    {"trl", "transformers", "diffusers", "peft", "timm", "accelerate", "mmcv", "mmengine", "mmdet", "mmseg", "mmpretrain", "detectron2",
-     "fairseq", "espnet", "nemo", "k_diffusion", "taming", "ldm", "sgm", "lavis", "open_clip", "guided_diffusion", "torchvision", "torchaudio"}
-)  # fmt: skip
 # So many functions are followed back; behind more of them, one is taken to be used.
 MAX_FOLLOWED = 80
 # A project's folder is looked for so far above the folder that its packages stand in.
@@ -386,7 +381,7 @@ class Mentions:
         project = self._project_of(package)
         parts = package.parent.relative_to(project).parts if project is not None else ()
         inner = parts[1:] if parts[:1] in _SOURCES else parts
-        return len(inner) <= MAX_DEPTH and not _COPIED.intersection(inner[1:])
+        return len(inner) <= MAX_DEPTH and not COPIED.intersection(inner[1:])
 
     def _users_files(self, unit: Unit, project: Path) -> list[Path] | None:
         """The files in which a name may be that of a unit; None where these are many."""
