@@ -55,6 +55,8 @@ _CODE = regex(r"```.{0,20000}?```|`[^`\n]{1,300}`", re.DOTALL)
 _USED = regex(r"\w+(?=\s?[(.])|(?<=[.`])\w+|(?<=import )[\w, ]+")
 _ON_SELF = regex(r"\b(?:self|cls)\.(\w+)")
 _QUOTED = regex(r"['\"](\w+)['\"]")
+# What an option is for, said in words.
+_HELP = regex(r"\bhelp[ \t]*=[ \t]*(?:'[^'\n]{0,400}'|\"[^\"\n]{0,400}\")")
 _COMMENT = regex(r"(?:^|\s)#[^'\"\n]{0,400}$")
 # Decorators that hand on what they are given, and tell nobody of it.
 _PLAIN = regex(
@@ -520,6 +522,7 @@ class Mentions:
         if path.suffix != ".py":
             return {Unit(path, "", ""): Part(_words(text))}
         is_package = path.stem == "__init__"
+        text = _HELP.sub("", text) if "help" in text else text
         return dict(_split(path, text if is_package else import_pattern().sub(_renaming, text)))
 
 

@@ -130,7 +130,10 @@ def _same(device: cst.BaseExpression, moved: cst.BaseExpression) -> bool:
 
 
 def _changes_nothing(call: cst.Call, moved: cst.BaseExpression, facts: Facts) -> bool:
-    """Whether a tensor is what the call would make of it: made so, or only copied from by `copy_`, which casts and moves by itself."""
+    """Whether a tensor is what the call would make of it, or it doesn't matter: the next statement moves it, or it is only copied from.
+
+    `copy_` casts and moves by itself.
+    """
     node, root = facts.node(call), facts.node(_bare(moved))
     if not isinstance(node, ast.Call) or not isinstance(root, ast.Name):
         return False
@@ -139,8 +142,19 @@ def _changes_nothing(call: cst.Call, moved: cst.BaseExpression, facts: Facts) ->
     if wanted and made and all(_is_made_with(value, wanted) for value in made):
         return True
     read = _read_by_text(facts.model.enclosing_scope(root)).get(root.id, ())
+    if _is_moved_next(node, root, facts):
+        return True
     uses = [n for n in read if n.lineno > node.lineno]
     return bool(uses) and all(_is_copied_from(use, facts) for use in uses)
+
+
+def _is_moved_next(call: ast.Call, root: ast.Name, facts: Facts) -> bool:
+    """Whether the next statement moves what the dropped result was made of, for good: `x.to(device)`, `x = x.cpu()`."""
+    following = facts.model.source.after(facts.model.source.statement_of(call))
+    match following[:1]:
+        case [ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=ast.Attribute(value=moved, attr=attr)))]:
+            return name == root.id and attr in MOVES and isinstance(moved, ast.Name) and moved.id == name
+    return False
 
 
 def _bare(moved: cst.BaseExpression) -> cst.BaseExpression:
