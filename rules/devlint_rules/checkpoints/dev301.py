@@ -14,7 +14,7 @@ from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.checkpoints.contents import asks_for_numbers, is_of_checkpoint, is_of_data
 from devlint_rules.checkpoints.landings import copies, is_only_read, lands_anywhere
 from devlint_rules.checkpoints.origins import DOWNLOADS, is_own
-from devlint_rules.checkpoints.readers import has_device, is_of_no_call, is_of_no_program
+from devlint_rules.checkpoints.readers import has_device, is_of_no_call, is_of_no_program, is_of_wrapped
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
@@ -145,7 +145,8 @@ class LoadWithoutMapLocation(Rule):
             or has_device(found, facts)
             or facts.model.is_unused(found)
             or is_of_no_program(found, facts)
-            or is_of_no_call(found, facts),
+            or is_of_no_call(found, facts)
+            or is_of_wrapped(found, facts),
         )
 
 

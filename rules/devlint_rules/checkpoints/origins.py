@@ -169,7 +169,7 @@ def _numbered(path: ast.expr) -> str:
             both = _numbered(left), _numbered(right)
             return "".join(both) if all(both) else ""
         case ast.JoinedStr(values=values):
-            return "".join(v.value if isinstance(v, ast.Constant) else _ANY for v in values)
+            return "".join(str(v.value) if isinstance(v, ast.Constant) else _ANY for v in values)
         case ast.Call(func=ast.Name(id="str")):
             return _ANY
         case ast.Call(func=ast.Attribute(value=ast.Constant(value=str(text)), attr="format")):

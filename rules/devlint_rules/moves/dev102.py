@@ -125,7 +125,9 @@ def _is_brought(node: cst.Call, made: cst.Call, facts: Facts) -> bool:
 
 
 # Functions that make a tensor of sizes or numbers.
-_MAKING = frozenset({"zeros", "ones", "empty", "full", "rand", "randn", "eye", "arange", "linspace", "tensor", "Tensor"})
+_MAKING = frozenset(
+    {"zeros", "ones", "empty", "full", "rand", "randn", "eye", "arange", "linspace", "tensor", "Tensor"}
+)
 
 
 def _comes_from(name: str, scope: FunctionModel) -> tuple[set[str], bool]:
