@@ -77,12 +77,17 @@ def laid_out(text: TextMap, edits: Sequence[Edit], width: int, step: str, form: 
     return tuple(settled)
 
 
-def in_quotes_of(text: str, code: str) -> str:
-    """New code, with its texts in single quotes where those of a text are; what stands there already stays as it is."""
+def in_quotes_of(text: str, code: str, near: Sequence[str] = ()) -> str:
+    """New code, its texts in the quotes of the first of the lines `near` that have one kind alone, else of a text; what is there stays."""
     if '"' not in code or "'" in code:
         return code
-    singles, doubles = len(_SINGLE.findall(text)), len(_DOUBLE.findall(text))
-    if not singles or singles < _MORE_OFTEN * doubles or (doubles and singles < _FEWEST_QUOTED):
+    counts = [(len(_SINGLE.findall(lines)), len(_DOUBLE.findall(lines))) for lines in near]
+    singles, doubles = next(((s, d) for s, d in counts if bool(s) != bool(d)), (0, 0))
+    if not singles and not doubles:
+        singles, doubles = len(_SINGLE.findall(text)), len(_DOUBLE.findall(text))
+        if doubles and singles < _FEWEST_QUOTED:
+            return code
+    if not singles or singles < _MORE_OFTEN * doubles:
         return code
     return _DOUBLE.sub(lambda found: found[0] if found[0] in text else f"'{found[0][1:-1]}'", code)
 

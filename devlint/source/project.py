@@ -20,6 +20,7 @@ from devlint.source.filesystem import NO_TEXT, FileSystem
 from devlint.source.importers import Importers
 from devlint.source.looks import Answer, Looks, Question
 from devlint.source.roots import COPIED, ImportRoots
+from devlint.source.shallow import make_shallow
 from devlint.source.texts import Texts, TooManyError, is_test_file, may_bind, shows_off
 from devlint.source.widths import FILES as WIDTH_FILES
 from devlint.source.widths import told_form, told_width
@@ -44,7 +45,7 @@ MAX_NAMING = 16
 
 
 def parse(text: str) -> ast.Module:
-    """The tree of a source text, without the warnings that Python gives on old escapes.
+    """The tree of a source text, nowhere too deep to be read; without the warnings that Python gives on old escapes.
 
     Raises SyntaxError (ValueError for null bytes, RecursionError or MemoryError for absurd nesting).
     """
@@ -53,7 +54,7 @@ def parse(text: str) -> ast.Module:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return ast.parse(text)
+            return make_shallow(ast.parse(text), text)
     finally:
         if was_enabled:
             gc.enable()

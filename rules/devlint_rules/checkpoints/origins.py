@@ -57,7 +57,11 @@ _WRITING = frozenset({"save", "copy", "copy2", "copyfile", "move", "rename", "re
 def _is_written_before(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
     """Whether the same run wrote the file, or had it written: `early_stopping(loss, model, path)`, `path = prepare(data)`."""
     scope = facts.model.enclosing_scope(call)
-    before = [n for n in own_nodes(scope) if isinstance(n, ast.Call) and n.lineno < call.lineno]
+    before = [
+        n
+        for n in own_nodes(scope)
+        if isinstance(n, ast.Call) and n.lineno < call.lineno and not _is_in_other_branch(n, call, facts)
+    ]
     if any(_writes(n, file) or _writes_one_of(n, file) for n in before) or _is_given_by_writer(file, facts):
         return True
     parts = {n.id for value in (file, *values_of(file, facts)) for n in ast.walk(value) if isinstance(n, ast.Name)}
@@ -68,7 +72,24 @@ def _is_written_before(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
     if _is_written_by_callees(before, file, facts) or _is_written_by_callers(scope, file, facts):
         return True
     model = _loaded_into(call, facts)
-    return model is not None and any(_is_handed(n, ast.unparse(model), parts) for n in before)
+    return model is not None and any(
+        _is_handed(n, ast.unparse(model), parts) and not _MAKING.match(last_name(n.func)) for n in before
+    )
+
+
+# What makes another thing of a model, such as its optimizer, writes nothing.
+_MAKING = regex(r"_?(?:make|build|get|create|init|load|set|setup|resume|restore|print|count)(?:_|$)")
+
+
+def _is_in_other_branch(node: ast.AST, call: ast.Call, facts: Facts) -> bool:
+    """Whether a node stands in a branch that is left out where a call is reached: `if new: train(...)`, `else: load(...)`."""
+    inside = {node, *facts.model.ancestors(node)}
+    child: ast.AST = call
+    for parent in facts.model.ancestors(call):
+        if isinstance(parent, ast.If) and parent in inside:
+            return any(s in inside for s in (parent.orelse if child in parent.body else parent.body))
+        child = parent
+    return False
 
 
 def _is_told(call: ast.Call, file: ast.Constant) -> bool:

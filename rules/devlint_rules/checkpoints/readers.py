@@ -32,7 +32,7 @@ def has_device(call: ast.Call, facts: Facts) -> bool:
     So it is in a program that needs an accelerator anyway, in a single process, and in one that trained in the same run.
     What is published has mostly been moved to the host.
     """
-    if _is_published(facts.model, call) or _is_of_base(call):
+    if _is_published(facts.model, call) or is_of_base(call):
         return True
     if _is_one_of_many(facts.text.text):
         # Each process puts its copy on the first accelerator.
@@ -177,7 +177,7 @@ def _is_published(model: PlacementModel, call: ast.Call) -> bool:
     return any(last_name(n.func) in _DOWNLOADING for n in (call, *calls))
 
 
-def _is_of_base(call: ast.Call) -> bool:
+def is_of_base(call: ast.Call) -> bool:
     """Whether the path is named after a net that others have trained and published, on which a training starts: `args.basenet`."""
     names = (n for arg in call.args[:1] for n in ast.walk(arg) if isinstance(n, (ast.Name, ast.Attribute)))
     return any(_OF_BASES.fullmatch(last_name(n)) is not None for n in names)

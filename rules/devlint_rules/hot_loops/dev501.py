@@ -105,6 +105,7 @@ class ItemInHotLoop(Rule):
     only_training = True
     only_amid_step = True
     effect = Effect(syncs=4, words="item")
+    mends_minor = True
     seen_as = ("sync",)
     fix = "U"
 

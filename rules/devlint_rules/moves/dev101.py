@@ -320,9 +320,13 @@ def _elements(statement: cst.Expr) -> Sequence[cst.BaseElement]:
 
 def _assignment(statement: cst.Expr, facts: Facts) -> Change | None:
     """The result, or each of several, assigned to what was moved."""
-    if isinstance(statement.value, cst.Call):
-        calls: list[cst.BaseExpression] = [statement.value]
-        target = _target(statement.value, facts)
+    value = statement.value
+    if isinstance(value, cst.Tuple) and len(value.elements) == 1:
+        # `x.to(device),` with a comma too many.
+        value = value.elements[0].value
+    if isinstance(value, cst.Call):
+        calls: list[cst.BaseExpression] = [value]
+        target = _target(value, facts)
         names = facts.name_of(target) if target is not None else ""
     else:
         elements = _elements(statement)
@@ -337,7 +341,7 @@ def _assignment(statement: cst.Expr, facts: Facts) -> Change | None:
     if not isinstance(target, cst.BaseAssignTargetExpression):
         return None
     targeted = cst.AssignTarget(target.deep_clone())
-    assigned = cst.Assign(targets=[targeted], value=statement.value, semicolon=statement.semicolon)
+    assigned = cst.Assign(targets=[targeted], value=value, semicolon=statement.semicolon)
     # Of what is a tensor by its use alone, nobody knows whether it is to stay where it is.
     safety: Safety = "unsafe" if any(_is_likely(call, facts) for call in calls) else "safe"
     return Change(f"assign the result to `{names}`", safety, ((statement, assigned),))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from devlint.facts import is_test_file, walk
+from devlint.facts import is_test_file, own_nodes, walk
 from devlint.findings import Edit, Safety, Span
 from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
@@ -74,6 +74,7 @@ class CreatedThenMoved(Rule):
     severity = "warning"
     trigger = r"\.\s*(?:to|cuda|xpu|hpu|npu)\s*\("
     effect = Effect(syncs=3, counts="transfer")
+    mends_minor = True
     seen_as = ("sync", "transfer")
     fix = "S/U"
 
@@ -194,17 +195,32 @@ def _runs_each_step(node: cst.Call, facts: Facts) -> bool:
 
 
 def _of_default(node: ast.AST, facts: Facts) -> ast.AST:
-    """A node, or the test around it that says it makes what a caller of the function hasn't given: `if prior is None: prior = ...`."""
+    """A node, or the test around it where that runs either way for its sake.
+
+    It makes what a caller of the function hasn't given (`if prior is None: prior = ...`), or its other branch binds the same name.
+    """
     parameters = {a.arg for a in facts.scope.parameters} if facts.scope is not None else set()
+    bound = _bound_by(facts.statement)
     for parent in facts.model.ancestors(node):
         match parent:
             case ast.If(
                 test=ast.Compare(left=ast.Name(id=name), ops=[ast.Is()], comparators=[ast.Constant(value=None)])
             ):
                 return parent if name in parameters else node
+            case ast.If(body=body, orelse=orelse) if bound:
+                other = orelse if facts.statement in body else body
+                return parent if any(_bound_by(statement) == bound for statement in other) else node
             case ast.stmt() if not isinstance(parent, ast.Assign):
                 return node
     return node
+
+
+def _bound_by(statement: ast.stmt) -> str:
+    """The one name that a statement binds; "" for other statements."""
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            return name
+    return ""
 
 
 def _is_thrown_away(node: cst.Call, facts: Facts) -> bool:
@@ -219,7 +235,7 @@ def _made_there(
     moving, making = facts.node(node), facts.node(made)
     assert isinstance(moving, ast.Call)
     assert isinstance(making, ast.Call)
-    if factories.may_be_none(moving, facts):
+    if factories.may_be_none(moving, facts) or _is_made_of_none(making, facts):
         return None
     if differs_by_move_alone(moving, facts) or is_never_read(facts.statement, facts):
         return None
@@ -230,6 +246,8 @@ def _made_there(
     if sized_by is None or _hangs_on_another(moving, facts) or name in factories.RANDOM or between & factories.FILLING:
         # Where the tensor is that it goes by, the reader knows better; and other random numbers are drawn on another device.
         return None
+    if (alike := _made_by_tensor(node, made, name, move, facts)) is not None and not between:
+        return alike
     device = sized_by or factories.code_of(move.device)
     arguments = [f"device={device}"]
     if move.rest and not between and factories.takes_type(name, made, move, facts):
@@ -253,6 +271,48 @@ def _made_there(
     same = factories.is_exact(name, made) and not between & (factories.FILLING | {"requires_grad_"})
     safety: Safety = "safe" if same else "unsafe"
     return Change("make it on the device", safety, edits=(facts.with_argument(making, *arguments), *edits))
+
+
+# Factories of which a tensor has one of its own, that are told sizes (and a number) alone.
+_OF_TENSORS = {
+    "torch.zeros": "new_zeros",
+    "torch.ones": "new_ones",
+    "torch.empty": "new_empty",
+    "torch.full": "new_full",
+}
+
+
+def _made_by_tensor(node: cst.Call, made: cst.Call, name: str, move: factories.Move, facts: Facts) -> Change | None:
+    """`x.new_zeros(n)` of `torch.zeros(n).to(x)`, where the function makes more in this way."""
+    moving, making = facts.node(node), facts.node(made)
+    assert isinstance(moving, ast.Call)
+    assert isinstance(making, ast.Call)
+    owner = factories.code_of(move.device).removesuffix(".device")
+    is_alike = len(moving.args) == 1 and ast.unparse(moving.args[0]) == owner and not moving.keywords
+    if name not in _OF_TENSORS or not is_alike or making.keywords:
+        return None
+    beside = own_nodes(facts.model.enclosing_scope(moving))
+    if not any(
+        isinstance(n, ast.Attribute) and n.attr.startswith("new_") and ast.unparse(n.value) == owner for n in beside
+    ):
+        return None
+    gone = facts.without_method(moving)
+    edits = (facts.replaced(making.func, f"{owner}.{_OF_TENSORS[name]}"), gone) if gone is not None else None
+    return Change("make it on the device", "safe", edits=edits) if edits is not None else None
+
+
+def _is_made_of_none(making: ast.Call, facts: Facts) -> bool:
+    """Whether a factory is told what a test around it says is None: `if kind is None: kind = torch.zeros(n, kind)` fails anywhere."""
+    child: ast.AST = making
+    for parent in facts.model.ancestors(making):
+        match parent:
+            case ast.If(
+                test=ast.Compare(left=ast.Name(id=name), ops=[ast.Is()], comparators=[ast.Constant(value=None)]),
+                body=body,
+            ) if child in body:
+                return any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(making))
+        child = parent
+    return False
 
 
 def _leaves_short_chain(making: ast.Call, moving: ast.Call, facts: Facts) -> bool:
