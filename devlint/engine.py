@@ -420,6 +420,8 @@ class Inspection:
         self.minor: set[tuple[str, Span]] = set()
         # Of those, what is mended along with what is told in the same function.
         self._beside: list[tuple[FunctionModel | None, Finding]] = []
+        # The functions in which something that would be mended can't be laid out: there nothing is.
+        self._unlaid: set[FunctionModel | None] = set()
 
     @cached_property
     def model(self) -> PlacementModel:
@@ -505,9 +507,12 @@ class Inspection:
     def _with_minor(self, told: list[tuple[FunctionModel | None, Finding]]) -> Iterator[Finding]:
         """What a rule tells, the first fix in a function with the edits of what is minor there."""
         beside, self._beside = self._beside, []
+        unlaid, self._unlaid = self._unlaid, set()
         mended: set[FunctionModel | None] = set()
         for scope, finding in told:
-            if finding.fix is not None and scope not in mended:
+            if scope in unlaid:
+                finding = replace(finding, fix=None)
+            elif finding.fix is not None and scope not in mended:
                 mended.add(scope)
                 finding = replace(finding, fix=self._joined(finding.fix, (f for s, f in beside if s is scope)))
             yield finding
@@ -624,11 +629,15 @@ class Inspection:
                 why = _why_minor(rule, report, facts, self._project) if type(rule) not in self._named else ""
                 if why:
                     self.minor.add((rule.code, piece.span_of(report.node)))
-                    if rule.mends_minor and report.change is not None:
-                        self._beside.append((unit.scope, self._finding(rule, report, piece, facts)))
-                if not why or self._withheld is not None:
-                    options = [f"--extend-select {rule.code}"] if why else []
-                    yield from self._told(self._finding(rule, report, piece, facts), options, why)
+                is_mended = rule.mends_minor and report.change is not None
+                if why and not is_mended and self._withheld is None:
+                    continue
+                finding = self._finding(rule, report, piece, facts)
+                if is_mended and finding.fix is None:
+                    self._unlaid.add(unit.scope)
+                elif is_mended and why:
+                    self._beside.append((unit.scope, finding))
+                yield from self._told(finding, [f"--extend-select {rule.code}"] if why else [], why)
 
     def _told(self, finding: Finding, options: list[str], why: str) -> Iterator[Finding]:
         """A finding, unless options would have to be given: then it is kept for who asks for those."""
@@ -668,7 +677,14 @@ class Inspection:
     def _fix(self, report: Report, piece: Piece, facts: Facts) -> Fix | None:
         from devlint.findings import Edit
         from devlint.knowledge.releases import SINCE_0_4
-        from devlint.layout import aligned, gets_too_long, in_quotes_of, is_broken_aside, kept_within
+        from devlint.layout import (
+            aligned,
+            gets_too_long,
+            in_quotes_of,
+            is_broken_aside,
+            is_put_in_brackets,
+            kept_within,
+        )
         from devlint.textmap import minimal_edit
 
         change = report.change
@@ -686,11 +702,17 @@ class Inspection:
         edits = [replace(e, text=in_quotes_of(self._text.text, e.text, near[e])) for e in edits]
         fix = aligned(Fix(change.title, change.safety, tuple(sorted(edits)), change.imports), self._text)
         laid_out = kept_within(fix, self._text, self._width, facts.step, self._form)
-        if self._told_width() is None and (laid_out is None or is_broken_aside(self._text, fix, laid_out)):
-            # Where nobody says how long a line may be, one that can't be broken may be as long as others are, or as most allow.
-            most = max(self._width(), longest(self._text.text), _LONG_ENOUGH)
-            return None if gets_too_long(self._text, fix.edits, lambda: most) else fix
-        return laid_out
+        if self._told_width() is not None:
+            return laid_out
+        # Where nobody says how long a line may be, one that can't be broken may be as long as others are, or as most allow.
+        if laid_out is None or is_broken_aside(self._text, fix, laid_out):
+            instead = None
+        elif is_put_in_brackets(self._text, laid_out):
+            instead = laid_out
+        else:
+            return laid_out
+        most = max(self._width(), longest(self._text.text), _LONG_ENOUGH)
+        return instead if gets_too_long(self._text, fix.edits, lambda: most) else fix
 
 
 def apply_edits(text: str, fixes: Iterable[Fix]) -> str:

@@ -190,6 +190,15 @@ def is_broken_aside(text: TextMap, fix: Fix, laid_out: Fix) -> bool:
     return False
 
 
+def is_put_in_brackets(text: TextMap, laid_out: Fix) -> bool:
+    """Whether a fix puts a value in brackets of its own to break it: `x = (`, as formatters do, and people rarely."""
+    return any(
+        any(map(_VALUE_IN_BRACKETS.match, new.splitlines()[:1]))
+        and not any(map(_VALUE_IN_BRACKETS.match, old.splitlines()[:1]))
+        for _, _, old, new in _changes(text, laid_out.edits)
+    )
+
+
 # What is left of a name, up to the bracket of its call.
 _CALLED = regex(r"[\w.]*[(\[{]")
 
@@ -506,7 +515,8 @@ def _around(head: str, lines: list[str], indent: str, tail: str, style: _Style) 
 
 def _in_brackets(line: _Line, start: int, style: _Style) -> list[str]:
     """A value that is too long for a line, in brackets of its own; raises TooLongError."""
-    if start == 0:
+    if start == 0 or style.form:
+        # yapf adds no brackets.
         raise TooLongError
     body = line.part(start, len(line.tokens), line.indent + style.step)
     head = f"{line.indent}{line.code[: line.tokens[start - 1].end]} ("

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from devlint.facts import is_test_file, own_nodes, walk
+from devlint.facts import is_test_file, walk
 from devlint.findings import Edit, Safety, Span
 from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
@@ -246,8 +246,8 @@ def _made_there(
     if sized_by is None or _hangs_on_another(moving, facts) or name in factories.RANDOM or between & factories.FILLING:
         # Where the tensor is that it goes by, the reader knows better; and other random numbers are drawn on another device.
         return None
-    if (alike := _made_by_tensor(node, made, name, move, facts)) is not None and not between:
-        return alike
+    if between <= factories.SHAPING and (by_tensor := _made_by_tensor(node, made, name, move, facts)) is not None:
+        return by_tensor
     device = sized_by or factories.code_of(move.device)
     arguments = [f"device={device}"]
     if move.rest and not between and factories.takes_type(name, made, move, facts):
@@ -266,39 +266,29 @@ def _made_there(
     if cast is not None and (gone := facts.without_method(cast[0])) is not None:
         arguments.insert(0, f"dtype={cast[1]}")
         edits = (*edits, gone)
-    if _leaves_short_chain(making, moving, facts):
+    if any(_leaves_short_chain(*pair, facts) for pair in ((making, moving), *factories.alike(making, moving, facts))):
         return None
     same = factories.is_exact(name, made) and not between & (factories.FILLING | {"requires_grad_"})
     safety: Safety = "safe" if same else "unsafe"
     return Change("make it on the device", safety, edits=(facts.with_argument(making, *arguments), *edits))
 
 
-# Factories of which a tensor has one of its own, that are told sizes (and a number) alone.
-_OF_TENSORS = {
-    "torch.zeros": "new_zeros",
-    "torch.ones": "new_ones",
-    "torch.empty": "new_empty",
-    "torch.full": "new_full",
-}
+# Factories of which a tensor has one of its own, that are told sizes alone.
+_OF_TENSORS = {"torch.zeros": "new_zeros", "torch.ones": "new_ones", "torch.empty": "new_empty"}
 
 
 def _made_by_tensor(node: cst.Call, made: cst.Call, name: str, move: factories.Move, facts: Facts) -> Change | None:
-    """`x.new_zeros(n)` of `torch.zeros(n).to(x)`, where the function makes more in this way."""
+    """`x.new_zeros(n)` of `torch.zeros(n).to(x)`: as short, and of the same type as well."""
     moving, making = facts.node(node), facts.node(made)
     assert isinstance(moving, ast.Call)
     assert isinstance(making, ast.Call)
-    owner = factories.code_of(move.device).removesuffix(".device")
-    is_alike = len(moving.args) == 1 and ast.unparse(moving.args[0]) == owner and not moving.keywords
-    if name not in _OF_TENSORS or not is_alike or making.keywords:
+    owner = facts.code_of(moving.args[0]) if len(moving.args) == 1 and not moving.keywords else ""
+    is_like = factories.code_of(move.device) == f"{owner}.device"
+    gone = facts.without_method(moving) if name in _OF_TENSORS and is_like and not making.keywords else None
+    if gone is None or _leaves_short_chain(making, moving, facts):
         return None
-    beside = own_nodes(facts.model.enclosing_scope(moving))
-    if not any(
-        isinstance(n, ast.Attribute) and n.attr.startswith("new_") and ast.unparse(n.value) == owner for n in beside
-    ):
-        return None
-    gone = facts.without_method(moving)
-    edits = (facts.replaced(making.func, f"{owner}.{_OF_TENSORS[name]}"), gone) if gone is not None else None
-    return Change("make it on the device", "safe", edits=edits) if edits is not None else None
+    edits = (facts.replaced(making.func, f"{owner}.{_OF_TENSORS[name]}"), gone)
+    return Change("make it on the device", "safe", edits=edits)
 
 
 def _is_made_of_none(making: ast.Call, facts: Facts) -> bool:
