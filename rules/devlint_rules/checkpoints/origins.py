@@ -30,7 +30,7 @@ def is_own(call: ast.Call, first: int, facts: Facts) -> bool:
         return True
     if isinstance(file, ast.Name) and any(facts.model.qualified(v) == "io.BytesIO" for v in _makers(file, facts)):
         return True
-    if _is_cache(call, file, facts) or _ships_with_the_code(file, facts) or _is_published(call, file, facts):
+    if is_cache(call, file, facts) or _ships_with_the_code(file, facts) or _is_published(call, file, facts):
         return True
     if _is_saved_from_host(facts) or _is_saved_from_host_elsewhere(facts) or _is_of_rank(file, facts):
         return True
@@ -82,13 +82,26 @@ _MAKING = regex(r"_?(?:make|build|get|create|init|load|set|setup|resume|restore|
 
 
 def _is_in_other_branch(node: ast.AST, call: ast.Call, facts: Facts) -> bool:
-    """Whether a node stands in a branch that is left out where a call is reached: `if new: train(...)`, `else: load(...)`."""
+    """Whether a node stands in a branch that is left out where a call is reached: `if new: train(...)`, `else: load(...)`.
+
+    In a loop another pass may have come by it.
+    """
     inside = {node, *facts.model.ancestors(node)}
-    child: ast.AST = call
-    for parent in facts.model.ancestors(call):
+    around = list(facts.model.ancestors(call))
+    for child, parent in zip((call, *around), around, strict=False):
         if isinstance(parent, ast.If) and parent in inside:
-            return any(s in inside for s in (parent.orelse if child in parent.body else parent.body))
-        child = parent
+            other = parent.orelse if child in parent.body else parent.body
+            return any(s in inside for s in other) and not _is_repeated(parent, facts)
+    return False
+
+
+def _is_repeated(node: ast.AST, facts: Facts) -> bool:
+    """Whether a loop of its function runs a node again and again."""
+    for parent in facts.model.ancestors(node):
+        if isinstance(parent, _FUNCTIONS):
+            return False
+        if isinstance(parent, (ast.For, ast.AsyncFor, ast.While)):
+            return True
     return False
 
 
@@ -237,7 +250,7 @@ def _is_temporary(file: ast.expr, facts: Facts) -> bool:
 _TEMPORARY = frozenset({"TemporaryFile", "NamedTemporaryFile", "SpooledTemporaryFile"})
 
 
-def _is_cache(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
+def is_cache(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
     """A cache is read by the machine that filled it; what was downloaded was filled in elsewhere, whatever it is called."""
     if any(isinstance(v, ast.Call) and _DOWNLOADING.search(last_name(v.func)) for v in values_of(file, facts)):
         return False
