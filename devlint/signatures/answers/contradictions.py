@@ -14,6 +14,7 @@ from devlint.signatures.answers.left_open import (
     is_for_mappings,
     is_given_host,
     is_nobodys,
+    hangs_on_words,
     is_own,
     may_be_off_host,
     meets_own_parts,
@@ -92,6 +93,8 @@ class Contradiction:
     via: tuple[tuple[SourceModule, ast.Call], ...] = ()
     # Where it is told at a call: the operation, and the function that it stands in.
     operation: tuple[FunctionModel, ast.expr | ast.AugAssign] | None = None
+    # What speaks for it is wrong more often than right in programs that somebody runs.
+    weak: bool = False
 
 
 def contradictions(reader: Reader, source: SourceModule) -> list[Contradiction]:
@@ -119,8 +122,8 @@ def _hangs_on_others(one: Contradiction, source: SourceModule) -> bool:
     return not one.certain and (bool(one.via) or any(s.path != source.path for s in steps))
 
 
-def _strength(one: Contradiction) -> tuple[bool, bool, bool]:
-    return one.certain, not one.sometimes, not one.by_itself
+def _strength(one: Contradiction) -> tuple[bool, bool, bool, bool]:
+    return one.certain, not one.weak, not one.sometimes, not one.by_itself
 
 
 def _told_here(one: Contradiction, source: SourceModule) -> Contradiction | None:
@@ -389,6 +392,8 @@ def _apart(
         open_one,
         frame.function,
         need.via,
+        # What leaves the one on the host on some paths decides of the other as well, most likely: somebody has run the program.
+        weak=likely and b.place.off_host and not atoms.implies(need.path, a_when),
     )
 
 
@@ -575,7 +580,8 @@ def _on_the_host(reader: Reader, frame: Frame, need: Need) -> Iterator[Contradic
             operand = _operand(frame, need, node, option)
             certain = sure and not option.likely and not option.place.is_open and not need.guarded
             yield Contradiction(
-                "host", need.node, need.name, operand, operand, not sure, certain, need.function, option.place.is_open, frame.function, need.via
+                "host", need.node, need.name, operand, operand, not sure, certain, need.function, option.place.is_open, frame.function, need.via,
+                weak=option.place.is_open and hangs_on_words(frame, option),
             )  # fmt: skip
             return
 

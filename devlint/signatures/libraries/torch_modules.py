@@ -13,7 +13,7 @@ from devlint.signatures.libraries.devices import device_from, named_device
 from devlint.signatures.libraries.operations import note, operands_of
 from devlint.signatures.state import containers
 from devlint.signatures.state.frame import CONTENTS, PLACE, Call, Frame
-from devlint.signatures.state.objects import COMPUTED, PARAMETER, REGISTERED, class_of, move, place_of
+from devlint.signatures.state.objects import COMPUTED, PARAMETER, REGISTERED, class_of, move, place_of, scatter
 from devlint.signatures.values.values import (
     BATCH,
     CONSTANT,
@@ -54,7 +54,8 @@ _LOOKING = frozenset({"torch.nn.TransformerEncoder", "torch.nn.TransformerDecode
 
 
 def is_loss(name: str) -> bool:
-    return name.startswith("torch.nn.") and name.endswith("Loss")
+    """Whether a module of torch, or of a library, is a loss: those compute where their inputs are."""
+    return name.endswith("Loss")
 
 
 def new_module(call: Call, name: str) -> Value:
@@ -121,7 +122,7 @@ def has_state(frame: Frame, module: Value) -> bool:
     if name.startswith("torch.nn."):
         knowledge = torch_knowledge()
         return name in knowledge.modules and name not in knowledge.stateless and not is_loss(name)
-    return name != "torch.nn.Module"
+    return name != "torch.nn.Module" and not is_loss(name)
 
 
 def holds_nothing(module: Value) -> bool:
@@ -285,6 +286,9 @@ def wrapped(call: Call, name: str) -> Value:
             if device is not None:
                 place = mapped(device, lambda d: Value(TENSOR, d.place, likely=d.likely), call.frame.atoms)
                 move(call.frame, inner, place, call.step(f"moved by `{call.text}`"))
+    elif name == "torch.nn.DataParallel" and place_of(call.frame, inner).place == HOST:
+        # So it does by itself on a machine with one.
+        scatter(call.frame, inner)
 
     def wrap(option: Value) -> Value:
         if option.kind is WRAPPER:
