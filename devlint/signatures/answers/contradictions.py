@@ -355,6 +355,8 @@ def _apart(
         if not given and atoms.is_forgotten(joint):
             # One operand's alternatives are split by the path, the other's by their own conditions: nobody knows which go together.
             return None
+    if _is_moved_by_class(frame, a):
+        return None
     open_one = b.place.is_open
     if open_one and a.kind is MODULE:
         # Whoever has the module may move it; lists of modules are another rule's.
@@ -392,9 +394,22 @@ def _apart(
         open_one,
         frame.function,
         need.via,
-        # What leaves the one on the host on some paths decides of the other as well, most likely: somebody has run the program.
-        weak=likely and b.place.off_host and not atoms.implies(need.path, a_when),
+        weak=likely and _is_weak(reader, frame, need, (a, a_when), b),
     )
+
+
+def _is_weak(reader: Reader, frame: Frame, need: Need, host: tuple[Value, Condition], other: Value) -> bool:
+    """Whether what speaks for two operands that are apart is wrong more often than right in programs that somebody has run."""
+    value, when = host
+    if value.kind is BATCH and value.step is None:
+        # It is what a loader gives going by a name alone: who made that may have moved what it gives.
+        return True
+    if other.place.off_host and not reader.atoms.implies(need.path, when):
+        # What leaves the one on the host on some paths decides of the other as well, most likely.
+        return True
+    cls = frame.reader.class_around(frame)
+    # In a function, a part of something that holds more than tensors: where all that is, its makers know.
+    return cls is None and other.place.sort == "input" and len(other.place.name) > 1 and not need.via
 
 
 def _left_behind(frame: Frame, need: Need, host: Value, other: Value) -> bool:
@@ -431,6 +446,15 @@ def _stands_in_function(frame: Frame, step: Step) -> bool:
         return False
     node = frame.function.node
     return node.lineno <= step.line <= (node.end_lineno or node.lineno)
+
+
+def _is_moved_by_class(frame: Frame, value: Value) -> bool:
+    """Whether a class moves itself what it keeps, in one of its methods: `self.t = self.t.to(x.device)`."""
+    cls = frame.reader.class_around(frame)
+    if cls is None or not is_kept(value):
+        return False
+    kept = [s.message.split("`")[1] for s in steps_to(value.step) if s.message.startswith("kept in")]
+    return any(re.search(rf"{re.escape(name)} = {re.escape(name)}\.(?:to|cuda)\(", cls.text) for name in kept)
 
 
 def is_kept_elsewhere(function: FunctionModel | None, value: Value) -> bool:
@@ -581,7 +605,7 @@ def _on_the_host(reader: Reader, frame: Frame, need: Need) -> Iterator[Contradic
             certain = sure and not option.likely and not option.place.is_open and not need.guarded
             yield Contradiction(
                 "host", need.node, need.name, operand, operand, not sure, certain, need.function, option.place.is_open, frame.function, need.via,
-                weak=option.place.is_open and hangs_on_words(frame, option),
+                weak=option.place.is_open and (operand.inside or hangs_on_words(frame, option)),
             )  # fmt: skip
             return
 

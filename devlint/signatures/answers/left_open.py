@@ -204,6 +204,9 @@ def _says_type(key: Hashable, outcome: bool, types: str | tuple[str, ...], other
             return _says_type(inner, outcome, types, others)
         case ("isinstance", _, tuple() as tested) if tested and (outcome or others):
             names = [str(t.data) for t in tested if isinstance(t, Value)]
+            if others and all(name.startswith("scipy.sparse.") for name in names):
+                # What isn't a sparse matrix of one format is one of another.
+                return True
             return len(names) == len(tested) and all(name.startswith(types if outcome else others) for name in names)
         case ("==", asked, Value(kind="reference") as dtype) if others and not outcome:
             # `x.dtype is torch.float32`: what isn't so is taken for an array.
@@ -234,7 +237,7 @@ def may_be_off_host(frame: Frame, value: Value) -> bool:
 def hangs_on_words(frame: Frame, value: Value) -> bool:
     """Whether it is only what a function says of devices that speaks for an input that comes from an accelerator.
 
-    In a module's method, or of what is annotated as a tensor, more does.
+    In a module's method, or of what a function says to be a tensor, more does.
     """
     if frame.function is None or not speaks_of_devices(frame.function):
         return False
@@ -243,11 +246,9 @@ def hangs_on_words(frame: Frame, value: Value) -> bool:
         return False
     root = value.place.name[0] if value.place.name else None
     noted = next((a.annotation for a in frame.function.parameters if a.arg == root), None)
-    return noted is None and not _has_other_signs(frame, value)
-
-
-def _has_other_signs(frame: Frame, value: Value) -> bool:
-    return "computed" in value.tags or _is_with_a_module(frame, value) or is_handed_over_with_a_device(frame.function)
+    if "computed" in value.tags or _is_with_a_module(frame, value) or is_handed_over_with_a_device(frame.function):
+        return False
+    return noted is None or cls is not None
 
 
 def _is_with_a_module(frame: Frame, value: Value) -> bool:

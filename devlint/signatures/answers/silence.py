@@ -125,7 +125,7 @@ def _handed_over(source: SourceModule) -> frozenset[str]:
     return frozenset(found)
 
 
-_STAND_IN = regex(r"(?i).*(?:dummy|example|fake|tracing|warmup).*")
+_STAND_IN = regex(r"(?i).*(?:dummy|example|fake|tracing|warmup|placeholder).*")
 
 
 def is_stand_in(node: ast.expr) -> bool:
