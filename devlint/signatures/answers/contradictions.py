@@ -407,6 +407,9 @@ def _is_weak(reader: Reader, frame: Frame, need: Need, host: tuple[Value, Condit
     if other.place.off_host and not reader.atoms.implies(need.path, when):
         # What leaves the one on the host on some paths decides of the other as well, most likely.
         return True
+    if other.place.off_host and len({source for source, _ in need.via}) > 1:
+        # From file to file there is more that nobody has read than what was.
+        return True
     cls = frame.reader.class_around(frame)
     # In a function, a part of something that holds more than tensors: where all that is, its makers know.
     return cls is None and other.place.sort == "input" and len(other.place.name) > 1 and not need.via
@@ -605,7 +608,8 @@ def _on_the_host(reader: Reader, frame: Frame, need: Need) -> Iterator[Contradic
             certain = sure and not option.likely and not option.place.is_open and not need.guarded
             yield Contradiction(
                 "host", need.node, need.name, operand, operand, not sure, certain, need.function, option.place.is_open, frame.function, need.via,
-                weak=option.place.is_open and (operand.inside or hangs_on_words(frame, option)),
+                weak=option.place.is_open
+                and (operand.inside or (hangs_on_words(frame, option) and not meets_own_parts(frame, option))),
             )  # fmt: skip
             return
 

@@ -235,20 +235,14 @@ def may_be_off_host(frame: Frame, value: Value) -> bool:
 
 
 def hangs_on_words(frame: Frame, value: Value) -> bool:
-    """Whether it is only what a function says of devices that speaks for an input that comes from an accelerator.
-
-    In a module's method, or of what a function says to be a tensor, more does.
-    """
+    """Whether it is only what a function says of devices that speaks for an input that comes from an accelerator."""
     if frame.function is None or not speaks_of_devices(frame.function):
         return False
     cls = frame.reader.class_around(frame)
-    if cls is not None and cls.is_module:
+    if cls is not None and cls.is_module and is_own(frame, value):
         return False
-    root = value.place.name[0] if value.place.name else None
-    noted = next((a.annotation for a in frame.function.parameters if a.arg == root), None)
-    if "computed" in value.tags or _is_with_a_module(frame, value) or is_handed_over_with_a_device(frame.function):
-        return False
-    return noted is None or cls is not None
+    computed = "computed" in value.tags or _is_with_a_module(frame, value)
+    return not computed and not is_handed_over_with_a_device(frame.function)
 
 
 def _is_with_a_module(frame: Frame, value: Value) -> bool:
