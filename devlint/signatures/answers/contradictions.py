@@ -10,11 +10,11 @@ from pathlib import Path
 
 from devlint.signatures.answers.detached import is_of_a_graph, unplaced_results
 from devlint.signatures.answers.left_open import (
+    hangs_on_words,
     is_for_arrays,
     is_for_mappings,
     is_given_host,
     is_nobodys,
-    hangs_on_words,
     is_own,
     may_be_off_host,
     meets_own_parts,

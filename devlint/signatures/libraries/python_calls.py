@@ -68,8 +68,17 @@ _HOST_WRITERS = frozenset(
 )  # fmt: skip
 # Those that hand over to the tensor's own method or attribute, and don't ask for an array: found by running them.
 _HARMLESS = frozenset(
-    {"numpy.prod", "numpy.isscalar", "numpy.ndim", "numpy.shape", "numpy.random.seed", "numpy.product", "numpy.size",
-     "scipy.sparse.issparse", "scipy.sparse.isspmatrix"}
+    {
+        "numpy.prod",
+        "numpy.isscalar",
+        "numpy.ndim",
+        "numpy.shape",
+        "numpy.random.seed",
+        "numpy.product",
+        "numpy.size",
+        "scipy.sparse.issparse",
+        "scipy.sparse.isspmatrix",
+    }
 )
 _HANDED_OVER = frozenset({"numpy.nonzero", "numpy.real", "numpy.squeeze"})
 

@@ -118,8 +118,9 @@ def factory(call: Call, name: str) -> Value:
     out = call.keywords.get("out")
     if out is not None:
         return out[1]
-    if name == "torch.normal" and any(v.kind in (TENSOR, UNKNOWN) for _, v in call.given[:2]):
-        given = [v for _, v in call.given[:2] if v.kind in (TENSOR, UNKNOWN)]
+    drawn = [call.argument(0, "mean"), call.argument(1, "std")] if name == "torch.normal" else []
+    given = [v for v in drawn if v is not None and v.kind in (TENSOR, UNKNOWN)]
+    if given:
         return mapped(
             call.frame.reader.together(call.frame, call.node, *given), lambda v: _result(v, ""), call.frame.atoms
         )

@@ -451,7 +451,9 @@ def _leave_as_it_is(frame: Frame, tried: list[ast.stmt], handled: list[ast.stmt]
     `try: x = y.cpu().numpy()`, `except: x = y`
     """
     match tried, handled:
-        case [ast.Assign(targets=[ast.Name(id=name)], value=copied)], [ast.Assign(targets=[ast.Name(id=same)], value=left)]:
+        case [ast.Assign(targets=[ast.Name(id=name)], value=copied)], [
+            ast.Assign(targets=[ast.Name(id=same)], value=left)
+        ]:
             was_copied = False
             while isinstance(copied, ast.Call) and isinstance(copied.func, ast.Attribute):
                 was_copied = was_copied or copied.func.attr in ("cpu", "numpy")
