@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from devlint.placement.waiting import HotStall
     from devlint.rule import Report
     from devlint.source.filesystem import FileSystem
-    from devlint.source.modules import SourceModule
+    from devlint.source.modules import FunctionModel, SourceModule
     from devlint.source.project import Project
     from devlint.source.units import Unit
     from devlint.textmap import TextMap
@@ -49,6 +49,8 @@ _OF_SUPPRESSIONS = frozenset({UnusedSuppression.code, UnknownCode.code})
 _MAX_COMMAS = 20_000
 # So long a line everybody bears who hasn't said otherwise.
 _LONG_ENOUGH = 100
+# So many lines before and behind are looked at for quotes, one after the other, until one kind is alone.
+_NEAR = (0, 2, 5, 10, 20)
 
 
 class Withheld(NamedTuple):
@@ -269,6 +271,9 @@ def _as_editable(finding: Finding, source: Source) -> Finding:
 # Syntax of Python 3.12: `type X = int`, `def f[T](x: T)`, `class A[T]`.
 _NEWER = regex(r"type\s+\w+\s*[=\[]|(?:(?:async\s+)?def|class)\s+\w+\s*\[")
 
+# Words of comments that switch findings off.
+_MAY_SWITCH_OFF = regex(r"#.*\b(?:noqa|devlint)\b")
+
 # What only Python 2 reads: `print "done"`.
 _PYTHON_2 = r"(?m)^[ \t]{0,40}print[ \t]{1,9}['\"]"
 
@@ -413,6 +418,10 @@ class Inspection:
         self._pieces: dict[Unit, Piece | None] = {}
         # What is told only where its rule is selected by its code: the code, and where it stands.
         self.minor: set[tuple[str, Span]] = set()
+        # Of those, what is mended along with what is told in the same function.
+        self._beside: list[tuple[FunctionModel | None, Finding]] = []
+        # The functions in which something that would be mended can't be laid out: there nothing is.
+        self._unlaid: set[FunctionModel | None] = set()
 
     @cached_property
     def model(self) -> PlacementModel:
@@ -478,6 +487,7 @@ class Inspection:
             lines = trigger_lines(self._text.text, rule, self._text.starts, self._spelt, self.within)
         if self.within is not None:
             lines = [line for line in lines if line in self.within]
+        told: list[tuple[FunctionModel | None, Finding]] = []
         for unit in units_at(self._module, lines):
             self._pause()
             # The cheap questions first: what they leave over is modelled, and what that leaves over parsed by LibCST.
@@ -487,7 +497,36 @@ class Inspection:
                 and not (rule.only_hot and not self.model.may_be_hot(unit))
                 and judge.may_hold(unit, self.model)
             ):
-                yield from self._judge(judge, unit)
+                found = self._judge(judge, unit)
+                if rule.mends_minor:
+                    told += ((unit.scope, finding) for finding in found)
+                else:
+                    yield from found
+        yield from self._with_minor(told)
+
+    def _with_minor(self, told: list[tuple[FunctionModel | None, Finding]]) -> Iterator[Finding]:
+        """What a rule tells, the first fix in a function with the edits of what is minor there."""
+        beside, self._beside = self._beside, []
+        unlaid, self._unlaid = self._unlaid, set()
+        mended: set[FunctionModel | None] = set()
+        for scope, finding in told:
+            if scope in unlaid:
+                finding = replace(finding, fix=None)
+            elif finding.fix is not None and scope not in mended:
+                mended.add(scope)
+                finding = replace(finding, fix=self._joined(finding.fix, (f for s, f in beside if s is scope)))
+            yield finding
+
+    def _joined(self, fix: Fix, others: Iterable[Finding]) -> Fix:
+        """A fix with the edits of others that are no less safe, and stand on lines of their own."""
+        for other in others:
+            lines = {edit.span.line for edit in fix.edits}
+            switched_off = _MAY_SWITCH_OFF.search(self._text.line(other.span.line)) is not None
+            if other.fix is None or switched_off or (fix.safety == "safe" != other.fix.safety):
+                continue
+            if not any(edit.span.line in lines for edit in other.fix.edits if edit.span.line == other.span.line):
+                fix = replace(fix, edits=tuple(sorted((*fix.edits, *other.fix.edits), key=lambda edit: edit.span)))
+        return fix
 
     def _heard_by(self, rule: type[Rule]) -> Iterator[Finding]:
         """What a rule tells of waits in code that is hot by its role."""
@@ -590,9 +629,15 @@ class Inspection:
                 why = _why_minor(rule, report, facts, self._project) if type(rule) not in self._named else ""
                 if why:
                     self.minor.add((rule.code, piece.span_of(report.node)))
-                if not why or self._withheld is not None:
-                    options = [f"--extend-select {rule.code}"] if why else []
-                    yield from self._told(self._finding(rule, report, piece, facts), options, why)
+                is_mended = rule.mends_minor and report.change is not None
+                if why and not is_mended and self._withheld is None:
+                    continue
+                finding = self._finding(rule, report, piece, facts)
+                if is_mended and finding.fix is None:
+                    self._unlaid.add(unit.scope)
+                elif is_mended and why:
+                    self._beside.append((unit.scope, finding))
+                yield from self._told(finding, [f"--extend-select {rule.code}"] if why else [], why)
 
     def _told(self, finding: Finding, options: list[str], why: str) -> Iterator[Finding]:
         """A finding, unless options would have to be given: then it is kept for who asks for those."""
@@ -632,7 +677,14 @@ class Inspection:
     def _fix(self, report: Report, piece: Piece, facts: Facts) -> Fix | None:
         from devlint.findings import Edit
         from devlint.knowledge.releases import SINCE_0_4
-        from devlint.layout import aligned, gets_too_long, in_quotes_of, is_broken_aside, kept_within
+        from devlint.layout import (
+            aligned,
+            gets_too_long,
+            in_quotes_of,
+            is_broken_aside,
+            is_put_in_brackets,
+            kept_within,
+        )
         from devlint.textmap import minimal_edit
 
         change = report.change
@@ -646,14 +698,21 @@ class Inspection:
         if any(re.search(SINCE_0_4, edit.text) for edit in edits) and self._is_for_old_releases:
             # It would run on none of the releases that the project is for.
             return None
-        edits = [replace(edit, text=in_quotes_of(self._text.text, edit.text)) for edit in edits]
+        near = {e: [self._text.around(e.span, lines) for lines in _NEAR] for e in edits}
+        edits = [replace(e, text=in_quotes_of(self._text.text, e.text, near[e])) for e in edits]
         fix = aligned(Fix(change.title, change.safety, tuple(sorted(edits)), change.imports), self._text)
         laid_out = kept_within(fix, self._text, self._width, facts.step, self._form)
-        if self._told_width() is None and (laid_out is None or is_broken_aside(self._text, fix, laid_out)):
-            # Where nobody says how long a line may be, one that can't be broken may be as long as others are, or as most allow.
-            most = max(self._width(), longest(self._text.text), _LONG_ENOUGH)
-            return None if gets_too_long(self._text, fix.edits, lambda: most) else fix
-        return laid_out
+        if self._told_width() is not None:
+            return laid_out
+        # Where nobody says how long a line may be, one that can't be broken may be as long as others are, or as most allow.
+        if laid_out is None or is_broken_aside(self._text, fix, laid_out):
+            instead = None
+        elif is_put_in_brackets(self._text, laid_out):
+            instead = laid_out
+        else:
+            return laid_out
+        most = max(self._width(), longest(self._text.text), _LONG_ENOUGH)
+        return instead if gets_too_long(self._text, fix.edits, lambda: most) else fix
 
 
 def apply_edits(text: str, fixes: Iterable[Fix]) -> str:

@@ -236,12 +236,25 @@ class Facts:
         return Edit(self.text.span_of(node), code)
 
     def inserted_after(self, statement: ast.stmt, code: str) -> Edit:
-        """An edit that adds one line of code after a statement, as deep as the statement stands."""
-        line = statement.end_lineno or statement.lineno
-        column = len(self.text.line(line)) + 1
+        """An edit that adds one line of code after a statement and the comments that end its block, as deep as it stands."""
         start = self.text.span_of(statement)
         indent = self.text.line(start.line)[: start.column - 1]
+        line = self._last_line(statement, len(indent))
+        column = len(self.text.line(line)) + 1
         return Edit(Span(line, column, line, column), f"{self.text.newline}{indent}{code}")
+
+    def _last_line(self, statement: ast.stmt, depth: int) -> int:
+        """The line on which a statement ends, or the last comment below it that is deeper than it stands."""
+        last = line = statement.end_lineno or statement.lineno
+        while line < len(self.text.starts):
+            line += 1
+            text = self.text.line(line)
+            said = text.lstrip()
+            if said.startswith("#") and len(text) - len(said) > depth:
+                last = line
+            elif said:
+                break
+        return last
 
     def with_argument(self, call: ast.Call, *arguments: str) -> Edit:
         """An edit that adds arguments to a call, right behind the last one and laid out as that is."""

@@ -77,12 +77,17 @@ def laid_out(text: TextMap, edits: Sequence[Edit], width: int, step: str, form: 
     return tuple(settled)
 
 
-def in_quotes_of(text: str, code: str) -> str:
-    """New code, with its texts in single quotes where those of a text are; what stands there already stays as it is."""
+def in_quotes_of(text: str, code: str, near: Sequence[str] = ()) -> str:
+    """New code, its texts in the quotes of the first of the lines `near` that have one kind alone, else of a text; what is there stays."""
     if '"' not in code or "'" in code:
         return code
-    singles, doubles = len(_SINGLE.findall(text)), len(_DOUBLE.findall(text))
-    if not singles or singles < _MORE_OFTEN * doubles or (doubles and singles < _FEWEST_QUOTED):
+    counts = [(len(_SINGLE.findall(lines)), len(_DOUBLE.findall(lines))) for lines in near]
+    singles, doubles = next(((s, d) for s, d in counts if bool(s) != bool(d)), (0, 0))
+    if not singles and not doubles:
+        singles, doubles = len(_SINGLE.findall(text)), len(_DOUBLE.findall(text))
+        if doubles and singles < _FEWEST_QUOTED:
+            return code
+    if not singles or singles < _MORE_OFTEN * doubles:
         return code
     return _DOUBLE.sub(lambda found: found[0] if found[0] in text else f"'{found[0][1:-1]}'", code)
 
@@ -183,6 +188,15 @@ def is_broken_aside(text: TextMap, fix: Fix, laid_out: Fix) -> bool:
         end = len(plain) - len(text.slice(Span(*_end_of(group), span.end_line, span.end_column)))
         return at > end and broken[at : at + 1].isspace() and not _CALLED.fullmatch(plain[end:at])
     return False
+
+
+def is_put_in_brackets(text: TextMap, laid_out: Fix) -> bool:
+    """Whether a fix puts a value in brackets of its own to break it: `x = (`, as formatters do, and people rarely."""
+    return any(
+        any(map(_VALUE_IN_BRACKETS.match, new.splitlines()[:1]))
+        and not any(map(_VALUE_IN_BRACKETS.match, old.splitlines()[:1]))
+        for _, _, old, new in _changes(text, laid_out.edits)
+    )
 
 
 # What is left of a name, up to the bracket of its call.
@@ -501,7 +515,8 @@ def _around(head: str, lines: list[str], indent: str, tail: str, style: _Style) 
 
 def _in_brackets(line: _Line, start: int, style: _Style) -> list[str]:
     """A value that is too long for a line, in brackets of its own; raises TooLongError."""
-    if start == 0:
+    if start == 0 or style.form:
+        # yapf adds no brackets.
         raise TooLongError
     body = line.part(start, len(line.tokens), line.indent + style.step)
     head = f"{line.indent}{line.code[: line.tokens[start - 1].end]} ("

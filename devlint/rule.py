@@ -143,6 +143,8 @@ class Rule:
     seen_as: ClassVar[tuple[str, ...]] = ()
     # Where it is on, the advice of other rules names no accelerator either, but `torch.accelerator`.
     for_any_accelerator: ClassVar[bool] = False
+    # Where one function has what is told and what is minor, both are mended together: a reader sees them side by side.
+    mends_minor: ClassVar[bool] = False
     # What its fixes are: "S" safe, "U" unsafe, "S/U" either, "-" none.
     fix: ClassVar[str] = "-"
     # Where its page is published; rules whose codes begin with DEV have theirs among devlint's.

@@ -61,7 +61,7 @@ def fault(
     imported = {name for statement in imports for name in _in(ast.parse(statement))}
     unbound = sorted(
         (_unbound(before, after) - imported)
-        | _bound_too_late(tree, after, places)
+        | _bound_too_late(tree, after, places, _said_before(before, edits))
         | _unset(tree, before, after, places)
     )
     if unbound:
@@ -132,13 +132,28 @@ class _Names:
 _Scope = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
 
 
-def _bound_too_late(tree: ast.Module, text: str, places: Sequence[range]) -> set[str]:
-    """The names in new text that are bound in their own scope, but not on each way to where they are used."""
+def _said_before(before: str, edits: Sequence[Edit]) -> list[frozenset[str]]:
+    """The words that each edit found in its place, in the order of the places: a line that is laid out anew says them again."""
+    lines = TextMap(before)
+    return [frozenset(_WORD.findall(lines.slice(edit.span))) for edit in sorted(edits, key=lambda e: e.span)]
+
+
+_WORD = regex(r"\w+")
+
+
+def _bound_too_late(tree: ast.Module, text: str, places: Sequence[range], said: Sequence[frozenset[str]]) -> set[str]:
+    """The names in new text that are bound in their own scope, but not on each way to where they are used.
+
+    What was `said` in the same place before was asked for there.
+    """
     lines = TextMap(text)
     parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
     found: set[str] = set()
     for node in _within(tree, lines, places):
         if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load):
+            continue
+        start = lines.offset(lines.span_of(node).line, lines.span_of(node).column)
+        if any(start in place and node.id in words for place, words in zip(places, said, strict=True)):
             continue
         scope = _scope_of(node, parents)
         if isinstance(scope, ast.ClassDef) and any(node.id in _binds(n) for n in _own(tree)):

@@ -47,6 +47,11 @@ class TextMap:
     def slice(self, span: Span) -> str:
         return self.text[self.offset(span.line, span.column) : self.offset(span.end_line, span.end_column)]
 
+    def around(self, span: Span, lines: int) -> str:
+        """The lines of a span, and so many before and behind."""
+        first, last = max(span.line - lines, 1), min(span.end_line + lines, len(self.starts))
+        return self.text[self.starts[first - 1] : self._ends[last - 1]]
+
     def span_of(self, node: ast.stmt | ast.expr | ast.keyword | ast.arg | ast.alias) -> Span:
         """The span of an `ast` node, whose columns count UTF-8 bytes."""
         end_line, end_offset = node.end_lineno or node.lineno, node.end_col_offset or 0

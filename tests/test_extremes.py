@@ -141,6 +141,18 @@ def test_what_was_passed_over_leaves_nothing_known_of_what_it_speaks_of(check):
     assert check(moved.replace("elif", "if")) != []
 
 
+@pytest.mark.parametrize("shape", ["many moves of one value", "a long sum", "a long sum over several lines"])
+def test_what_is_too_deep_to_be_read_costs_no_rule_its_findings_beside_it(check, shape):
+    text = f"{HEAD}x.cpu()\n{SHAPES[shape]}print(x, y)\n"
+    assert check(text) == [("DEV101", 6)]
+
+
+def test_what_is_too_deep_to_be_read_leaves_nothing_known_of_what_it_names(check):
+    text = HEAD + "y = torch.ones(3)\n" + SHAPES["many moves of one value"] + "print((x + y).sum())\n"
+    assert check(text) == []
+    assert check(text.replace("y = x", "z = 0 if x is None else 1  # ")) == [("DEV201", 8)]
+
+
 def test_what_stands_in_it_is_found(check):
     text = HEAD + branches(500)
     # Each `if` asks a tensor, and the last line reads one.

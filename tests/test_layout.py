@@ -209,7 +209,7 @@ def test_what_nobody_would_break_so_has_no_fix(tmp_path, body):
 
 def test_aligned_arguments_go_on_on_the_next_line(tmp_path):
     body = (
-        "mask = torch.ones(1, 1, inputs.size(0),\n                  inputs.size(1), inputs.size(2)).to(inputs)\n"
+        "mask = torch.ones(1, 1, inputs.size(0),\n                  inputs.size(1), inputs.size(2)).to(inputs.device, inputs.dtype)\n"
         "return mask"
     )
     outcome = fixed(tmp_path, body, "[tool.ruff]\nline-length = 79\n")
@@ -341,6 +341,14 @@ def test_lines_are_broken_as_yapf_breaks_them(tmp_path, settings, body, expected
     assert outcome.source.text == f"{HEAD}{wanted}        {given}\n"
 
 
+def test_what_yapf_would_break_in_other_ways_is_left_with_all_like_it(tmp_path):
+    plain = "ones = torch.ones(inputs.size(0), 1).to(mask.device, mask.dtype)"
+    long = "scale = torch.ones((inputs.size(0), inputs.size(1), 2)).to(mask.device, mask.dtype) * 0.8"
+    outcome = fixed(tmp_path, f"{plain}\n{long}\nreturn mask, ones, scale", YAPF)
+    assert not outcome.applied
+    assert fixed(tmp_path, f"{plain}\nreturn mask, ones", YAPF).applied
+
+
 def test_a_comment_goes_behind_what_is_broken(tmp_path):
     outcome = fixed(tmp_path, f"{LONG}  # as large as the inputs")
     assert outcome.source.text.endswith(
@@ -380,3 +388,13 @@ def test_what_was_broken_stays_broken(tmp_path):
 )  # fmt: skip
 def test_hooks_say_how_long(hook, width):
     assert told_width({".pre-commit-config.yaml": f"repos:\n  - repo: {hook}\n"}) == width
+
+
+@pytest.mark.parametrize(("settings", "mask"), [("", "mask = torch.arange("), ("[tool.black]\n", "mask = (\n")])
+def test_a_value_is_put_in_brackets_where_a_formatter_is_used(tmp_path, settings, mask):
+    """Who formats by hand breaks no chain for a few columns."""
+    usual = "\n".join(f"x{'1' * 70} = {number}" for number in range(80))
+    chain = "mask = torch.arange(inputs.size(0)).unsqueeze(-1).repeat(1, 2).to(inputs.device)"
+    outcome = fixed(tmp_path, f"{usual}\n{chain}\nreturn mask", settings)
+    assert outcome.applied
+    assert mask in outcome.source.text

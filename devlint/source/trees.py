@@ -119,28 +119,17 @@ def parents_in(top: ast.AST) -> dict[ast.AST, ast.AST]:
     return found
 
 
-# Deeper than this, what reads a tree node by node would come to the end of Python's stack.
+# More branches than these, one in the other, would bring a reader to the end of Python's stack.
 MAX_BRANCHES = 120
-MAX_DEPTH = 250
 
 
 @kept_on_node
-def is_too_deep(statement: ast.stmt) -> bool:
-    """Whether a statement has more `elif` than can be read one in the other, or nests its expression deeper."""
-    if isinstance(statement, ast.If):
-        branches, below = 0, statement
-        while branches <= MAX_BRANCHES and len(below.orelse) == 1 and isinstance(below.orelse[0], ast.If):
-            branches, below = branches + 1, below.orelse[0]
-        return branches > MAX_BRANCHES
-    is_short = statement.lineno == statement.end_lineno and (statement.end_col_offset or 0) < MAX_DEPTH
-    return not is_short and not hasattr(statement, "body") and _depth(statement) > MAX_DEPTH
-
-
-def _depth(node: ast.AST) -> int:
-    level, depth = [node], 0
-    while level and depth <= MAX_DEPTH:
-        level, depth = [child for parent in level for child in children(parent)], depth + 1
-    return depth
+def has_too_many_branches(statement: ast.If) -> bool:
+    """Whether a statement has more `elif` than can be read one in the other."""
+    branches = 0
+    while branches <= MAX_BRANCHES and len(statement.orelse) == 1 and isinstance(statement.orelse[0], ast.If):
+        branches, statement = branches + 1, statement.orelse[0]
+    return branches > MAX_BRANCHES
 
 
 def names_in(statement: ast.stmt) -> tuple[set[str], set[str]]:

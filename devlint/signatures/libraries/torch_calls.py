@@ -68,6 +68,9 @@ def meaning(name: str) -> Meaning | None:
     special = SPECIAL.get(name)
     if special is not None:
         return special
+    if name.startswith("torch.nn.init.") and name.endswith("_"):
+        # They fill what they are given in place, and give it back: a parameter is one still.
+        return lambda call: call.argument(0, "tensor") or NOTHING
     knowledge = torch_knowledge()
     if name in knowledge.factories:
         return partial(factory, name=name)

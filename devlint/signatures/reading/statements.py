@@ -33,7 +33,7 @@ from devlint.signatures.values.values import (
     reference,
 )
 from devlint.source.modules import last_name
-from devlint.source.trees import is_too_deep, names_in
+from devlint.source.trees import has_too_many_branches, names_in
 
 
 def execute(frame: Frame, body: Sequence[ast.stmt]) -> None:
@@ -43,7 +43,8 @@ def execute(frame: Frame, body: Sequence[ast.stmt]) -> None:
             return
         read = _STATEMENTS.get(type(statement))
         if read is not None:
-            (_pass_over if is_too_deep(statement) else read)(frame, statement)
+            is_chain = type(statement) is ast.If and has_too_many_branches(statement)
+            (_pass_over if is_chain else read)(frame, statement)
 
 
 def run(frame: Frame, body: Sequence[ast.stmt]) -> None:

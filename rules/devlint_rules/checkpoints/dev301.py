@@ -8,13 +8,16 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from devlint.facts import Kind, is_test, last_name, own_nodes, walk
+from devlint.facts import is_test, last_name, own_nodes, walk
 from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.checkpoints.contents import asks_for_numbers, is_of_checkpoint, is_of_data
-from devlint_rules.checkpoints.landings import copies, is_only_read, lands_anywhere
+from devlint_rules.checkpoints.hopeless import fails_anyway
 from devlint_rules.checkpoints.origins import DOWNLOADS, is_own
-from devlint_rules.checkpoints.readers import has_device, is_of_no_call, is_of_no_program
+from devlint_rules.checkpoints.provided import is_provided_for, is_tried_again
+from devlint_rules.checkpoints.readers import has_device, is_of_no_call, is_of_no_program, is_of_wrapped
+from devlint_rules.checkpoints.together import loads_of_same, may_be_mended, stays_half_done
+from devlint_rules.checkpoints.uses import goes_into_load_state_dict, is_host_data, is_read_by_numpy, uses_of
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
@@ -68,8 +71,8 @@ class LoadWithoutMapLocation(Rule):
     Unsafe otherwise: what was loaded to a GPU before is then on the host. Offered where all that becomes of it is seen, also in
     functions that it is handed to: it is copied by `load_state_dict`, moved, or read as a number. What is given is
     `"cpu"`, or the `device` that the code around has chosen and uses itself. Not offered for a
-    `load_state_dict` that keeps what it is given, as that of a moving average may, nor beside such a load: side by side, all are mended
-    or none is.
+    `load_state_dict` that keeps what it is given, as that of a moving average may, for a best result that may be a tensor, nor where
+    the function fails in any case. All loads of a function, a class or a program are mended, or none is.
 
     ## References
     - [torch.load](https://docs.pytorch.org/docs/stable/generated/torch.load.html)
@@ -103,20 +106,23 @@ class LoadWithoutMapLocation(Rule):
         found = facts.node(node)
         if not location:
             return
-        if not isinstance(found, ast.Call) or is_own(found, first, facts) or _is_provided_for(found, facts):
+        if not isinstance(found, ast.Call) or is_own(found, first, facts) or is_provided_for(found, facts):
             return
-        uses = _uses(found, facts)
-        if any(_is_read_by_numpy(use, facts) for use in uses):
+        uses = uses_of(found, facts)
+        if any(is_read_by_numpy(use, facts) for use in uses):
             return
-        if uses and all(_is_host_data(u, facts) for u in uses) and not _loads_of_same(found, facts):
+        if uses and all(is_host_data(u, facts) for u in uses) and not loads_of_same(found, facts):
             return
-        straight = not first and _goes_into_load_state_dict(found, facts)
+        straight = not first and goes_into_load_state_dict(found, facts)
         if not straight and is_of_data(found, facts):
             return
         is_told = straight or first > 0 or (is_of_checkpoint(found, facts) and not asks_for_numbers(found, facts))
         bound = facts.model.is_bound_before("device", found)
         fixed = first or (
-            _may_be_mended(found, facts) and not _is_tried_again(found, facts) and not _stays_half_done(found, facts)
+            may_be_mended(found, facts)
+            and not is_tried_again(found, facts)
+            and not fails_anyway(found, facts)
+            and not stays_half_done(found, facts)
         )
         moving = _moved_at_once(found, facts) if not first else None
         where = "device" if bound and _is_chosen_here(found, facts) and not _is_made_smaller(found, facts) else '"cpu"'
@@ -145,40 +151,9 @@ class LoadWithoutMapLocation(Rule):
             or has_device(found, facts)
             or facts.model.is_unused(found)
             or is_of_no_program(found, facts)
-            or is_of_no_call(found, facts),
+            or is_of_no_call(found, facts)
+            or is_of_wrapped(found, facts),
         )
-
-
-# Loads of one thing stand so many lines apart at most.
-_NEAR = 12
-
-
-def _stays_half_done(found: ast.Call, facts: Facts) -> bool:
-    """Whether a load right beside, or in the same loop, stays as it is, of which nobody knows what becomes of what it loads."""
-    scope, loop = facts.model.enclosing_scope(found), _loop_around(found, facts)
-    return any(
-        isinstance(n, ast.Call)
-        and n is not found
-        and ast.dump(n.func) == ast.dump(found.func)
-        and len(n.args) == 1
-        and all(k.arg not in ("map_location", None) for k in n.keywords)
-        and ((loop is not None and _loop_around(n, facts) is loop) or abs(n.lineno - found.lineno) <= _NEAR)
-        and _is_left(n, facts)
-        for n in own_nodes(scope)
-    )
-
-
-def _loop_around(node: ast.AST, facts: Facts) -> ast.AST | None:
-    loops = (p for p in facts.model.ancestors(node) if isinstance(p, (ast.For, ast.While, ast.FunctionDef)))
-    first = next(loops, None)
-    return first if isinstance(first, (ast.For, ast.While)) else None
-
-
-def _is_left(call: ast.Call, facts: Facts) -> bool:
-    uses = _uses(call, facts)
-    if any(_is_read_by_numpy(use, facts) for use in uses) or (uses and all(_is_host_data(u, facts) for u in uses)):
-        return False
-    return not _is_provided_for(call, facts) and not is_of_data(call, facts) and not _may_be_mended(call, facts)
 
 
 def _is_made_smaller(found: ast.Call, facts: Facts) -> bool:
@@ -207,31 +182,6 @@ def _without(moving: ast.Call | None, facts: Facts) -> list[Edit]:
     """The edit that takes a move away."""
     edit = facts.without_method(moving) if moving is not None else None
     return [edit] if edit is not None else []
-
-
-def _loads_of_same(found: ast.Call, facts: Facts) -> list[ast.Call]:
-    """The other calls of a scope that load the same file, and don't say where to either."""
-    scope = facts.model.enclosing_scope(found)
-    return [
-        n
-        for n in own_nodes(scope)
-        if n is not found and isinstance(n, ast.Call) and _is_same_call(n, found) and not _is_read_as_array(n, facts)
-    ]
-
-
-def _is_same_call(one: ast.Call, other: ast.Call) -> bool:
-    return bool(one.args) and ast.dump(one) == ast.dump(other)
-
-
-def _is_read_as_array(call: ast.Call, facts: Facts) -> bool:
-    return any(_is_read_by_numpy(use, facts) for use in _uses(call, facts))
-
-
-def _may_be_mended(found: ast.Call, facts: Facts) -> bool:
-    """Whether what is loaded, and all that the same scope loads of the same file, may be on the host; one of them at least is copied."""
-    calls = [found, *_loads_of_same(found, facts)]
-    lands = [_goes_into_load_state_dict(call, facts) or lands_anywhere(call, facts) for call in calls]
-    return any(lands) and all(ok or is_only_read(call, facts) for ok, call in zip(lands, calls, strict=True))
 
 
 def _is_chosen_here(found: ast.Call, facts: Facts) -> bool:
@@ -318,175 +268,3 @@ def _is_given(args: Sequence[cst.Arg], position: int) -> bool:
     return len(positional) >= position or any(
         a.star or (a.keyword is not None and a.keyword.value == "map_location") for a in args
     )
-
-
-def _is_provided_for(call: ast.Call, facts: Facts) -> bool:
-    """The call is reached only where it works, or is tried again with map_location where it doesn't."""
-    child: ast.AST = call
-    for parent in facts.model.ancestors(call):
-        match parent:
-            case ast.Try(body=body, handlers=handlers) if child in body:
-                if any(_catches_runtime_error(h) or "map_location" in ast.unparse(h) for h in handlers):
-                    return True
-            case ast.If(test=test, body=body, orelse=orelse) if child is not test:
-                if _asks_for_accelerator(test, facts) == (child in body) and (child in body or child in orelse):
-                    return True
-                if any(_says_where(s, call) for s in (orelse if child in body else body)):
-                    # The author knows, and chose this one for machines that have what is needed.
-                    return True
-            case ast.IfExp(test=test, body=taken, orelse=other) if child is not test:
-                if _asks_for_accelerator(test, facts) == (child is taken):
-                    return True
-                if "map_location" in ast.unparse(other if child is taken else taken):
-                    return True
-        if _leaves_before(parent, child, facts):
-            return True
-        child = parent
-    return False
-
-
-def _says_where(statement: ast.stmt, call: ast.Call) -> bool:
-    """Whether a statement gives the same function a `map_location`, by its name or by its position."""
-    return "map_location" in ast.unparse(statement) or any(
-        isinstance(n, ast.Call) and len(n.args) > max(len(call.args), 1) and ast.dump(n.func) == ast.dump(call.func)
-        for n in ast.walk(statement)
-    )
-
-
-def _catches_runtime_error(handler: ast.ExceptHandler) -> bool:
-    """The error that a missing device gives is dealt with."""
-    return handler.type is None or any(name in ast.unparse(handler.type) for name in ("RuntimeError", "Exception"))
-
-
-def _asks_for_accelerator(test: ast.expr, facts: Facts) -> bool | None:
-    """True where a condition holds with an accelerator, False where it holds without one, None where it asks else."""
-    match test:
-        case ast.UnaryOp(op=ast.Not(), operand=operand):
-            asked = _asks_for_accelerator(operand, facts)
-            return None if asked is None else not asked
-        case ast.BoolOp(op=op, values=values):
-            # `a and available`: holds only with one. `a or not available`: fails only with one.
-            telling = isinstance(op, ast.And)
-            return telling if any(_asks_for_accelerator(v, facts) is telling for v in values) else None
-        case ast.Call():
-            return True if ast.unparse(test.func).endswith("is_available") else None
-        case ast.Name():
-            return True if any(_asks_for_accelerator(v, facts) for v in facts.model.assigned_values(test)) else None
-    return None
-
-
-def _leaves_before(parent: ast.AST, child: ast.AST, facts: Facts) -> bool:
-    """`if not torch.cuda.is_available(): return ...` stands before it."""
-    block = getattr(parent, "body", None)
-    if not isinstance(block, list) or child not in block:
-        return False
-    return any(
-        isinstance(s, ast.If) and isinstance(s.body[-1], ast.Return) and _asks_for_accelerator(s.test, facts) is False
-        for s in block[: block.index(child)]
-    )
-
-
-def _goes_into_load_state_dict(call: ast.expr, facts: Facts) -> bool:
-    uses = _uses(call, facts)
-    return bool(uses) and all(_is_loaded(use, facts) for use in uses)
-
-
-def _is_tried_again(call: ast.Call, facts: Facts) -> bool:
-    """Whether the same was tried before, for a file that couldn't be read: then both are mended, or none."""
-    handlers = (p for p in facts.model.ancestors(call) if isinstance(p, ast.ExceptHandler))
-    tried = (facts.model.ancestors(handler) for handler in handlers)
-    blocks = (parent.body for parents in tried for parent in parents if isinstance(parent, ast.Try))
-    return any(
-        isinstance(n, ast.Call) and ast.unparse(n.func) == ast.unparse(call.func)
-        for block in blocks
-        for statement in block
-        for n in ast.walk(statement)
-    )
-
-
-def _uses(call: ast.expr, facts: Facts) -> list[ast.expr]:
-    """Where the loaded value goes: the call itself, or each use of the one name that it is assigned to."""
-    parent = next(facts.model.ancestors(call), None)
-    if not isinstance(parent, ast.Assign) or len(parent.targets) != 1 or not isinstance(parent.targets[0], ast.Name):
-        return [call]
-    name = parent.targets[0].id
-    scope = facts.model.enclosing_scope(call)
-    return [n for n in own_nodes(scope) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)]
-
-
-# Calls whose argument is plain data or a host tensor by what they do: random states are ByteTensors on the host.
-_HOST_SINKS = regex(r"(?:rng_state|setstate|set_state)")
-
-
-def _is_host_data(use: ast.expr, facts: Facts) -> bool:
-    """Whether a use shows that what was loaded holds no accelerator tensors."""
-    child: ast.AST = use
-    for parent in facts.model.ancestors(use):
-        match parent:
-            case ast.Subscript(
-                value=value, slice=ast.Constant(value="epoch" | "step" | "global_step" | "iteration")
-            ) if value is use and isinstance(use, ast.Call):
-                # A number.
-                return True
-            case ast.Subscript(value=value) if value is child:
-                child = parent
-            case ast.keyword():
-                child = parent
-            case ast.Call(func=ast.Attribute(value=owner, attr="load_state_dict")):
-                # The state of a scheduler or a gradient scaler is numbers, that of an engine is bytes.
-                return _counts_steps(owner, facts) or _is_engine(owner, facts)
-            case ast.Call(func=func):
-                if child is func:
-                    return False
-                name = facts.model.value(func).name
-                return name == "torch.from_numpy" or bool(_HOST_SINKS.search(ast.unparse(func)))
-            case ast.Compare(ops=[ast.In() | ast.NotIn()]) | ast.For():
-                return False
-            case _:
-                return False
-    return False
-
-
-def _is_read_by_numpy(use: ast.expr, facts: Facts) -> bool:
-    """Whether what was loaded, or a part of it, is asked for its array as it is: `torch.load(path)["x"].numpy()`."""
-    _, parent = _out_of_parts(use, facts)
-    return isinstance(parent, ast.Attribute) and parent.attr == "numpy"
-
-
-def _out_of_parts(node: ast.expr, facts: Facts) -> tuple[ast.AST, ast.AST | None]:
-    """`x["a"][0]` around `x`, and what stands around that."""
-    child: ast.AST = node
-    for parent in facts.model.ancestors(node):
-        if not (isinstance(parent, ast.Subscript) and parent.value is child):
-            return child, parent
-        child = parent
-    return child, None
-
-
-def _counts_steps(owner: ast.expr, facts: Facts) -> bool:
-    if any(
-        v.kind is Kind.SCHEDULER or v.name.endswith("GradScaler") for _, v in facts.model.value(owner).alternatives()
-    ):
-        return True
-    return any(word in last_name(owner).lower() for word in ("scheduler", "scaler"))
-
-
-# Modules whose state holds no tensors.
-_ENGINES = frozenset({"torch2trt.TRTModule"})
-
-
-def _is_engine(owner: ast.expr, facts: Facts) -> bool:
-    """Whether a module is an engine that somebody has compiled, whose state is its bytes."""
-    made = facts.model.assigned_values(owner) if isinstance(owner, ast.Name) else []
-    return any(isinstance(v, ast.Call) and facts.model.qualified(v.func) in _ENGINES for v in made)
-
-
-def _is_loaded(node: ast.expr, facts: Facts) -> bool:
-    """Whether an expression, or a part of it by subscript, is the argument of `load_state_dict`."""
-    child, parent = _out_of_parts(node, facts)
-    if isinstance(parent, ast.keyword) and parent.arg == "state_dict":
-        child, parent = parent, next(facts.model.ancestors(parent), None)
-    match parent:
-        case ast.Call(func=ast.Attribute(attr="load_state_dict"), args=args, keywords=keywords):
-            return child in [*args[:1], *keywords] and copies(parent, facts.model)
-    return False

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from devlint.facts import access_path, blocks_of, last_name, own_nodes
 from devlint.lazy import regex
+from devlint_rules.checkpoints.measured import is_measure, may_be_tensor
 
 if TYPE_CHECKING:
     from devlint.facts import Facts, PlacementModel
@@ -29,6 +30,8 @@ _LOOKING = frozenset(
     {"print", "len", "isinstance", "type", "hasattr", "str", "int", "float", "bool", "set", "format", "info", "debug",
      "warning", "warn", "error", "max", "min", "set_rng_state", "setstate", "set_state", "Namespace"}
 )  # fmt: skip
+# What shows a number, or makes a plain one of it.
+_SHOWING = frozenset({"print", "str", "float", "int", "format", "info", "debug", "warning", "write", "round"})
 # Methods that give parts of a thing, or the thing itself in another shape or type.
 _PARTS = frozenset(
     {"items", "values", "get", "pop", "copy", "state_dict", "float", "half", "double", "long", "clone", "detach", "view",
@@ -49,6 +52,7 @@ _KEEPING = regex(
     r"(?i)ema|averag|shadow|swa|queue|memory|bank|buffer|normali[sz]er|(?:^|_)(?:rms|stats?|meters?|history)|replay|tracker"
 )
 
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -144,7 +148,8 @@ class _Landing:
 
     def _uses(self, scope: ast.AST, path: str, since: ast.AST) -> Iterator[ast.expr]:
         """Where what a statement gives a name is read, up to where it is moved for good."""
-        nodes = list(ast.walk(scope)) if "." in path or isinstance(scope, ast.Module) else own_nodes(scope)
+        # Functions in it read the name as well.
+        nodes = list(ast.walk(scope))
         first = 0 if "." in path else getattr(since, "lineno", 0)
         found = [
             n
@@ -192,9 +197,9 @@ class _Landing:
         """Whether it ends well there; None where it is a part of `parent` as well."""
         match parent:
             case ast.Subscript(value=value, slice=key):
-                if value is not child or not isinstance(parent.ctx, ast.Load) or _is_number(key):
+                if value is not child or not isinstance(parent.ctx, ast.Load):
                     return True
-                return None
+                return self._is_number_of(key, parent) if _is_number(key) else None
             case ast.Attribute(attr=attr):
                 is_asked = isinstance(around := next(self._around(parent), None), ast.Call) and around.func is parent
                 return True if not is_asked and (attr in _TOLD or _NUMBERS.search(attr)) else None
@@ -216,9 +221,38 @@ class _Landing:
                 return True if text else None if plain else False
             case ast.IfExp(test=test):
                 return True if child is test else None
+        if isinstance(parent, ast.Compare):
+            # Numbers are put in order, and tensors where they are alike.
+            return not any(isinstance(op, (ast.Lt, ast.LtE, ast.Gt, ast.GtE)) for op in parent.ops)
         if isinstance(parent, _ASKING):
             return True
         return None if isinstance(parent, _AROUND) else False
+
+    def _is_number_of(self, key: ast.expr, part: ast.expr) -> bool:
+        """Whether what is kept under a key of a number is one for sure, or is only shown."""
+        assert isinstance(key, ast.Constant)
+        return not may_be_tensor(str(key.value), self._model) or self._is_only_shown(part)
+
+    def _is_only_shown(self, part: ast.expr) -> bool:
+        """`print(x["best"])`, `f"{x['best']}"`, `float(x["best"])`; `best = x["best"]` that is only shown, or that nothing reads."""
+        child: ast.AST = part
+        for parent in self._around(part):
+            match parent:
+                case ast.Call(func=func) if child is not func:
+                    return last_name(func) in _SHOWING
+                case ast.Attribute(attr=attr) if attr != "item":
+                    return False
+                case ast.Attribute() | ast.JoinedStr() | ast.Expr():
+                    return True
+                case ast.Assign(targets=[ast.Name(id=name)], value=value) if value is part:
+                    scope = next((p for p in self._around(parent) if isinstance(p, (*_FUNCTIONS, ast.Module))), parent)
+                    return not _is_shared(name, scope) and all(
+                        self._is_only_shown(n) for n in _reads_until_next(name, scope, parent)
+                    )
+                case ast.stmt() | ast.Compare() | ast.Call():
+                    return False
+            child = parent
+        return False
 
     def _asked(self, call: ast.Call, func: ast.expr) -> bool | None:
         """What a method of it, or it itself, is called for."""
@@ -231,7 +265,8 @@ class _Landing:
             self.taken = self.taken or name == "to" or (name == "cuda" and guarded)
             return True
         if name in _PARTS:
-            return True if name in ("get", "pop") and call.args and _is_number(call.args[0]) else None
+            is_number = name in ("get", "pop") and call.args and _is_number(call.args[0])
+            return self._is_number_of(call.args[0], call) if is_number else None
         if name in ("update", "append", "extend"):
             return True
         return name in _OF_MODULES or name in _LOOKING or name in _OF_TEXTS
@@ -298,6 +333,8 @@ class _Landing:
             for p in self._around(at)
             if isinstance(p, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module))
         ]
+        if any(path in n.names for p in around[:1] for n in own_nodes(p) if isinstance(n, ast.Global)):
+            around = around[-1:]
         scope = next((p for p in around if isinstance(p, ast.ClassDef) or "." not in path), None)
         if scope is None:
             return False
@@ -305,9 +342,26 @@ class _Landing:
         return True
 
 
+def _reads_until_next(name: str, scope: ast.AST, since: ast.stmt) -> list[ast.Name]:
+    """Where a name is read in a scope up to where it is given something else, going by lines."""
+    named = [n for n in own_nodes(scope) if isinstance(n, ast.Name) and n.id == name and n.lineno > since.lineno]
+    stores = [n.lineno for n in named if not isinstance(n.ctx, ast.Load)]
+    return [n for n in named if isinstance(n.ctx, ast.Load) and n.lineno <= min(stores, default=n.lineno)]
+
+
+def _is_shared(name: str, scope: ast.AST) -> bool:
+    """Whether functions in a scope have a name of it, or it has one of the file's."""
+    own = set(own_nodes(scope))
+    return any(
+        name in n.names
+        if isinstance(n, (ast.Global, ast.Nonlocal))
+        else isinstance(n, ast.Name) and n.id == name and n not in own
+        for n in ast.walk(scope)
+    )
+
+
 # Around these it is only looked at.
 _ASKING = (
-    ast.Compare,
     ast.If,
     ast.While,
     ast.Assert,
@@ -327,4 +381,8 @@ _OF_TEXTS = frozenset({*dir(str), "keys", "size", "dim", "numel", "item", "tolis
 
 def _is_number(key: ast.expr) -> bool:
     """Whether a key says that what is kept under it is no tensor that computes."""
-    return isinstance(key, ast.Constant) and isinstance(key.value, str) and _NUMBERS.search(key.value) is not None
+    return (
+        isinstance(key, ast.Constant)
+        and isinstance(key.value, str)
+        and (_NUMBERS.search(key.value) is not None or is_measure(key.value))
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -56,8 +57,12 @@ _WRITING = frozenset({"save", "copy", "copy2", "copyfile", "move", "rename", "re
 def _is_written_before(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
     """Whether the same run wrote the file, or had it written: `early_stopping(loss, model, path)`, `path = prepare(data)`."""
     scope = facts.model.enclosing_scope(call)
-    before = [n for n in own_nodes(scope) if isinstance(n, ast.Call) and n.lineno < call.lineno]
-    if any(_writes(n, file) for n in before) or _is_given_by_writer(file, facts):
+    before = [
+        n
+        for n in own_nodes(scope)
+        if isinstance(n, ast.Call) and n.lineno < call.lineno and not _is_in_other_branch(n, call, facts)
+    ]
+    if any(_writes(n, file) or _writes_one_of(n, file) for n in before) or _is_given_by_writer(file, facts):
         return True
     parts = {n.id for value in (file, *values_of(file, facts)) for n in ast.walk(value) if isinstance(n, ast.Name)}
     if any(_EXPORTING.match(last_name(n.func)) and _is_handed(n, "", parts) for n in before):
@@ -67,7 +72,24 @@ def _is_written_before(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
     if _is_written_by_callees(before, file, facts) or _is_written_by_callers(scope, file, facts):
         return True
     model = _loaded_into(call, facts)
-    return model is not None and any(_is_handed(n, ast.unparse(model), parts) for n in before)
+    return model is not None and any(
+        _is_handed(n, ast.unparse(model), parts) and not _MAKING.match(last_name(n.func)) for n in before
+    )
+
+
+# What makes another thing of a model, such as its optimizer, writes nothing.
+_MAKING = regex(r"_?(?:make|build|get|create|init|load|set|setup|resume|restore|print|count)(?:_|$)")
+
+
+def _is_in_other_branch(node: ast.AST, call: ast.Call, facts: Facts) -> bool:
+    """Whether a node stands in a branch that is left out where a call is reached: `if new: train(...)`, `else: load(...)`."""
+    inside = {node, *facts.model.ancestors(node)}
+    child: ast.AST = call
+    for parent in facts.model.ancestors(call):
+        if isinstance(parent, ast.If) and parent in inside:
+            return any(s in inside for s in (parent.orelse if child in parent.body else parent.body))
+        child = parent
+    return False
 
 
 def _is_told(call: ast.Call, file: ast.Constant) -> bool:
@@ -147,6 +169,38 @@ def _is_given_again(file: ast.expr, facts: Facts) -> bool:
 def _writes(call: ast.Call, file: ast.expr) -> bool:
     named = isinstance(call.func, ast.Attribute) and call.func.attr in _WRITING
     return named and len(call.args) > 1 and ast.unparse(_opened(call.args[1])) == ast.unparse(_opened(file))
+
+
+def _writes_one_of(call: ast.Call, file: ast.expr) -> bool:
+    """`torch.save(x, folder + f"epoch_{i}.pt")`, of a file that is called so but for a number: the best of a run is read again."""
+    named = isinstance(call.func, ast.Attribute) and call.func.attr == "save" and len(call.args) > 1
+    return named and _numbered(file) == _numbered(call.args[1]) and _ANY in _numbered(file)
+
+
+# What stands for a part that differs.
+_ANY = "\0"
+
+
+def _numbered(path: ast.expr) -> str:
+    """A path with a mark in the place of each number or text that is put into it; "" for what isn't put together so."""
+    match path:
+        case ast.Constant(value=str(text)):
+            return text
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            both = _numbered(left), _numbered(right)
+            return "".join(both) if all(both) else ""
+        case ast.JoinedStr(values=values):
+            return "".join(str(v.value) if isinstance(v, ast.Constant) else _ANY for v in values)
+        case ast.Call(func=ast.Name(id="str")):
+            return _ANY
+        case ast.Call(func=ast.Attribute(value=ast.Constant(value=str(text)), attr="format")):
+            return re.sub(r"\{[^{}]*\}", _ANY, text)
+        case ast.Call(func=ast.Attribute(attr="join"), args=[*parts]):
+            found = [_numbered(part) for part in parts]
+            return "/".join(found) if all(found) else ""
+        case ast.Name() | ast.Attribute():
+            return f"<{ast.unparse(path)}>"
+    return ""
 
 
 def _opened(file: ast.expr) -> ast.expr:

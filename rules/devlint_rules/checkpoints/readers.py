@@ -32,7 +32,7 @@ def has_device(call: ast.Call, facts: Facts) -> bool:
     So it is in a program that needs an accelerator anyway, in a single process, and in one that trained in the same run.
     What is published has mostly been moved to the host.
     """
-    if _is_published(facts.model, call) or _is_of_base(call):
+    if _is_published(facts.model, call) or is_of_base(call):
         return True
     if _is_one_of_many(facts.text.text):
         # Each process puts its copy on the first accelerator.
@@ -42,6 +42,25 @@ def has_device(call: ast.Call, facts: Facts) -> bool:
     if _ON_CUDA_BY_DEFAULT.search(facts.text.text) or _asks_before(facts.model, call):
         return True
     return _is_met(facts.model, call, _needs_accelerator) or _is_met(facts.model, call, _has_just_trained)
+
+
+def is_of_wrapped(call: ast.Call, facts: Facts) -> bool:
+    """Whether a model is wrapped where there is an accelerator, and bare where there is none, in a project that never looks at its keys.
+
+    Then what was written with one can't be loaded without: every key begins with `module.`.
+    """
+    texts = facts.model.source.without_comments
+    if re.search(_UNWRAPPED, texts) is not None or facts.model.texts_match(_UNWRAPPED, elsewhere=True):
+        return False
+    return re.search(_WRAPPED, texts) is not None or facts.model.texts_match(_WRAPPED, elsewhere=True)
+
+
+# `if use_cuda:` and in its block `model = nn.DataParallel(model)`; how many accelerators there are is another question.
+_WRAPPED = (
+    r"(?m)^([ \t]*)if (?![^\n]*(?:count|[<>]|num_|n_gpu|ngpu|len\())[^\n]*(?:cuda|gpu|device)[^\n]*:[ \t]*\n"
+    r"(?:\1[ \t]+[^\n]*\n){0,6}?\1[ \t]+[\w.]+ ?= ?(?:torch\.)?(?:nn\.)?DataParallel\("
+)
+_UNWRAPPED = r"['\"]module\.|\.module\.(?:load_)?state_dict|(?:get|has)attr\([^()\n]*['\"]module|\[7:\]|\.module if |['\"]module['\"] in"
 
 
 def is_of_no_program(call: ast.Call, facts: Facts) -> bool:
@@ -158,7 +177,7 @@ def _is_published(model: PlacementModel, call: ast.Call) -> bool:
     return any(last_name(n.func) in _DOWNLOADING for n in (call, *calls))
 
 
-def _is_of_base(call: ast.Call) -> bool:
+def is_of_base(call: ast.Call) -> bool:
     """Whether the path is named after a net that others have trained and published, on which a training starts: `args.basenet`."""
     names = (n for arg in call.args[:1] for n in ast.walk(arg) if isinstance(n, (ast.Name, ast.Attribute)))
     return any(_OF_BASES.fullmatch(last_name(n)) is not None for n in names)

@@ -310,6 +310,8 @@ def _is_made_on_host(name: ast.Name, write: Write, is_so: Callable[[ast.expr], b
     scope = write.model.enclosing_scope(name)
     values = [v for v in write.model.assigned_values(name) if not _is_of(v, name.id)]
     values += _iterated(name, scope, write.model)
+    if any(_copies_each_to_host(n, name.id) for n in own_nodes(scope)):
+        return True
     put = [p for n in own_nodes(scope) for p in _put_into(n, name.id)]
     return bool(values) and all(map(is_so, (*values, *put)))
 
@@ -321,6 +323,22 @@ def _iterated(name: ast.Name, scope: ast.AST, model: PlacementModel) -> list[ast
     return [
         loop.iter for loop in loops if any(isinstance(n, ast.Name) and n.id == name.id for n in ast.walk(loop.target))
     ]
+
+
+def _copies_each_to_host(node: ast.AST, name: str) -> bool:
+    """`for key in state: state[key] = state[key].cpu()`, over its keys or its items."""
+    match node:
+        case ast.For(
+            iter=over,
+            body=[*_, ast.Assign(targets=[ast.Subscript(value=ast.Name(id=into))], value=ast.Call() as copied)],
+        ):
+            owner = over.func.value if isinstance(over, ast.Call) and isinstance(over.func, ast.Attribute) else over
+            is_of_it = into == name and isinstance(owner, ast.Name) and owner.id == name
+            to_host = last_name(copied.func) == "cpu" or (
+                last_name(copied.func) == "to" and any(map(_says_host, copied.args[:1]))
+            )
+            return is_of_it and to_host
+    return False
 
 
 def _is_of(value: ast.expr, name: str) -> bool:

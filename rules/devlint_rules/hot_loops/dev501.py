@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from devlint.facts import last_name, own_nodes
+from devlint.facts import Kind, last_name, own_nodes
 from devlint.findings import Edit
 from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
@@ -105,6 +105,7 @@ class ItemInHotLoop(Rule):
     only_training = True
     only_amid_step = True
     effect = Effect(syncs=4, words="item")
+    mends_minor = True
     seen_as = ("sync",)
     fix = "U"
 
@@ -201,6 +202,8 @@ def _collected(node: cst.Call, tensor: cst.BaseExpression, hot: HotLoop, facts: 
         return None
     if reading is None or not _is_wanted(facts.statement, loop, facts) or _loses_digits(found, facts):
         return None
+    if any(_is_added_up_untold(node, loop, facts) for node in own_nodes(loop)):
+        return None
     if _is_read_elsewhere(facts.statement, loop, facts) or waits_anyway(
         found, loop, facts, lambda call: _is_collected(call, loop, facts)
     ):
@@ -211,6 +214,16 @@ def _collected(node: cst.Call, tensor: cst.BaseExpression, hot: HotLoop, facts: 
         ((node, _collectable(tensor, found, loop, facts)),),
         (reading,),
     )
+
+
+def _is_added_up_untold(node: ast.AST, loop: ast.stmt, facts: Facts) -> bool:
+    """Whether a statement adds up what it reads of something of which nobody knows where it is: `total += float(loss)`, which stays."""
+    match node:
+        case ast.AugAssign(op=ast.Add(), value=ast.Call(func=ast.Name(id="float" | "int"), args=[read]) as call):
+            options = [v for _, v in facts.model.value(read).alternatives()]
+            is_open = any(v.is_tensor or v.kind is Kind.UNKNOWN for v in options)
+            return is_open and not _is_collected(call, loop, facts) and facts.model.hot_loop(node) is not None
+    return False
 
 
 def _is_wanted(statement: ast.AST, loop: ast.stmt, facts: Facts) -> bool:

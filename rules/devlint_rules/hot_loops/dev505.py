@@ -122,7 +122,7 @@ class GraphKeptAlive(Rule):
         read_beside = _is_read_beside(region, facts)
         # What a step returns may be a dict with the loss in it.
         is_told = all(isinstance(g.call, ast.Call) or facts.model.value(c).is_tensor for c, g in carriers)
-        left_open = read_beside or not is_told or _is_backward(expression)
+        left_open = read_beside or not is_told or _is_backward(expression) or _is_held_untold(carriers, region, facts)
         change = None if left_open else _detached([c for c, _ in carriers], expression, facts)
         yield Report(
             node,
@@ -163,6 +163,36 @@ _COLLECTING = frozenset({"append", "extend"})
 def _is_backward(expression: cst.BaseExpression) -> bool:
     """What a `backward()` of somebody's own gives: it is there that the graph should end."""
     return m.matches(expression, m.Call(func=m.Attribute(attr=m.Name("backward"))))
+
+
+def _is_held_untold(carriers: list[tuple[ast.expr, Graph]], region: Region, facts: Facts) -> bool:
+    """Whether another statement keeps the same graph, by a name that was joined with the tensor's, and nothing tells of it: it lives on there."""
+    names = _joined({path for c, _ in carriers if (path := access_path(c)) is not None}, region)
+    return any(
+        isinstance(statement, ast.stmt)
+        and statement is not facts.statement
+        and (kept := _kept(statement, facts.model)) is not None
+        and names & {access_path(part) for part in added_up(kept.value)}
+        and not _starts_anew(kept.target, region, facts)
+        and not region.carriers(kept.value, statement.lineno)
+        for statement in own_nodes(region.node)
+    )
+
+
+def _joined(names: set[str], region: Region) -> set[str]:
+    """Some names with all that are other names of the same tensors in a region, or of what these are added to in place."""
+    pairs: list[set[str]] = []
+    for node in own_nodes(region.node):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Name(id=other)):
+                pairs.append({name, other})
+            case ast.AugAssign(target=ast.Name(id=name), value=value):
+                pairs += ({name, path} for part in added_up(value) if (path := access_path(part)) is not None)
+    found: set[str] = set()
+    while found != names:
+        found = names
+        names = names.union(*(pair for pair in pairs if pair & names))
+    return names
 
 
 _AS_BESIDE = "keep `.item()` of it as is done beside, or `.detach()`, which doesn't wait"

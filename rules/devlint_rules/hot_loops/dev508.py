@@ -12,6 +12,7 @@ from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.beside import has_twin
 from devlint_rules.hot_loops import stalls
 from devlint_rules.hot_loops.invariants import Changes
+from devlint_rules.hot_loops.other_waits import waits_anyway
 
 if TYPE_CHECKING:
     from devlint.facts import Facts, HotLoop, PlacementModel, Unit
@@ -197,6 +198,8 @@ def _hoisted(node: cst.Call, copied: ast.expr, hot: HotLoop, changes: Changes, f
     statement = facts.statement
     if isinstance(found, ast.Call) and has_twin(found, loop, but=statement):
         return None
+    if _is_one_of_many(found, loop, changes, facts):
+        return None
     code = facts.code_of(found)
     if isinstance(statement, ast.Assign) and statement.value is found and isinstance(statement.targets[0], ast.Name):
         if statement not in loop.body or len(loop.body) < 2 or statement.lineno == loop.lineno:
@@ -215,6 +218,29 @@ def _hoisted(node: cst.Call, copied: ast.expr, hot: HotLoop, changes: Changes, f
         ((node, cst.Name(name)),),
         (facts.inserted_before(loop, f"{name} = {code}"),),
     )
+
+
+def _is_one_of_many(copy: ast.expr, loop: ast.stmt, changes: Changes, facts: Facts) -> bool:
+    """Whether a loop copies more from the host's data, or waits for something else: one copy less is nothing beside those."""
+    if waits_anyway(copy, loop, facts, lambda _: False):
+        return True
+    inside = {id(n) for n in ast.walk(copy)}
+    return any(
+        isinstance(n, ast.Call)
+        and id(n) not in inside
+        and last_name(n.func) in ("tensor", "as_tensor", "from_numpy", "FloatTensor", "LongTensor")
+        and facts.model.hot_loop(n) is not None
+        and not (all(map(changes.leave, n.args)) and (_name_for(n, facts) or _is_kept(n, facts)))
+        for n in own_nodes(loop)
+    )
+
+
+def _is_kept(copy: ast.expr, facts: Facts) -> bool:
+    """Whether a statement only gives a copy a name."""
+    match facts.model.source.statement_of(copy):
+        case ast.Assign(targets=[ast.Name()], value=ast.Call() as value):
+            return copy in ast.walk(value)
+    return False
 
 
 def _name_for(copy: ast.expr, facts: Facts) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from devlint.facts import Kind, Sort, Value, access_path, is_test_file, own_nodes
+from devlint.facts import Kind, Sort, Value, access_path, is_test_file, own_nodes, walk
 from devlint.knowledge import canonical, torch_knowledge
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
@@ -128,7 +128,8 @@ class UnsynchronisedTiming(Rule):
 
 def _measured(difference: ast.BinOp, facts: Facts) -> Measured | None:
     """The two readings, where both are seen and the first one stands before the second one."""
-    end: ast.stmt | None = facts.statement
+    around = facts.model.source.statement_of(difference)
+    end = around if isinstance(around, ast.stmt) else None
     if not _reads_clock(difference.left, facts):
         end = _reading(difference.left, difference.lineno, facts)
     start = _reading(difference.right, end.lineno if end is not None else 0, facts)
@@ -138,14 +139,29 @@ def _measured(difference: ast.BinOp, facts: Facts) -> Measured | None:
 
 
 def _is_all(node: cst.BinaryOperation, measured: Measured, facts: Facts) -> bool:
-    """Whether a function that is reached takes no other time: those that stay as they are couldn't be compared with this one."""
+    """Whether all times that a file takes without waiting are mended: those that stay as they are couldn't be compared with this one."""
     found = facts.node(node)
-    if found is None or facts.model.is_unused(found) or is_never_reached(measured.start, facts):
+    if found is None or not _is_only_one(found, measured, facts):
         return False
-    scope = facts.model.enclosing_scope(found)
+    facts.model.ensure_all()
+    return all(
+        _is_only_one(other, taken, facts)
+        for other in walk(facts.model.source.tree)
+        if isinstance(other, ast.BinOp)
+        and isinstance(other.op, ast.Sub)
+        and other is not found
+        and (taken := _measured(other, facts)) is not None
+        and _last_work(taken, facts) is not None
+    )
+
+
+def _is_only_one(found: ast.expr, measured: Measured, facts: Facts) -> bool:
+    """Whether a function that is reached takes no other time than one."""
+    if facts.model.is_unused(found) or is_never_reached(measured.start, facts):
+        return False
     return not any(
         isinstance(n, ast.BinOp) and isinstance(n.op, ast.Sub) and n is not found and _is_time(n, facts)
-        for n in own_nodes(scope)
+        for n in own_nodes(facts.model.enclosing_scope(found))
     )
 
 

@@ -23,6 +23,10 @@ _READING_BUILTINS = frozenset(
 )
 # In the text of a function that is called: it reads what it is given.
 _READS = regex(r"\.(?:item|tolist|numpy)\(|\.cpu\(\)|(?<!\.)\bfloat\(|\bnonzero\(|\bprint\(")
+# It goes on by what it asks of a tensor: `if torch.isnan(loss):`, `assert x.isfinite().all()`.
+_DECIDES = regex(
+    r"\b(?:if|assert|while|and|or|not)\s+(?:(?:torch|x|self)\.)?(?:isnan|isinf|isfinite|allclose|equal)\(|\.(?:any|all)\(\)\s{0,4}(?::|,|\n|and\b|or\b)"
+)
 # The same for what is as large as a tensor's values say: `torch.where(x > 0)`, `x[mask]`, `x[y == 1]`.
 _COUNTS = regex(
     r"\bwhere\([^,()]{1,80}(?:\([^()]{0,60}\)[^,()]{0,40})?\)|\[~?\w{0,40}mask\w{0,20}\]"
@@ -130,7 +134,7 @@ def _call_waits(
         case ast.Name(id=name) if name in _READING_BUILTINS:
             is_there = any(_holds_tensor(argument, facts) for argument in call.args)
             return is_there and not (name in ("float", "int") and is_collected(call))
-        case ast.Attribute(value=ast.Constant(value=str()), attr="format"):
+        case ast.Attribute(value=ast.Constant(value=str()), attr="format") | ast.Attribute(value=ast.Name(id="math")):
             return any(_holds_tensor(argument, facts) for argument in _given(call))
         case ast.Attribute(value=owner, attr="step"):
             names = {v.name.rpartition(".")[2] for _, v in facts.model.value(owner).alternatives()}
@@ -238,7 +242,7 @@ _CALLED = regex(r"\b([A-Za-z_]\w{1,60})\(")
 
 
 def _reads(text: str) -> bool:
-    return _READS.search(text) is not None or _COUNTS.search(text) is not None
+    return any(pattern.search(text) is not None for pattern in (_READS, _COUNTS, _DECIDES))
 
 
 def _calls_what_reads(text: str, facts: Facts, depth: int = 0) -> bool:

@@ -50,6 +50,7 @@ def _device_of_one(mixing: Mixing, function: _Function, call: ast.Call, facts: F
         or _is_moved_behind(mixing, function, facts)
         or _may_be_meant_for_the_host(mixing, function, facts)
         or is_test_file(Path(facts.path))
+        or facts.model.choices.is_never_made(call)
     )
     return None if is_left else _device(mixing, function, call, facts)
 

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from devlint.facts import own_nodes
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.mixing.apart import dropped_move, named_here, place_text, text_of
@@ -103,6 +104,8 @@ class FactoryWithoutDevice(Rule):
         around = facts.model.enclosing_scope(mixing.other.node) if not mixing.other.foreign else function
         inside = f" in `{around.name}`" if around is not function and not isinstance(around, ast.Module) else ""
         device = device_to_create_on(function, call, facts)
+        if device and _are_of_its_type_beside(call, device, function):
+            device = None
         yield Report(
             node,
             f"`{facts.name_of(node.func)}` creates on cpu what meets `{other}`{inside}, which is {where}: "
@@ -112,6 +115,18 @@ class FactoryWithoutDevice(Rule):
             notes=(facts.note(f"`{other}` meets it here", mixing.node),),
             change=_created_there(call, named_here(device, call, facts), facts) if device else None,
         )
+
+
+def _are_of_its_type_beside(call: ast.Call, device: str, function: ast.AST) -> bool:
+    """Whether another factory in the function is told the type beside the same device, and this one isn't: which type is meant, the reader knows."""
+    said = {k.arg for k in call.keywords}
+    return "dtype" not in said and any(
+        isinstance(n, ast.Call)
+        and {"device", "dtype"} <= {k.arg for k in n.keywords}
+        and any(k.arg == "device" and ast.unparse(k.value) == device for k in n.keywords)
+        and any(k.arg == "dtype" and isinstance(k.value, ast.Attribute) and k.value.attr == "dtype" for k in n.keywords)
+        for n in own_nodes(function)
+    )
 
 
 # What these create in a module moves with it.

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import Kind, Value, walk
+from devlint.facts import Kind, Value, last_name, walk
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.moves import attributes, gathered
@@ -169,6 +169,7 @@ def _wrapped(
         or kind == "set"
         or (constructor.name == "__init__" and not attributes.after_super(found.statement, constructor))
         or _needs_plain(found.name, kind, facts)
+        or (_registers_beside(constructor) and not _is_read(found.name, constructor, facts))
         or (kind == "dict" and not all(_is_key(key) for key in gathering.keys))
         or any(line > found.statement.lineno for line in gathering.added_to_alias)
     ):
@@ -209,6 +210,23 @@ def _needs_plain(attribute: str, kind: str, facts: Facts) -> bool:
             case ast.Call(func=ast.Name(id="isinstance"), args=[ast.Attribute(attr=attr), _]) if attr == attribute:
                 return True
     return False
+
+
+def _registers_beside(constructor: FunctionModel) -> bool:
+    """Whether a constructor keeps something in an `nn.ModuleList` as well."""
+    return any(
+        isinstance(n, ast.Call) and last_name(n.func) in ("ModuleList", "ModuleDict", "Sequential")
+        for n in constructor.nodes
+    )
+
+
+def _is_read(attribute: str, constructor: FunctionModel, facts: Facts) -> bool:
+    """Whether the file reads such an attribute outside of the constructor: what nothing reads may be there to show what isn't registered."""
+    inside = {id(n) for n in constructor.nodes}
+    return any(
+        isinstance(n, ast.Attribute) and n.attr == attribute and isinstance(n.ctx, ast.Load) and id(n) not in inside
+        for n in walk(facts.model.source.tree)
+    )
 
 
 def _is_key(key: ast.expr | None) -> bool:

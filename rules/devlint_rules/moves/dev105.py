@@ -74,6 +74,7 @@ class CreatedThenMoved(Rule):
     severity = "warning"
     trigger = r"\.\s*(?:to|cuda|xpu|hpu|npu)\s*\("
     effect = Effect(syncs=3, counts="transfer")
+    mends_minor = True
     seen_as = ("sync", "transfer")
     fix = "S/U"
 
@@ -194,17 +195,32 @@ def _runs_each_step(node: cst.Call, facts: Facts) -> bool:
 
 
 def _of_default(node: ast.AST, facts: Facts) -> ast.AST:
-    """A node, or the test around it that says it makes what a caller of the function hasn't given: `if prior is None: prior = ...`."""
+    """A node, or the test around it where that runs either way for its sake.
+
+    It makes what a caller of the function hasn't given (`if prior is None: prior = ...`), or its other branch binds the same name.
+    """
     parameters = {a.arg for a in facts.scope.parameters} if facts.scope is not None else set()
+    bound = _bound_by(facts.statement)
     for parent in facts.model.ancestors(node):
         match parent:
             case ast.If(
                 test=ast.Compare(left=ast.Name(id=name), ops=[ast.Is()], comparators=[ast.Constant(value=None)])
             ):
                 return parent if name in parameters else node
+            case ast.If(body=body, orelse=orelse) if bound:
+                other = orelse if facts.statement in body else body
+                return parent if any(_bound_by(statement) == bound for statement in other) else node
             case ast.stmt() if not isinstance(parent, ast.Assign):
                 return node
     return node
+
+
+def _bound_by(statement: ast.stmt) -> str:
+    """The one name that a statement binds; "" for other statements."""
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            return name
+    return ""
 
 
 def _is_thrown_away(node: cst.Call, facts: Facts) -> bool:
@@ -219,7 +235,7 @@ def _made_there(
     moving, making = facts.node(node), facts.node(made)
     assert isinstance(moving, ast.Call)
     assert isinstance(making, ast.Call)
-    if factories.may_be_none(moving, facts):
+    if factories.may_be_none(moving, facts) or _is_made_of_none(making, facts):
         return None
     if differs_by_move_alone(moving, facts) or is_never_read(facts.statement, facts):
         return None
@@ -230,6 +246,8 @@ def _made_there(
     if sized_by is None or _hangs_on_another(moving, facts) or name in factories.RANDOM or between & factories.FILLING:
         # Where the tensor is that it goes by, the reader knows better; and other random numbers are drawn on another device.
         return None
+    if between <= factories.SHAPING and (by_tensor := _made_by_tensor(node, made, name, move, facts)) is not None:
+        return by_tensor
     device = sized_by or factories.code_of(move.device)
     arguments = [f"device={device}"]
     if move.rest and not between and factories.takes_type(name, made, move, facts):
@@ -248,11 +266,43 @@ def _made_there(
     if cast is not None and (gone := facts.without_method(cast[0])) is not None:
         arguments.insert(0, f"dtype={cast[1]}")
         edits = (*edits, gone)
-    if _leaves_short_chain(making, moving, facts):
+    if any(_leaves_short_chain(*pair, facts) for pair in ((making, moving), *factories.alike(making, moving, facts))):
         return None
     same = factories.is_exact(name, made) and not between & (factories.FILLING | {"requires_grad_"})
     safety: Safety = "safe" if same else "unsafe"
     return Change("make it on the device", safety, edits=(facts.with_argument(making, *arguments), *edits))
+
+
+# Factories of which a tensor has one of its own, that are told sizes alone.
+_OF_TENSORS = {"torch.zeros": "new_zeros", "torch.ones": "new_ones", "torch.empty": "new_empty"}
+
+
+def _made_by_tensor(node: cst.Call, made: cst.Call, name: str, move: factories.Move, facts: Facts) -> Change | None:
+    """`x.new_zeros(n)` of `torch.zeros(n).to(x)`: as short, and of the same type as well."""
+    moving, making = facts.node(node), facts.node(made)
+    assert isinstance(moving, ast.Call)
+    assert isinstance(making, ast.Call)
+    owner = facts.code_of(moving.args[0]) if len(moving.args) == 1 and not moving.keywords else ""
+    is_like = factories.code_of(move.device) == f"{owner}.device"
+    gone = facts.without_method(moving) if name in _OF_TENSORS and is_like and not making.keywords else None
+    if gone is None or _leaves_short_chain(making, moving, facts):
+        return None
+    edits = (facts.replaced(making.func, f"{owner}.{_OF_TENSORS[name]}"), gone)
+    return Change("make it on the device", "safe", edits=edits)
+
+
+def _is_made_of_none(making: ast.Call, facts: Facts) -> bool:
+    """Whether a factory is told what a test around it says is None: `if kind is None: kind = torch.zeros(n, kind)` fails anywhere."""
+    child: ast.AST = making
+    for parent in facts.model.ancestors(making):
+        match parent:
+            case ast.If(
+                test=ast.Compare(left=ast.Name(id=name), ops=[ast.Is()], comparators=[ast.Constant(value=None)]),
+                body=body,
+            ) if child in body:
+                return any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(making))
+        child = parent
+    return False
 
 
 def _leaves_short_chain(making: ast.Call, moving: ast.Call, facts: Facts) -> bool:

@@ -39,6 +39,22 @@ BETWEEN = frozenset(
     {"view", "reshape", "unsqueeze", "squeeze", "flatten", "expand", "repeat", "t", "transpose", "permute", "contiguous",
      "long", "float", "int", "half", "double", "bool", "byte", "bfloat16", "fill_", "zero_", "requires_grad_"}
 )  # fmt: skip
+# Those of them that change the shape alone.
+SHAPING = frozenset(
+    {
+        "view",
+        "reshape",
+        "unsqueeze",
+        "squeeze",
+        "flatten",
+        "expand",
+        "repeat",
+        "t",
+        "transpose",
+        "permute",
+        "contiguous",
+    }
+)
 FILLING = frozenset({"normal_", "uniform_", "bernoulli_", "random_", "exponential_"})
 # With one of these the tensor has to be where it is: pinned memory, a generator or a result of the host.
 ON_HOST = frozenset({"device", "pin_memory", "generator", "out", "layout"})
@@ -232,6 +248,19 @@ def has_plain_sister(making: ast.Call, moving: ast.Call, facts: Facts) -> bool:
         for beside in (*facts.model.source.before(statement), *facts.model.source.after(statement))
         for made in moved_at_once(beside)
     )
+
+
+def alike(making: ast.Call, moving: ast.Call, facts: Facts) -> Iterator[tuple[ast.Call, ast.Call]]:
+    """The factories of a function, each with its move, that are moved with the same words as one of them: a reader wants one form for all."""
+    for made in moved_at_once(facts.model.enclosing_scope(making)):
+        outer = _move_of(made, facts)
+        if outer is None or facts.model.qualified(made.func) not in EXACT:
+            continue
+        if (ast.unparse(outer.func).rpartition(".")[2], [*map(ast.dump, outer.args)]) == (
+            ast.unparse(moving.func).rpartition(".")[2],
+            [*map(ast.dump, moving.args)],
+        ):
+            yield made, outer
 
 
 def _move_of(made: ast.Call, facts: Facts) -> ast.Call | None:

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard
 
-from devlint.facts import Kind, is_test, own_nodes
+from devlint.facts import Kind, is_test, own_nodes, walk
 from devlint.knowledge import torch_knowledge
 from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
@@ -283,6 +283,9 @@ def _unwrapped(node: cst.Attribute, found: ast.Attribute, missing: Missing, fact
     if not all(_is_unwrappable(other, facts) for other in _mended_with(found, facts)):
         # What is mended in half is still to be mended, by other means: the rest tells which.
         return None
+    if missing.sometimes and ("unwrap_model(" in facts.text.text or _is_asked_untold(found, facts)):
+        # The file has words of its own for that, or the same is asked where nobody knows who asks: it is unwrapped where it is handed over.
+        return None
     title = (
         "unwrap it first: the wrapped model is its `.module`"
         if missing.sometimes
@@ -290,6 +293,19 @@ def _unwrapped(node: cst.Attribute, found: ast.Attribute, missing: Missing, fact
     )
     model = unwrapped(node.value, found, facts, sometimes=missing.sometimes)
     return Change(title, "safe", ((node, node.with_changes(value=model)),))
+
+
+def _is_asked_untold(found: ast.Attribute, facts: Facts) -> bool:
+    """Whether the file asks a model of the same name for the same elsewhere, and nothing tells of it."""
+    said = ast.unparse(found)
+    return any(
+        isinstance(n, ast.Attribute)
+        and n.attr == found.attr
+        and n not in facts.model.missing
+        and ast.unparse(n) == said
+        and not expects_missing(n, n.attr, facts)
+        for n in walk(facts.model.source.tree)
+    )
 
 
 def _mended_with(found: ast.Attribute, facts: Facts) -> list[ast.Attribute]:

@@ -1,0 +1,76 @@
+"""What fails wherever a checkpoint is loaded to: where it is loaded is the least of its troubles, and nobody wants that fixed."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from devlint.facts import own_nodes
+from devlint.lazy import regex
+
+if TYPE_CHECKING:
+    from devlint.facts import Facts
+
+
+def fails_anyway(call: ast.Call, facts: Facts) -> bool:
+    """Whether the function of a load fails in any case: it imports what isn't there before, or loads a whole checkpoint as a state."""
+    return _imports_nothing_before(call, facts) or _loads_what_wraps(call, facts)
+
+
+def _imports_nothing_before(call: ast.Call, facts: Facts) -> bool:
+    """Whether a statement before a load imports from a module beside the file that isn't there: `from .model_store import path_of`."""
+    around = (call, *facts.model.ancestors(call))
+    before = (s for node in around if isinstance(node, ast.stmt) for s in facts.model.source.before(node))
+    return any(
+        isinstance(s, ast.ImportFrom)
+        and s.level > 0
+        and s.module is not None
+        and not isinstance(facts.model.enclosing_scope(s), ast.Module)
+        and not facts.model.imported_modules(s)
+        for s in before
+    )
+
+
+# A part of a checkpoint that no module calls a parameter.
+_PART = regex(r"(?i)\w*(?:epoch|state_dict|optimizer|arch|best|args|config)\w*")
+
+
+def _loads_what_wraps(call: ast.Call, facts: Facts) -> bool:
+    """`start = x["epoch"]`, and `net.load_state_dict(x)` with that very dict, which holds more than the net's parameters."""
+    match next(facts.model.ancestors(call), None):
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            pass
+        case _:
+            return False
+    named = [n for n in own_nodes(facts.model.enclosing_scope(call)) if isinstance(n, ast.Name) and n.id == name]
+    stores = sorted(n.lineno for n in named if not isinstance(n.ctx, ast.Load) and n.lineno > call.lineno)
+    reads = [n for n in named if isinstance(n.ctx, ast.Load) and call.lineno < n.lineno < min(stores, default=10**9)]
+    parts = [n for n in reads if _is_part(n, facts)]
+    wholes = [n for n in reads if _is_loaded_whole(n, facts)]
+    return any(_conditions(part, facts) <= _conditions(whole, facts) for part in parts for whole in wholes)
+
+
+def _is_part(name: ast.Name, facts: Facts) -> bool:
+    match next(facts.model.ancestors(name), None):
+        case ast.Subscript(value=value, slice=ast.Constant(value=str() as key), ctx=ast.Load()) if value is name:
+            return _PART.fullmatch(key) is not None
+    return False
+
+
+def _is_loaded_whole(name: ast.Name, facts: Facts) -> bool:
+    match next(facts.model.ancestors(name), None):
+        case ast.Call(func=ast.Attribute(attr="load_state_dict"), args=[whole, *_]):
+            return whole is name
+    return False
+
+
+def _conditions(node: ast.AST, facts: Facts) -> set[tuple[ast.AST, bool]]:
+    """The branches that a node stands in, each with whether it is the first one."""
+    found: set[tuple[ast.AST, bool]] = set()
+    child = node
+    for parent in facts.model.ancestors(node):
+        if isinstance(parent, (ast.If, ast.IfExp, ast.Try, ast.For, ast.While, ast.ExceptHandler)):
+            first = parent.body
+            found.add((parent, child in first if isinstance(first, list) else child is first))
+        child = parent
+    return found

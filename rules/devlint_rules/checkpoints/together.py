@@ -1,0 +1,102 @@
+"""Which loads are mended together: of those that fail on the same machine all are, or none is."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from devlint.facts import own_nodes, walk
+from devlint.lazy import regex
+from devlint_rules.checkpoints.contents import is_of_checkpoint, is_of_data
+from devlint_rules.checkpoints.landings import is_only_read, lands_anywhere
+from devlint_rules.checkpoints.origins import is_own
+from devlint_rules.checkpoints.provided import is_given_up, is_provided_for, is_tried_again
+from devlint_rules.checkpoints.readers import has_device, is_of_base, is_of_no_call
+from devlint_rules.checkpoints.uses import goes_into_load_state_dict, is_host_data, is_read_by_numpy, uses_of
+
+if TYPE_CHECKING:
+    from devlint.facts import Facts
+
+
+# What loads lie so many lines apart at most is of one thing, whatever it is called.
+_NEAR = 12
+
+
+def stays_half_done(found: ast.Call, facts: Facts) -> bool:
+    """Whether another load of the same function, class or program stays as it is, and fails where this one would."""
+    loads = (n for n in _around(found, facts) if isinstance(n, ast.Call) and _is_open(n, found, facts))
+    return any(_is_left(n, found, facts) for n in loads)
+
+
+def _around(found: ast.Call, facts: Facts) -> list[ast.AST]:
+    """What runs, or is used, together with a load."""
+    if _PROGRAM.search(facts.text.text):
+        return walk(facts.model.source.tree)
+    classes = [p for p in facts.model.ancestors(found) if isinstance(p, ast.ClassDef)]
+    return walk(classes[0]) if classes else own_nodes(facts.model.enclosing_scope(found))
+
+
+_PROGRAM = regex(r"__name__ == ['\"]__main__['\"]")
+
+
+def _is_open(node: ast.Call, found: ast.Call, facts: Facts) -> bool:
+    """Whether another call of the same function, under the same name, doesn't say where to either."""
+    return (
+        node is not found
+        and len(node.args) == 1
+        and all(k.arg not in ("map_location", None) for k in node.keywords)
+        and ast.dump(node.func) == ast.dump(found.func)
+    )
+
+
+def _is_left(call: ast.Call, found: ast.Call, facts: Facts) -> bool:
+    uses = uses_of(call, facts)
+    if any(is_read_by_numpy(use, facts) for use in uses) or (uses and all(is_host_data(u, facts) for u in uses)):
+        return False
+    is_beside = facts.model.enclosing_scope(call) is facts.model.enclosing_scope(found)
+    is_near = is_beside and (_is_in_one_loop(call, found, facts) or abs(call.lineno - found.lineno) <= _NEAR)
+    if is_of_data(call, facts) or is_own(call, 0, facts) or not (is_near or is_of_checkpoint(call, facts)):
+        return False
+    if is_beside and is_given_up(call, facts):
+        return True
+    if is_provided_for(call, facts):
+        return False
+    if not is_beside and (facts.model.is_unused(call) or is_of_no_call(call, facts) or has_device(call, facts)):
+        return False
+    return is_of_base(call) or is_tried_again(call, facts) or not may_be_mended(call, facts)
+
+
+def _is_in_one_loop(one: ast.Call, other: ast.Call, facts: Facts) -> bool:
+    loop = _loop_around(one, facts)
+    return loop is not None and loop is _loop_around(other, facts)
+
+
+def _loop_around(node: ast.AST, facts: Facts) -> ast.AST | None:
+    loops = (p for p in facts.model.ancestors(node) if isinstance(p, (ast.For, ast.While, ast.FunctionDef)))
+    first = next(loops, None)
+    return first if isinstance(first, (ast.For, ast.While)) else None
+
+
+def loads_of_same(found: ast.Call, facts: Facts) -> list[ast.Call]:
+    """The other calls of a scope that load the same file, and don't say where to either."""
+    scope = facts.model.enclosing_scope(found)
+    return [
+        n
+        for n in own_nodes(scope)
+        if n is not found and isinstance(n, ast.Call) and _is_same_call(n, found) and not _is_read_as_array(n, facts)
+    ]
+
+
+def _is_same_call(one: ast.Call, other: ast.Call) -> bool:
+    return bool(one.args) and ast.dump(one) == ast.dump(other)
+
+
+def _is_read_as_array(call: ast.Call, facts: Facts) -> bool:
+    return any(is_read_by_numpy(use, facts) for use in uses_of(call, facts))
+
+
+def may_be_mended(found: ast.Call, facts: Facts) -> bool:
+    """Whether what is loaded, and all that the same scope loads of the same file, may be on the host; one of them at least is copied."""
+    calls = [found, *loads_of_same(found, facts)]
+    lands = [goes_into_load_state_dict(call, facts) or lands_anywhere(call, facts) for call in calls]
+    return any(lands) and all(ok or is_only_read(call, facts) for ok, call in zip(lands, calls, strict=True))

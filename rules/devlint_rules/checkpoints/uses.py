@@ -1,0 +1,106 @@
+"""What becomes of a loaded thing: it goes into `load_state_dict`, is read as an array, or is known to be on the host."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from devlint.facts import Kind, last_name, own_nodes
+from devlint.lazy import regex
+from devlint_rules.checkpoints.landings import copies
+
+if TYPE_CHECKING:
+    from devlint.facts import Facts
+
+
+def goes_into_load_state_dict(call: ast.expr, facts: Facts) -> bool:
+    uses = uses_of(call, facts)
+    return bool(uses) and all(_is_loaded(use, facts) for use in uses)
+
+
+def uses_of(call: ast.expr, facts: Facts) -> list[ast.expr]:
+    """Where the loaded value goes: the call itself, or each use of the one name that it is assigned to."""
+    parent = next(facts.model.ancestors(call), None)
+    if not isinstance(parent, ast.Assign) or len(parent.targets) != 1 or not isinstance(parent.targets[0], ast.Name):
+        return [call]
+    name = parent.targets[0].id
+    scope = facts.model.enclosing_scope(call)
+    return [n for n in own_nodes(scope) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)]
+
+
+# Calls whose argument is plain data or a host tensor by what they do: random states are ByteTensors on the host.
+_HOST_SINKS = regex(r"(?:rng_state|setstate|set_state)")
+
+
+def is_host_data(use: ast.expr, facts: Facts) -> bool:
+    """Whether a use shows that what was loaded holds no accelerator tensors."""
+    child: ast.AST = use
+    for parent in facts.model.ancestors(use):
+        match parent:
+            case ast.Subscript(
+                value=value, slice=ast.Constant(value="epoch" | "step" | "global_step" | "iteration")
+            ) if value is use and isinstance(use, ast.Call):
+                # A number.
+                return True
+            case ast.Subscript(value=value) if value is child:
+                child = parent
+            case ast.keyword():
+                child = parent
+            case ast.Call(func=ast.Attribute(value=owner, attr="load_state_dict")):
+                # The state of a scheduler or a gradient scaler is numbers, that of an engine is bytes.
+                return _counts_steps(owner, facts) or _is_engine(owner, facts)
+            case ast.Call(func=func):
+                if child is func:
+                    return False
+                name = facts.model.value(func).name
+                return name == "torch.from_numpy" or bool(_HOST_SINKS.search(ast.unparse(func)))
+            case ast.Compare(ops=[ast.In() | ast.NotIn()]) | ast.For():
+                return False
+            case _:
+                return False
+    return False
+
+
+def is_read_by_numpy(use: ast.expr, facts: Facts) -> bool:
+    """Whether what was loaded, or a part of it, is asked for its array as it is: `torch.load(path)["x"].numpy()`."""
+    _, parent = _out_of_parts(use, facts)
+    return isinstance(parent, ast.Attribute) and parent.attr == "numpy"
+
+
+def _out_of_parts(node: ast.expr, facts: Facts) -> tuple[ast.AST, ast.AST | None]:
+    """`x["a"][0]` around `x`, and what stands around that."""
+    child: ast.AST = node
+    for parent in facts.model.ancestors(node):
+        if not (isinstance(parent, ast.Subscript) and parent.value is child):
+            return child, parent
+        child = parent
+    return child, None
+
+
+def _counts_steps(owner: ast.expr, facts: Facts) -> bool:
+    if any(
+        v.kind is Kind.SCHEDULER or v.name.endswith("GradScaler") for _, v in facts.model.value(owner).alternatives()
+    ):
+        return True
+    return any(word in last_name(owner).lower() for word in ("scheduler", "scaler"))
+
+
+# Modules whose state holds no tensors.
+_ENGINES = frozenset({"torch2trt.TRTModule"})
+
+
+def _is_engine(owner: ast.expr, facts: Facts) -> bool:
+    """Whether a module is an engine that somebody has compiled, whose state is its bytes."""
+    made = facts.model.assigned_values(owner) if isinstance(owner, ast.Name) else []
+    return any(isinstance(v, ast.Call) and facts.model.qualified(v.func) in _ENGINES for v in made)
+
+
+def _is_loaded(node: ast.expr, facts: Facts) -> bool:
+    """Whether an expression, or a part of it by subscript, is the argument of `load_state_dict`."""
+    child, parent = _out_of_parts(node, facts)
+    if isinstance(parent, ast.keyword) and parent.arg == "state_dict":
+        child, parent = parent, next(facts.model.ancestors(parent), None)
+    match parent:
+        case ast.Call(func=ast.Attribute(attr="load_state_dict"), args=args, keywords=keywords):
+            return child in [*args[:1], *keywords] and copies(parent, facts.model)
+    return False
