@@ -13,7 +13,7 @@ from devlint.signatures.libraries.devices import device_from, named_device
 from devlint.signatures.libraries.operations import note, operands_of
 from devlint.signatures.state import containers
 from devlint.signatures.state.frame import CONTENTS, PLACE, Call, Frame
-from devlint.signatures.state.objects import COMPUTED, PARAMETER, REGISTERED, class_of, move, place_of, scatter
+from devlint.signatures.state.objects import COMPUTED, PARAMETER, REGISTERED, class_of, move, place_of
 from devlint.signatures.values.values import (
     BATCH,
     CONSTANT,
@@ -286,9 +286,6 @@ def wrapped(call: Call, name: str) -> Value:
             if device is not None:
                 place = mapped(device, lambda d: Value(TENSOR, d.place, likely=d.likely), call.frame.atoms)
                 move(call.frame, inner, place, call.step(f"moved by `{call.text}`"))
-    elif name == "torch.nn.DataParallel" and place_of(call.frame, inner).place == HOST:
-        # So it does by itself on a machine with one.
-        scatter(call.frame, inner)
 
     def wrap(option: Value) -> Value:
         if option.kind is WRAPPER:
