@@ -298,8 +298,9 @@ def _why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall
         return "few act on it"
     fails_elsewhere = rule.effect is not None and rule.effect.without_accelerator
     costs = rule.severity == "warning" or fails_elsewhere
+    is_mixing = rule.event in ABOUT_MIXING and report.confidence == "likely"
     if (rule.severity == "warning" and is_of_others(facts.model.source.path)) or (
-        costs and project.is_copied_in(Path(facts.model.source.path))
+        (costs or is_mixing) and project.is_copied_in(Path(facts.model.source.path))
     ):
         return "somebody else keeps this code"
     if costs and is_retired(facts.path):
@@ -307,7 +308,6 @@ def _why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall
     if report.confidence == "likely" and project.uses(_PYTHON_2, Path(facts.model.source.path)):
         return "the project is written for Python 2, and releases of PyTorch that do otherwise"
     scope = facts.scope
-    is_mixing = rule.event in ABOUT_MIXING and report.confidence == "likely"
     if scope is not None and (is_mixing or rule.severity == "warning") and is_unused(project, scope):
         return f"nothing in the project leads to `{scope.name}`"
     if is_mixing and scope is not None:
