@@ -49,6 +49,8 @@ _OF_SUPPRESSIONS = frozenset({UnusedSuppression.code, UnknownCode.code})
 _MAX_COMMAS = 20_000
 # So long a line everybody bears who hasn't said otherwise.
 _LONG_ENOUGH = 100
+# So many lines before and behind are looked at for quotes, one after the other, until one kind is alone.
+_NEAR = (0, 2, 5, 10, 20)
 
 
 class Withheld(NamedTuple):
@@ -296,8 +298,9 @@ def _why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall
         return "few act on it"
     fails_elsewhere = rule.effect is not None and rule.effect.without_accelerator
     costs = rule.severity == "warning" or fails_elsewhere
+    is_mixing = rule.event in ABOUT_MIXING and report.confidence == "likely"
     if (rule.severity == "warning" and is_of_others(facts.model.source.path)) or (
-        costs and project.is_copied_in(Path(facts.model.source.path))
+        (costs or is_mixing) and project.is_copied_in(Path(facts.model.source.path))
     ):
         return "somebody else keeps this code"
     if costs and is_retired(facts.path):
@@ -305,7 +308,6 @@ def _why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall
     if report.confidence == "likely" and project.uses(_PYTHON_2, Path(facts.model.source.path)):
         return "the project is written for Python 2, and releases of PyTorch that do otherwise"
     scope = facts.scope
-    is_mixing = rule.event in ABOUT_MIXING and report.confidence == "likely"
     if scope is not None and (is_mixing or rule.severity == "warning") and is_unused(project, scope):
         return f"nothing in the project leads to `{scope.name}`"
     if is_mixing and scope is not None:
@@ -696,7 +698,7 @@ class Inspection:
         if any(re.search(SINCE_0_4, edit.text) for edit in edits) and self._is_for_old_releases:
             # It would run on none of the releases that the project is for.
             return None
-        near = {e: [self._text.around(e.span, lines) for lines in (0, 2)] for e in edits}
+        near = {e: [self._text.around(e.span, lines) for lines in _NEAR] for e in edits}
         edits = [replace(e, text=in_quotes_of(self._text.text, e.text, near[e])) for e in edits]
         fix = aligned(Fix(change.title, change.safety, tuple(sorted(edits)), change.imports), self._text)
         laid_out = kept_within(fix, self._text, self._width, facts.step, self._form)

@@ -89,4 +89,5 @@ def _is_on_host(value: Value) -> bool:
     return value.kind is Kind.NDARRAY or (value.place == HOST and (value.is_tensor or value.kind in _THINGS))
 
 
-_THINGS = frozenset({Kind.BATCH, Kind.MODULE, Kind.WRAPPER})
+# What was copied to the host is there, whatever it is.
+_THINGS = frozenset({Kind.BATCH, Kind.MODULE, Kind.WRAPPER, Kind.UNKNOWN})

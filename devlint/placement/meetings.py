@@ -40,6 +40,7 @@ def _mixing(found: Contradiction) -> Mixing:
         _operation(found),
         any(f is not None and f.cls is not None for f in (found.function, found.scope))
         and is_kept_elsewhere(found.scope, found.host.value),
+        found.weak,
     )
 
 

@@ -54,6 +54,8 @@ class Mixing:
     operation: Step | None = None
     # A method shows it, and another one has kept the operand on the host.
     in_method: bool = False
+    # What speaks for it is wrong more often than right: it is told where the rule is selected by its own code.
+    weak: bool = False
 
     @property
     def kept(self) -> Step | None:

@@ -385,9 +385,16 @@ class PlacementModel(FileText):
         ]
 
     def calls_in_sight(self, function: FunctionNode) -> list[tuple[PlacementModel, ast.Call]]:
-        """The calls of a function, with each one's file; of one at the top of a file, or a constructor, that many import, those by its name."""
+        """The calls of a function, with each one's file; of one at the top of a file, or a constructor, that many import, those by its name.
+
+        Of a module's `forward`, the calls of what a file calls such a module.
+        """
         seen = [(model, node) for model, _, node in self.callers(function)]
-        cls = self.source.function_at(function).cls if function.name == "__init__" else None
+        cls = self.source.function_at(function).cls
+        if function.name == "forward" and cls is not None:
+            others = [(file, node) for file in self.files_naming(cls.name) for node in file.calls_of_a(cls.name)]
+            return [*seen, *((file, node) for file, node in others if node not in {n for _, n in seen})]
+        cls = cls if function.name == "__init__" else None
         if seen or (cls or function) not in self.source.tree.body:
             return seen
         name = (cls or function).name
@@ -397,6 +404,20 @@ class PlacementModel(FileText):
             for node in walk(file.source.tree)
             if isinstance(node, ast.Call) and last_name(node.func) == name
         ]
+
+    def calls_of_a(self, cls: str) -> list[ast.Call]:
+        """The calls of what this file names that a class of some name makes: `self.net(x)` after `self.net = Net()`."""
+        nodes = list(walk(self.source.tree))
+        names = {
+            ast.unparse(target)
+            for n in nodes
+            if isinstance(n, ast.Assign) and isinstance(n.value, ast.Call) and last_name(n.value.func) == cls
+            for target in n.targets
+        }
+        found = [n for n in nodes if names and isinstance(n, ast.Call) and ast.unparse(n.func) in names]
+        for call in found:
+            self.ensure_around(call)
+        return found
 
     def function_called(self, call: ast.Call) -> FunctionNode | None:
         """The function or method of this file that a call in a scope that was read calls."""

@@ -18,6 +18,7 @@ from devlint.regexes import regex
 from devlint.signatures.answers.callees import Callee
 from devlint.signatures.answers.hosted import says_host
 from devlint.signatures.answers.hot import Hot, HotCode
+from devlint.signatures.answers.known import is_known
 from devlint.signatures.answers.main_path import follows_wait, is_minor
 from devlint.signatures.answers.roles import is_aside, is_compiled, is_in_loop, is_of_tool
 from devlint.signatures.answers.waits import Stall, in_words, stalls
@@ -144,7 +145,8 @@ def stalls_of(model: Waiting) -> list[HotStall]:
                 continue
             if is_left_on_host(model, stall, loop) or ends_answer(model, stall) or is_ruled_out(model, stall):
                 continue
-            minor = loop.is_minor or is_aside(model.source.path) or follows_wait(model.source, stall.node, waits, names)
+            minor = loop.is_minor or is_aside(model.source.path) or is_known(stall)
+            minor = minor or follows_wait(model.source, stall.node, waits, names)
             way = (_loop(loop), *loop.path)
             found.append(_told(stall, "at each step", way, model.loops_to(stall.node), minor=minor))
     return found

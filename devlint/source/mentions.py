@@ -20,7 +20,7 @@ from devlint.regexes import regex
 from devlint.source.called import may_be_called
 from devlint.source.filesystem import import_pattern
 from devlint.source.givens import Givens
-from devlint.source.roots import ImportRoots, imported_names
+from devlint.source.roots import COPIED, ImportRoots, imported_names
 from devlint.source.texts import Texts, is_test_file
 
 # A project with more files than these is too large to tell.
@@ -32,11 +32,6 @@ MAX_MENTIONING = 12
 MAX_KEPT = 64
 # What a package that stands no deeper than this has is its interface.
 MAX_DEPTH = 2
-# Libraries that others copy into their packages: a copy's interface is no part of the package's own.
-_COPIED = frozenset(
-    {"trl", "transformers", "diffusers", "peft", "timm", "accelerate", "mmcv", "mmengine", "mmdet", "mmseg", "mmpretrain", "detectron2",
-     "fairseq", "espnet", "nemo", "k_diffusion", "taming", "ldm", "sgm", "lavis", "open_clip", "guided_diffusion", "torchvision", "torchaudio"}
-)  # fmt: skip
 # So many functions are followed back; behind more of them, one is taken to be used.
 MAX_FOLLOWED = 80
 # A project's folder is looked for so far above the folder that its packages stand in.
@@ -60,6 +55,8 @@ _CODE = regex(r"```.{0,20000}?```|`[^`\n]{1,300}`", re.DOTALL)
 _USED = regex(r"\w+(?=\s?[(.])|(?<=[.`])\w+|(?<=import )[\w, ]+")
 _ON_SELF = regex(r"\b(?:self|cls)\.(\w+)")
 _QUOTED = regex(r"['\"](\w+)['\"]")
+# What an option is for, said in words.
+_HELP = regex(r"\bhelp[ \t]*=[ \t]*(?:'[^'\n]{0,400}'|\"[^\"\n]{0,400}\")")
 _COMMENT = regex(r"(?:^|\s)#[^'\"\n]{0,400}$")
 # Decorators that hand on what they are given, and tell nobody of it.
 _PLAIN = regex(
@@ -386,7 +383,7 @@ class Mentions:
         project = self._project_of(package)
         parts = package.parent.relative_to(project).parts if project is not None else ()
         inner = parts[1:] if parts[:1] in _SOURCES else parts
-        return len(inner) <= MAX_DEPTH and not _COPIED.intersection(inner[1:])
+        return len(inner) <= MAX_DEPTH and not COPIED.intersection(inner[1:])
 
     def _users_files(self, unit: Unit, project: Path) -> list[Path] | None:
         """The files in which a name may be that of a unit; None where these are many."""
@@ -525,6 +522,7 @@ class Mentions:
         if path.suffix != ".py":
             return {Unit(path, "", ""): Part(_words(text))}
         is_package = path.stem == "__init__"
+        text = _HELP.sub("", text) if "help" in text else text
         return dict(_split(path, text if is_package else import_pattern().sub(_renaming, text)))
 
 

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from devlint.disk import digest_of
+from devlint.regexes import regex
 from devlint.source.filesystem import NO_TEXT, FileSystem
 from devlint.source.importers import Importers
 from devlint.source.looks import Answer, Looks, Question
-from devlint.source.roots import ImportRoots
+from devlint.source.roots import COPIED, ImportRoots
 from devlint.source.shallow import make_shallow
 from devlint.source.texts import Texts, TooManyError, is_test_file, may_bind, shows_off
 from devlint.source.widths import FILES as WIDTH_FILES
@@ -73,6 +74,11 @@ class Closing(Protocol):
 # The terms under which code may be copied, and what a project that is released has beside them.
 _TERMS = ("LICENSE", "LICENSE.md", "LICENSE.txt", "COPYING")
 _RELEASED = ("pyproject.toml", "setup.py")
+# Names of libraries that the packages of other projects have as well.
+_ITS_OWN = frozenset({"ldm", "transformers"})
+# What a repository has on top, and how the settings of a package say its name.
+_PAGES = ("README.md", "README.rst")
+_NAMED = regex(r"""^\s*(?:name|NAME)\s*=\s*["']([\w.-]{1,100})["']""", re.MULTILINE)
 # Folders around a file that are looked at for them.
 _MAX_ABOVE = 6
 
@@ -220,10 +226,14 @@ class Project:
         return self._matching_elsewhere(pattern, asking, self._beside_shows(asking)) is True
 
     def is_copied_in(self, asking: Path) -> bool:
-        """Whether a file stands in a folder that was copied from elsewhere: it has terms of its own, and nothing around imports it.
+        """Whether a file stands in a folder that was copied from elsewhere.
 
-        A package that is released by itself has a paper of its own as well.
+        It has terms or a repository of its own, and nothing around imports it; or it is a library of another name than the project's.
         """
+        return self._has_own_terms(asking) or self._has_own_repository(asking) or self._is_of_library(asking)
+
+    def _has_own_terms(self, asking: Path) -> bool:
+        """A package that is released by itself has terms of its own as well: that says nothing."""
         inner: tuple[Path, bytes] | None = None
         for folder in asking.parents[:_MAX_ABOVE]:
             terms = next(filter(None, (self.read_quietly(folder / name, asking) for name in _TERMS)), b"")
@@ -233,6 +243,29 @@ class Project:
                 return False
             inner = (folder, terms) if terms else inner
         return False
+
+    def _has_own_repository(self, asking: Path) -> bool:
+        """Whether the page of a folder says to clone a repository of that name, and a folder around has a page of its own."""
+        inner: Path | None = None
+        for folder in asking.parents[:_MAX_ABOVE]:
+            page = next(filter(None, (self.read_quietly(folder / name, asking) for name in _PAGES)), b"")
+            if inner is not None and page:
+                return not self._is_imported_around(inner, asking)
+            cloned = rb"git clone \S{1,100}/%s(?:\.git)?\s" % re.escape(folder.name.encode())
+            inner = folder if page and re.search(cloned, page) else inner
+            if self.read_quietly(folder / ".git" / "config", asking):
+                return False
+        return False
+
+    def _is_of_library(self, asking: Path) -> bool:
+        """Whether a file belongs to a library that many copy, in a project of another name."""
+        folder, package = self.name_of(asking)
+        name = package.partition(".")[0]
+        if name not in COPIED - _ITS_OWN:
+            return False
+        texts = (self.read_quietly(folder / file, asking).decode("utf-8", "replace") for file in _RELEASED)
+        named = next((match[1] for text in texts if (match := _NAMED.search(text)) is not None), name)
+        return not named.lower().replace("-", "_").startswith(name)
 
     def _is_imported_around(self, folder: Path, asking: Path) -> bool:
         """Whether a file outside of a folder imports something of it, or that can't be told."""

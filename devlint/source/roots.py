@@ -9,6 +9,12 @@ from pathlib import Path
 
 from devlint.source.filesystem import FileSystem, import_pattern
 
+# Libraries that others copy into their projects: a copy's interface is no part of the project's own.
+COPIED = frozenset(
+    {"trl", "transformers", "diffusers", "peft", "timm", "accelerate", "mmcv", "mmengine", "mmdet", "mmseg", "mmpretrain", "detectron2",
+     "fairseq", "espnet", "nemo", "k_diffusion", "taming", "ldm", "sgm", "lavis", "open_clip", "guided_diffusion", "torchvision", "torchaudio"}
+)  # fmt: skip
+
 
 class ImportRoots:
     """How dotted names lead to files under the import roots."""

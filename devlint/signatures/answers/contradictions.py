@@ -10,6 +10,7 @@ from pathlib import Path
 
 from devlint.signatures.answers.detached import is_of_a_graph, unplaced_results
 from devlint.signatures.answers.left_open import (
+    hangs_on_words,
     is_for_arrays,
     is_for_mappings,
     is_given_host,
@@ -92,6 +93,8 @@ class Contradiction:
     via: tuple[tuple[SourceModule, ast.Call], ...] = ()
     # Where it is told at a call: the operation, and the function that it stands in.
     operation: tuple[FunctionModel, ast.expr | ast.AugAssign] | None = None
+    # What speaks for it is wrong more often than right in programs that somebody runs.
+    weak: bool = False
 
 
 def contradictions(reader: Reader, source: SourceModule) -> list[Contradiction]:
@@ -119,8 +122,8 @@ def _hangs_on_others(one: Contradiction, source: SourceModule) -> bool:
     return not one.certain and (bool(one.via) or any(s.path != source.path for s in steps))
 
 
-def _strength(one: Contradiction) -> tuple[bool, bool, bool]:
-    return one.certain, not one.sometimes, not one.by_itself
+def _strength(one: Contradiction) -> tuple[bool, bool, bool, bool]:
+    return one.certain, not one.weak, not one.sometimes, not one.by_itself
 
 
 def _told_here(one: Contradiction, source: SourceModule) -> Contradiction | None:
@@ -352,6 +355,8 @@ def _apart(
         if not given and atoms.is_forgotten(joint):
             # One operand's alternatives are split by the path, the other's by their own conditions: nobody knows which go together.
             return None
+    if _is_moved_by_class(frame, a):
+        return None
     open_one = b.place.is_open
     if open_one and a.kind is MODULE:
         # Whoever has the module may move it; lists of modules are another rule's.
@@ -389,7 +394,25 @@ def _apart(
         open_one,
         frame.function,
         need.via,
+        weak=likely and _is_weak(reader, frame, need, (a, a_when), b),
     )
+
+
+def _is_weak(reader: Reader, frame: Frame, need: Need, host: tuple[Value, Condition], other: Value) -> bool:
+    """Whether what speaks for two operands that are apart is wrong more often than right in programs that somebody has run."""
+    value, when = host
+    if value.kind is BATCH and value.step is None:
+        # It is what a loader gives going by a name alone: who made that may have moved what it gives.
+        return True
+    if other.place.off_host and not reader.atoms.implies(need.path, when):
+        # What leaves the one on the host on some paths decides of the other as well, most likely.
+        return True
+    if other.place.off_host and len({source for source, _ in need.via}) > 1:
+        # From file to file there is more that nobody has read than what was.
+        return True
+    cls = frame.reader.class_around(frame)
+    # In a function, a part of something that holds more than tensors: where all that is, its makers know.
+    return cls is None and other.place.sort == "input" and len(other.place.name) > 1 and not need.via
 
 
 def _left_behind(frame: Frame, need: Need, host: Value, other: Value) -> bool:
@@ -426,6 +449,15 @@ def _stands_in_function(frame: Frame, step: Step) -> bool:
         return False
     node = frame.function.node
     return node.lineno <= step.line <= (node.end_lineno or node.lineno)
+
+
+def _is_moved_by_class(frame: Frame, value: Value) -> bool:
+    """Whether a class moves itself what it keeps, in one of its methods: `self.t = self.t.to(x.device)`."""
+    cls = frame.reader.class_around(frame)
+    if cls is None or not is_kept(value):
+        return False
+    kept = [s.message.split("`")[1] for s in steps_to(value.step) if s.message.startswith("kept in")]
+    return any(re.search(rf"{re.escape(name)} = {re.escape(name)}\.(?:to|cuda)\(", cls.text) for name in kept)
 
 
 def is_kept_elsewhere(function: FunctionModel | None, value: Value) -> bool:
@@ -575,7 +607,9 @@ def _on_the_host(reader: Reader, frame: Frame, need: Need) -> Iterator[Contradic
             operand = _operand(frame, need, node, option)
             certain = sure and not option.likely and not option.place.is_open and not need.guarded
             yield Contradiction(
-                "host", need.node, need.name, operand, operand, not sure, certain, need.function, option.place.is_open, frame.function, need.via
+                "host", need.node, need.name, operand, operand, not sure, certain, need.function, option.place.is_open, frame.function, need.via,
+                weak=option.place.is_open
+                and (operand.inside or (hangs_on_words(frame, option) and not meets_own_parts(frame, option))),
             )  # fmt: skip
             return
 

@@ -31,6 +31,7 @@ from devlint.signatures.values.values import (
     HOST,
     MODULE,
     TENSOR,
+    Cell,
     Place,
     Value,
     leaves,
@@ -52,6 +53,8 @@ def is_nobodys(reader: Reader, frame: Frame, need: Need, node: ast.expr, host: V
     # Modules are made on the host and moved as wholes; an object that is made of tensors is where they are.
     of_tensors = cls is not None and not cls.is_module and not cls.outside_bases and other.kind is TENSOR
     if is_host_code(frame.function, may_construct=of_tensors) or is_stand_in(node):
+        return True
+    if cls is not None and cls.is_module and _makes_modules(frame):
         return True
     if is_host_data(other.place) or is_of_shapes(other.place):
         return True
@@ -82,6 +85,27 @@ def is_nobodys(reader: Reader, frame: Frame, need: Need, node: ast.expr, host: V
         or is_never_named(frame.function)
         or _is_called_with_host_alone(reader, frame.function, need)
     )
+
+
+def _makes_modules(frame: Frame) -> bool:
+    """Whether a method of a module sets modules that it makes on the host: it builds, and runs before anything is moved."""
+    me = frame.reader.self_of(frame)
+    slots = {me.path, me.identity} - {None} if me is not None else set()
+    return any(
+        isinstance(key, tuple)
+        and len(key) == 2
+        and key[0] in slots
+        and any(o.kind is MODULE and _is_made_in(frame, o) for _, o in value.options())
+        for key, value in frame.env.items()
+    )
+
+
+def _is_made_in(frame: Frame, module: Value) -> bool:
+    """Whether a call in the function at hand makes a module."""
+    match frame.function, module.cell:
+        case FunctionModel(node=node), Cell(site=(str() as path, int() as line, *_)):
+            return path == frame.source.path and node.lineno <= line <= (node.end_lineno or node.lineno)
+    return False
 
 
 def _is_sent_by_calls(reader: Reader, function: FunctionModel, place: Place) -> bool:
@@ -153,7 +177,7 @@ def is_for_arrays(reader: Reader, path: Condition, *, or_no_tensors: bool = Fals
 
     `or_no_tensors`: what isn't a tensor is taken for one.
     """
-    return _says(reader, path, "numpy.", "torch.Tensor" if or_no_tensors else "")
+    return _says(reader, path, ("numpy.", "scipy.sparse."), "torch.Tensor" if or_no_tensors else "")
 
 
 def is_for_mappings(reader: Reader, path: Condition) -> bool:
@@ -180,6 +204,9 @@ def _says_type(key: Hashable, outcome: bool, types: str | tuple[str, ...], other
             return _says_type(inner, outcome, types, others)
         case ("isinstance", _, tuple() as tested) if tested and (outcome or others):
             names = [str(t.data) for t in tested if isinstance(t, Value)]
+            if others and all(name.startswith("scipy.sparse.") for name in names):
+                # What isn't a sparse matrix of one format is one of another.
+                return True
             return len(names) == len(tested) and all(name.startswith(types if outcome else others) for name in names)
         case ("==", asked, Value(kind="reference") as dtype) if others and not outcome:
             # `x.dtype is torch.float32`: what isn't so is taken for an array.
@@ -205,6 +232,17 @@ def may_be_off_host(frame: Frame, value: Value) -> bool:
     if cls is not None and cls.is_module and value.place == Place("input", (frame.function.parameters[0].arg,)):
         return True
     return speaks_of_devices(frame.function) or is_handed_over_with_a_device(frame.function)
+
+
+def hangs_on_words(frame: Frame, value: Value) -> bool:
+    """Whether it is only what a function says of devices that speaks for an input that comes from an accelerator."""
+    if frame.function is None or not speaks_of_devices(frame.function):
+        return False
+    cls = frame.reader.class_around(frame)
+    if cls is not None and cls.is_module and is_own(frame, value):
+        return False
+    computed = "computed" in value.tags or _is_with_a_module(frame, value)
+    return not computed and not is_handed_over_with_a_device(frame.function)
 
 
 def _is_with_a_module(frame: Frame, value: Value) -> bool:

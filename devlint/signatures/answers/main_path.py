@@ -15,6 +15,7 @@ from pathlib import Path
 from devlint.knowledge import torch_knowledge
 from devlint.regexes import regex
 from devlint.signatures.answers.hot import Hot, is_unused
+from devlint.signatures.answers.known import is_known
 from devlint.signatures.answers.roles import is_aside, tries_again
 from devlint.signatures.answers.waits import Stall
 from devlint.signatures.reading.reader import Reader
@@ -32,6 +33,8 @@ _FLUSHING = regex(r"synchronize|empty_cache|barrier|wait")
 def is_minor(reader: Reader, stall: Stall, hot: Hot, gives: Gives) -> bool:
     """Whether a wait in hot code is off the main path, or couldn't be spared."""
     if is_aside(stall.function.source.path) or _is_meant(stall) or _is_for_the_host(stall) or _judges(hot):
+        return True
+    if is_known(stall):
         return True
     way = [(stall.function.source, stall.node), *reversed(hot.calls)]
     return (

@@ -62,11 +62,13 @@ def _is_transform(function: FunctionModel) -> bool:
         return False
     given = [a.arg for a in function.parameters[1:]]
     plain = all(dotted(base) == "object" for base in function.cls.bases)
-    return (plain and given[:1] in _IMAGES) or _TRANSFORMS.search(function.source.path) is not None
+    named = function.cls.name.endswith(_TRANSFORMING)
+    return (plain and (named or given[:1] in _IMAGES)) or _TRANSFORMS.search(function.source.path) is not None
 
 
 _IMAGES = (["img"], ["image"], ["pic"], ["sample"])
-_TRANSFORMS = regex(r"(?:transforms?|\w{0,40}augment\w{0,40})(?:/\w{1,60})?\.py$")
+_TRANSFORMING = ("Transform", "Augmentation")
+_TRANSFORMS = regex(r"(?:transforms?(?:_\w{1,40})?|\w{0,40}augment\w{0,40})(?:/\w{1,60})?\.py$")
 
 
 def _is_forward(function: FunctionModel) -> bool:
@@ -123,7 +125,7 @@ def _handed_over(source: SourceModule) -> frozenset[str]:
     return frozenset(found)
 
 
-_STAND_IN = regex(r"(?i).*(?:dummy|example|fake|tracing|warmup).*")
+_STAND_IN = regex(r"(?i).*(?:dummy|example|fake|tracing|warmup|placeholder).*")
 
 
 def is_stand_in(node: ast.expr) -> bool:

@@ -296,6 +296,7 @@ def _before_move(call: Call, owner: Value, target: Value) -> None:
         or index.place != target.place
         or base.place == target.place
         or base.place.sort not in ("input", "unknown")
+        or (base.path is not None and str(base.path[0]).startswith("#"))
     ):
         return
     if base.kind in (UNKNOWN, TENSOR) and index.kind in (TENSOR, UNKNOWN, BATCH) and target.place.sort != "unknown":

@@ -68,7 +68,17 @@ _HOST_WRITERS = frozenset(
 )  # fmt: skip
 # Those that hand over to the tensor's own method or attribute, and don't ask for an array: found by running them.
 _HARMLESS = frozenset(
-    {"numpy.prod", "numpy.isscalar", "numpy.ndim", "numpy.shape", "numpy.random.seed", "numpy.product", "numpy.size"}
+    {
+        "numpy.prod",
+        "numpy.isscalar",
+        "numpy.ndim",
+        "numpy.shape",
+        "numpy.random.seed",
+        "numpy.product",
+        "numpy.size",
+        "scipy.sparse.issparse",
+        "scipy.sparse.isspmatrix",
+    }
 )
 _HANDED_OVER = frozenset({"numpy.nonzero", "numpy.real", "numpy.squeeze"})
 
@@ -92,7 +102,8 @@ def _same_tensor(value: Value) -> Value:
 
 
 def _hosted(call: Call, name: str) -> Value:
-    _on_the_host(call, name)
+    if name not in _HARMLESS:
+        _on_the_host(call, name)
     return NOTHING
 
 
@@ -116,13 +127,18 @@ def _image(call: Call) -> Value:
     return NOTHING
 
 
+# Keywords for plain numbers: a tensor with one element hands over its own, wherever it is.
+_NUMBERS = frozenset({"size", "shape", "axis", "num", "k"})
+
+
 def _on_the_host(call: Call, name: str) -> None:
     # What `scipy.optimize` and its like hand on to the function that they are given.
     handed_on = call.keywords.get("args") if name.startswith("scipy.") else None
     # What is written comes first or second; a rate behind it is a number.
     given = [*call.given[:2]] if name in _HOST_WRITERS else call.everything()
+    numbers = [v for k, v in call.keywords.items() if k in _NUMBERS]
     for node, value in given:
-        if (node, value) == handed_on:
+        if (node, value) == handed_on or (node, value) in numbers:
             continue
         _wants_host(call, name, node, value)
 

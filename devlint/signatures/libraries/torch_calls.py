@@ -88,9 +88,9 @@ def meaning(name: str) -> Meaning | None:
     if name in knowledge.loaders:
         return _loader
     if name in ecosystem.TENSOR_TYPES:
-        return partial(_legacy, place=HOST)
+        return partial(_legacy, place=HOST, keeps=name == "torch.Tensor")
     if re.fullmatch(r"torch\.cuda\.\w+Tensor", name):
-        return partial(_legacy, place=CUDA)
+        return partial(_legacy, place=CUDA, keeps=False)
     if name.startswith(("torch.cuda.", "torch.distributed.", "torch.backends.")):
         return lambda call: A_NUMBER
     return None
@@ -121,8 +121,9 @@ def factory(call: Call, name: str) -> Value:
     out = call.keywords.get("out")
     if out is not None:
         return out[1]
-    if name == "torch.normal" and any(v.kind in (TENSOR, UNKNOWN) for _, v in call.given[:2]):
-        given = [v for _, v in call.given[:2] if v.kind in (TENSOR, UNKNOWN)]
+    drawn = [call.argument(0, "mean"), call.argument(1, "std")] if name == "torch.normal" else []
+    given = [v for v in drawn if v is not None and v.kind in (TENSOR, UNKNOWN)]
+    if given:
         return mapped(
             call.frame.reader.together(call.frame, call.node, *given), lambda v: _result(v, ""), call.frame.atoms
         )
@@ -238,17 +239,18 @@ def _is_zero(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value == 0
 
 
-def _legacy(call: Call, place: Place) -> Value:
-    """`torch.FloatTensor(...)`, `torch.cuda.FloatTensor(...)`."""
+def _legacy(call: Call, place: Place, *, keeps: bool) -> Value:
+    """`torch.FloatTensor(...)`, `torch.cuda.FloatTensor(...)`; `torch.Tensor(t)` keeps a tensor where it is, the others refuse one from elsewhere."""
+    if "device" in call.keywords:
+        # It takes none but its own: that is another rule's finding, and there is no tensor then.
+        return Value(TENSOR, UNKNOWN_PLACE, likely=True, rank=RANKED)
     step = call.step(f"created on {place.name} by `{call.text}`")
     rank = RANKED
     if call.node.args and isinstance(call.node.args[0], ast.List) and not call.node.args[0].elts:
         rank = ""
-    if call.given and place == HOST and call.given[0][1].kind in (TENSOR, UNKNOWN):
-        # `torch.Tensor(t)` of a tensor is where that is.
+    if call.given and keeps and call.given[0][1].kind is TENSOR:
         first = call.given[0][1]
-        if first.kind is TENSOR:
-            return Value(TENSOR, first.place, rank=first.rank, likely=True, step=first.step)
+        return Value(TENSOR, first.place, rank=first.rank, likely=True, step=first.step)
     if place == HOST and call.frame.default_place != HOST:
         # `set_default_tensor_type` is for these as well.
         return Value(TENSOR, UNKNOWN_PLACE, likely=True, rank=rank)

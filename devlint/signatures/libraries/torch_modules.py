@@ -54,7 +54,8 @@ _LOOKING = frozenset({"torch.nn.TransformerEncoder", "torch.nn.TransformerDecode
 
 
 def is_loss(name: str) -> bool:
-    return name.startswith("torch.nn.") and name.endswith("Loss")
+    """Whether a module of torch, or of a library, is a loss: those compute where their inputs are."""
+    return name.endswith("Loss")
 
 
 def new_module(call: Call, name: str) -> Value:
@@ -121,7 +122,7 @@ def has_state(frame: Frame, module: Value) -> bool:
     if name.startswith("torch.nn."):
         knowledge = torch_knowledge()
         return name in knowledge.modules and name not in knowledge.stateless and not is_loss(name)
-    return name != "torch.nn.Module"
+    return name != "torch.nn.Module" and not is_loss(name)
 
 
 def holds_nothing(module: Value) -> bool:

@@ -56,6 +56,9 @@ def stays_on_host(frame: Frame, dataset: Value) -> bool:
     """Whether a dataset gives tensors on the host, as far as is known."""
     if dataset.kind in (TENSOR, UNKNOWN) and dataset.place.sort in ("accelerator", "told"):
         return False
+    if dataset.place.is_open and (dataset.kind is TENSOR or dataset.place.name != dataset.path):
+        # Its rows are where it is, or what it was made of.
+        return False
     if dataset.place == torch_calls.SCATTERED:
         return False
     cls = class_of(dataset)

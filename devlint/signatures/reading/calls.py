@@ -537,7 +537,7 @@ def hand_on(frame: Frame, call: Call, needs: Sequence[Need], instance: Instance,
         path = frame.atoms.both(frame.path, condition)
         if not path:
             continue
-        operands = tuple((node, instance.value(value)) for node, value in need.operands)
+        operands = tuple((node, frame.as_a_whole(instance.value(value))) for node, value in need.operands)
         if any(v is NOTHING for _, v in operands):
             continue
         via = ((frame.source, call.node), *need.via)

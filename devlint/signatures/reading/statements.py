@@ -429,6 +429,7 @@ def _try(frame: Frame, node: ast.Try) -> None:
             frame.env[handler.name] = NOTHING
         frame.supposing += 1
         execute(frame, handler.body)
+        _leave_as_it_is(frame, node.body, handler.body)
         frame.supposing -= 1
         states.append((frame.path, frame.env))
     was_alive = [path for path, _ in states if path]
@@ -443,6 +444,23 @@ def _try(frame: Frame, node: ast.Try) -> None:
             frame.path = FALSE
         else:
             execute(frame, node.finalbody)
+
+
+def _leave_as_it_is(frame: Frame, tried: list[ast.stmt], handled: list[ast.stmt]) -> None:
+    """What a handler leaves as it is, since it can't be copied to the host, is no tensor.
+
+    `try: x = y.cpu().numpy()`, `except: x = y`
+    """
+    match tried, handled:
+        case [ast.Assign(targets=[ast.Name(id=name)], value=copied)], [
+            ast.Assign(targets=[ast.Name(id=same)], value=left)
+        ]:
+            was_copied = False
+            while isinstance(copied, ast.Call) and isinstance(copied.func, ast.Attribute):
+                was_copied = was_copied or copied.func.attr in ("cpu", "numpy")
+                copied = copied.func.value
+            if name == same and was_copied and ast.unparse(copied) == ast.unparse(left):
+                frame.env[name] = NOTHING
 
 
 def _halfway(frame: Frame, before: dict[Key, Value], after: dict[Key, Value]) -> dict[Key, Value]:

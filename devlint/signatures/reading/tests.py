@@ -11,6 +11,7 @@ from devlint.knowledge.ecosystem import TENSOR_TYPES
 from devlint.regexes import regex
 from devlint.signatures.libraries import waits
 from devlint.signatures.libraries.devices import parse_place
+from devlint.signatures.libraries.methods import TYPE_NAME
 from devlint.signatures.reading.expressions import evaluate
 from devlint.signatures.state.classes import ClassInfo
 from devlint.signatures.state.frame import Frame
@@ -237,6 +238,8 @@ _ASKED_TYPES = {
     for name, types in {
         "torch.is_tensor": ("torch.Tensor",),
         "numpy.isscalar": ("builtins.int", "builtins.float", "builtins.bool", "builtins.str", "numpy.generic"),
+        "scipy.sparse.issparse": ("scipy.sparse.spmatrix",),
+        "scipy.sparse.isspmatrix": ("scipy.sparse.spmatrix",),
     }.items()
 }
 # The last names of calls that `asked_of_class` is asked about.
@@ -293,6 +296,13 @@ def _compared_plain(frame: Frame, kind: str, a: Value, b: Value, host_when: bool
         if elsewhere == {not on_host}:
             told = on_accelerator(frame, a)
             return frame.atoms.negated(told) if on_host else told
+    if kind == "==" and a.kind is TYPE_NAME and b.kind is CONSTANT and isinstance(b.data, str):
+        # `x.type() == "torch.FloatTensor"`: an accelerator's types have its name; which of them it is, is left open.
+        told = on_accelerator(frame, a)
+        if b.data in TENSOR_TYPES:
+            return frame.atoms.negated(told)
+        if b.data.startswith("torch.cuda.") and told == FALSE:
+            return FALSE
     if kind == "==":
         known = _same(frame, a, b)
         if known is None:
@@ -323,14 +333,21 @@ def is_none(frame: Frame, value: Value) -> Condition:
 
 def _host_when_compared(node: ast.Compare) -> bool | None:
     """The outcome of `n_gpu > 0` and the like, in its positive form, under which there is no accelerator."""
-    limit = node.comparators[0]
-    if not isinstance(limit, ast.Constant) or not isinstance(limit.value, int) or isinstance(limit.value, bool):
-        return None
-    match node.ops[0], limit.value:
-        case (ast.Gt(), 0) | (ast.GtE(), 0 | 1):
+    match node.ops[0], _number_in(node.comparators[0]):
+        case (ast.Gt(), 0 | -1) | (ast.GtE(), 0 | 1):
             return False
         case (ast.Lt(), 0 | 1) | (ast.LtE() | ast.Eq() | ast.NotEq(), 0 | -1):
             return True
+    return None
+
+
+def _number_in(node: ast.expr) -> int | None:
+    """The whole number that is written somewhere: `1`, `-1`."""
+    match node:
+        case ast.Constant(value=int() as number) if not isinstance(number, bool):
+            return number
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() as number)):
+            return -number
     return None
 
 

@@ -15,7 +15,7 @@ from devlint_rules.checkpoints.contents import asks_for_numbers, is_of_checkpoin
 from devlint_rules.checkpoints.hopeless import fails_anyway
 from devlint_rules.checkpoints.origins import DOWNLOADS, is_own
 from devlint_rules.checkpoints.provided import is_provided_for, is_tried_again
-from devlint_rules.checkpoints.readers import has_device, is_of_no_call, is_of_no_program
+from devlint_rules.checkpoints.readers import has_device, is_of_no_call, is_of_no_program, is_of_wrapped
 from devlint_rules.checkpoints.together import loads_of_same, may_be_mended, stays_half_done
 from devlint_rules.checkpoints.uses import goes_into_load_state_dict, is_host_data, is_read_by_numpy, uses_of
 
@@ -151,7 +151,8 @@ class LoadWithoutMapLocation(Rule):
             or has_device(found, facts)
             or facts.model.is_unused(found)
             or is_of_no_program(found, facts)
-            or is_of_no_call(found, facts),
+            or is_of_no_call(found, facts)
+            or is_of_wrapped(found, facts),
         )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from devlint.facts import access_path, blocks_of, last_name, own_nodes
 from devlint.lazy import regex
-from devlint_rules.checkpoints.measured import may_be_tensor
+from devlint_rules.checkpoints.measured import is_measure, may_be_tensor
 
 if TYPE_CHECKING:
     from devlint.facts import Facts, PlacementModel
@@ -148,7 +148,8 @@ class _Landing:
 
     def _uses(self, scope: ast.AST, path: str, since: ast.AST) -> Iterator[ast.expr]:
         """Where what a statement gives a name is read, up to where it is moved for good."""
-        nodes = list(ast.walk(scope)) if "." in path or isinstance(scope, ast.Module) else own_nodes(scope)
+        # Functions in it read the name as well.
+        nodes = list(ast.walk(scope))
         first = 0 if "." in path else getattr(since, "lineno", 0)
         found = [
             n
@@ -220,6 +221,9 @@ class _Landing:
                 return True if text else None if plain else False
             case ast.IfExp(test=test):
                 return True if child is test else None
+        if isinstance(parent, ast.Compare):
+            # Numbers are put in order, and tensors where they are alike.
+            return not any(isinstance(op, (ast.Lt, ast.LtE, ast.Gt, ast.GtE)) for op in parent.ops)
         if isinstance(parent, _ASKING):
             return True
         return None if isinstance(parent, _AROUND) else False
@@ -241,18 +245,14 @@ class _Landing:
                 case ast.Attribute() | ast.JoinedStr() | ast.Expr():
                     return True
                 case ast.Assign(targets=[ast.Name(id=name)], value=value) if value is part:
-                    return all(self._is_only_shown(n) for n in self._reads_until_next(name, parent))
+                    scope = next((p for p in self._around(parent) if isinstance(p, (*_FUNCTIONS, ast.Module))), parent)
+                    return not _is_shared(name, scope) and all(
+                        self._is_only_shown(n) for n in _reads_until_next(name, scope, parent)
+                    )
                 case ast.stmt() | ast.Compare() | ast.Call():
                     return False
             child = parent
         return False
-
-    def _reads_until_next(self, name: str, since: ast.stmt) -> list[ast.Name]:
-        """Where a name is read up to where it is given something else, going by lines."""
-        scope = next((p for p in self._around(since) if isinstance(p, (*_FUNCTIONS, ast.Module))), since)
-        named = [n for n in own_nodes(scope) if isinstance(n, ast.Name) and n.id == name and n.lineno > since.lineno]
-        stores = [n.lineno for n in named if not isinstance(n.ctx, ast.Load)]
-        return [n for n in named if isinstance(n.ctx, ast.Load) and n.lineno <= min(stores, default=n.lineno)]
 
     def _asked(self, call: ast.Call, func: ast.expr) -> bool | None:
         """What a method of it, or it itself, is called for."""
@@ -333,6 +333,8 @@ class _Landing:
             for p in self._around(at)
             if isinstance(p, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module))
         ]
+        if any(path in n.names for p in around[:1] for n in own_nodes(p) if isinstance(n, ast.Global)):
+            around = around[-1:]
         scope = next((p for p in around if isinstance(p, ast.ClassDef) or "." not in path), None)
         if scope is None:
             return False
@@ -340,9 +342,26 @@ class _Landing:
         return True
 
 
+def _reads_until_next(name: str, scope: ast.AST, since: ast.stmt) -> list[ast.Name]:
+    """Where a name is read in a scope up to where it is given something else, going by lines."""
+    named = [n for n in own_nodes(scope) if isinstance(n, ast.Name) and n.id == name and n.lineno > since.lineno]
+    stores = [n.lineno for n in named if not isinstance(n.ctx, ast.Load)]
+    return [n for n in named if isinstance(n.ctx, ast.Load) and n.lineno <= min(stores, default=n.lineno)]
+
+
+def _is_shared(name: str, scope: ast.AST) -> bool:
+    """Whether functions in a scope have a name of it, or it has one of the file's."""
+    own = set(own_nodes(scope))
+    return any(
+        name in n.names
+        if isinstance(n, (ast.Global, ast.Nonlocal))
+        else isinstance(n, ast.Name) and n.id == name and n not in own
+        for n in ast.walk(scope)
+    )
+
+
 # Around these it is only looked at.
 _ASKING = (
-    ast.Compare,
     ast.If,
     ast.While,
     ast.Assert,
@@ -362,4 +381,8 @@ _OF_TEXTS = frozenset({*dir(str), "keys", "size", "dim", "numel", "item", "tolis
 
 def _is_number(key: ast.expr) -> bool:
     """Whether a key says that what is kept under it is no tensor that computes."""
-    return isinstance(key, ast.Constant) and isinstance(key.value, str) and _NUMBERS.search(key.value) is not None
+    return (
+        isinstance(key, ast.Constant)
+        and isinstance(key.value, str)
+        and (_NUMBERS.search(key.value) is not None or is_measure(key.value))
+    )

@@ -24,17 +24,25 @@ _MEASURED = regex(
 _BEST = regex(r"(?i)(?:^|_)best_")
 # What else the same dict has where it is a checkpoint.
 _STATE = regex(r"(?i)state|model|net|optim|encoder|decoder|weights|params")
-_MAX_DEPTH = 6
+_MAX_DEPTH = 12
+
+
+def is_measure(key: str) -> bool:
+    """Whether a key is that of a measure, going by its name: `best_acc`, `val_loss`."""
+    if _COUNTED.search(key):
+        return False
+    return _MEASURED.search(key) is not None or (_BEST.search(key) is not None and _STATE.search(key) is None)
 
 
 def may_be_tensor(key: str, model: PlacementModel) -> bool:
     """Whether a tensor may be kept under a key of a checkpoint: it is called after a measure, and nobody is seen to write a number."""
-    if not (_MEASURED.search(key) or _BEST.search(key)) or _COUNTED.search(key):
+    if not is_measure(key):
         return False
     pattern = rf"['\"]{re.escape(key)}['\"]\s*[\]:]|\b{re.escape(key)}\s*="
     files = [model, *model.files_matching(pattern)]
     written = [(value, file) for file in files for value in _written(key, file)]
-    return not written or not all(_is_number(value, file, key) for value, file in written)
+    numbers = _Numbers(key)
+    return not written or not all(numbers.holds(value, file) for value, file in written)
 
 
 # `best_epoch`
@@ -62,70 +70,109 @@ def _written(key: str, model: PlacementModel) -> Iterator[ast.expr]:
 _SAVED = regex(r"(?i)state|save|ckpt|check_?point|snapshot")
 
 
-def _is_number(value: ast.expr, model: PlacementModel, key: str, depth: int = 0) -> bool:
-    """Whether an expression is a number, a text or a list of them, as far as its parts can be followed."""
-    if depth > _MAX_DEPTH:
-        return False
-
-    def is_so(part: ast.expr) -> bool:
-        return _is_number(part, model, key, depth + 1)
-
-    match value:
-        case ast.Constant() | ast.Compare() | ast.JoinedStr():
-            return True
-        case ast.UnaryOp(operand=part) | ast.Subscript(value=ast.Tuple() as part):
-            return is_so(part)
-        case ast.BinOp(left=one, right=other) | ast.IfExp(body=one, orelse=other):
-            return is_so(one) and is_so(other)
-        case ast.BoolOp(values=parts) | ast.List(elts=parts) | ast.Tuple(elts=parts):
-            return all(map(is_so, parts))
-        case ast.Call(func=func, args=args):
-            name = last_name(func)
-            if name in _COUNTING or (model.qualified(func) or "").startswith(_OF_NUMBERS):
-                return True
-            if name in ("max", "min", "sum", "abs") and isinstance(func, ast.Name):
-                return all(map(is_so, args))
-            return _gives_number(value, None, model, key, depth)
-        case ast.Subscript(slice=ast.Constant(value=name)) if name == key:
-            # As it was loaded.
-            return True
-        case ast.Name() | ast.Attribute():
-            given = _given_to(value, model)
-            if given:
-                return all(_is_one(part, index, file, key, depth) for part, index, file in given)
-            if isinstance(value, ast.Attribute) and _is_fed_numbers(value, model, key, depth):
-                return True
-    options = [v for _, v in model.value(value).alternatives()]
-    return bool(options) and all(v.kind in (Kind.SCALAR, Kind.CONSTANT) for v in options)
-
-
 # What gives numbers of whatever it is asked.
-_COUNTING = frozenset({"float", "int", "round", "len", "bool", "str", "item", "tolist", "time", "perf_counter"})
+_COUNTING = frozenset(
+    {"float", "int", "round", "len", "bool", "str", "item", "tolist", "time", "perf_counter", "size", "numel", "dim"}
+)
 _OF_NUMBERS = ("numpy.", "math.", "sklearn.", "time.", "statistics.")
 
 _Given = tuple[ast.expr, int | None, "PlacementModel"]
 
 
-def _is_one(value: ast.expr, index: int | None, model: PlacementModel, key: str, depth: int) -> bool:
-    """Whether a value, or one part of what a call or a tuple gives, is a number."""
-    match value:
-        case _ if index is None:
-            return _is_number(value, model, key, depth + 1)
-        case ast.Tuple(elts=parts) | ast.List(elts=parts) if index < len(parts):
-            return _is_number(parts[index], model, key, depth + 1)
-        case ast.Call():
-            return depth < _MAX_DEPTH and _gives_number(value, index, model, key, depth)
-    return False
+class _Numbers:
+    """Whether expressions are numbers, texts or lists of them, as far as their parts can be followed."""
 
+    def __init__(self, key: str) -> None:
+        self._key = key
+        # What hangs on itself, as in `best = max(best, score)`, is what else it is given.
+        self._asked: set[ast.AST] = set()
 
-def _gives_number(call: ast.Call, index: int | None, model: PlacementModel, key: str, depth: int) -> bool:
-    """Whether a function of the project returns a number wherever it returns, at a place of what it returns."""
-    called = model.callee(call)
-    file = model.file_of(called.function.source) if called is not None else None
-    if called is None or called.makes is not None or file is None:
+    def holds(self, value: ast.expr, model: PlacementModel, depth: int = 0) -> bool:
+        """Whether an expression of a file of code is one."""
+        if value in self._asked:
+            return True
+        if depth > _MAX_DEPTH:
+            return False
+        self._asked.add(value)
+
+        def is_so(part: ast.expr) -> bool:
+            return self.holds(part, model, depth + 1)
+
+        match value:
+            case ast.Constant() | ast.Compare() | ast.JoinedStr():
+                return True
+            case ast.UnaryOp(operand=part):
+                return is_so(part)
+            case ast.BinOp(left=one, right=other) | ast.IfExp(body=one, orelse=other):
+                return is_so(one) and is_so(other)
+            case ast.BoolOp(values=parts) | ast.List(elts=parts) | ast.Tuple(elts=parts):
+                return all(map(is_so, parts))
+            case ast.Call(func=func, args=args):
+                name = last_name(func)
+                if name in _COUNTING or (model.qualified(func) or "").startswith(_OF_NUMBERS):
+                    return True
+                if name in ("max", "min", "sum", "abs") and isinstance(func, ast.Name):
+                    return all(map(is_so, args))
+                return self._gives(value, None, model, depth)
+            case ast.Subscript(slice=ast.Constant(value=name)) if name == self._key:
+                # As it was loaded.
+                return True
+            case ast.Name() | ast.Attribute():
+                given = _given_to(value, model)
+                if given:
+                    return all(self._is_one(part, index, file, depth) for part, index, file in given)
+                if isinstance(value, ast.Attribute) and self._is_fed(value, model, depth):
+                    return True
+        options = [v for _, v in model.value(value).alternatives()]
+        return bool(options) and all(v.kind in (Kind.SCALAR, Kind.CONSTANT) for v in options)
+
+    def _is_one(self, value: ast.expr, index: int | None, model: PlacementModel, depth: int) -> bool:
+        """Whether a value, or one part of what a call or a tuple gives, is a number."""
+        match value:
+            case _ if index is None:
+                return self.holds(value, model, depth + 1)
+            case ast.Tuple(elts=parts) | ast.List(elts=parts) if index < len(parts):
+                return self.holds(parts[index], model, depth + 1)
+            case ast.Call():
+                return depth < _MAX_DEPTH and self._gives(value, index, model, depth)
         return False
-    returned = [n.value for n in own_nodes(called.function.node) if isinstance(n, ast.Return)]
-    return bool(returned) and all(v is not None and _is_one(v, index, file, key, depth + 1) for v in returned)
+
+    def _gives(self, call: ast.Call, index: int | None, model: PlacementModel, depth: int) -> bool:
+        """Whether a function of the project returns a number wherever it returns, at a place of what it returns."""
+        function, file = _called(call, model)
+        if function is None or file is None:
+            return False
+        returned = [n.value for n in own_nodes(function) if isinstance(n, ast.Return)]
+        return bool(returned) and all(v is not None and self._is_one(v, index, file, depth + 1) for v in returned)
+
+    def _is_fed(self, value: ast.Attribute, model: PlacementModel, depth: int) -> bool:
+        """`top1.avg` where each `top1.update(...)` of the scope is given a number."""
+        owner = access_path(value.value)
+        updates = [
+            n.args[0]
+            for n in own_nodes(model.enclosing_scope(value))
+            if isinstance(n, ast.Call)
+            and isinstance(n.func, ast.Attribute)
+            and n.func.attr in ("update", "add")
+            and n.args
+            and access_path(n.func.value) == owner
+        ]
+        return owner is not None and bool(updates) and all(self.holds(u, model, depth + 1) for u in updates)
+
+
+def _called(call: ast.Call, model: PlacementModel) -> tuple[FunctionNode | None, PlacementModel | None]:
+    """The function that a call calls, and its file of code; of an object that isn't known, the file's only method of that name."""
+    called = model.callee(call)
+    if called is not None:
+        return (
+            (None, None) if called.makes is not None else (called.function.node, model.file_of(called.function.source))
+        )
+    named = [
+        n
+        for n in walk(model.source.tree)
+        if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef)) and n.name == last_name(call.func)
+    ]
+    return (named[0], model) if len(named) == 1 and isinstance(call.func, ast.Attribute) else (None, None)
 
 
 def _given_to(target: ast.Name | ast.Attribute, model: PlacementModel) -> list[_Given]:
@@ -168,18 +215,3 @@ def _given_by_callers(name: str, function: FunctionNode, model: PlacementModel) 
         given = called.given(call).get(name) if called is not None else None
         found += [(given, None, file)] if given is not None else []
     return found
-
-
-def _is_fed_numbers(value: ast.Attribute, model: PlacementModel, key: str, depth: int) -> bool:
-    """`top1.avg` where each `top1.update(...)` of the scope is given a number."""
-    owner = access_path(value.value)
-    updates = [
-        n.args[0]
-        for n in own_nodes(model.enclosing_scope(value))
-        if isinstance(n, ast.Call)
-        and isinstance(n.func, ast.Attribute)
-        and n.func.attr in ("update", "add")
-        and n.args
-        and access_path(n.func.value) == owner
-    ]
-    return owner is not None and bool(updates) and all(_is_number(u, model, key, depth + 1) for u in updates)

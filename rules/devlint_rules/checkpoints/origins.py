@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -29,7 +30,7 @@ def is_own(call: ast.Call, first: int, facts: Facts) -> bool:
         return True
     if isinstance(file, ast.Name) and any(facts.model.qualified(v) == "io.BytesIO" for v in _makers(file, facts)):
         return True
-    if _is_cache(call, file, facts) or _ships_with_the_code(file, facts) or _is_published(call, file, facts):
+    if is_cache(call, file, facts) or _ships_with_the_code(file, facts) or _is_published(call, file, facts):
         return True
     if _is_saved_from_host(facts) or _is_saved_from_host_elsewhere(facts) or _is_of_rank(file, facts):
         return True
@@ -61,7 +62,7 @@ def _is_written_before(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
         for n in own_nodes(scope)
         if isinstance(n, ast.Call) and n.lineno < call.lineno and not _is_in_other_branch(n, call, facts)
     ]
-    if any(_writes(n, file) for n in before) or _is_given_by_writer(file, facts):
+    if any(_writes(n, file) or _writes_one_of(n, file) for n in before) or _is_given_by_writer(file, facts):
         return True
     parts = {n.id for value in (file, *values_of(file, facts)) for n in ast.walk(value) if isinstance(n, ast.Name)}
     if any(_EXPORTING.match(last_name(n.func)) and _is_handed(n, "", parts) for n in before):
@@ -81,13 +82,26 @@ _MAKING = regex(r"_?(?:make|build|get|create|init|load|set|setup|resume|restore|
 
 
 def _is_in_other_branch(node: ast.AST, call: ast.Call, facts: Facts) -> bool:
-    """Whether a node stands in a branch that is left out where a call is reached: `if new: train(...)`, `else: load(...)`."""
+    """Whether a node stands in a branch that is left out where a call is reached: `if new: train(...)`, `else: load(...)`.
+
+    In a loop another pass may have come by it.
+    """
     inside = {node, *facts.model.ancestors(node)}
-    child: ast.AST = call
-    for parent in facts.model.ancestors(call):
+    around = list(facts.model.ancestors(call))
+    for child, parent in zip((call, *around), around, strict=False):
         if isinstance(parent, ast.If) and parent in inside:
-            return any(s in inside for s in (parent.orelse if child in parent.body else parent.body))
-        child = parent
+            other = parent.orelse if child in parent.body else parent.body
+            return any(s in inside for s in other) and not _is_repeated(parent, facts)
+    return False
+
+
+def _is_repeated(node: ast.AST, facts: Facts) -> bool:
+    """Whether a loop of its function runs a node again and again."""
+    for parent in facts.model.ancestors(node):
+        if isinstance(parent, _FUNCTIONS):
+            return False
+        if isinstance(parent, (ast.For, ast.AsyncFor, ast.While)):
+            return True
     return False
 
 
@@ -170,6 +184,38 @@ def _writes(call: ast.Call, file: ast.expr) -> bool:
     return named and len(call.args) > 1 and ast.unparse(_opened(call.args[1])) == ast.unparse(_opened(file))
 
 
+def _writes_one_of(call: ast.Call, file: ast.expr) -> bool:
+    """`torch.save(x, folder + f"epoch_{i}.pt")`, of a file that is called so but for a number: the best of a run is read again."""
+    named = isinstance(call.func, ast.Attribute) and call.func.attr == "save" and len(call.args) > 1
+    return named and _numbered(file) == _numbered(call.args[1]) and _ANY in _numbered(file)
+
+
+# What stands for a part that differs.
+_ANY = "\0"
+
+
+def _numbered(path: ast.expr) -> str:
+    """A path with a mark in the place of each number or text that is put into it; "" for what isn't put together so."""
+    match path:
+        case ast.Constant(value=str(text)):
+            return text
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            both = _numbered(left), _numbered(right)
+            return "".join(both) if all(both) else ""
+        case ast.JoinedStr(values=values):
+            return "".join(str(v.value) if isinstance(v, ast.Constant) else _ANY for v in values)
+        case ast.Call(func=ast.Name(id="str")):
+            return _ANY
+        case ast.Call(func=ast.Attribute(value=ast.Constant(value=str(text)), attr="format")):
+            return re.sub(r"\{[^{}]*\}", _ANY, text)
+        case ast.Call(func=ast.Attribute(attr="join"), args=[*parts]):
+            found = [_numbered(part) for part in parts]
+            return "/".join(found) if all(found) else ""
+        case ast.Name() | ast.Attribute():
+            return f"<{ast.unparse(path)}>"
+    return ""
+
+
 def _opened(file: ast.expr) -> ast.expr:
     """`path` of `open(path, "wb")`."""
     match file:
@@ -204,7 +250,7 @@ def _is_temporary(file: ast.expr, facts: Facts) -> bool:
 _TEMPORARY = frozenset({"TemporaryFile", "NamedTemporaryFile", "SpooledTemporaryFile"})
 
 
-def _is_cache(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
+def is_cache(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
     """A cache is read by the machine that filled it; what was downloaded was filled in elsewhere, whatever it is called."""
     if any(isinstance(v, ast.Call) and _DOWNLOADING.search(last_name(v.func)) for v in values_of(file, facts)):
         return False

@@ -44,6 +44,25 @@ def has_device(call: ast.Call, facts: Facts) -> bool:
     return _is_met(facts.model, call, _needs_accelerator) or _is_met(facts.model, call, _has_just_trained)
 
 
+def is_of_wrapped(call: ast.Call, facts: Facts) -> bool:
+    """Whether a model is wrapped where there is an accelerator, and bare where there is none, in a project that never looks at its keys.
+
+    Then what was written with one can't be loaded without: every key begins with `module.`.
+    """
+    texts = facts.model.source.without_comments
+    if re.search(_UNWRAPPED, texts) is not None or facts.model.texts_match(_UNWRAPPED, elsewhere=True):
+        return False
+    return re.search(_WRAPPED, texts) is not None or facts.model.texts_match(_WRAPPED, elsewhere=True)
+
+
+# `if use_cuda:` and in its block `model = nn.DataParallel(model)`; how many accelerators there are is another question.
+_WRAPPED = (
+    r"(?m)^([ \t]*)if (?![^\n]*(?:count|[<>]|num_|n_gpu|ngpu|len\())[^\n]*(?:cuda|gpu|device)[^\n]*:[ \t]*\n"
+    r"(?:\1[ \t]+[^\n]*\n){0,6}?\1[ \t]+[\w.]+ ?= ?(?:torch\.)?(?:nn\.)?DataParallel\("
+)
+_UNWRAPPED = r"['\"]module\.|\.module\.(?:load_)?state_dict|(?:get|has)attr\([^()\n]*['\"]module|\[7:\]|\.module if |['\"]module['\"] in"
+
+
 def is_of_no_program(call: ast.Call, facts: Facts) -> bool:
     """Whether nothing runs what loads: its file of code is no package's and only defines things, and no program beside it names it."""
     source = facts.model.source

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from devlint.facts import last_name, own_nodes, walk
+from devlint.facts import own_nodes, walk
 from devlint.lazy import regex
 from devlint_rules.checkpoints.contents import is_of_checkpoint, is_of_data
 from devlint_rules.checkpoints.landings import is_only_read, lands_anywhere
-from devlint_rules.checkpoints.origins import is_own
+from devlint_rules.checkpoints.origins import is_cache, is_own
 from devlint_rules.checkpoints.provided import is_given_up, is_provided_for, is_tried_again
 from devlint_rules.checkpoints.readers import has_device, is_of_base, is_of_no_call
 from devlint_rules.checkpoints.uses import goes_into_load_state_dict, is_host_data, is_read_by_numpy, uses_of
@@ -40,13 +40,12 @@ _PROGRAM = regex(r"__name__ == ['\"]__main__['\"]")
 
 
 def _is_open(node: ast.Call, found: ast.Call, facts: Facts) -> bool:
-    """Whether another call of the same function doesn't say where to either."""
+    """Whether another call of the same function, under the same name, doesn't say where to either."""
     return (
         node is not found
         and len(node.args) == 1
         and all(k.arg not in ("map_location", None) for k in node.keywords)
-        and last_name(node.func) == last_name(found.func)
-        and facts.model.qualified(node.func) == facts.model.qualified(found.func)
+        and ast.dump(node.func) == ast.dump(found.func)
     )
 
 
@@ -56,8 +55,11 @@ def _is_left(call: ast.Call, found: ast.Call, facts: Facts) -> bool:
         return False
     is_beside = facts.model.enclosing_scope(call) is facts.model.enclosing_scope(found)
     is_near = is_beside and (_is_in_one_loop(call, found, facts) or abs(call.lineno - found.lineno) <= _NEAR)
-    if is_of_data(call, facts) or is_own(call, 0, facts) or not (is_near or is_of_checkpoint(call, facts)):
+    if is_of_data(call, facts) or not (is_near or is_of_checkpoint(call, facts)):
         return False
+    if is_own(call, 0, facts):
+        # What is a cache by its name may lie beside what is loaded here, and have come with it.
+        return is_near and is_cache(call, call.args[0], facts)
     if is_beside and is_given_up(call, facts):
         return True
     if is_provided_for(call, facts):

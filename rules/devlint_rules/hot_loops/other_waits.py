@@ -134,7 +134,7 @@ def _call_waits(
         case ast.Name(id=name) if name in _READING_BUILTINS:
             is_there = any(_holds_tensor(argument, facts) for argument in call.args)
             return is_there and not (name in ("float", "int") and is_collected(call))
-        case ast.Attribute(value=ast.Constant(value=str()), attr="format"):
+        case ast.Attribute(value=ast.Constant(value=str()), attr="format") | ast.Attribute(value=ast.Name(id="math")):
             return any(_holds_tensor(argument, facts) for argument in _given(call))
         case ast.Attribute(value=owner, attr="step"):
             names = {v.name.rpartition(".")[2] for _, v in facts.model.value(owner).alternatives()}

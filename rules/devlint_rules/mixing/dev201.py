@@ -106,6 +106,7 @@ class CrossDeviceOp(Rule):
             f"`{host}` is on {mixing.host.value.place} and `{other}` is{when} {place_text(mixing.other.value.place, mixing.other.node, facts)}: "
             f"{_operation(mixing)} needs both on one device{at_call(mixing, facts)}",
             "likely" if is_likely(mixing) else "certain",
+            minor=mixing.weak,
             notes=trails(mixing, facts),
             hint=made_elsewhere or (None if change else f"move `{host}` to where `{other}` is, or create it there"),
             change=change,

@@ -97,6 +97,7 @@ class CrossDeviceCall(Rule):
             f"`{text_of(given, facts)}` is {place_text(given.value.place, given.node, facts)}, but `{subject}`, which computes from it, "
             f"is {place_text(module.value.place, module.node, facts)}{at_call(mixing, facts)}",
             "likely" if is_likely(mixing) else "certain",
+            minor=mixing.weak,
             notes=trails(mixing, facts),
             hint=made_by_caller(mixing, facts) if given is mixing.host else f"move `{subject}` once, after it is made",
             change=_moved_to_module(mixing, facts) if given is mixing.host else None,

@@ -111,6 +111,7 @@ class FactoryWithoutDevice(Rule):
             f"`{facts.name_of(node.func)}` creates on cpu what meets `{other}`{inside}, which is {where}: "
             "give it a `device`",
             "likely",
+            minor=mixing.weak,
             notes=(facts.note(f"`{other}` meets it here", mixing.node),),
             change=_created_there(call, named_here(device, call, facts), facts) if device else None,
         )

@@ -115,6 +115,7 @@ class NumpyFromAccelerator(Rule):
             node,
             f"`{text}` is {where}, and `{taker}` takes tensors on cpu only: {fails_with}{inside}",
             "likely" if is_likely(mixing) else "certain",
+            minor=mixing.weak,
             notes=(
                 *(Note(s.message, s.path, s.line, s.column + 1) for s in mixing.calls),
                 *facts.notes(operand.value.trail[-3:]),

@@ -89,6 +89,7 @@ class CrossDeviceIndex(Rule):
             f"`{text_of(mixing.host, facts)}` is on cpu, and `{index}`, which indexes it, is "
             f"{place_text(mixing.other.value.place, mixing.other.node, facts)}",
             "likely" if is_likely(mixing) else "certain",
+            minor=mixing.weak,
             notes=trails(mixing, facts),
             hint="make it where the index is: give its factory `device=`" if is_made_here else None,
             change=Change('move the index: `.to("cpu")`', "unsafe", edits=(edit,)) if edit is not None else None,

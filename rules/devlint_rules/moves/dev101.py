@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from devlint.facts import (
@@ -20,7 +20,7 @@ from devlint.facts import (
     place_of_device,
     plain_name,
 )
-from devlint.findings import Safety
+from devlint.findings import Note, Safety
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 
@@ -109,6 +109,7 @@ class DiscardedMove(Rule):
             # What a test moves of which only its use tells is moved to see that it can be.
             minor=(_is_there_already(call, moved, facts) and not _goes_by_itself(call, moved))
             or _changes_nothing(call, moved, facts)
+            or _is_computed_there(call, moved, facts.notes(drop.trail), facts)
             or (drop.likely and is_test_file(Path(facts.path))),
         )
 
@@ -130,7 +131,10 @@ def _same(device: cst.BaseExpression, moved: cst.BaseExpression) -> bool:
 
 
 def _changes_nothing(call: cst.Call, moved: cst.BaseExpression, facts: Facts) -> bool:
-    """Whether a tensor is what the call would make of it: made so, or only copied from by `copy_`, which casts and moves by itself."""
+    """Whether a tensor is what the call would make of it, or it doesn't matter: the next statement moves it, or it is only copied from.
+
+    `copy_` casts and moves by itself.
+    """
     node, root = facts.node(call), facts.node(_bare(moved))
     if not isinstance(node, ast.Call) or not isinstance(root, ast.Name):
         return False
@@ -139,8 +143,39 @@ def _changes_nothing(call: cst.Call, moved: cst.BaseExpression, facts: Facts) ->
     if wanted and made and all(_is_made_with(value, wanted) for value in made):
         return True
     read = _read_by_text(facts.model.enclosing_scope(root)).get(root.id, ())
+    if _is_moved_next(node, root, facts):
+        return True
     uses = [n for n in read if n.lineno > node.lineno]
     return bool(uses) and all(_is_copied_from(use, facts) for use in uses)
+
+
+def _is_computed_there(call: cst.Call, moved: cst.BaseExpression, trail: Iterable[Note], facts: Facts) -> bool:
+    """Whether what is moved is a sum or a product of what was moved before: then it is there, if anything is."""
+    node, root = facts.node(call), facts.node(moved)
+    if not isinstance(node, ast.Call) or not isinstance(root, ast.Name):
+        return False
+    made = [v for v in facts.model.assigned_values(root) if v.lineno <= node.lineno]
+    if not made or not all(isinstance(value, ast.BinOp) for value in made):
+        return False
+    if any(note.message.startswith("moved") and "to cpu" not in note.message for note in trail):
+        return True
+    wanted = _given(node)
+    operands = [n for value in made for n in ast.walk(value) if isinstance(n, ast.Name)]
+    parts = [part for n in operands for value in facts.model.assigned_values(n) for part in ast.walk(value)]
+    return bool(wanted) and any(isinstance(n, ast.Call) and _is_to(n) and _given(n) == wanted for n in parts)
+
+
+def _is_moved_next(call: ast.Call, root: ast.Name, facts: Facts) -> bool:
+    """Whether the next statement moves what the dropped result was made of, for good: `x.to(device)`, `x = x.cpu()`."""
+    following = facts.model.source.after(facts.model.source.statement_of(call))
+    match following[:1]:
+        case [ast.Assign(targets=[ast.Name(id=name)], value=value)] if name == root.id:
+            methods = []
+            while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
+                methods.append(value.func.attr)
+                value = value.func.value
+            return isinstance(value, ast.Name) and value.id == name and bool(set(MOVES) & set(methods))
+    return False
 
 
 def _bare(moved: cst.BaseExpression) -> cst.BaseExpression:

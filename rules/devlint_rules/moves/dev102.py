@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from devlint.facts import HOST, is_test_file, own_nodes, place_of_device
+from devlint.facts import HOST, is_test_file, last_name, own_nodes, place_of_device, walk
 from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.moves import factories
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts, PlacementModel, Unit
+    from devlint.facts import Facts, FunctionModel, PlacementModel, Unit
 
 MOVES = ("to", "cuda", "xpu", "hpu", "npu")
 PARAMETER = "torch.nn.Parameter"
@@ -104,8 +104,44 @@ class MovedParameter(Rule):
             "certain" if real else "likely",
             change=_moved_inside(node, made, facts),
             # A test that asks for no gradient, and optimizes nothing, has an input of this name.
-            minor=is_test_file(Path(facts.path)) and _LEARNED.search(facts.text.text) is None,
+            minor=(is_test_file(Path(facts.path)) and _LEARNED.search(facts.text.text) is None)
+            or _is_brought(node, made, facts),
         )
+
+
+def _is_brought(node: cst.Call, made: cst.Call, facts: Facts) -> bool:
+    """Whether both what becomes a parameter and the device come from whoever calls the function: it may be there already."""
+    scope = facts.scope
+    given = next((a.value for a in node.args if a.keyword is None or a.keyword.value == "device"), None)
+    inner = next((a.value for a in made.args if a.keyword is None or a.keyword.value == "data"), None)
+    if scope is None or given is None or inner is None:
+        return False
+    handed = {p.arg for p in scope.parameters} - {"self"}
+    device, data = facts.node(given), facts.node(inner)
+    if not isinstance(device, ast.Name) or device.id not in handed or not isinstance(data, ast.Name):
+        return False
+    names, made_here = _comes_from(data.id, scope)
+    return not made_here and bool(names & handed - {device.id})
+
+
+# Functions that make a tensor of sizes or numbers.
+_MAKING = frozenset(
+    {"zeros", "ones", "empty", "full", "rand", "randn", "eye", "arange", "linspace", "tensor", "Tensor"}
+)
+
+
+def _comes_from(name: str, scope: FunctionModel) -> tuple[set[str], bool]:
+    """The names that what a name holds is computed from, and whether a tensor is made for it."""
+    seen: set[str] = set()
+    waiting = {name}
+    while waiting:
+        here = waiting.pop()
+        seen.add(here)
+        values = scope.assigned.get(here, [])
+        if any(isinstance(n, ast.Call) and last_name(n.func) in _MAKING for value in values for n in walk(value)):
+            return seen, True
+        waiting |= {n.id for value in values for n in walk(value) if isinstance(n, ast.Name)} - seen
+    return seen, False
 
 
 _LEARNED = regex(r"\.grad\b|\boptim|parameters\(")
