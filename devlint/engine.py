@@ -488,6 +488,8 @@ class Inspection:
         if self.within is not None:
             lines = [line for line in lines if line in self.within]
         told: list[tuple[FunctionModel | None, Finding]] = []
+        # A rule that met an error may have left something.
+        self._beside, self._unlaid = [], set()
         for unit in units_at(self._module, lines):
             self._pause()
             # The cheap questions first: what they leave over is modelled, and what that leaves over parsed by LibCST.
@@ -506,15 +508,13 @@ class Inspection:
 
     def _with_minor(self, told: list[tuple[FunctionModel | None, Finding]]) -> Iterator[Finding]:
         """What a rule tells, the first fix in a function with the edits of what is minor there."""
-        beside, self._beside = self._beside, []
-        unlaid, self._unlaid = self._unlaid, set()
         mended: set[FunctionModel | None] = set()
         for scope, finding in told:
-            if scope in unlaid:
+            if scope in self._unlaid:
                 finding = replace(finding, fix=None)
             elif finding.fix is not None and scope not in mended:
                 mended.add(scope)
-                finding = replace(finding, fix=self._joined(finding.fix, (f for s, f in beside if s is scope)))
+                finding = replace(finding, fix=self._joined(finding.fix, (f for s, f in self._beside if s is scope)))
             yield finding
 
     def _joined(self, fix: Fix, others: Iterable[Finding]) -> Fix:
