@@ -272,7 +272,7 @@ def _as_editable(finding: Finding, source: Source) -> Finding:
 _NEWER = regex(r"type\s+\w+\s*[=\[]|(?:(?:async\s+)?def|class)\s+\w+\s*\[")
 
 # Words of comments that switch findings off.
-_MAY_SWITCH_OFF = regex(r"#.*\b(?:noqa|devlint)\b")
+_MAY_SWITCH_OFF = regex(r"#[^#\n]{0,400}\b(?:noqa|devlint)\b")
 
 # What only Python 2 reads: `print "done"`.
 _PYTHON_2 = r"(?m)^[ \t]{0,40}print[ \t]{1,9}['\"]"

@@ -78,7 +78,7 @@ _RELEASED = ("pyproject.toml", "setup.py")
 _ITS_OWN = frozenset({"ldm", "transformers"})
 # What a repository has on top, and how the settings of a package say its name.
 _PAGES = ("README.md", "README.rst")
-_NAMED = regex(r"""^\s*(?:name|NAME)\s*=\s*["']([\w.-]{1,100})["']""", re.MULTILINE)
+_NAMED = regex(r"""^[ \t]{0,40}(?:name|NAME)[ \t]{0,20}=[ \t]{0,20}["']([\w.-]{1,100})["']""", re.MULTILINE)
 # Folders around a file that are looked at for them.
 _MAX_ABOVE = 6
 

@@ -45,7 +45,7 @@ def _said_of(source: SourceModule, statement: ast.AST, function: FunctionModel) 
                 break
             above.append(text.lstrip("# "))
         yield " ".join(reversed(above))
-    yield from re.split(r"(?<=[.;])\s+|\n\s*\n", ast.get_docstring(function.node, clean=False) or "")
+    yield from re.split(r"[.;][ \t\n]|\n[ \t]{0,40}\n", ast.get_docstring(function.node, clean=False) or "")
 
 
 def _line(source: SourceModule, line: int) -> str:

@@ -32,7 +32,7 @@ def _imports_nothing_before(call: ast.Call, facts: Facts) -> bool:
 
 
 # A part of a checkpoint that no module calls a parameter.
-_PART = regex(r"(?i)\w*(?:epoch|state_dict|optimizer|arch|best|args|config)\w*")
+_PART = regex(r"(?i)epoch|state_dict|optimizer|arch|best|args|config")
 
 
 def _loads_what_wraps(call: ast.Call, facts: Facts) -> bool:
@@ -53,7 +53,7 @@ def _loads_what_wraps(call: ast.Call, facts: Facts) -> bool:
 def _is_part(name: ast.Name, facts: Facts) -> bool:
     match next(facts.model.ancestors(name), None):
         case ast.Subscript(value=value, slice=ast.Constant(value=str() as key), ctx=ast.Load()) if value is name:
-            return _PART.fullmatch(key) is not None
+            return key.isidentifier() and _PART.search(key) is not None
     return False
 
 
