@@ -80,7 +80,7 @@ _HARMLESS = frozenset(
         "scipy.sparse.isspmatrix",
     }
 )
-_HANDED_OVER = frozenset({"numpy.nonzero", "numpy.real", "numpy.squeeze"})
+_HANDED_OVER = frozenset({"numpy.nonzero", "numpy.real", "numpy.squeeze", "numpy.take_along_axis"})
 
 
 def _numpy(call: Call, name: str) -> Value:
