@@ -684,11 +684,12 @@ class Inspection:
             is_broken_aside,
             is_put_in_brackets,
             kept_within,
+            was_long_before,
         )
         from devlint.textmap import minimal_edit
 
         change = report.change
-        if change is None:
+        if change is None or self.model.imports_in_vain:
             return None
         edits = list(change.edits)
         if change.replacements:
@@ -704,6 +705,8 @@ class Inspection:
         laid_out = kept_within(fix, self._text, self._width, facts.step, self._form)
         if self._told_width() is not None:
             return laid_out
+        if was_long_before(self._text, fix.edits):
+            return fix
         # Where nobody says how long a line may be, one that can't be broken may be as long as others are, or as most allow.
         if laid_out is None or is_broken_aside(self._text, fix, laid_out):
             instead = None
