@@ -280,7 +280,7 @@ def is_straight(source: SourceModule, node: ast.AST, gives: Gives) -> bool:
                 return False
             case ast.FunctionDef(body=body) | ast.AsyncFunctionDef(body=body):
                 before = body[: next((at for at, statement in enumerate(body) if statement is child), 0)]
-                return not any(_leaves_by_mode(statement) for statement in before)
+                return not any(_leaves_by_mode(s) or _leaves_off_host(s, parent) for s in before)
             case ast.Lambda():
                 return True
         child = parent
@@ -321,6 +321,28 @@ def _is_on(name: str, source: SourceModule, at: ast.AST) -> bool:
 def _leaves_by_mode(statement: ast.stmt) -> bool:
     """`if self.stage == "decode": ...; return ...`: the rest is for another mode."""
     return isinstance(statement, ast.If) and isinstance(statement.body[-1], ast.Return) and _is_mode(statement.test)
+
+
+def _leaves_off_host(statement: ast.stmt, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """`keep = str(x.device) == "cpu"`, `if not keep: return`: the rest is for the host, unless somebody asks for it."""
+    match statement:
+        case ast.If(test=ast.UnaryOp(op=ast.Not(), operand=flag), body=[*_, ast.Return()]):
+            name = ast.unparse(flag)
+            return any(
+                isinstance(n, ast.Assign)
+                and any(ast.unparse(t) == name for t in n.targets)
+                and _asks_for_host(n.value)
+                for n in ast.walk(function)
+            )
+    return False
+
+
+def _asks_for_host(test: ast.expr) -> bool:
+    """`str(x.device) == "cpu"`."""
+    match test:
+        case ast.Compare(ops=[ast.Eq()], comparators=[ast.Constant(value="cpu")]):
+            return True
+    return False
 
 
 def _is_mode(test: ast.expr) -> bool:
