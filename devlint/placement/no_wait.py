@@ -161,7 +161,9 @@ def _is_array_by_use(stall: Stall) -> bool:
         return False
     function = stall.function
     names = {n.id for n in walk(stall.asked) if isinstance(n, ast.Name)}
-    names |= {n.id for name in names for v in function.assigned.get(name, ()) for n in walk(v) if isinstance(n, ast.Name)}
+    names |= {
+        n.id for name in names for v in function.assigned.get(name, ()) for n in walk(v) if isinstance(n, ast.Name)
+    }
     handed = names & {p.arg for p in function.parameters}
     page = ast.get_docstring(function.node, clean=False) or "" if handed else ""
     return any(re.search(_ARRAY.format(re.escape(name)), page) for name in handed) or any(

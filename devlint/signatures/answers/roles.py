@@ -268,7 +268,9 @@ _COPIED = regex(
     r"|(?:^|[.:#\"'])[ \t]{0,9}(?:(?:code|directly|mostly|mainly)[ \t]){0,2}(?:copied|copy|taken|borrowed)(?: and pasted| over)? from:?[ \t]+\S",
     re.MULTILINE,
 )
-_CHANGED = regex(r"(?i)\b(?:modif|adapt|chang|alter|rewr|rework|extend|edit|simplif|adjust|based on|inspired|with (?:some|minor|small|a few))")
+_CHANGED = regex(
+    r"(?i)\b(?:modif|adapt|chang|alter|rewr|rework|extend|edit|simplif|adjust|based on|inspired|with (?:some|minor|small|a few))"
+)
 
 
 def is_said_to_be_copied(source: SourceModule) -> bool:
