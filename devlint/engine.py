@@ -292,15 +292,16 @@ def _why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall
     says of code that somebody else keeps, that nobody uses or goes on with, or by which a module of a package tests itself.
     """
     from devlint.signatures.answers.hot import is_unused
-    from devlint.signatures.answers.roles import is_aside, is_of_others, is_of_tool, is_retired
+    from devlint.signatures.answers.roles import is_aside, is_of_others, is_of_tool, is_retired, is_said_to_be_copied
 
     if report.minor or (stall is not None and stall.minor):
         return "few act on it"
     fails_elsewhere = rule.effect is not None and rule.effect.without_accelerator
     costs = rule.severity == "warning" or fails_elsewhere
     is_mixing = rule.event in ABOUT_MIXING and report.confidence == "likely"
-    if (rule.severity == "warning" and is_of_others(facts.model.source.path)) or (
-        (costs or is_mixing) and project.is_copied_in(Path(facts.model.source.path))
+    source = facts.model.source
+    if (rule.severity == "warning" and (is_of_others(source.path) or is_said_to_be_copied(source))) or (
+        (costs or is_mixing) and project.is_copied_in(Path(source.path))
     ):
         return "somebody else keeps this code"
     if costs and is_retired(facts.path):

@@ -404,6 +404,9 @@ def _is_weak(reader: Reader, frame: Frame, need: Need, host: tuple[Value, Condit
     if value.kind is BATCH and value.step is None:
         # It is what a loader gives going by a name alone: who made that may have moved what it gives.
         return True
+    if reader.atoms.forgets(need.path):
+        # Of a choice of many, with more tests than are kept, nobody knows what was moved on the way there.
+        return True
     if other.place.off_host and not reader.atoms.implies(need.path, when):
         # What leaves the one on the host on some paths decides of the other as well, most likely.
         return True
