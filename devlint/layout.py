@@ -216,6 +216,21 @@ def gets_too_long(text: TextMap, edits: Sequence[Edit], width: Callable[[], int]
     )
 
 
+def was_long_before(text: TextMap, edits: Sequence[Edit]) -> bool:
+    """Whether each line that edits make longer than anybody's lines may be was that before, and is hardly longer now."""
+    changed = [(old, new) for _, _, old, new in _changes(text, edits) if _too_long(old, new, NARROWEST)]
+    return bool(changed) and all(
+        _NOBODYS < longest <= max(map(_length, new.splitlines())) <= longest + _HARDLY
+        for longest, new in ((max(map(_length, old.splitlines())), new) for old, new in changed)
+    )
+
+
+# No formatter and no style guide lets lines be so long.
+_NOBODYS = 120
+# So many more columns show in no editor.
+_HARDLY = 8
+
+
 def _changes(text: TextMap, edits: Sequence[Edit]) -> Iterator[tuple[Span, list[Edit], str, str]]:
     """The lines that edits change: where they are, the edits there, what stands there and what they make of it."""
     for lines, group in _by_lines(sorted(edits)):

@@ -411,6 +411,9 @@ def _is_weak(reader: Reader, frame: Frame, need: Need, host: tuple[Value, Condit
     if is_input and not is_of_models(reader, frame.function, other.place):
         # In a function for the host, all is as it should be: somebody else has to say that it isn't.
         return True
+    if reader.atoms.forgets(need.path):
+        # Of a choice of many, with more tests than are kept, nobody knows what was moved on the way there.
+        return True
     if other.place.off_host and not reader.atoms.implies(need.path, when):
         # What leaves the one on the host on some paths decides of the other as well, most likely.
         return True

@@ -22,6 +22,7 @@ from devlint.signatures.values.values import (
     HOST,
     LIST,
     NUMBER,
+    OF_HOST,
     TENSOR,
     TUPLE,
     UNKNOWN,
@@ -191,9 +192,7 @@ def _is_off_host(frame: Frame, node: ast.expr, option: Value, surely_tensor: boo
     if option.kind in (TENSOR, BATCH):
         if place.off_host:
             return not option.likely
-        if KEPT in option.tags:
-            return None
-        return False if place.is_open or _is_computed(frame, node) or surely_tensor else None
+        return None if KEPT in option.tags or OF_HOST in option.tags else False
     return False if option.kind is UNKNOWN and (surely_tensor or _is_known_tensor(frame, option)) else None
 
 
@@ -217,10 +216,6 @@ def _is_known_tensor(frame: Frame, option: Value) -> bool:
     if path is None:
         return False
     return any(path[:n] in frame.tensors or path[:n] in frame.supposed for n in (len(path), len(path) - 1) if n)
-
-
-def _is_computed(frame: Frame, node: ast.expr) -> bool:
-    return True
 
 
 # -- what each sense asks ----------------------------------------------------------------------------------------------
