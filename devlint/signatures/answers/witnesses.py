@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -37,7 +38,9 @@ def _is_of_models(reader: Reader, function: FunctionModel, name: str, depth: int
         info = reader.class_info(outer.source, outer.cls)
         # Who has an object of another class, nobody knows; one that minds devices is meant for all of them.
         return info.is_module or info.method("forward") is not None or says_devices(info.text)
-    calls = [call for call in _calls(reader, outer) if not _gives_copy(call, outer, name)]
+    calls = [call for call in _calls(reader, outer) if not _gives(call, outer, name, _COPIED)]
+    if any(_gives(call, outer, name, _MOVED) for call in calls):
+        return True
     callers = [call.caller for call in calls if not _is_for_host(call.caller)]
     if speaks_of_devices(outer):
         return bool(callers) or not calls
@@ -64,8 +67,8 @@ class _Called(NamedTuple):
     scope: FunctionModel | None
 
 
-def _gives_copy(call: _Called, function: FunctionModel, name: str) -> bool:
-    """Whether a call gives a parameter what was copied to the host: `psnr(x.cpu())`, or `x` after `x = x.cpu()`."""
+def _gives(call: _Called, function: FunctionModel, name: str, moved: re.Pattern[str]) -> bool:
+    """Whether a call gives a parameter what was moved by something: `psnr(x.cpu())`, or `x` after `x = x.cpu()`."""
     names = [a.arg for a in function.parameters]
     if name not in names:
         return False
@@ -76,10 +79,11 @@ def _gives_copy(call: _Called, function: FunctionModel, name: str) -> bool:
     if given is None:
         return False
     bound = call.scope.assigned.get(given.id, []) if call.scope is not None and isinstance(given, ast.Name) else []
-    return any(_COPIED.search(ast.unparse(node)) is not None for node in (given, *bound))
+    return any(moved.search(ast.unparse(node)) is not None for node in (given, *bound))
 
 
 _COPIED = regex(r"\.(?:cpu|numpy)\(")
+_MOVED = regex(r"\.cuda\(|\.to\([^)\n]{0,60}(?:cuda|device\b|gpu)")
 
 
 def _calls(reader: Reader, function: FunctionModel) -> Iterator[_Called]:
