@@ -292,7 +292,14 @@ def _why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall
     says of code that somebody else keeps, that nobody uses or goes on with, or by which a module of a package tests itself.
     """
     from devlint.signatures.answers.hot import is_unused
-    from devlint.signatures.answers.roles import is_aside, is_of_others, is_of_tool, is_retired, is_said_to_be_copied
+    from devlint.signatures.answers.roles import (
+        is_aside,
+        is_generated,
+        is_of_others,
+        is_of_tool,
+        is_retired,
+        is_said_to_be_copied,
+    )
 
     if report.minor or (stall is not None and stall.minor):
         return "few act on it"
@@ -300,6 +307,8 @@ def _why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall
     costs = rule.severity == "warning" or fails_elsewhere
     is_mixing = rule.event in ABOUT_MIXING and report.confidence == "likely"
     source = facts.model.source
+    if is_generated(source):
+        return "the file is generated, and what it is made of is to be mended"
     if (rule.severity == "warning" and (is_of_others(source.path) or is_said_to_be_copied(source))) or (
         (costs or is_mixing) and project.is_copied_in(Path(source.path))
     ):
@@ -687,9 +696,10 @@ class Inspection:
             kept_within,
             was_long_before,
         )
+        from devlint.signatures.answers.roles import is_generated
         from devlint.textmap import minimal_edit
 
-        change = report.change
+        change = None if is_generated(facts.model.source) else report.change
         if change is None or self.model.imports_in_vain:
             return None
         edits = list(change.edits)
