@@ -10,6 +10,7 @@ from pathlib import Path
 
 from devlint.signatures.answers.detached import is_of_a_graph, unplaced_results
 from devlint.signatures.answers.left_open import (
+    hangs_on_a_flag,
     hangs_on_words,
     is_for_arrays,
     is_for_mappings,
@@ -407,6 +408,11 @@ def _is_weak(reader: Reader, frame: Frame, need: Need, host: tuple[Value, Condit
         return True
     if _is_of_something(value) or _is_of_something(other):
         return True
+    if hangs_on_a_flag(reader, frame, need.path) or hangs_on_a_flag(reader, frame, when):
+        return True
+    if is_kept(value) and other.place.sort == "input" and _is_of_plain_class(frame):
+        # What an object that is no module keeps on the host may be meant to stay there: it counts and adds up.
+        return True
     is_input = other.place.sort == "input" and other.kind is not MODULE and need.sense != "index"
     if is_input and not is_of_models(reader, frame.function, other.place):
         # In a function for the host, all is as it should be: somebody else has to say that it isn't.
@@ -423,6 +429,11 @@ def _is_weak(reader: Reader, frame: Frame, need: Need, host: tuple[Value, Condit
     cls = frame.reader.class_around(frame)
     # In a function, a part of something that holds more than tensors: where all that is, its makers know.
     return cls is None and other.place.sort == "input" and len(other.place.name) > 1 and not need.via
+
+
+def _is_of_plain_class(frame: Frame) -> bool:
+    cls = frame.reader.class_around(frame)
+    return cls is not None and not cls.is_module and cls.method("forward") is None
 
 
 def _is_of_something(value: Value) -> bool:
@@ -523,6 +534,8 @@ def _is_denied(reader: Reader, frame: Frame, need: Need, when: Condition, other:
                     absent = absent or (told and _is_tensors_own(frame, asked))
                 case ("==", counted, Value() as none) if literal > 0 and none.data == 0 and _counts_parts(counted):
                     # Nothing was in it: hardly ever.
+                    absent = True
+                case ("true", (*_, "#len")) if literal < 0:
                     absent = True
                 case ("forgotten", _, _) | ("at call", _, _):
                     # Nobody knows what it hangs on any more.

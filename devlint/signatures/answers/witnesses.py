@@ -42,11 +42,20 @@ def _is_of_models(reader: Reader, function: FunctionModel, name: str, depth: int
     if any(_gives(call, outer, name, _MOVED) for call in calls):
         return True
     callers = [call.caller for call in calls if not _is_for_host(call.caller)]
-    if speaks_of_devices(outer):
+    if speaks_of_devices(outer) or _moves_to_input(outer):
         return bool(callers) or not calls
     return depth > 0 and any(
         caller is not None and _is_of_models(reader, caller, "", depth - 1) for caller in dict.fromkeys(callers)
     )
+
+
+def _moves_to_input(function: FunctionModel) -> bool:
+    """Whether a function moves something to where one of its inputs is: `mask.to(flow)`."""
+    names = {a.arg for a in function.parameters}
+    return any(match[1] in names for match in _TO_A_NAME.finditer(function.text))
+
+
+_TO_A_NAME = regex(r"\.to\((\w{1,60})\)")
 
 
 def _is_for_host(function: FunctionModel | None) -> bool:
