@@ -297,15 +297,25 @@ def _why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall
     says of code that somebody else keeps, that nobody uses or goes on with, or by which a module of a package tests itself.
     """
     from devlint.signatures.answers.hot import is_unused
-    from devlint.signatures.answers.roles import is_aside, is_of_others, is_of_tool, is_retired
+    from devlint.signatures.answers.roles import (
+        is_aside,
+        is_generated,
+        is_of_others,
+        is_of_tool,
+        is_retired,
+        is_said_to_be_copied,
+    )
 
     if report.minor or (stall is not None and stall.minor):
         return "few act on it"
     fails_elsewhere = rule.effect is not None and rule.effect.without_accelerator
     costs = rule.severity == "warning" or fails_elsewhere
     is_mixing = rule.event in ABOUT_MIXING and report.confidence == "likely"
-    if (rule.severity == "warning" and is_of_others(facts.model.source.path)) or (
-        (costs or is_mixing) and project.is_copied_in(Path(facts.model.source.path))
+    source = facts.model.source
+    if is_generated(source):
+        return "the file is generated, and what it is made of is to be mended"
+    if (rule.severity == "warning" and (is_of_others(source.path) or is_said_to_be_copied(source))) or (
+        (costs or is_mixing) and project.is_copied_in(Path(source.path))
     ):
         return "somebody else keeps this code"
     if costs and is_retired(facts.path):
@@ -689,11 +699,13 @@ class Inspection:
             is_broken_aside,
             is_put_in_brackets,
             kept_within,
+            was_long_before,
         )
+        from devlint.signatures.answers.roles import is_generated
         from devlint.textmap import minimal_edit
 
-        change = report.change
-        if change is None:
+        change = None if is_generated(facts.model.source) else report.change
+        if change is None or self.model.imports_in_vain:
             return None
         edits = list(change.edits)
         if change.replacements:
@@ -709,6 +721,8 @@ class Inspection:
         laid_out = kept_within(fix, self._text, self._width, facts.step, self._form)
         if self._told_width() is not None:
             return laid_out
+        if was_long_before(self._text, fix.edits):
+            return fix
         # Where nobody says how long a line may be, one that can't be broken may be as long as others are, or as most allow.
         if laid_out is None or is_broken_aside(self._text, fix, laid_out):
             instead = None

@@ -37,6 +37,7 @@ def is_ruled_out(model: File, stall: Stall) -> bool:
         _is_no_tensor_here(model, stall)
         or _is_made_for_host(model, stall)
         or _is_no_tensor_by_name(model, stall)
+        or _is_array_by_use(stall)
         or _is_said_to_be_on_host(model, stall)
     )
 
@@ -152,6 +153,27 @@ def _is_number(node: ast.expr) -> bool:
         case ast.Subscript(value=ast.Attribute(attr="shape")):
             return True
     return False
+
+
+def _is_array_by_use(stall: Stall) -> bool:
+    """Whether the docstring says that what is asked is NumPy's, or something is asked of it that only arrays have."""
+    if stall.value.place.off_host:
+        return False
+    function = stall.function
+    names = {n.id for n in walk(stall.asked) if isinstance(n, ast.Name)}
+    names |= {
+        n.id for name in names for v in function.assigned.get(name, ()) for n in walk(v) if isinstance(n, ast.Name)
+    }
+    handed = names & {p.arg for p in function.parameters}
+    page = ast.get_docstring(function.node, clean=False) or "" if handed else ""
+    return any(re.search(_ARRAY.format(re.escape(name)), page) for name in handed) or any(
+        isinstance(n, ast.Attribute) and n.attr == "astype" and isinstance(n.value, ast.Name) and n.value.id in names
+        for n in function.nodes
+    )
+
+
+# A line that says of a parameter that it is an array, and of no tensor.
+_ARRAY = r"(?m)^(?![^\n]*[tT]ensor)[ \t]{{0,40}}{}[ \t]{{0,4}}[:(][^\n]{{0,80}}\b(?:[nN]um[pP]y|ndarray|np)\b"
 
 
 # -- words -------------------------------------------------------------------------------------------------------------

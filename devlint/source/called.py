@@ -33,16 +33,17 @@ def may_be_called(cls: str, methods: Iterable[str], naming: Iterable[str], texts
         return True
     if not names:
         return not keys
-    names = _with_aliases(names, everything)
-    if len(names) > MAX_NAMES:
+    made = _with_what_is_made(cls, names, everything)
+    if made is None or len(made) > MAX_NAMES:
         return True
+    names = made
     either = "|".join(map(re.escape, sorted(names)))
     own = "|".join(map(re.escape, ("forward", *methods)))
     used = re.compile(rf"(?<!def )\b(?:{either})(?:\(|\[|\.(?:{own})\b)")
-    handed = re.compile(rf"(?:[(,\[{{=][ \t\n]*|\*|return[ \t]+)(?:self\.)?({either})\b{_SAME}[ \t\n]*(?=[,)\]}}\n])")
+    handed = re.compile(rf"(?:[(,\[{{=][ \t\n]*|\*)(?:self\.)?({either})\b{_SAME}[ \t\n]*(?=[,)\]}}\n])")
     if any(used.search(text) for text in everything):
         return True
-    given = {match[1] for text in everything for match in handed.finditer(text)}
+    given = {match[1] for text in everything for match in handed.finditer(_RETURN.sub("", text))}
     return not all(_is_parameter(name, everything) for name in given)
 
 
@@ -98,6 +99,59 @@ def _with_aliases(names: set[str], texts: Iterable[str]) -> set[str]:
             rf"^[ \t]*(?:self\.)?(\w+)[ \t]*=[ \t]*(?:\w+\.)*{re.escape(name)}{_SAME}[ \t]*$", re.MULTILINE
         )
         found |= {match[1] for text in texts for match in alias.finditer(text)}
+    return found
+
+
+def _with_what_is_made(cls: str, names: set[str], texts: list[str]) -> set[str] | None:
+    """The same with the names of what functions give that make one: `net = build_net(cfg)`. None where that isn't all that is done with it."""
+    found, makers = _with_aliases(names, texts), set[str]()
+    while len(found) <= MAX_NAMES:
+        either = "|".join(map(re.escape, sorted(found)))
+        returned = re.compile(rf"^[ \t]+return[ \t]+([^\n]*\b(?:{either})\b[^\n]*?)[ \t]*$", re.MULTILINE)
+        new = set[str]()
+        # The same name stands for other things in files that know nothing of the class.
+        for text in (t for t in texts if cls in t or any(maker in t for maker in makers)):
+            for match in returned.finditer(text):
+                if not _NAMES.fullmatch(match[1]) and not re.fullmatch(rf"(?:self\.)?(?:{either}){_SAME}", match[1]):
+                    if re.search(rf"(?:^|[(,\[{{=][ \t]*)(?:self\.)?(?:{either})\b(?![.(\[])", match[1]):
+                        return None
+                    # A part of it, or what it gives.
+                    continue
+                defined = list(_MAKER.finditer(text, 0, match.start()))
+                if not defined:
+                    return None
+                new.add(defined[-1][1])
+        if not new - makers:
+            return found
+        makers |= new
+        for maker in new:
+            held = _made_by(maker, texts)
+            if held is None:
+                return None
+            found |= held
+        found = _with_aliases(found, texts)
+    return found
+
+
+# One name or several: `encoder, self.decoder`.
+_NAMES = regex(r"(?:self\.)?\w+(?:[ \t]*,[ \t]*(?:self\.)?\w+)*")
+_RETURN = regex(r"^[ \t]{1,80}return[ \t](?:self\.)?\w+(?:[ \t]*,[ \t]*(?:self\.)?\w+)*[ \t]{0,9}$", re.MULTILINE)
+_MAKER = regex(r"^[ \t]*def (\w+)", re.MULTILINE)
+
+
+def _made_by(maker: str, texts: Iterable[str]) -> set[str] | None:
+    """The names under which what a function gives is kept; None where anything else is done with it."""
+    found: set[str] = set()
+    for text in texts:
+        for match in re.finditer(rf"\b{re.escape(maker)}\b", text):
+            start = text.rfind("\n", 0, match.start()) + 1
+            before, after = text[start : match.start()], text[match.end() : match.end() + 1]
+            if re.search(r"\b(?:def|import)\b|#", before) or (not before.strip() and after in ",\n"):
+                continue
+            held, _, owner = before.partition("=")
+            if after != "(" or not _NAMES.fullmatch(held.strip()) or not re.fullmatch(r"[ \t]*(?:\w+\.)*", owner):
+                return None
+            found |= {name.rpartition(".")[2] for name in re.findall(r"[\w.]+", held)}
     return found
 
 

@@ -38,6 +38,8 @@ MAX_FOLLOWED = 80
 MAX_ABOVE = 8
 
 _MARKS = ("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt")
+_PAGES = ("README.md", "README.rst", "README.txt")
+_TERMS = ("LICENSE", "LICENSE.md", "LICENSE.txt", "COPYING")
 # Folders that packages stand in.
 _SOURCES = (("src",), ("python",), ("lib",))
 _TEXTS = (".py", ".ipynb", ".md", ".rst", ".toml", ".cfg", ".ini", ".yaml", ".yml", ".json", ".sh")
@@ -63,6 +65,8 @@ _PLAIN = regex(
     r"(?:abc\.|functools\.|typing\.|contextlib\.|dataclasses\.|torch\.|triton\.|tl\.)?(?:\w+\.)?(?:staticmethod|classmethod|property|cached_property|abstractmethod|override|overload|final|"
     r"dataclass|wraps|lru_cache|cache|contextmanager|no_grad|inference_mode|enable_grad|set_grad_enabled|compile|script|disable|jit|autocast|custom_fwd|custom_bwd)"
 )
+# What a program does at its top level, or asks for.
+_DOING = regex(r"^(?:for|while|with|if __name__|\w{1,80}\()|\bargparse\b|\bsys\.argv\b|\bplt\.show\b", re.MULTILINE)
 # Bases that call none of the methods that their classes define, but those of `_CALLED`.
 _PLAIN_BASES = frozenset(
     {"object", "ABC", "nn", "torch", "Module", "Generic", "Protocol", "Enum", "typing", "abc", "ABCMeta", "metaclass", "T"}
@@ -123,8 +127,11 @@ class Mentions:
         self._known: dict[tuple[Unit, bool], bool] = {}
         self._givens: dict[Path, Givens] = {}
         self._around: dict[Path, bool] = {}
+        self._owned: dict[Path, frozenset[str]] = {}
+        self._loaded: dict[Path, bool] = {}
+        self._unloaded: dict[Path, bool] = {}
         self._alone: dict[Path, bool] = {}
-        self._called: dict[tuple[Path, str], bool] = {}
+        self._called: dict[tuple[Path, str, tuple[str, ...]], bool] = {}
         self.parts = lru_cache(maxsize=2_000)(self._parts_of)
 
     def is_unused(self, path: Path, cls: str, name: str, *, but_by_tests: bool = False) -> bool:
@@ -162,7 +169,7 @@ class Mentions:
         project = self._project_of(path.resolve())
         if project is None or path.resolve() not in self._listed(project) or len(self._defining(cls, project)) > 1:
             return True
-        asked = (path, cls)
+        asked = (path, cls, methods)
         if asked not in self._called:
             naming = self._mentioning(cls, project)
             texts = [f for f in self._listed(project) if f.suffix != ".md" and not is_test_file(f)]
@@ -199,7 +206,9 @@ class Mentions:
         """The folder of the project that a file is a part of; None for loose files."""
         root, package = self._roots.name_of(path)
         above = [root, *root.parents][: MAX_ABOVE + 1]
-        marked = next((f for f in above if self._is_marked(f)), None)
+        marked = next((f for f in above if self._has_one(f, _MARKS)), None)
+        # A page and terms alone may also lie in what was copied into a project: that in which it stands is meant.
+        marked = marked or next((f for f in reversed(above) if self._is_published(f)), None)
         return marked or (root if "." in package else None)
 
     def _listed(self, project: Path) -> dict[Path, None]:
@@ -291,7 +300,14 @@ class Mentions:
         return self._around[folder]
 
     def _is_marked(self, folder: Path) -> bool:
-        return any(self._roots.files.is_file(folder / mark) for mark in _MARKS)
+        return self._has_one(folder, _MARKS) or self._is_published(folder)
+
+    def _is_published(self, folder: Path) -> bool:
+        """Whether a folder has a page and terms, as repositories have on top."""
+        return self._has_one(folder, _PAGES) and self._has_one(folder, _TERMS)
+
+    def _has_one(self, folder: Path, names: tuple[str, ...]) -> bool:
+        return any(self._roots.files.is_file(folder / name) for name in names)
 
     def _is_on_top(self, path: Path, project: Path) -> bool:
         """Whether a file is a part of no package, and none beside it imports it: what it has is for those who come with it."""
@@ -358,7 +374,7 @@ class Mentions:
         if not unit.called:
             if unit.path.stem == "__init__":
                 return self._is_outer(unit.path)
-            return not self._is_in_package_alone(unit.path)
+            return not (self._is_in_package_alone(unit.path) or self._is_alone(unit.path))
         if unit not in self.parts(unit.path) or self._is_registered(unit):
             return True
         if unit != unit.owner and (not self._is_rare(unit, project) or self._makes_registered(unit)):
@@ -378,6 +394,33 @@ class Mentions:
             self._alone[folder] = not any(named.search(self._text(f)) for f in outside)
         return self._alone[folder]
 
+    def _is_alone(self, path: Path) -> bool:
+        """Whether a module of an inner folder is no program, and nothing names it, though most of its neighbours are imported: it is never loaded."""
+        project, package = self._project_of(path), path.parent / "__init__.py"
+        if project is None or self._is_outer(package) or _DOING.search(self._text(path)):
+            return False
+        beside = [f for f in self._listed(project) if f.parent == path.parent and f.suffix == ".py" and f != package]
+        if path not in self._unloaded:
+            known = [self._is_loaded(f, project) for f in beside if f != path]
+            self._unloaded[path] = 2 * sum(known) > len(known) and not self._is_loaded(path, project)
+        return self._unloaded[path]
+
+    def _is_loaded(self, path: Path, project: Path) -> bool:
+        """Whether an import, or a text, names a module."""
+        if path not in self._loaded:
+            word = path.stem.encode()
+            others = (f for f in self._listed(project) if f != path and word in self._roots.files.read_quietly(f))
+            self._loaded[path] = any(self._names_stem(f, path) for f in others)
+        return self._loaded[path]
+
+    def _names_stem(self, file: Path, path: Path) -> bool:
+        """Whether a file names a module: in an import, or anywhere else than behind another package's name."""
+        whole = re.compile(rf"(?:\b(\w+)\.)?\b{re.escape(path.stem)}\b")
+        text = self._text(file)
+        if file.suffix == ".py":
+            text = "\n".join(_COMMENT.sub("", line) for line in text.split("\n") if path.stem in line)
+        return any(match[1] in (None, path.parent.name) for match in whole.finditer(text))
+
     def _is_outer(self, package: Path) -> bool:
         """Whether what a package has is the project's interface: that of an inner one is for those who import it."""
         project = self._project_of(package)
@@ -387,8 +430,15 @@ class Mentions:
 
     def _users_files(self, unit: Unit, project: Path) -> list[Path] | None:
         """The files in which a name may be that of a unit; None where these are many."""
-        if unit != unit.owner or len(self._defining(unit.called, project)) == 1:
+        if unit != unit.owner:
             return self._mentioning(unit.called, project)
+        if len(self._defining(unit.called, project)) == 1:
+            found = self._mentioning(unit.called, project)
+            return (
+                None
+                if found is None
+                else [f for f in found if f == unit.path or not self._has_from_library(f, unit, project)]
+            )
         # Of several that are called so, it is the one that is imported.
         found = self._mentioning(unit.called, project, MAX_KEPT)
         return None if found is None else [f for f in found if f == unit.path or self._may_mean(f, unit)]
@@ -416,6 +466,25 @@ class Mentions:
                 return False
             taken |= names if module and parts[-len(module) :] == module else set()
         return bool(taken) and unit.called not in taken
+
+    def _has_from_library(self, path: Path, unit: Unit, project: Path) -> bool:
+        """Whether what has the name of a unit in a file is imported there from a library, which has one too."""
+        statements = self._roots.files.import_statements(path) if path.suffix == ".py" else ""
+        if unit.called not in statements:
+            return False
+        taken = [
+            match["module"].partition(".")[0]
+            for match in import_pattern().finditer(statements)
+            if match["names"] and unit.called in imported_names(match["names"], original=True)
+        ]
+        return bool(taken) and all(module and module not in self._own_names(project) for module in taken)
+
+    def _own_names(self, project: Path) -> frozenset[str]:
+        """What a project's files and folders are called, itself and what is around it included."""
+        if project not in self._owned:
+            names = {name for file in self._listed(project) for name in (file.stem, *file.parent.parts)}
+            self._owned[project] = frozenset(names)
+        return self._owned[project]
 
     def _is_rare(self, unit: Unit, project: Path) -> bool:
         """Whether the name of a method tells who calls it."""

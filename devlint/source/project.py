@@ -84,6 +84,11 @@ _NAMED = regex(r"""^[ \t]{0,40}(?:name|NAME)[ \t]{0,20}=[ \t]{0,20}["']([\w.-]{1
 _MAX_ABOVE = 6
 
 
+def _spelt(name: str) -> str:
+    """A name as all spellings of it have it: `open-clip`, `open_clip`."""
+    return re.sub(r"[-_.]", "", name.lower())
+
+
 class Project:
     """Resolves dotted names to parsed modules under the import roots.
 
@@ -267,9 +272,21 @@ class Project:
         name = package.partition(".")[0]
         if name not in COPIED - _ITS_OWN:
             return False
-        texts = (self.read_quietly(folder / file, asking).decode("utf-8", "replace") for file in _RELEASED)
-        named = next((match[1] for text in texts if (match := _NAMED.search(text)) is not None), name)
-        return not named.lower().replace("-", "_").startswith(name)
+        own = [_spelt(name) in _spelt(named) for named in self._released_around(folder, asking)]
+        # A release of its own may stand in that of another project.
+        return not own[-1] if own else any(self._is_a_project(f, asking) for f in folder.parents[1:_MAX_ABOVE])
+
+    def _released_around(self, folder: Path, asking: Path) -> Iterator[str]:
+        """The names under which a folder and those around it are released, up to the repository."""
+        for above in (folder, *folder.parents)[:_MAX_ABOVE]:
+            texts = (self.read_quietly(above / file, asking).decode("utf-8", "replace") for file in _RELEASED)
+            yield from (match[1] for text in texts if (match := _NAMED.search(text)) is not None)
+            if self.read_quietly(above / ".git" / "config", asking):
+                return
+
+    def _is_a_project(self, folder: Path, asking: Path) -> bool:
+        """Whether a folder has a page and terms."""
+        return all(any(self.read_quietly(folder / name, asking) for name in names) for names in (_PAGES, _TERMS))
 
     def _is_imported_around(self, folder: Path, asking: Path) -> bool:
         """Whether a file outside of a folder imports something of it, or that can't be told."""

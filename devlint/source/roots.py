@@ -12,7 +12,9 @@ from devlint.source.filesystem import FileSystem, import_pattern
 # Libraries that others copy into their projects: a copy's interface is no part of the project's own.
 COPIED = frozenset(
     {"trl", "transformers", "diffusers", "peft", "timm", "accelerate", "mmcv", "mmengine", "mmdet", "mmseg", "mmpretrain", "detectron2",
-     "fairseq", "espnet", "nemo", "k_diffusion", "taming", "ldm", "sgm", "lavis", "open_clip", "guided_diffusion", "torchvision", "torchaudio"}
+     "fairseq", "espnet", "nemo", "k_diffusion", "taming", "ldm", "sgm", "lavis", "open_clip", "guided_diffusion", "torchvision", "torchaudio",
+     "verl", "vllm", "sglang", "wenet", "whisper", "audioldm", "audiocraft", "cosyvoice", "bigvgan", "megatron", "flash_attn",
+     "segment_anything", "sam2", "groundingdino", "dinov2", "openrlhf", "mamba_ssm", "xformers", "stable_baselines3", "pytorch3d", "torch_geometric"}
 )  # fmt: skip
 
 

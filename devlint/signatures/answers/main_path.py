@@ -130,25 +130,45 @@ def _kept_as(stall: Stall) -> list[str]:
     return []
 
 
-def _is_own_attribute(node: ast.expr) -> bool:
+def _is_own_attribute(node: ast.AST) -> bool:
     """`self.lengths`."""
     return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
 
 
 def _is_called(reader: Reader, root: FunctionModel) -> bool:
-    """Whether somebody may call a module whose `forward` makes code hot: programs that only predict keep those that train."""
+    """Whether somebody may call a module whose `forward` makes code hot: programs that only predict keep those that train.
+
+    So it is with a method that nothing but `forward` leads to.
+    """
     cls = root.cls
-    if cls is None or root.name not in ("forward", "__call__"):
+    if cls is None:
         return True
-    own = tuple(
-        method.name
-        for method in cls.body
-        if isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef))
-        and any(
-            isinstance(n, ast.Call) and ast.unparse(n.func) in ("self", f"self.{root.name}") for n in ast.walk(method)
-        )
-    )
-    return reader.project.is_called(Path(root.source.path), cls.name, own)
+    methods = [m for m in cls.body if isinstance(m, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    callers = {m.name: [o.name for o in methods if o is not m and _asks_itself(o, m.name)] for m in methods}
+    way = {root.name}
+    waiting = [root.name]
+    while waiting:
+        name = waiting.pop()
+        if name in _FOR_CALLERS:
+            continue
+        if not callers.get(name):
+            return True
+        waiting += set(callers[name]) - way
+        way |= set(callers[name])
+    own = {
+        m.name for m in methods if any(isinstance(n, ast.Call) and ast.unparse(n.func) in _ITSELF for n in ast.walk(m))
+    }
+    return reader.project.is_called(Path(root.source.path), cls.name, tuple(sorted(own | way)))
+
+
+# What a module's callers come by, and how its own methods call it.
+_FOR_CALLERS = ("forward", "__call__")
+_ITSELF = ("self", "self.forward", "self.__call__")
+
+
+def _asks_itself(method: ast.AST, name: str) -> bool:
+    """`self.name`"""
+    return any(_is_own_attribute(n) and isinstance(n, ast.Attribute) and n.attr == name for n in ast.walk(method))
 
 
 # -- how often ---------------------------------------------------------------------------------------------------------
@@ -280,7 +300,7 @@ def is_straight(source: SourceModule, node: ast.AST, gives: Gives) -> bool:
                 return False
             case ast.FunctionDef(body=body) | ast.AsyncFunctionDef(body=body):
                 before = body[: next((at for at, statement in enumerate(body) if statement is child), 0)]
-                return not any(_leaves_by_mode(statement) for statement in before)
+                return not any(_leaves_by_mode(s) or _leaves_off_host(s, parent) for s in before)
             case ast.Lambda():
                 return True
         child = parent
@@ -321,6 +341,26 @@ def _is_on(name: str, source: SourceModule, at: ast.AST) -> bool:
 def _leaves_by_mode(statement: ast.stmt) -> bool:
     """`if self.stage == "decode": ...; return ...`: the rest is for another mode."""
     return isinstance(statement, ast.If) and isinstance(statement.body[-1], ast.Return) and _is_mode(statement.test)
+
+
+def _leaves_off_host(statement: ast.stmt, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """`keep = str(x.device) == "cpu"`, `if not keep: return`: the rest is for the host, unless somebody asks for it."""
+    match statement:
+        case ast.If(test=ast.UnaryOp(op=ast.Not(), operand=flag), body=[*_, ast.Return()]):
+            name = ast.unparse(flag)
+            return any(
+                isinstance(n, ast.Assign) and any(ast.unparse(t) == name for t in n.targets) and _asks_for_host(n.value)
+                for n in ast.walk(function)
+            )
+    return False
+
+
+def _asks_for_host(test: ast.expr) -> bool:
+    """`str(x.device) == "cpu"`."""
+    match test:
+        case ast.Compare(ops=[ast.Eq()], comparators=[ast.Constant(value="cpu")]):
+            return True
+    return False
 
 
 def _is_mode(test: ast.expr) -> bool:

@@ -262,6 +262,42 @@ def is_of_others(path: str) -> bool:
     return _OTHERS.search(path) is not None
 
 
+# How the head of a file says that it was taken over as it was, and that it was not.
+_COPIED = regex(
+    r"(?i)\b(?:module|file|code|script|implementation|source)s? (?:is|are|was|were|comes?|has been)(?: (?:directly|mostly|mainly|copied|taken|borrowed|ported)){0,2} from\b(?! (?:the |our |my )?paper)"
+    r"|(?:^|[.:#\"'])[ \t]{0,9}(?:(?:code|directly|mostly|mainly)[ \t]){0,2}(?:copied|copy|taken|borrowed)(?: and pasted| over)? from:?[ \t]+\S",
+    re.MULTILINE,
+)
+_CHANGED = regex(
+    r"(?i)\b(?:modif|adapt|chang|alter|rewr|rework|extend|edit|simplif|adjust|based on|inspired|with (?:some|minor|small|a few))"
+)
+
+
+def is_said_to_be_copied(source: SourceModule) -> bool:
+    """Whether what a file begins with says that it was copied from elsewhere, and not that it has changed since."""
+    head = _head(source)
+    return "from" in head and _COPIED.search(head) is not None and _CHANGED.search(head) is None
+
+
+# How the head of a file says that a program wrote it, and that no one else should.
+_GENERATED = regex(r"(?i)@generated\b|\bauto-?generated\b|\b(?:automatically|code|file (?:is|was)) generated\b")
+_NOT_BY_HAND = regex(r"(?i)@generated\b|\b(?:do not|don't|never) (?:edit|modify|change|touch)\b")
+
+
+def is_generated(source: SourceModule) -> bool:
+    """Whether what a file begins with says that it was generated, and not to edit it: what it was made of is to be mended."""
+    head = _head(source)
+    return "enerated" in head and _GENERATED.search(head) is not None and _NOT_BY_HAND.search(head) is not None
+
+
+def _head(source: SourceModule) -> str:
+    """The comments and the docstring that a file begins with."""
+    body = source.tree.body
+    documented = ast.get_docstring(source.tree, clean=False) is not None
+    first = next(iter(body[documented:]), None)
+    return source.text[: source.line_starts[first.lineno - 1]] if first is not None else source.text
+
+
 # Folders of what is kept for those who use it still, and of what shows how to.
 _ASIDE = regex(r"(?:^|/)(?:legacy|deprecated|obsolete|archive|old|standalone|demos?|\w{1,60}_demo|gradio\w{0,60})/")
 

@@ -28,6 +28,7 @@ from devlint.signatures.values.values import (
     NEVER,
     NOTHING,
     NUMBER,
+    OF_HOST,
     RANKED,
     TENSOR,
     TUPLE,
@@ -273,7 +274,7 @@ def _together_plain(operands: tuple[Value, ...]) -> Value:
                 tags=other.tags | {"mixed"},
             )  # fmt: skip
         if first.place == HOST and first.rank != RANKED:
-            return Value(TENSOR, UNKNOWN_PLACE, rank=rank)
+            return Value(TENSOR, UNKNOWN_PLACE, rank=rank, tags=frozenset({OF_HOST}))
     if len({o.place for o in placed}) > 1 and any(o.place.is_open for o in placed) and first.place.sort == "told":
         inputs = next((o for o in placed if o.place.sort == "input"), None)
         first = inputs or first

@@ -94,6 +94,10 @@ class Atoms:
         """Whether each way to it passes a condition of which nothing is known any more."""
         return not any(self._forgotten.isdisjoint(map(abs, clause)) for clause in condition)
 
+    def forgets(self, condition: Condition) -> bool:
+        """Whether a way to it passes a condition of which nothing is known any more."""
+        return not self._forgotten.isdisjoint(map(abs, chain.from_iterable(condition)))
+
     def forgets_devices(self, condition: Condition) -> bool:
         """Whether a way to it passes a condition of which only that is known that a test of devices took part."""
         return not self._forgotten_devices.isdisjoint(map(abs, chain.from_iterable(condition)))

@@ -85,11 +85,57 @@ class DeviceComparison(Rule):
                     node,
                     f"`{facts.name_of(node)}` is {outcome}: {found.why}",
                     "likely" if facts.value(device).likely or _base(device, facts).likely else "certain",
-                    change=Change(found.title, "safe", ((node, _repaired(node, device, found)),)),
+                    change=None
+                    if _may_have_no_type(device, facts) or _is_left_to_reader(node, facts)
+                    else Change(found.title, "safe", ((node, _repaired(node, device, found)),)),
                 )
                 return
         yield from _as_text(node, outcome, facts)
         yield from _of_any_index(node, facts)
+
+
+def _may_have_no_type(device: cst.BaseExpression, facts: Facts) -> bool:
+    """Whether it is a parameter that may be given as a string as well, as its default is: a string has no `type`."""
+    return (
+        isinstance(device, cst.Name)
+        and facts.scope is not None
+        and any(a.arg == device.value for a in facts.scope.parameters)
+        and _may_be_text(device.value, facts.scope)
+    )
+
+
+def _is_left_to_reader(node: cst.Comparison, facts: Facts) -> bool:
+    """Whether nothing would come of a test that comes out, or the program has never run with what would come of it.
+
+    `if x.device != "cpu": x = x.to("cpu")` does nothing to what is there; `array if device == "cpu" else tensor` has
+    given the tensor until now.
+    """
+    found = facts.node(node)
+    match next(facts.model.ancestors(found), None) if found is not None else None:
+        case ast.If(test=ast.Compare(ops=[ast.NotEq() | ast.IsNot()]), body=body, orelse=[]):
+            return all(map(_goes_there, body))
+        case ast.IfExp(body=one, orelse=other):
+            return len({frozenset(v.kind for _, v in facts.model.value(n).alternatives()) for n in (one, other)}) > 1
+    return False
+
+
+def _goes_there(statement: ast.stmt) -> bool:
+    """Whether a statement moves what it names, under the same name: `x = x.cpu()`, `xs = [x.to(device) for x in xs]`.
+
+    What is there already it leaves as it is.
+    """
+    match statement:
+        case ast.Assign(targets=[target], value=ast.ListComp(elt=moved, generators=[ast.comprehension(iter=of)])):
+            return ast.unparse(of) == ast.unparse(target) and _is_move(moved)
+        case ast.Assign(targets=[target], value=ast.Call(func=ast.Attribute(value=of)) as moved):
+            return ast.unparse(of) == ast.unparse(target) and _is_move(moved)
+    return False
+
+
+def _is_move(node: ast.expr) -> bool:
+    return (
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("cpu", "cuda", "to")
+    )
 
 
 def _chained(node: cst.Comparison, facts: Facts) -> Iterator[Report]:

@@ -92,8 +92,29 @@ class MissingCall(Rule):
             node,
             f"`{facts.name_of(node)}` isn't called: {told}",
             "likely" if likely else "certain",
-            change=Change("call it", "safe", ((node, cst.Call(node)),)),
+            change=None if _mends_nothing(found, facts) else Change("call it", "safe", ((node, cst.Call(node)),)),
         )
+
+
+def _mends_nothing(found: ast.expr, facts: Facts) -> bool:
+    """Whether the call would change nothing: its number is compared with a device, or what the test decides is put anew right behind it."""
+    match next(facts.model.ancestors(found), None):
+        case ast.Compare(left=left, comparators=others):
+            return any(isinstance(n, ast.Attribute) and n.attr == "device" for n in (left, *others))
+        case ast.If(test=test, body=[ast.Assign(targets=[ast.Name(id=name)])], orelse=[]) as branch if test is found:
+            return any(_always_binds(s, name) for s in facts.model.source.after(branch)[:1])
+    return False
+
+
+def _always_binds(statement: ast.stmt, name: str) -> bool:
+    """Whether a statement gives a name a new value on each way through it, and doesn't ask for the old one."""
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=bound)], value=value):
+            return bound == name and not any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(value))
+        case ast.If(test=test, body=[*_, first], orelse=[*_, second]):
+            asked = any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(test))
+            return not asked and _always_binds(first, name) and _always_binds(second, name)
+    return False
 
 
 def _never_called(node: cst.Attribute | cst.Name, facts: Facts) -> bool | None:

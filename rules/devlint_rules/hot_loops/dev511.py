@@ -120,9 +120,7 @@ def _made_there(stall: HotStall, facts: Facts) -> Change | None:
     if is_never_read(statement, facts) or reads_beside(call, statement) or _copies_beside(call, facts):
         return None
     torch = facts.code_of(module)
-    rest = "".join(
-        f", {facts.code_of(k.value)}" if k.arg is None else f", {k.arg}={facts.code_of(k.value)}" for k in call.keywords
-    )
+    rest = "".join(f", {'**' if k.arg is None else f'{k.arg}='}{facts.code_of(k.value)}" for k in call.keywords)
     safety: str = "safe"
     match call.args[0]:
         case (

@@ -36,6 +36,31 @@ def device_to_create_on(function: _Function, call: ast.Call, facts: Facts) -> st
     return devices[call]
 
 
+def in_other_branches(call: ast.Call, facts: Facts) -> list[ast.Call]:
+    """The calls of the same factory, without a device either, that give the same name what they make on other branches of one test."""
+    statement = facts.model.source.statement_of(call)
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            pass
+        case _:
+            return []
+    around = [statement, *facts.model.ancestors(statement)]
+    found = []
+    for branch in (parent for parent in around if isinstance(parent, ast.If)):
+        # An `elif` is a test in the other branch of one.
+        own = branch.body if any(s in branch.body for s in around) else branch.orelse
+        others = branch.orelse if own is branch.body else branch.body
+        found += [
+            n
+            for other in others
+            for part in ast.walk(other)
+            if isinstance(part, ast.Assign) and [ast.unparse(t) for t in part.targets] == [name]
+            for n in ast.walk(part.value)
+            if isinstance(n, ast.Call) and ast.unparse(n.func) == ast.unparse(call.func) and takes_device(n)
+        ]
+    return found
+
+
 def _is_made_by(calls: Iterable[ast.Call], mixing: Mixing, facts: Facts) -> bool:
     """Whether one of some calls of a function made what is on the host."""
     lines = {(call.lineno, call.col_offset) for call in calls}
@@ -75,7 +100,17 @@ _FACTORIES = frozenset(
 
 def _stays_half_done(function: _Function, facts: Facts) -> bool:
     """Whether a function makes more on the host that takes no device: it would fail all the same."""
-    return any(_is_left_on_host(n, facts) or _is_joined_untold(n, facts) for n in own_nodes(function))
+    return any(
+        _is_left_on_host(n, facts) or _is_joined_untold(n, facts) or _is_array_function_of_tensor(n, facts)
+        for n in own_nodes(function)
+    )
+
+
+def _is_array_function_of_tensor(node: ast.AST, facts: Facts) -> bool:
+    """Whether a node is `np.power(2, steps)` of a tensor: what that gives is on the host, and it fails where the tensor isn't."""
+    if not isinstance(node, ast.Call) or not (facts.model.qualified(node.func) or "").startswith("numpy."):
+        return False
+    return any(v.is_tensor for given in node.args for _, v in facts.model.value(given).alternatives())
 
 
 def _is_among_others(call: ast.Call, function: _Function, facts: Facts) -> bool:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import Kind, Mixing, Operand, Sense, Value, is_told, last_name
+from devlint.facts import Kind, Mixing, Operand, Sense, Value, is_told, last_name, own_nodes
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.mixing.apart import (
@@ -20,6 +20,7 @@ from devlint_rules.mixing.apart import (
     moved,
     named_here,
     place_text,
+    root_of,
     text_of,
     trails,
 )
@@ -170,7 +171,8 @@ def _moved_to_other(mixing: Mixing, facts: Facts) -> Change | None:
                           and mixing.host.node.col_offset == mixing.node.col_offset):  # fmt: skip
         return None
     device = named_here(device, mixing.host.node, facts)
-    if (made := _factory_of(mixing.host, facts)) is not None:
+    made = _factory_of(mixing.host, facts) or _made_above(mixing.host, device, facts)
+    if made is not None:
         given = facts.with_argument(made, f"device={device}")
         return Change(f"create it there: `device={device}`", "unsafe", edits=(given,))
     edit = moved(mixing.host, device, facts)
@@ -181,10 +183,28 @@ def _moved_to_other(mixing: Mixing, facts: Facts) -> Change | None:
     )
 
 
+def _made_above(host: Operand, device: str, facts: Facts) -> ast.Call | None:
+    """The factory's call that a name holds which nothing else reads, where the device has a name before it already."""
+    if host.foreign or not isinstance(host.node, ast.Name):
+        return None
+    values = facts.model.assigned_values(host.node)
+    scope = facts.model.enclosing_scope(host.node)
+    reads = [n for n in own_nodes(scope) if isinstance(n, ast.Name) and n.id == host.node.id]
+    if len(values) != 1 or len(reads) != 2 or not facts.model.is_bound_before(root_of(device), values[0]):
+        return None
+    made = _takes_device(values[0], facts)
+    # Other random numbers are drawn on another device.
+    return None if made is None or facts.model.qualified(made.func) in factories.RANDOM else made
+
+
 def _factory_of(host: Operand, facts: Facts) -> ast.Call | None:
     """The call that makes a host tensor right where it is used, where that takes a `device`; None otherwise."""
-    made = host.node
-    if host.foreign or not isinstance(made, ast.Call) or facts.model.qualified(made.func) not in factories.ALL:
+    return None if host.foreign else _takes_device(host.node, facts)
+
+
+def _takes_device(made: ast.expr, facts: Facts) -> ast.Call | None:
+    """An expression that is a factory's call without a `device`; None for others."""
+    if not isinstance(made, ast.Call) or facts.model.qualified(made.func) not in factories.ALL:
         return None
     is_told = any(k.arg in (None, *factories.ON_HOST) for k in made.keywords)
     return None if is_told or any(isinstance(a, ast.Starred) for a in made.args) else made

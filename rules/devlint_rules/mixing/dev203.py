@@ -10,7 +10,7 @@ from devlint.facts import own_nodes
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.mixing.apart import dropped_move, named_here, place_text, text_of
-from devlint_rules.mixing.created import device_to_create_on, keyed_by, root_name
+from devlint_rules.mixing.created import device_to_create_on, in_other_branches, keyed_by, root_name
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
@@ -139,4 +139,6 @@ def _is_of_a_module(function: ast.FunctionDef | ast.AsyncFunctionDef, facts: Fac
 
 
 def _created_there(call: ast.Call, device: str, facts: Facts) -> Change:
-    return Change(f"create it there: `device={device}`", "safe", edits=(facts.with_argument(call, f"device={device}"),))
+    made = (call, *in_other_branches(call, facts))
+    edits = tuple(sorted(facts.with_argument(one, f"device={device}") for one in made))
+    return Change(f"create it there: `device={device}`", "safe", edits=edits)

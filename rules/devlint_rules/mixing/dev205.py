@@ -81,7 +81,10 @@ class CrossDeviceIndex(Rule):
         is_made_here = _is_made_here(mixing.host.node, facts)
         edit = (
             None
-            if is_made_here or _stays_half_done(mixing, facts) or not is_proven(mixing, facts)
+            if is_made_here
+            or _is_made_elsewhere(mixing, facts)
+            or _stays_half_done(mixing, facts)
+            or not is_proven(mixing, facts)
             else moved(mixing.other, '"cpu"', facts)
         )
         yield Report(
@@ -94,6 +97,15 @@ class CrossDeviceIndex(Rule):
             hint="make it where the index is: give its factory `device=`" if is_made_here else None,
             change=Change('move the index: `.to("cpu")`', "unsafe", edits=(edit,)) if edit is not None else None,
         )
+
+
+def _is_made_elsewhere(mixing: Mixing, facts: Facts) -> bool:
+    """Whether another function has made what is indexed: why it is on the host is to be asked there."""
+    scope = facts.model.enclosing_scope(mixing.node)
+    made = next(iter(mixing.host.value.trail), None)
+    if isinstance(scope, ast.Module) or made is None:
+        return False
+    return made.path != facts.model.source.path or not scope.lineno <= made.line <= (scope.end_lineno or scope.lineno)
 
 
 def _stays_half_done(mixing: Mixing, facts: Facts) -> bool:

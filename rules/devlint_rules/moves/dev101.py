@@ -92,7 +92,7 @@ class DiscardedMove(Rule):
             return
         moved = cst.ensure_type(call.func, cst.Attribute).value
         drop = facts.drop(call)
-        if drop is None:
+        if drop is None or (drop.likely and _comes_with_no_tensor(facts.node(call), facts)):
             return
         subject = facts.name_of(_root(moved))
         needless = _is_there_already(call, moved, facts) or _is_wanted_on_host(call, moved, facts)
@@ -112,6 +112,51 @@ class DiscardedMove(Rule):
             or _is_computed_there(call, moved, facts.notes(drop.trail), facts)
             or (drop.likely and is_test_file(Path(facts.path))),
         )
+
+
+def _comes_with_no_tensor(call: ast.expr | None, facts: Facts) -> bool:
+    """Whether what is moved came out of one value together with what is moved beside it, and isn't a tensor: they are of one kind.
+
+    `first, second = batch`, `first.to(device)`, `second.to(device)`, where `first` is an object that moves in place.
+    """
+    match call:
+        case ast.Call(func=ast.Attribute(value=ast.Name() as moved)):
+            pass
+        case _:
+            return False
+    statement = facts.model.source.statement_of(call)
+    for beside in (*facts.model.source.before(statement)[-1:], *facts.model.source.after(statement)[:1]):
+        match beside:
+            case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name() as other)) as sister):
+                if (
+                    sister not in facts.model.drops
+                    and _given(sister) == _given(call)
+                    and _are_unpacked_together(moved, other, facts)
+                    and _taken_by(moved, facts) & _taken_by(other, facts)
+                ):
+                    return True
+    return False
+
+
+def _taken_by(name: ast.Name, facts: Facts) -> set[str]:
+    """What is called with a name: `model` of `model(x)`."""
+    return {
+        ast.unparse(n.func)
+        for n in own_nodes(facts.model.enclosing_scope(name))
+        if isinstance(n, ast.Call) and any(isinstance(a, ast.Name) and a.id == name.id for a in n.args)
+    }
+
+
+def _are_unpacked_together(one: ast.Name, other: ast.Name, facts: Facts) -> bool:
+    names = {one.id, other.id}
+    return any(
+        isinstance(target, ast.Tuple) and names <= {e.id for e in target.elts if isinstance(e, ast.Name)}
+        for node in own_nodes(facts.model.enclosing_scope(one))
+        for target in (
+            *(node.targets if isinstance(node, ast.Assign) else ()),
+            *((node.target,) if isinstance(node, ast.For) else ()),
+        )
+    )
 
 
 def _hint(subject: str, assigned: Change | None) -> str:

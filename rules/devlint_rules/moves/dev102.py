@@ -174,10 +174,24 @@ def _is_real(node: cst.Call, made: cst.Call, method: str, facts: Facts) -> bool 
     given = next((a for a in node.args if a.keyword is None or a.keyword.value == "device"), None)
     if given is None:
         return None if method == "to" else True
+    if _is_its_own(given.value, made, facts):
+        return None
     places = [place_of_device(v, facts.node(given)) for _, v in facts.value(given).alternatives()]
     there = [v.place for a in made.args[:1] for _, v in facts.value(a.value).alternatives()]
     known = [p for p in places if p is not None and p[0] != HOST and p[0] not in there]
     return known[0][0].off_host and not known[0][1] if known else None
+
+
+def _is_its_own(given: cst.BaseExpression, made: cst.Call, facts: Facts) -> bool:
+    """Whether the device is that of what the parameter is made of: it is there, and the move gives the parameter itself."""
+    device, parameter = facts.node(given), facts.node(made)
+    if device is None or parameter is None:
+        return False
+    values = facts.model.assigned_values(device) if isinstance(device, ast.Name) else [device]
+    parts = {ast.unparse(n) for n in walk(parameter) if isinstance(n, (ast.Name, ast.Attribute))}
+    return bool(values) and all(
+        isinstance(v, ast.Attribute) and v.attr == "device" and ast.unparse(v.value) in parts for v in values
+    )
 
 
 def _moved_inside(node: cst.Call, made: cst.Call, facts: Facts) -> Change | None:

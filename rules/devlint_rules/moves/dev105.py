@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -237,7 +238,13 @@ def _made_there(
     assert isinstance(making, ast.Call)
     if factories.may_be_none(moving, facts) or _is_made_of_none(making, facts):
         return None
-    if differs_by_move_alone(moving, facts) or is_never_read(facts.statement, facts):
+    others = [pair for pair in factories.alike(making, moving, facts) if pair[0] is not making]
+    if differs_by_move_alone(moving, facts) or _is_spoken_of(facts):
+        return None
+    if is_never_read(facts.statement, facts) and all(
+        is_never_read(facts.model.source.statement_of(other), facts) for other, _ in others
+    ):
+        # Beside what is read, and moved with the same words, it is mended too: a reader wants one form for all.
         return None
     sized_by = factories.sized_by(making, moving, facts)
     if sized_by and factories.has_plain_sister(making, moving, facts):
@@ -266,11 +273,38 @@ def _made_there(
     if cast is not None and (gone := facts.without_method(cast[0])) is not None:
         arguments.insert(0, f"dtype={cast[1]}")
         edits = (*edits, gone)
-    if any(_is_left(*pair, facts) for pair in ((making, moving), *factories.alike(making, moving, facts))):
+    if any(_is_left(*pair, facts) for pair in ((making, moving), *others)):
         return None
     same = factories.is_exact(name, made) and not between & (factories.FILLING | {"requires_grad_"})
     safety: Safety = "safe" if same else "unsafe"
-    return Change("make it on the device", safety, edits=(facts.with_argument(making, *arguments), *edits))
+    edits = (facts.with_argument(making, *arguments), *edits)
+    return Change("make it on the device", safety, edits=edits if sized_by else _in_sister_methods(edits, facts))
+
+
+def _in_sister_methods(edits: tuple[Edit, ...], facts: Facts) -> tuple[Edit, ...]:
+    """The edits of a statement, and the same in statements of other methods of the class that are spelt like it: a reader wants one form for all."""
+    here = facts.text.span_of(facts.statement)
+    said = facts.text.slice(here)
+    found = list(edits)
+    for statement in _of_sister_methods(facts):
+        there = facts.text.span_of(statement)
+        if there.column == here.column and facts.text.slice(there) == said:
+            lines = there.line - here.line
+            found += [
+                replace(edit, span=replace(edit.span, line=edit.span.line + lines, end_line=edit.span.end_line + lines))
+                for edit in edits
+            ]
+    return tuple(sorted(found))
+
+
+def _of_sister_methods(facts: Facts) -> Iterator[ast.stmt]:
+    """The statements of the same kind in the other methods of a class."""
+    cls = facts.model.class_around(facts.model.enclosing_scope(facts.statement))
+    for method in cls.node.body if cls is not None else ():
+        if isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef)) and not (
+            method.lineno <= facts.statement.lineno <= (method.end_lineno or 0)
+        ):
+            yield from (n for n in walk(method) if isinstance(n, ast.stmt) and type(n) is type(facts.statement))
 
 
 # Factories of which a tensor has one of its own, that are told sizes alone.
@@ -285,10 +319,42 @@ def _made_by_tensor(node: cst.Call, made: cst.Call, name: str, move: factories.M
     owner = facts.code_of(moving.args[0]) if len(moving.args) == 1 and not moving.keywords else ""
     is_like = factories.code_of(move.device) == f"{owner}.device"
     gone = facts.without_method(moving) if name in _OF_TENSORS and is_like and not making.keywords else None
-    if gone is None or _leaves_short_chain(making, moving, facts):
+    if gone is None or _leaves_short_chain(making, moving, facts) or _OTHER_LAYOUTS.search(facts.text.text):
         return None
-    edits = (facts.replaced(making.func, f"{owner}.{_OF_TENSORS[name]}"), gone)
-    return Change("make it on the device", "safe", edits=edits)
+    edits = (*_on_one_line(making, facts), facts.replaced(making.func, f"{owner}.{_OF_TENSORS[name]}"), gone)
+    return Change("make it on the device", "safe", edits=_in_sister_methods(edits, facts))
+
+
+# A comment on a move that is still to be left out.
+_ON_MOVE = regex(r"\.(?:to|cuda)\b")
+
+
+def _on_one_line(making: ast.Call, facts: Facts) -> Iterator[Edit]:
+    """The edits that close the brackets around arguments on a line of their own: what broke the line is gone with its move."""
+    last = max((facts.text.span_of(a) for a in making.args), key=lambda s: (s.end_line, s.end_column), default=None)
+    func, whole = facts.text.span_of(making.func), facts.text.span_of(making)
+    if last is None or {last.end_line - func.end_line, whole.end_line - last.end_line} != {1}:
+        return
+    start = facts.text.span_of(making.args[0])
+    before = facts.text.slice(Span(func.end_line, func.end_column, start.line, start.column))
+    after = facts.text.slice(Span(last.end_line, last.end_column, whole.end_line, whole.end_column))
+    if before.split() == ["("] and after.split() == [")"] and start.line == last.end_line:
+        yield Edit(Span(func.end_line, func.end_column, start.line, start.column), "(")
+        yield Edit(Span(last.end_line, last.end_column, whole.end_line, whole.end_column), ")")
+
+
+def _is_spoken_of(facts: Facts) -> bool:
+    """Whether the comment above a statement speaks of its move: it would be out of date."""
+    line = facts.statement.lineno - 1
+    while line > 0 and (comment := facts.text.line(line).strip()).startswith("#"):
+        if _ON_MOVE.search(comment):
+            return True
+        line -= 1
+    return False
+
+
+# Words of files that hold tensors of which `new_zeros` makes others than `zeros` and a move do, or none: found by running it.
+_OTHER_LAYOUTS = regex(r"(?i)sparse|nested|mkldnn|masked_?tensor|quantize_per|Uninitialized|\bLazy[A-Z]")
 
 
 def _is_made_of_none(making: ast.Call, facts: Facts) -> bool:
