@@ -648,7 +648,7 @@ def _is_weak_for_host(reader: Reader, frame: Frame, operand: Operand) -> bool:
         return _is_given_by_anything(value)
     if operand.inside or (hangs_on_words(frame, value) and not meets_own_parts(frame, value)):
         return True
-    return value.place.sort == "input" and not is_of_models(reader, frame.function, value.place)
+    return value.place.sort == "input" and not is_of_models(reader, frame.function, value.place, by_words=False)
 
 
 def _is_given_by_anything(value: Value) -> bool:

@@ -23,29 +23,33 @@ MAX_CALLS = 4
 MAX_LINES = 40
 
 
-def is_of_models(reader: Reader, function: FunctionModel | None, place: Place) -> bool:
+def is_of_models(reader: Reader, function: FunctionModel | None, place: Place, *, by_words: bool = True) -> bool:
     """Whether something says that a function gets from an accelerator what is at a place: it is a module's method, one leads to it,
-    or it makes things where its inputs are, and somebody else than loaders of data may call it.
+    or, `by_words`, it makes things where its inputs are, and somebody else than loaders of data may call it.
 
     That it takes tensors from anywhere, its writer may never have meant.
     """
-    return function is None or _is_of_models(reader, function, str(place.name[0]) if place.name else "", MAX_CALLS)
+    name = str(place.name[0]) if place.name else ""
+    return function is None or _is_of_models(reader, function, name, MAX_CALLS, by_words)
 
 
-def _is_of_models(reader: Reader, function: FunctionModel, name: str, depth: int) -> bool:
+def _is_of_models(reader: Reader, function: FunctionModel, name: str, depth: int, by_words: bool) -> bool:
     outer = _outermost(function)
     if outer.cls is not None:
         info = reader.class_info(outer.source, outer.cls)
+        if info.is_module or info.method("forward") is not None:
+            return True
         # Who has an object of another class, nobody knows; one that minds devices is meant for all of them.
-        return info.is_module or info.method("forward") is not None or says_devices(info.text)
+        return by_words and says_devices(info.text)
     calls = [call for call in _calls(reader, outer) if not _gives(call, outer, name, _COPIED)]
     if any(_gives(call, outer, name, _MOVED) for call in calls):
         return True
     callers = [call.caller for call in calls if not _is_for_host(call.caller)]
-    if speaks_of_devices(outer) or _moves_to_input(outer):
+    if by_words and (speaks_of_devices(outer) or _moves_to_input(outer)):
         return bool(callers) or not calls
     return depth > 0 and any(
-        caller is not None and _is_of_models(reader, caller, "", depth - 1) for caller in dict.fromkeys(callers)
+        caller is not None and _is_of_models(reader, caller, "", depth - 1, by_words)
+        for caller in dict.fromkeys(callers)
     )
 
 
