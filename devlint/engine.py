@@ -131,6 +131,11 @@ class Linter:
             self._project = self.new_project()
         return self._project
 
+    @property
+    def kept_bytes(self) -> int:
+        """How much is kept of what was read of the project."""
+        return self._project.kept_bytes if self._project is not None else 0
+
     def make_room(self) -> None:
         """Lets go of what was read of the project, which may be asked for again."""
         if self._project is not None:

@@ -51,6 +51,8 @@ class Stall:
     use: ast.expr | None = None
     # Nothing in the function itself says that what is waited for may be on an accelerator.
     supposed: bool = False
+    # The parameters that have to be tensors for it: whoever gives numbers doesn't wait.
+    of_tensors: frozenset[str] = frozenset()
 
     @property
     def trail(self) -> tuple[Step, ...]:
@@ -101,7 +103,29 @@ def _judged(reader: Reader, frame: Frame, wait: Wait) -> Stall | None:
         certain,
         use,
         supposed and wait.sense != FLUSH,
+        _have_to_be_tensors(frame, wait),
     )
+
+
+def _have_to_be_tensors(frame: Frame, wait: Wait) -> frozenset[str]:
+    """The parameters that a function asks to be tensors wherever what a wait is for may be on an accelerator."""
+    atoms = frame.atoms
+    ways = [
+        clause
+        for condition, option in leaves(wait.value, atoms)
+        if _is_off_host(frame, wait.asked, option, surely_tensor=True) is not None
+        for clause in atoms.both(wait.path, condition)
+    ]
+    asked = [frozenset(name for x in clause if x > 0 and (name := _asked_tensor(atoms.atom(x).key))) for clause in ways]
+    return frozenset.intersection(*asked) if asked else frozenset()
+
+
+def _asked_tensor(key: object) -> str:
+    """The parameter that a test asks to be a tensor; "" for other tests."""
+    match key:
+        case ("isinstance", (str() as name,), (Value(data="torch.Tensor"),)):
+            return name
+    return ""
 
 
 # -- where something is ------------------------------------------------------------------------------------------------
