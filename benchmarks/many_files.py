@@ -20,7 +20,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TextIO
 
-from devlint.batch import Plan, Worker
+from devlint.batch import Plan, Worker, run_chunk
 from devlint.files import Missing, Target, discover
 from devlint.rule import load_registry
 from devlint.settings import Selection, Settings
@@ -54,8 +54,7 @@ def main(log: Path, paths: list[str]) -> int:
 
 def _lint(worker: Worker, target: Target, out: TextIO) -> None:
     started, memory = time.monotonic(), _memory()
-    result = worker.run(target)
-    gc.collect(0)
+    (result,), _ = run_chunk(worker, [target])
     seconds = time.monotonic() - started
     _note(
         out,

@@ -56,10 +56,6 @@ class Plan:
 Runner = Callable[[Sequence[Target], Plan, Seen], Iterator[FileResult]]
 
 
-# Folders with settings of their own, or none around them, may be many.
-_MAX_AT_WORK = 2
-
-
 @record
 class Worker:
     """Does the plan for one file after another."""
@@ -69,7 +65,7 @@ class Worker:
     files: FileSystem = field(default_factory=FileSystem)
     _linters: dict[Settings, Linter] = field(default_factory=dict)
     _told: dict[Settings, Looks] = field(default_factory=dict)
-    # Those that keep what they read, the latest at the end.
+    # The one that was asked for last, and those before it that keep what they read.
     _at_work: list[Linter] = field(default_factory=list)
 
     def linter(self, settings: Settings) -> Linter:
@@ -78,12 +74,19 @@ class Worker:
             looks = Looks() if self.plan.keeps else Unkept()
             self._linters[settings] = Linter(settings, self.registry, self.files, looks)
         linter = self._linters[settings]
-        if linter not in self._at_work:
-            # Each keeps what it read of its project: so many at a time.
+        if not self._at_work or linter is not self._at_work[-1]:
+            self._at_work = [other for other in self._at_work if other is not linter]
+            if self._at_work:
+                self._leave_room()
             self._at_work.append(linter)
-            if len(self._at_work) > _MAX_AT_WORK:
-                self._at_work.pop(0).make_room()
         return linter
+
+    def _leave_room(self) -> None:
+        """Lets go of what was read under other settings, but for what may be kept under one: there may be many."""
+        from devlint.source.project import MAX_KEPT_BYTES
+
+        while sum(linter.kept_bytes for linter in self._at_work) > MAX_KEPT_BYTES:
+            self._at_work.pop(0).make_room()
 
     def seen(self) -> Seen:
         """What was seen of other files since this was asked last."""

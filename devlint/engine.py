@@ -49,8 +49,6 @@ _OF_SUPPRESSIONS = frozenset({UnusedSuppression.code, UnknownCode.code})
 _MAX_COMMAS = 20_000
 # So long a line everybody bears who hasn't said otherwise.
 _LONG_ENOUGH = 100
-# So many lines before and behind are looked at for quotes, one after the other, until one kind is alone.
-_NEAR = (0, 2, 5, 10, 20)
 
 
 class Withheld(NamedTuple):
@@ -132,6 +130,11 @@ class Linter:
         if self._project is None:
             self._project = self.new_project()
         return self._project
+
+    @property
+    def kept_bytes(self) -> int:
+        """How much is kept of what was read of the project."""
+        return self._project.kept_bytes if self._project is not None else 0
 
     def make_room(self) -> None:
         """Lets go of what was read of the project, which may be asked for again."""
@@ -292,7 +295,14 @@ def _why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall
     says of code that somebody else keeps, that nobody uses or goes on with, or by which a module of a package tests itself.
     """
     from devlint.signatures.answers.hot import is_unused
-    from devlint.signatures.answers.roles import is_aside, is_of_others, is_of_tool, is_retired, is_said_to_be_copied
+    from devlint.signatures.answers.roles import (
+        is_aside,
+        is_generated,
+        is_of_others,
+        is_of_tool,
+        is_retired,
+        is_said_to_be_copied,
+    )
 
     if report.minor or (stall is not None and stall.minor):
         return "few act on it"
@@ -300,6 +310,8 @@ def _why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall
     costs = rule.severity == "warning" or fails_elsewhere
     is_mixing = rule.event in ABOUT_MIXING and report.confidence == "likely"
     source = facts.model.source
+    if is_generated(source):
+        return "the file is generated, and what it is made of is to be mended"
     if (rule.severity == "warning" and (is_of_others(source.path) or is_said_to_be_copied(source))) or (
         (costs or is_mixing) and project.is_copied_in(Path(source.path))
     ):
@@ -685,11 +697,13 @@ class Inspection:
             is_broken_aside,
             is_put_in_brackets,
             kept_within,
+            was_long_before,
         )
+        from devlint.signatures.answers.roles import is_generated
         from devlint.textmap import minimal_edit
 
-        change = report.change
-        if change is None:
+        change = None if is_generated(facts.model.source) else report.change
+        if change is None or self.model.imports_in_vain:
             return None
         edits = list(change.edits)
         if change.replacements:
@@ -699,12 +713,17 @@ class Inspection:
         if any(re.search(SINCE_0_4, edit.text) for edit in edits) and self._is_for_old_releases:
             # It would run on none of the releases that the project is for.
             return None
-        near = {e: [self._text.around(e.span, lines) for lines in _NEAR] for e in edits}
-        edits = [replace(e, text=in_quotes_of(self._text.text, e.text, near[e])) for e in edits]
+        # The same in all that a function gets: its own lines say it, or the file.
+        near = [self._text.slice(self._text.span_of(facts.scope.node))] if facts.scope is not None else []
+        edits = [
+            replace(e, text=in_quotes_of(self._text.text, e.text, [self._text.around(e.span, 0), *near])) for e in edits
+        ]
         fix = aligned(Fix(change.title, change.safety, tuple(sorted(edits)), change.imports), self._text)
         laid_out = kept_within(fix, self._text, self._width, facts.step, self._form)
         if self._told_width() is not None:
             return laid_out
+        if was_long_before(self._text, fix.edits):
+            return fix
         # Where nobody says how long a line may be, one that can't be broken may be as long as others are, or as most allow.
         if laid_out is None or is_broken_aside(self._text, fix, laid_out):
             instead = None

@@ -43,6 +43,8 @@ _KINDS = (
 _ALONE = regex(r"^[ \t]*[)\]}]+[,:]?[ \t]*\r?$", re.MULTILINE)
 _SINGLE = regex(r"(?<![\"'])'[^\"'\\\n]{1,100}'(?!')")
 _DOUBLE = regex(r"(?<![\"'])\"[^\"'\\\n]{1,100}\"(?!\")")
+# What a comment quotes, a license say, shows nobody's style.
+_WHOLE_COMMENT = regex(r"^[ \t]*#[^\n]*", re.MULTILINE)
 # So many texts, and so many to one, show which quotes somebody uses; where there is one kind alone, that does.
 _FEWEST_QUOTED, _MORE_OFTEN = 3, 4
 _PRAGMA = regex(r"[ \t]{1,8}# ?(?:type:|noqa|nosec|pylint:|pyright:|pragma:)[^#]{0,80}$")
@@ -81,6 +83,7 @@ def in_quotes_of(text: str, code: str, near: Sequence[str] = ()) -> str:
     """New code, its texts in the quotes of the first of the lines `near` that have one kind alone, else of a text; what is there stays."""
     if '"' not in code or "'" in code:
         return code
+    text, near = _WHOLE_COMMENT.sub("", text), [_WHOLE_COMMENT.sub("", lines) for lines in near]
     counts = [(len(_SINGLE.findall(lines)), len(_DOUBLE.findall(lines))) for lines in near]
     singles, doubles = next(((s, d) for s, d in counts if bool(s) != bool(d)), (0, 0))
     if not singles and not doubles:
@@ -214,6 +217,21 @@ def gets_too_long(text: TextMap, edits: Sequence[Edit], width: Callable[[], int]
     return any(_too_long(old, new, NARROWEST) for old, new in changed) and any(
         _too_long(old, new, width()) for old, new in changed
     )
+
+
+def was_long_before(text: TextMap, edits: Sequence[Edit]) -> bool:
+    """Whether each line that edits make longer than anybody's lines may be was that before, and is hardly longer now."""
+    changed = [(old, new) for _, _, old, new in _changes(text, edits) if _too_long(old, new, NARROWEST)]
+    return bool(changed) and all(
+        _NOBODYS < longest <= max(map(_length, new.splitlines())) <= longest + _HARDLY
+        for longest, new in ((max(map(_length, old.splitlines())), new) for old, new in changed)
+    )
+
+
+# No formatter and no style guide lets lines be so long.
+_NOBODYS = 120
+# So many more columns show in no editor.
+_HARDLY = 8
 
 
 def _changes(text: TextMap, edits: Sequence[Edit]) -> Iterator[tuple[Span, list[Edit], str, str]]:

@@ -72,7 +72,7 @@ def trigger_lines(
     if within is not None:
         start = line_starts[within.start - 1]
         stop = line_starts[within.stop - 1] if within.stop <= len(line_starts) else stop
-    offsets = [match.start() for match in _compiled(rule.trigger).finditer(text, start, stop)]
+    offsets = [*_offsets(rule.trigger, text, start, stop)]
     if rule.alias:
         names = _aliases(rule.alias, text) if within is None else _aliases_by_line(rule.alias, text)
         offsets += _offsets_of(text, names, start, stop)
@@ -80,9 +80,15 @@ def trigger_lines(
     return _lines([*offsets, *_offsets_of(text, meaning_it, start, stop)], line_starts)
 
 
+@lru_cache(maxsize=8)
+def _offsets(pattern: str, text: str, start: int, stop: int) -> tuple[int, ...]:
+    """Where an expression matches: several rules look for the same."""
+    return tuple(match.start() for match in _compiled(pattern, text.isascii()).finditer(text, start, stop))
+
+
 def _aliases(pattern: str, text: str) -> set[str]:
     """The names that a text gives to what a rule looks for."""
-    return {name for match in _compiled(pattern).finditer(text) for name in match.groups() if name}
+    return {name for match in _compiled(pattern, text.isascii()).finditer(text) for name in match.groups() if name}
 
 
 def _aliases_by_line(pattern: str, text: str) -> set[str]:
@@ -111,5 +117,6 @@ def _lines(offsets: Iterable[int], line_starts: list[int]) -> list[int]:
 
 
 @cache
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern)
+def _compiled(pattern: str, is_ascii: bool = False) -> re.Pattern[str]:
+    """An expression; for a text without other characters than those of ASCII, one that needn't ask what each is."""
+    return re.compile(pattern, re.ASCII if is_ascii else 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 
 from devlint.placement.conditions import is_for_the_host
@@ -115,6 +116,22 @@ class FileText:
         names += [f"{package}.{alias.name}" if package else alias.name for alias in node.names]
         found = (self._project.find(name, Path(self.source.path)) for name in names)
         return [module for module in found if module is not None]
+
+    @cached_property
+    def imports_in_vain(self) -> bool:
+        """Whether the file fails as it begins: `from model import Net`, of a `model.py` beside it that says `from .op import f`.
+
+        What is imported under a name of its own is in no package.
+        """
+        folder = Path(self.source.path).parent
+        beside = (
+            module
+            for node in self.source.tree.body
+            if isinstance(node, ast.ImportFrom) and not node.level and node.module and "." not in node.module
+            for module in [self._project.find(node.module, Path(self.source.path))]
+            if module is not None and Path(module.path).parent == folder
+        )
+        return any(isinstance(n, ast.ImportFrom) and n.level > 0 for module in beside for n in module.tree.body)
 
     def imports_from(self, pattern: re.Pattern[bytes], *, through_packages: bool = False) -> set[str]:
         """The names that the file imports from project modules whose text matches a pattern, directly or through a package."""

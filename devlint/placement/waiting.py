@@ -183,16 +183,22 @@ def _speaks_of_devices(model: Waiting, root: FunctionModel) -> bool:
 
 
 def _is_given_on_host(stall: Stall, hot: Hot) -> bool:
-    """Whether the call that makes a function hot gives what is waited for under a name that says: this is on the host."""
-    place = stall.value.place if isinstance(stall.value, Value) else None
+    """Whether the call that makes a function hot gives what is waited for under a name that says: this is on the host.
+
+    Or a number for what has to be a tensor.
+    """
     node = hot.calls[-1][1] if hot.calls else None
-    if place is None or place.sort != "input" or not place.name or not isinstance(node, ast.Call):
-        return False
-    if last_name(node.func) != stall.function.name:
+    if not isinstance(node, ast.Call) or last_name(node.func) != stall.function.name:
         return False
     bound = stall.function.cls is not None and not stall.function.is_static
-    given = Callee(stall.function, bound).given(node).get(str(place.name[0]))
-    return given is not None and says_host(given)
+    given = Callee(stall.function, bound).given(node)
+    if any(isinstance(given.get(name), ast.Constant) for name in stall.of_tensors):
+        return True
+    place = stall.value.place if isinstance(stall.value, Value) else None
+    if place is None or place.sort != "input" or not place.name:
+        return False
+    value = given.get(str(place.name[0]))
+    return value is not None and says_host(value)
 
 
 # Functions that make a tensor of what a request brings: it has to be uploaded.

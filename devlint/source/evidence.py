@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from devlint.knowledge import ecosystem
 from devlint.source.kinds import Kind
+from devlint.source.slim import kinds
 
 
 def evidence_in(
@@ -50,7 +51,7 @@ def evidence_in(
     return found
 
 
-_TELLING = (ast.Call, ast.Attribute, ast.Assign, ast.Name)
+_TELLING = kinds(ast.Call, ast.Attribute, ast.Assign, ast.Name)
 
 
 def _judge(methods: set[str], reads: set[str], called: bool) -> Kind | None:

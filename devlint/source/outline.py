@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from devlint.source.evidence import evidence_in
 from devlint.source.kinds import Kind
+from devlint.source.slim import kinds
 
 
 @dataclass(frozen=True)
@@ -75,9 +76,7 @@ def outline_of(function: ast.FunctionDef | ast.AsyncFunctionDef, nodes: list[ast
     )
 
 
-_TELLING = frozenset(
-    {
-        *(ast.Name, ast.Attribute, ast.Call, ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal),
-        *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler, ast.Yield, ast.YieldFrom),
-    }
+_TELLING = kinds(
+    *(ast.Name, ast.Attribute, ast.Call, ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal),
+    *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler, ast.Yield, ast.YieldFrom),
 )

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from devlint.source.mentions import Mentions
     from devlint.source.modules import SourceModule
 
-# Source text of which trees are kept per process; a tree takes some fifty times the memory of its text.
+# Source text of which trees are kept per process; a tree takes some fifteen times the memory of its text, and what is
+# understood of it as much again.
 MAX_KEPT_BYTES = 4_000_000
 # As much is kept for one file that imports all of it.
 MAX_BYTES_OF_ONE_FILE = 20_000_000
@@ -108,7 +109,7 @@ class Project:
         self._passed: set[Path] = set()
         # The module that is linted, if others import it.
         self._linted: SourceModule | None = None
-        self._kept_bytes = 0
+        self.kept_bytes = 0
         # Whether that was too much for the file at hand, and all was dropped once.
         self._made_room = False
         # What analyses of the project's modules have worked out so far.
@@ -166,6 +167,9 @@ class Project:
         found: list[Path] = []
         for importer in sorted(self._callers.of(path)):
             question = ("matches", str(importer), rf"\b{name}\b")
+            if name.encode() not in self._texts.kept(importer):
+                # What is found so quickly needn't be searched for.
+                self._matching[question[1], question[2]] = False
             self._note(path, question)
             if self._matches(*question[1:]):
                 found.append(importer)
@@ -351,7 +355,7 @@ class Project:
     def _matches(self, path: str, pattern: str) -> bool:
         key = (path, pattern)
         if key not in self._matching:
-            self._matching[key] = re.search(pattern.encode(), self._files.read_quietly(Path(path))) is not None
+            self._matching[key] = re.search(pattern.encode(), self._texts.kept(Path(path))) is not None
         return self._matching[key]
 
     def read(self, path: Path, asking: Path) -> bytes:
@@ -428,14 +432,14 @@ class Project:
         self.looks.note_read(str(asking), str(path))
         if path in self._modules:
             return self._modules[path]
-        if self._kept_bytes > MAX_BYTES_OF_ONE_FILE:
+        if self.kept_bytes > MAX_BYTES_OF_ONE_FILE:
             if self._made_room:
                 # Read again and again, what comes next would take the place of what came before, without end.
                 return None
             self.forget()
             self._made_room = True
         module = self._modules[path] = self._read(path)
-        self._kept_bytes += len(module.text) if module is not None else 0
+        self.kept_bytes += len(module.text) if module is not None else 0
         return module
 
     def shared(self, path: Path, text: str) -> SourceModule | None:
@@ -465,7 +469,7 @@ class Project:
 
     def forget_if_full(self) -> None:
         """Makes room before the next file, where much is kept of the last ones, or not all was read that the last one asks for."""
-        if self._made_room or self._kept_bytes > MAX_KEPT_BYTES:
+        if self._made_room or self.kept_bytes > MAX_KEPT_BYTES:
             self.make_room()
 
     def make_room(self) -> None:
@@ -477,7 +481,7 @@ class Project:
     def passed(self, path: Path, text: str) -> None:
         """A file was linted: what was worked out of others for it stays, in proportion to its text."""
         self._passed.add(path)
-        self._kept_bytes += len(text)
+        self.kept_bytes += len(text)
 
     def forget(self) -> None:
         """Drops all modules at once, for what was worked out of one refers to others."""
@@ -489,7 +493,7 @@ class Project:
         self._passed.clear()
         self.memory.clear()
         self.memory = {}
-        self._kept_bytes = 0
+        self.kept_bytes = 0
         if gc.get_count()[0] > _MANY_OBJECTS:
             gc.collect()
 
@@ -511,9 +515,10 @@ class Project:
     def module(self, path: Path, text: str, tree: ast.Module) -> SourceModule:
         """The model of a text that was read and parsed elsewhere."""
         from devlint.source.modules import SourceModule
+        from devlint.source.slim import slimmed
 
         _, name = self.name_of(path)
-        return SourceModule(str(path), text, tree, name, path.stem == "__init__")
+        return SourceModule(str(path), text, slimmed(tree), name, path.stem == "__init__")
 
 
 # How each kind of question is answered, from its words.

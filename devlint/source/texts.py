@@ -19,7 +19,7 @@ from devlint.source.roots import ImportRoots
 # A project with more than these files, or folders, is too large to look through for one finding.
 MAX_FILES = 8_000
 TOO_MANY = "too many"
-# So many bytes are kept at hand: a tree of the same text takes fifty times as much.
+# So many bytes are kept at hand: a tree of the same text takes fifteen times as much.
 MAX_KEPT_TEXT = 40_000_000
 
 

@@ -22,9 +22,8 @@ _WITHOUT_NODES = frozenset(
 _LEAVES = frozenset(
     {ast.Name, ast.Constant, ast.MatchSingleton, ast.alias, ast.Pass, ast.Break, ast.Continue, ast.Global, ast.Nonlocal}
 )
-# Scopes of their own.
-_SCOPES = frozenset({ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda})
-_CLOSED = _LEAVES | _SCOPES
+# Those, and scopes of their own.
+_CLOSED = {*_LEAVES, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda}
 
 
 def _types(base: type[ast.AST]) -> Iterator[type[ast.AST]]:
@@ -41,6 +40,18 @@ def _fields_with_nodes(kind: type[ast.AST]) -> tuple[str, ...]:
 
 
 _FIELDS = {kind: _fields_with_nodes(kind) for kind in _types(ast.AST)}
+
+
+def fields_of(kind: type[ast.AST]) -> tuple[str, ...]:
+    """The fields in which nodes of a kind hold others."""
+    return _FIELDS[kind]
+
+
+def treat_alike(kind: type[ast.AST], other: type[ast.AST]) -> None:
+    """Lets walks take nodes of another kind for those of one."""
+    _FIELDS[other] = _FIELDS[kind]
+    if kind in _CLOSED:
+        _CLOSED.add(other)
 
 
 def kept_on_node(work: Callable[[_Node], _Result]) -> Callable[[_Node], _Result]:

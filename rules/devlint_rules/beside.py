@@ -18,16 +18,21 @@ def differs_by_move_alone(node: ast.AST, facts: Facts) -> bool:
     for parent in facts.model.ancestors(node):
         match parent:
             case ast.IfExp(body=body, orelse=orelse) if child in (body, orelse):
-                if _without_moves(child) == _without_moves(orelse if child is body else body):
+                if _differs(child, orelse if child is body else body, _without_moves(child)):
                     return True
             case ast.If(body=body, orelse=orelse) if child in body or child in orelse:
                 said = _without_moves(child)
-                if any(_without_moves(other) == said for other in (orelse if child in body else body)):
+                if any(_differs(child, other, said) for other in (orelse if child in body else body)):
                     return True
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 return False
         child = parent
     return False
+
+
+def _differs(node: ast.AST, other: ast.AST, said: str) -> bool:
+    """Whether two nodes differ, and not without their moves: `said` is what the first one says without them."""
+    return _without_moves(other) == said and ast.dump(other) != ast.dump(node)
 
 
 class _Unmoved(ast.NodeTransformer):

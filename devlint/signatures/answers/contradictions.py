@@ -10,6 +10,7 @@ from pathlib import Path
 
 from devlint.signatures.answers.detached import is_of_a_graph, unplaced_results
 from devlint.signatures.answers.left_open import (
+    hangs_on_a_flag,
     hangs_on_words,
     is_for_arrays,
     is_for_mappings,
@@ -27,6 +28,7 @@ from devlint.signatures.answers.silence import (
     is_made_elsewhere,
     is_switched_to_host,
 )
+from devlint.signatures.answers.witnesses import is_of_models
 from devlint.signatures.libraries.torch_calls import MADE_OF_DATA
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.frame import Frame
@@ -401,8 +403,19 @@ def _apart(
 def _is_weak(reader: Reader, frame: Frame, need: Need, host: tuple[Value, Condition], other: Value) -> bool:
     """Whether what speaks for two operands that are apart is wrong more often than right in programs that somebody has run."""
     value, when = host
-    if value.kind is BATCH and value.step is None:
-        # It is what a loader gives going by a name alone: who made that may have moved what it gives.
+    if value.kind is BATCH and (value.step is None or other.place.sort == "input"):
+        # Going by a name alone it is what a loader gives, or nobody says whether it meets an accelerator's.
+        return True
+    if _is_of_something(value) or _is_of_something(other):
+        return True
+    if hangs_on_a_flag(reader, frame, need.path) or hangs_on_a_flag(reader, frame, when):
+        return True
+    if is_kept(value) and other.place.sort == "input" and _is_of_plain_class(frame):
+        # What an object that is no module keeps on the host may be meant to stay there: it counts and adds up.
+        return True
+    is_input = other.place.sort == "input" and other.kind is not MODULE and need.sense != "index"
+    if is_input and not is_of_models(reader, frame.function, other.place):
+        # In a function for the host, all is as it should be: somebody else has to say that it isn't.
         return True
     if reader.atoms.forgets(need.path):
         # Of a choice of many, with more tests than are kept, nobody knows what was moved on the way there.
@@ -416,6 +429,16 @@ def _is_weak(reader: Reader, frame: Frame, need: Need, host: tuple[Value, Condit
     cls = frame.reader.class_around(frame)
     # In a function, a part of something that holds more than tensors: where all that is, its makers know.
     return cls is None and other.place.sort == "input" and len(other.place.name) > 1 and not need.via
+
+
+def _is_of_plain_class(frame: Frame) -> bool:
+    cls = frame.reader.class_around(frame)
+    return cls is not None and not cls.is_module and cls.method("forward") is None
+
+
+def _is_of_something(value: Value) -> bool:
+    """Whether a value is an attribute of what an unknown call gave: what an object of an unknown class keeps elsewhere, only that knows."""
+    return value.path is not None and _is_part_of_something_made(value.path)
 
 
 def _left_behind(frame: Frame, need: Need, host: Value, other: Value) -> bool:
@@ -511,6 +534,8 @@ def _is_denied(reader: Reader, frame: Frame, need: Need, when: Condition, other:
                     absent = absent or (told and _is_tensors_own(frame, asked))
                 case ("==", counted, Value() as none) if literal > 0 and none.data == 0 and _counts_parts(counted):
                     # Nothing was in it: hardly ever.
+                    absent = True
+                case ("true", (*_, "#len")) if literal < 0:
                     absent = True
                 case ("forgotten", _, _) | ("at call", _, _):
                     # Nobody knows what it hangs on any more.
@@ -611,10 +636,27 @@ def _on_the_host(reader: Reader, frame: Frame, need: Need) -> Iterator[Contradic
             certain = sure and not option.likely and not option.place.is_open and not need.guarded
             yield Contradiction(
                 "host", need.node, need.name, operand, operand, not sure, certain, need.function, option.place.is_open, frame.function, need.via,
-                weak=option.place.is_open
-                and (operand.inside or (hangs_on_words(frame, option) and not meets_own_parts(frame, option))),
+                weak=_is_weak_for_host(reader, frame, operand),
             )  # fmt: skip
             return
+
+
+def _is_weak_for_host(reader: Reader, frame: Frame, operand: Operand) -> bool:
+    """Whether what speaks for something on an accelerator that is to be on the host is wrong more often than right."""
+    value = operand.value
+    if not value.place.is_open:
+        return _is_given_by_anything(value)
+    if operand.inside or (hangs_on_words(frame, value) and not meets_own_parts(frame, value)):
+        return True
+    return value.place.sort == "input" and not is_of_models(reader, frame.function, value.place)
+
+
+def _is_given_by_anything(value: Value) -> bool:
+    """Whether a value is a part of what an unknown call gave: on an object, what it is asked for; else nothing says that a model gave it."""
+    path = value.path
+    if path is None or len(path) < 2 or not str(path[0]).startswith("#"):
+        return False
+    return "computed" not in value.tags or _is_part_of_something_made(path)
 
 
 def _is_fed_by_host(frame: Frame, place: Place) -> bool:

@@ -279,6 +279,17 @@ def is_said_to_be_copied(source: SourceModule) -> bool:
     return "from" in head and _COPIED.search(head) is not None and _CHANGED.search(head) is None
 
 
+# How the head of a file says that a program wrote it, and that no one else should.
+_GENERATED = regex(r"(?i)@generated\b|\bauto-?generated\b|\b(?:automatically|code|file (?:is|was)) generated\b")
+_NOT_BY_HAND = regex(r"(?i)@generated\b|\b(?:do not|don't|never) (?:edit|modify|change|touch)\b")
+
+
+def is_generated(source: SourceModule) -> bool:
+    """Whether what a file begins with says that it was generated, and not to edit it: what it was made of is to be mended."""
+    head = _head(source)
+    return "enerated" in head and _GENERATED.search(head) is not None and _NOT_BY_HAND.search(head) is not None
+
+
 def _head(source: SourceModule) -> str:
     """The comments and the docstring that a file begins with."""
     body = source.tree.body

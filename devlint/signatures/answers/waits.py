@@ -22,6 +22,7 @@ from devlint.signatures.values.values import (
     HOST,
     LIST,
     NUMBER,
+    OF_HOST,
     TENSOR,
     TUPLE,
     UNKNOWN,
@@ -50,6 +51,8 @@ class Stall:
     use: ast.expr | None = None
     # Nothing in the function itself says that what is waited for may be on an accelerator.
     supposed: bool = False
+    # The parameters that have to be tensors for it: whoever gives numbers doesn't wait.
+    of_tensors: frozenset[str] = frozenset()
 
     @property
     def trail(self) -> tuple[Step, ...]:
@@ -100,7 +103,29 @@ def _judged(reader: Reader, frame: Frame, wait: Wait) -> Stall | None:
         certain,
         use,
         supposed and wait.sense != FLUSH,
+        _have_to_be_tensors(frame, wait),
     )
+
+
+def _have_to_be_tensors(frame: Frame, wait: Wait) -> frozenset[str]:
+    """The parameters that a function asks to be tensors wherever what a wait is for may be on an accelerator."""
+    atoms = frame.atoms
+    ways = [
+        clause
+        for condition, option in leaves(wait.value, atoms)
+        if _is_off_host(frame, wait.asked, option, surely_tensor=True) is not None
+        for clause in atoms.both(wait.path, condition)
+    ]
+    asked = [frozenset(name for x in clause if x > 0 and (name := _asked_tensor(atoms.atom(x).key))) for clause in ways]
+    return frozenset.intersection(*asked) if asked else frozenset()
+
+
+def _asked_tensor(key: object) -> str:
+    """The parameter that a test asks to be a tensor; "" for other tests."""
+    match key:
+        case ("isinstance", (str() as name,), (Value(data="torch.Tensor"),)):
+            return name
+    return ""
 
 
 # -- where something is ------------------------------------------------------------------------------------------------
@@ -191,9 +216,7 @@ def _is_off_host(frame: Frame, node: ast.expr, option: Value, surely_tensor: boo
     if option.kind in (TENSOR, BATCH):
         if place.off_host:
             return not option.likely
-        if KEPT in option.tags:
-            return None
-        return False if place.is_open or _is_computed(frame, node) or surely_tensor else None
+        return None if KEPT in option.tags or OF_HOST in option.tags else False
     return False if option.kind is UNKNOWN and (surely_tensor or _is_known_tensor(frame, option)) else None
 
 
@@ -217,10 +240,6 @@ def _is_known_tensor(frame: Frame, option: Value) -> bool:
     if path is None:
         return False
     return any(path[:n] in frame.tensors or path[:n] in frame.supposed for n in (len(path), len(path) - 1) if n)
-
-
-def _is_computed(frame: Frame, node: ast.expr) -> bool:
-    return True
 
 
 # -- what each sense asks ----------------------------------------------------------------------------------------------

@@ -16,7 +16,16 @@ from devlint.signatures.libraries.python_calls import PLOTTING, plotted
 from devlint.signatures.libraries.torch_calls import rank_made
 from devlint.signatures.state import containers
 from devlint.signatures.state.frame import ANYTHING, CONTENTS, IF_MODULE, PLACE, Call, Frame
-from devlint.signatures.state.objects import FRAMEWORK, PARAMETER, REGISTERED, class_of, move, place_of, scatter
+from devlint.signatures.state.objects import (
+    FRAMEWORK,
+    PARAMETER,
+    REGISTERED,
+    class_of,
+    move,
+    move_along,
+    place_of,
+    scatter,
+)
 from devlint.signatures.values.values import (
     A_NUMBER,
     ARRAY,
@@ -621,6 +630,7 @@ def _unknown_move(call: Call, owner: Value, name: str) -> Value:
     if owner.path is not None:
         # A module moves in place, and as a statement of its own it hardly is anything else.
         frame.env[owner.path, IF_MODULE] = place
+        move_along(frame, owner, place, step)
         if frame.dropped is call.node:
             frame.env[owner.path, PLACE] = place
             return owner

@@ -59,6 +59,9 @@ def stays_on_host(frame: Frame, dataset: Value) -> bool:
     if dataset.place.is_open and (dataset.kind is TENSOR or dataset.place.name != dataset.path):
         # Its rows are where it is, or what it was made of.
         return False
+    if dataset.path is not None and dataset.path in frame.tensors:
+        # An input that is used as a tensor is: `DataLoader(x, batch_size=16)`.
+        return False
     if dataset.place == torch_calls.SCATTERED:
         return False
     cls = class_of(dataset)

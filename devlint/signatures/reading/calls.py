@@ -51,6 +51,7 @@ from devlint.signatures.values.values import (
 )
 from devlint.source.devices import MOVES
 from devlint.source.modules import FunctionModel, last_name
+from devlint.source.slim import by_kind
 
 # A signature hands on so many needs to each caller; what is left open in more than these is nobody's one mistake.
 MAX_NEEDS = 80
@@ -719,4 +720,4 @@ def _meeting_inputs(frame: Frame, needs: Sequence[Need], forward: FunctionModel)
     return list(found)
 
 
-EXPRESSIONS[ast.Call] = _call
+EXPRESSIONS |= by_kind({ast.Call: _call})

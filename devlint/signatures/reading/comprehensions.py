@@ -10,6 +10,7 @@ from devlint.signatures.reading.tests import assume, condition_of
 from devlint.signatures.state import containers
 from devlint.signatures.state.frame import Frame
 from devlint.signatures.values.values import DICT, LIST, NEVER, NOTHING, TUPLE, UNKNOWN, Path, Value, constant
+from devlint.source.slim import by_kind
 
 
 def _comprehension(frame: Frame, node: ast.ListComp | ast.SetComp | ast.GeneratorExp) -> Value:
@@ -108,9 +109,11 @@ def _item_keys(frame: Frame, node: ast.DictComp) -> list[tuple[object, Value | N
     return [(k, v if with_values else None) for k, v in zip(contents.data, contents.parts, strict=True)]
 
 
-EXPRESSIONS |= {
-    ast.ListComp: _comprehension,
-    ast.SetComp: _comprehension,
-    ast.GeneratorExp: _comprehension,
-    ast.DictComp: _dict_comprehension,
-}
+EXPRESSIONS |= by_kind(
+    {
+        ast.ListComp: _comprehension,
+        ast.SetComp: _comprehension,
+        ast.GeneratorExp: _comprehension,
+        ast.DictComp: _dict_comprehension,
+    }
+)

@@ -28,6 +28,7 @@ from devlint.signatures.values.values import (
     NEVER,
     NOTHING,
     NUMBER,
+    OF_HOST,
     RANKED,
     TENSOR,
     TUPLE,
@@ -40,6 +41,7 @@ from devlint.signatures.values.values import (
     mapped,
     rank_of,
 )
+from devlint.source.slim import by_kind
 
 
 def evaluate(frame: Frame, node: ast.expr) -> Value:
@@ -272,7 +274,7 @@ def _together_plain(operands: tuple[Value, ...]) -> Value:
                 tags=other.tags | {"mixed"},
             )  # fmt: skip
         if first.place == HOST and first.rank != RANKED:
-            return Value(TENSOR, UNKNOWN_PLACE, rank=rank)
+            return Value(TENSOR, UNKNOWN_PLACE, rank=rank, tags=frozenset({OF_HOST}))
     if len({o.place for o in placed}) > 1 and any(o.place.is_open for o in placed) and first.place.sort == "told":
         inputs = next((o for o in placed if o.place.sort == "input"), None)
         first = inputs or first
@@ -355,22 +357,24 @@ def _yield_from(frame: Frame, node: ast.YieldFrom) -> Value:
     return NOTHING
 
 
-EXPRESSIONS: dict[type[ast.expr], Callable[[Frame, Any], Value]] = {
-    ast.Constant: _constant,
-    ast.Name: _name,
-    ast.Attribute: _attribute,
-    ast.Tuple: _tuple,
-    ast.List: _list,
-    ast.Set: _list,
-    ast.Dict: _dict,
-    ast.Subscript: _subscript,
-    ast.BinOp: _binary,
-    ast.UnaryOp: _unary,
-    ast.JoinedStr: _formatted,
-    ast.Lambda: _lambda,
-    ast.Starred: _starred,
-    ast.NamedExpr: _named,
-    ast.Await: _await,
-    ast.Yield: _yield,
-    ast.YieldFrom: _yield_from,
-}
+EXPRESSIONS: dict[type[ast.expr], Callable[[Frame, Any], Value]] = by_kind(
+    {
+        ast.Constant: _constant,
+        ast.Name: _name,
+        ast.Attribute: _attribute,
+        ast.Tuple: _tuple,
+        ast.List: _list,
+        ast.Set: _list,
+        ast.Dict: _dict,
+        ast.Subscript: _subscript,
+        ast.BinOp: _binary,
+        ast.UnaryOp: _unary,
+        ast.JoinedStr: _formatted,
+        ast.Lambda: _lambda,
+        ast.Starred: _starred,
+        ast.NamedExpr: _named,
+        ast.Await: _await,
+        ast.Yield: _yield,
+        ast.YieldFrom: _yield_from,
+    }
+)

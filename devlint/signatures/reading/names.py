@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
+from devlint.regexes import regex
 from devlint.signatures.state.frame import Frame, Reading
 from devlint.signatures.values.values import (
     ARRAY,
     CLASS,
+    CONSTANT,
     DEVICE,
     FUNCTION,
     GENERATOR,
@@ -28,6 +30,8 @@ from devlint.source.modules import FunctionModel, SourceModule, dotted
 from devlint.source.project import Project
 from devlint.source.units import all_functions
 
+# What a constant is called that says whether there is an accelerator.
+_OF_CUDA = regex(r"(?i)cuda|gpu")
 _BUILTINS = frozenset(dir(__import__("builtins")))
 # Names are followed through so many `from x import *`, one behind the other.
 MAX_STARS = 3
@@ -114,7 +118,15 @@ class Names:
             asking.found[name] = frame.env.get(name)
         if name in self._changed_by_functions(source):
             return mapped(value, _displaced, self._reader.atoms)
+        if value.kind is CONSTANT and value.data is False and self._is_switched(source, name):
+            return NOTHING
         return value
+
+    def _is_switched(self, source: SourceModule, name: str) -> bool:
+        """Whether a module's constant says if there is an accelerator, and another file sets it: `cuda.CUDA_ENABLED = True`."""
+        return _OF_CUDA.search(name) is not None and self._reader.project.texts_match(
+            rf"\b(?!self\b)\w{{1,60}}\.{name}[ \t]*=(?!=)", Path(source.path)
+        )
 
     def _changed_by_functions(self, source: SourceModule) -> frozenset[str]:
         """Top-level names that some function rebinds, or moves."""

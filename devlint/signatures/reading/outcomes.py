@@ -32,6 +32,7 @@ from devlint.signatures.values.values import (
     constant,
     either,
 )
+from devlint.source.slim import by_kind
 
 
 def _conditional(frame: Frame, node: ast.IfExp) -> Value:
@@ -160,7 +161,4 @@ def _not(frame: Frame, node: ast.UnaryOp) -> Value:
 
 
 _PLAIN_UNARY = EXPRESSIONS[ast.UnaryOp]
-EXPRESSIONS[ast.UnaryOp] = _not
-EXPRESSIONS[ast.IfExp] = _conditional
-EXPRESSIONS[ast.BoolOp] = _bool
-EXPRESSIONS[ast.Compare] = _compare
+EXPRESSIONS |= by_kind({ast.UnaryOp: _not, ast.IfExp: _conditional, ast.BoolOp: _bool, ast.Compare: _compare})

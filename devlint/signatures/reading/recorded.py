@@ -39,6 +39,7 @@ from devlint.signatures.values.values import (
     mapped,
 )
 from devlint.source.modules import FunctionModel, SourceModule
+from devlint.source.slim import kinds
 
 # Things that a call gives are followed this deep into one another.
 MAX_DEPTH = 3
@@ -62,7 +63,7 @@ _LASTING = frozenset(
 )
 
 
-_HEARD = frozenset({ast.Attribute, ast.Call})
+_HEARD = kinds(ast.Attribute, ast.Call)
 
 
 def _lasts(value: Value) -> bool:

@@ -33,6 +33,7 @@ from devlint.signatures.values.values import (
     reference,
 )
 from devlint.source.modules import last_name
+from devlint.source.slim import by_kind
 from devlint.source.trees import has_too_many_branches, names_in
 
 
@@ -43,7 +44,7 @@ def execute(frame: Frame, body: Sequence[ast.stmt]) -> None:
             return
         read = _STATEMENTS.get(type(statement))
         if read is not None:
-            is_chain = type(statement) is ast.If and has_too_many_branches(statement)
+            is_chain = isinstance(statement, ast.If) and has_too_many_branches(statement)
             (_pass_over if is_chain else read)(frame, statement)
 
 
@@ -618,29 +619,31 @@ def _there(frame: Frame, node: ast.expr) -> None:
                     frame.env[name] = kept[0]
 
 
-_STATEMENTS: dict[type[ast.stmt], Callable[[Frame, Any], None]] = {
-    ast.Expr: _expr,
-    ast.Assign: _assign,
-    ast.AnnAssign: _ann_assign,
-    ast.AugAssign: _aug_assign,
-    ast.If: _if,
-    ast.For: _for,
-    ast.AsyncFor: _for,
-    ast.While: _while,
-    ast.Try: _try,
-    ast.TryStar: _try,
-    ast.With: _with,
-    ast.AsyncWith: _with,
-    ast.Match: _match,
-    ast.Return: _return,
-    ast.Raise: _raise,
-    ast.Break: _break,
-    ast.Continue: _continue,
-    ast.Assert: _assert,
-    ast.Delete: _delete,
-    ast.Import: _import,
-    ast.ImportFrom: _import_from,
-    ast.FunctionDef: _function,
-    ast.AsyncFunctionDef: _function,
-    ast.ClassDef: _class,
-}
+_STATEMENTS: dict[type[ast.stmt], Callable[[Frame, Any], None]] = by_kind(
+    {
+        ast.Expr: _expr,
+        ast.Assign: _assign,
+        ast.AnnAssign: _ann_assign,
+        ast.AugAssign: _aug_assign,
+        ast.If: _if,
+        ast.For: _for,
+        ast.AsyncFor: _for,
+        ast.While: _while,
+        ast.Try: _try,
+        ast.TryStar: _try,
+        ast.With: _with,
+        ast.AsyncWith: _with,
+        ast.Match: _match,
+        ast.Return: _return,
+        ast.Raise: _raise,
+        ast.Break: _break,
+        ast.Continue: _continue,
+        ast.Assert: _assert,
+        ast.Delete: _delete,
+        ast.Import: _import,
+        ast.ImportFrom: _import_from,
+        ast.FunctionDef: _function,
+        ast.AsyncFunctionDef: _function,
+        ast.ClassDef: _class,
+    }
+)

@@ -438,6 +438,13 @@ def move(
             _move_parts(frame, option, target, step, depth, slots)
 
 
+def move_along(frame: Frame, thing: Value, place: Value, step: Step | None) -> None:
+    """Moves what was put into something unknown, which is moved: it is a module, likely."""
+    slots = _slots(frame)
+    if thing.identity in slots:
+        _move_parts(frame, thing, place, step, 3, slots)
+
+
 def scatter(frame: Frame, thing: Value, depth: int = 4) -> None:
     """Something was done to single parts of a module: from now on it isn't known where it is."""
     move(frame, thing, Value(TENSOR, UNKNOWN_PLACE), None, depth)

@@ -119,6 +119,8 @@ BUFFER = "buffer"
 UNWRAPPED = "unwrapped"
 # What says that something is the results of several replicas.
 GATHERED = "gathered"
+# What says that a tensor was computed of one on the host and of what may be a number, or a tensor that is anywhere.
+OF_HOST = "of host"
 # Whether something surely lies in page-locked memory of the host, or surely doesn't.
 PINNED = frozenset({"pinned"})
 UNPINNED = frozenset({"unpinned"})

@@ -16,7 +16,7 @@ from devlint_rules.checkpoints.hopeless import fails_anyway
 from devlint_rules.checkpoints.origins import DOWNLOADS, is_own
 from devlint_rules.checkpoints.provided import is_provided_for, is_tried_again
 from devlint_rules.checkpoints.readers import has_device, is_of_no_call, is_of_no_program, is_of_wrapped
-from devlint_rules.checkpoints.together import loads_of_same, may_be_mended, stays_half_done
+from devlint_rules.checkpoints.together import in_other_branches, loads_of_same, may_be_mended, stays_half_done
 from devlint_rules.checkpoints.uses import goes_into_load_state_dict, is_host_data, is_read_by_numpy, uses_of
 
 if TYPE_CHECKING:
@@ -144,7 +144,13 @@ class LoadWithoutMapLocation(Rule):
             else Change(
                 f"add `{location}={where}`",
                 "safe" if straight else "unsafe",
-                edits=(facts.with_argument(found, f"{location}={where}"), *_without(moving, facts)),
+                edits=(
+                    *(
+                        facts.with_argument(load, f"{location}={where}")
+                        for load in (found, *(() if first or moving else in_other_branches(found, facts)))
+                    ),
+                    *_without(moving, facts),
+                ),
             ),
             # Of what nothing at all is known may be anything: whoever asks for this rule is told.
             minor=not is_told

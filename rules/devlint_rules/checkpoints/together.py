@@ -49,6 +49,28 @@ def _is_open(node: ast.Call, found: ast.Call, facts: Facts) -> bool:
     )
 
 
+def in_other_branches(found: ast.Call, facts: Facts) -> list[ast.Call]:
+    """The loads of the same name on other branches of a test, of files of which nothing is told: a reader mends them along."""
+    statement = facts.model.source.statement_of(found)
+    around = [statement, *facts.model.ancestors(statement)]
+    loads = []
+    for branch in (parent for parent in around if isinstance(parent, ast.If)):
+        # An `elif` is a test in the other branch of one.
+        others = branch.orelse if any(s in branch.body for s in around) else branch.body
+        loads += [
+            n.value
+            for other in others
+            for n in walk(other)
+            if isinstance(n, ast.Assign)
+            and isinstance(statement, ast.Assign)
+            and isinstance(n.value, ast.Call)
+            and [*map(ast.dump, n.targets)] == [*map(ast.dump, statement.targets)]
+            and _is_open(n.value, found, facts)
+            and may_be_mended(n.value, facts)
+        ]
+    return loads
+
+
 def _is_left(call: ast.Call, found: ast.Call, facts: Facts) -> bool:
     uses = uses_of(call, facts)
     if any(is_read_by_numpy(use, facts) for use in uses) or (uses and all(is_host_data(u, facts) for u in uses)):

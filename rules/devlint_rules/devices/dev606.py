@@ -112,30 +112,30 @@ def _is_left_to_reader(node: cst.Comparison, facts: Facts) -> bool:
     """
     found = facts.node(node)
     match next(facts.model.ancestors(found), None) if found is not None else None:
-        case ast.If(body=body, orelse=[]):
-            return all(map(_goes_to_host, body))
+        case ast.If(test=ast.Compare(ops=[ast.NotEq() | ast.IsNot()]), body=body, orelse=[]):
+            return all(map(_goes_there, body))
         case ast.IfExp(body=one, orelse=other):
             return len({frozenset(v.kind for _, v in facts.model.value(n).alternatives()) for n in (one, other)}) > 1
     return False
 
 
-def _goes_to_host(statement: ast.stmt) -> bool:
-    """Whether a statement moves to the host, under the same name, what it names: `x = x.cpu()`, `xs = [x.to("cpu") for x in xs]`."""
+def _goes_there(statement: ast.stmt) -> bool:
+    """Whether a statement moves what it names, under the same name: `x = x.cpu()`, `xs = [x.to(device) for x in xs]`.
+
+    What is there already it leaves as it is.
+    """
     match statement:
         case ast.Assign(targets=[target], value=ast.ListComp(elt=moved, generators=[ast.comprehension(iter=of)])):
-            return ast.unparse(of) == ast.unparse(target) and _is_to_host(moved)
+            return ast.unparse(of) == ast.unparse(target) and _is_move(moved)
         case ast.Assign(targets=[target], value=ast.Call(func=ast.Attribute(value=of)) as moved):
-            return ast.unparse(of) == ast.unparse(target) and _is_to_host(moved)
+            return ast.unparse(of) == ast.unparse(target) and _is_move(moved)
     return False
 
 
-def _is_to_host(moved: ast.expr) -> bool:
-    match moved:
-        case ast.Call(func=ast.Attribute(attr="cpu"), args=[], keywords=[]):
-            return True
-        case ast.Call(func=ast.Attribute(attr="to"), args=[ast.Constant(value="cpu")], keywords=[]):
-            return True
-    return False
+def _is_move(node: ast.expr) -> bool:
+    return (
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("cpu", "cuda", "to")
+    )
 
 
 def _chained(node: cst.Comparison, facts: Facts) -> Iterator[Report]:

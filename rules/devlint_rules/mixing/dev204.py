@@ -111,11 +111,12 @@ class NumpyFromAccelerator(Rule):
         where = "wherever the caller has it" if place.name == text else place_text(place, operand.node, facts)
         inside = at_call(mixing, facts)
         taker = mixing.name if inside else facts.name_of(node.func)
+        may_be_array = is_likely(mixing) and _may_be_array(operand.node, mixing.name, facts)
         yield Report(
             node,
             f"`{text}` is {where}, and `{taker}` takes tensors on cpu only: {fails_with}{inside}",
             "likely" if is_likely(mixing) else "certain",
-            minor=mixing.weak,
+            minor=mixing.weak or may_be_array,
             notes=(
                 *(Note(s.message, s.path, s.line, s.column + 1) for s in mixing.calls),
                 *facts.notes(operand.value.trail[-3:]),
@@ -123,6 +124,7 @@ class NumpyFromAccelerator(Rule):
             hint=f"copy each tensor in `{text}` to cpu first" if operand.inside else None,
             change=_copied(tensor, operand.value, facts.qualified(node.func) or "")
             if tensor is not None
+            and not may_be_array
             and not operand.inside
             and not mixing.by_itself
             and is_surely_there(mixing, facts)
@@ -132,6 +134,33 @@ class NumpyFromAccelerator(Rule):
             and not (is_likely(mixing) and (_is_one_of_several(node, facts) or is_test_file(Path(facts.path))))
             else None,
         )
+
+
+def _may_be_array(operand: ast.expr, called: str, facts: Facts) -> bool:
+    """Whether a function of NumPy is given what a loop takes out of a part of what a model gave: `for box in out["boxes"]`.
+
+    What stands under a key a model may have copied to the host itself, and arrays go through the same call.
+    """
+    root = operand
+    while isinstance(root, ast.Subscript):
+        root = root.value
+    if not called.startswith("numpy.") or not isinstance(root, ast.Name):
+        return False
+    loops = (n for n in own_nodes(facts.model.enclosing_scope(root)) if isinstance(n, ast.For))
+    return any(
+        any(isinstance(n, ast.Name) and n.id == root.id for n in ast.walk(loop.target))
+        and any(_is_under_key(n, facts) for n in ast.walk(loop.iter) if isinstance(n, ast.expr))
+        for loop in loops
+    )
+
+
+def _is_under_key(node: ast.expr, facts: Facts) -> bool:
+    """Whether an expression, or what a name was given, is `out["boxes"]`."""
+    values = facts.model.assigned_values(node) if isinstance(node, ast.Name) else [node]
+    return any(
+        isinstance(v, ast.Subscript) and isinstance(v.slice, ast.Constant) and isinstance(v.slice.value, str)
+        for v in values
+    )
 
 
 def _converted(node: cst.Call, called: str, facts: Facts) -> list[cst.BaseExpression]:

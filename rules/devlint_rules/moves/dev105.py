@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -276,7 +277,34 @@ def _made_there(
         return None
     same = factories.is_exact(name, made) and not between & (factories.FILLING | {"requires_grad_"})
     safety: Safety = "safe" if same else "unsafe"
-    return Change("make it on the device", safety, edits=(facts.with_argument(making, *arguments), *edits))
+    edits = (facts.with_argument(making, *arguments), *edits)
+    return Change("make it on the device", safety, edits=edits if sized_by else _in_sister_methods(edits, facts))
+
+
+def _in_sister_methods(edits: tuple[Edit, ...], facts: Facts) -> tuple[Edit, ...]:
+    """The edits of a statement, and the same in statements of other methods of the class that are spelt like it: a reader wants one form for all."""
+    here = facts.text.span_of(facts.statement)
+    said = facts.text.slice(here)
+    found = list(edits)
+    for statement in _of_sister_methods(facts):
+        there = facts.text.span_of(statement)
+        if there.column == here.column and facts.text.slice(there) == said:
+            lines = there.line - here.line
+            found += [
+                replace(edit, span=replace(edit.span, line=edit.span.line + lines, end_line=edit.span.end_line + lines))
+                for edit in edits
+            ]
+    return tuple(sorted(found))
+
+
+def _of_sister_methods(facts: Facts) -> Iterator[ast.stmt]:
+    """The statements of the same kind in the other methods of a class."""
+    cls = facts.model.class_around(facts.model.enclosing_scope(facts.statement))
+    for method in cls.node.body if cls is not None else ():
+        if isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef)) and not (
+            method.lineno <= facts.statement.lineno <= (method.end_lineno or 0)
+        ):
+            yield from (n for n in walk(method) if isinstance(n, ast.stmt) and type(n) is type(facts.statement))
 
 
 # Factories of which a tensor has one of its own, that are told sizes alone.
@@ -294,7 +322,7 @@ def _made_by_tensor(node: cst.Call, made: cst.Call, name: str, move: factories.M
     if gone is None or _leaves_short_chain(making, moving, facts) or _OTHER_LAYOUTS.search(facts.text.text):
         return None
     edits = (*_on_one_line(making, facts), facts.replaced(making.func, f"{owner}.{_OF_TENSORS[name]}"), gone)
-    return Change("make it on the device", "safe", edits=edits)
+    return Change("make it on the device", "safe", edits=_in_sister_methods(edits, facts))
 
 
 # A comment on a move that is still to be left out.

@@ -270,6 +270,10 @@ def _runs_before_wrap(found: ast.expr, missing: Missing, facts: Facts) -> bool:
     )
 
 
+# A file has words of its own for bare models, or an engine in their place.
+_OF_ENGINES = regex(r"\bunwrap_model\(|\bdeepspeed\.initialize\b")
+
+
 def _is_told_more(found: ast.Attribute, facts: Facts) -> bool:
     """Whether the same scope sets attributes of the wrapper itself: whoever wrote that takes it for the bare model there."""
     path = ast.unparse(found.value)
@@ -283,8 +287,8 @@ def _unwrapped(node: cst.Attribute, found: ast.Attribute, missing: Missing, fact
     if not all(_is_unwrappable(other, facts) for other in _mended_with(found, facts)):
         # What is mended in half is still to be mended, by other means: the rest tells which.
         return None
-    if missing.sometimes and ("unwrap_model(" in facts.text.text or _is_asked_untold(found, facts)):
-        # The file has words of its own for that, or the same is asked where nobody knows who asks: it is unwrapped where it is handed over.
+    if missing.sometimes and (_OF_ENGINES.search(facts.text.text) or _is_asked_untold(found, facts)):
+        # What another library makes of a model has attributes of its own, and a `module` too. The file has words of its own for that, or the same is asked where nobody knows who asks: it is unwrapped where it is handed over.
         return None
     title = (
         "unwrap it first: the wrapped model is its `.module`"

@@ -1,0 +1,120 @@
+"""Who else says that what a function is given comes from an accelerator: its class, or those in the project that call it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from devlint.regexes import regex
+from devlint.signatures.answers.silence import is_host_code, is_host_file, says_devices, speaks_of_devices
+from devlint.signatures.reading.reader import Reader
+from devlint.signatures.values.values import Place
+from devlint.source.modules import FunctionModel, SourceModule, last_name
+from devlint.source.texts import is_test_file
+from devlint.source.trees import walk
+from devlint.source.units import units_at
+
+# Calls are followed this far.
+MAX_CALLS = 4
+# A name that is called on more lines than these is anybody's.
+MAX_LINES = 40
+
+
+def is_of_models(reader: Reader, function: FunctionModel | None, place: Place) -> bool:
+    """Whether something says that a function gets from an accelerator what is at a place: it is a module's method, one leads to it,
+    or it makes things where its inputs are, and somebody else than loaders of data may call it.
+
+    That it takes tensors from anywhere, its writer may never have meant.
+    """
+    return function is None or _is_of_models(reader, function, str(place.name[0]) if place.name else "", MAX_CALLS)
+
+
+def _is_of_models(reader: Reader, function: FunctionModel, name: str, depth: int) -> bool:
+    outer = _outermost(function)
+    if outer.cls is not None:
+        info = reader.class_info(outer.source, outer.cls)
+        # Who has an object of another class, nobody knows; one that minds devices is meant for all of them.
+        return info.is_module or info.method("forward") is not None or says_devices(info.text)
+    calls = [call for call in _calls(reader, outer) if not _gives(call, outer, name, _COPIED)]
+    if any(_gives(call, outer, name, _MOVED) for call in calls):
+        return True
+    callers = [call.caller for call in calls if not _is_for_host(call.caller)]
+    if speaks_of_devices(outer) or _moves_to_input(outer):
+        return bool(callers) or not calls
+    return depth > 0 and any(
+        caller is not None and _is_of_models(reader, caller, "", depth - 1) for caller in dict.fromkeys(callers)
+    )
+
+
+def _moves_to_input(function: FunctionModel) -> bool:
+    """Whether a function moves something to where one of its inputs is: `mask.to(flow)`."""
+    names = {a.arg for a in function.parameters}
+    return any(match[1] in names for match in _TO_A_NAME.finditer(function.text))
+
+
+_TO_A_NAME = regex(r"\.to\((\w{1,60})\)")
+
+
+def _is_for_host(function: FunctionModel | None) -> bool:
+    return function is not None and (is_host_code(function) or is_host_file(function.source.path))
+
+
+def _outermost(function: FunctionModel) -> FunctionModel:
+    while function.parent is not None:
+        function = function.parent
+    return function
+
+
+class _Called(NamedTuple):
+    """A call of a function, and in which other one it stands; None at a module's top level."""
+
+    node: ast.Call
+    caller: FunctionModel | None
+    scope: FunctionModel | None
+
+
+def _gives(call: _Called, function: FunctionModel, name: str, moved: re.Pattern[str]) -> bool:
+    """Whether a call gives a parameter what was moved by something: `psnr(x.cpu())`, or `x` after `x = x.cpu()`."""
+    names = [a.arg for a in function.parameters]
+    if name not in names:
+        return False
+    position = names.index(name)
+    given = next((k.value for k in call.node.keywords if k.arg == name), None)
+    if given is None:
+        given = call.node.args[position] if position < len(call.node.args) else None
+    if given is None:
+        return False
+    bound = call.scope.assigned.get(given.id, []) if call.scope is not None and isinstance(given, ast.Name) else []
+    return any(moved.search(ast.unparse(node)) is not None for node in (given, *bound))
+
+
+_COPIED = regex(r"\.(?:cpu|numpy)\(")
+_MOVED = regex(r"\.cuda\(|\.to\([^)\n]{0,60}(?:cuda|device\b|gpu)")
+
+
+def _calls(reader: Reader, function: FunctionModel) -> Iterator[_Called]:
+    """The calls of a function by its name, tests left out."""
+    here = Path(function.source.path)
+    sources = [function.source]
+    for path in reader.project.naming(here, function.name):
+        source = reader.project.load(path, here)
+        if source is not None and source is not function.source and not is_test_file(path):
+            sources.append(source)
+    for source in sources:
+        yield from _calls_in(source, function)
+
+
+def _calls_in(source: SourceModule, function: FunctionModel) -> Iterator[_Called]:
+    lines = source.called_on(function.name)
+    if len(lines) > MAX_LINES:
+        return
+    for unit in units_at(source, lines):
+        caller = _outermost(unit.scope) if unit.scope is not None else None
+        if caller is function:
+            continue
+        for node in walk(unit.node):
+            if isinstance(node, ast.Call) and last_name(node.func) == function.name:
+                yield _Called(node, caller, unit.scope)
