@@ -182,7 +182,8 @@ class ColdCode:
             case ast.BoolOp(op=ast.And(), values=values):
                 return any(self.is_step_guard(v) for v in values)
             case ast.BoolOp(op=ast.Or(), values=values):
-                return all(self.is_step_guard(v) for v in values)
+                # At the end it is done as well.
+                return all(self.is_step_guard(v) or _is_end(v) for v in values) and not all(map(_is_end, values))
             case ast.UnaryOp(op=ast.Not(), operand=operand):
                 return _counts(operand) or self._is_flag(operand) or _is_abnormal(operand) or _is_warm(operand)
             case ast.Compare():
@@ -367,6 +368,14 @@ def _is_position(left: ast.expr, right: ast.expr) -> bool:
         or _COUNTED.search(last_name(left)) is not None
         or (isinstance(left, ast.Name) and ("len(" in text or "num_" in text))
     )
+
+
+def _is_end(test: ast.expr) -> bool:
+    """`done`, `self.finished`."""
+    return isinstance(test, (ast.Name, ast.Attribute)) and _END.fullmatch(last_name(test)) is not None
+
+
+_END = regex(r"_?(?:is_)?(?:done|finished|stop|stopped|should_stop|abort|exit|end)")
 
 
 def _is_warm(test: ast.expr) -> bool:
