@@ -71,7 +71,7 @@ class ColdCode:
             case ast.ExceptHandler():
                 return True
             case ast.If(test=test, body=body, orelse=orelse):
-                if _is_for_old_releases(test, body=child in body):
+                if _is_for_old_releases(test, body=child in body) or (child in body and _never_holds(test)):
                     return True
                 if child in body:
                     guarded = self.is_step_guard(test) and not _steps(body)
@@ -305,6 +305,18 @@ def _is_for_old_releases(test: ast.expr, *, body: bool) -> bool:
     asked = [n for n in ast.walk(test) if isinstance(n, ast.Compare) and "version" in ast.unparse(n.left).lower()]
     older, newer = (ast.Lt, ast.LtE), (ast.Gt, ast.GtE)
     return bool(asked) and all(isinstance(n.ops[0], older if body else newer) for n in asked)
+
+
+def _never_holds(test: ast.expr) -> bool:
+    """`x.device == torch.device("cuda")`: a tensor's device has an index."""
+    match test:
+        case ast.Compare(
+            left=ast.Attribute(attr="device"),
+            ops=[ast.Eq()],
+            comparators=[ast.Call(func=func, args=[ast.Constant(value="cuda" | "xpu" | "npu")], keywords=[])],
+        ):
+            return last_name(func) == "device"
+    return False
 
 
 def _steps(block: list[ast.stmt]) -> bool:
