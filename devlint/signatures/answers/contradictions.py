@@ -411,7 +411,7 @@ def _is_weak(reader: Reader, frame: Frame, need: Need, host: tuple[Value, Condit
         return True
     if hangs_on_a_flag(reader, frame, need.path) or hangs_on_a_flag(reader, frame, when):
         return True
-    if is_kept(value) and other.place.sort == "input" and _is_of_plain_class(frame):
+    if need.sense != "index" and is_kept(value) and other.place.sort == "input" and _is_of_plain_class(frame):
         # What an object that is no module keeps on the host may be meant to stay there: it counts and adds up.
         return True
     is_input = other.place.sort == "input" and other.kind is not MODULE and need.sense != "index"
