@@ -41,7 +41,7 @@ MAX_MODULE_BYTES = 1_500_000
 MAX_CALLING_FILES = 200
 MAX_FILES_WITH_CALLERS = 4_000
 # So many objects more than usual that nobody freed may be what still refers to itself in circles.
-_MANY_OBJECTS = 500_000
+_MANY_OBJECTS = 300_000
 # Of the files that name something, so many are read.
 MAX_NAMING = 16
 
