@@ -49,8 +49,6 @@ _OF_SUPPRESSIONS = frozenset({UnusedSuppression.code, UnknownCode.code})
 _MAX_COMMAS = 20_000
 # So long a line everybody bears who hasn't said otherwise.
 _LONG_ENOUGH = 100
-# So many lines before and behind are looked at for quotes, one after the other, until one kind is alone.
-_NEAR = (0, 2, 5, 10, 20)
 
 
 class Withheld(NamedTuple):
@@ -624,7 +622,8 @@ class Inspection:
 
             try:
                 self._pieces[unit] = Piece(unit, self._text)
-            except ParserSyntaxError:
+            except (ParserSyntaxError, RecursionError):
+                # A text of a thousand parts is as many nodes deep for LibCST, which walks them one in the other.
                 self._pieces[unit] = None
         return self._pieces[unit]
 
@@ -715,8 +714,11 @@ class Inspection:
         if any(re.search(SINCE_0_4, edit.text) for edit in edits) and self._is_for_old_releases:
             # It would run on none of the releases that the project is for.
             return None
-        near = {e: [self._text.around(e.span, lines) for lines in _NEAR] for e in edits}
-        edits = [replace(e, text=in_quotes_of(self._text.text, e.text, near[e])) for e in edits]
+        # The same in all that a function gets: its own lines say it, or the file.
+        near = [self._text.slice(self._text.span_of(facts.scope.node))] if facts.scope is not None else []
+        edits = [
+            replace(e, text=in_quotes_of(self._text.text, e.text, [self._text.around(e.span, 0), *near])) for e in edits
+        ]
         fix = aligned(Fix(change.title, change.safety, tuple(sorted(edits)), change.imports), self._text)
         laid_out = kept_within(fix, self._text, self._width, facts.step, self._form)
         if self._told_width() is not None:

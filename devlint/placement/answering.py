@@ -24,6 +24,8 @@ def is_handed_out(model: File, stall: Stall, hot: Hot) -> bool:
     if call is not None and last_name(call.func) == "pack_padded_sequence":
         # PyTorch wants the lengths there.
         return True
+    if stall.sense == COPY and _is_streamed(model, stall):
+        return True
     if ends_answer(model, stall) or _fills_what_was_given(model, stall):
         return True
     if stall.sense not in (COPY, READ, DECIDE) or not _ANSWERING.search(function.name):
@@ -43,6 +45,15 @@ def is_handed_out(model: File, stall: Stall, hot: Hot) -> bool:
                 break
     returned = [n.value for n in function.nodes if isinstance(n, ast.Return) and n.value is not None]
     return any(isinstance(n, ast.Name) and n.id in names for value in returned for n in ast.walk(value))
+
+
+def _is_streamed(model: File, stall: Stall) -> bool:
+    """`streamer.put(token.cpu())`: whoever reads along does so on the host."""
+    return any(
+        isinstance(p, ast.Call) and isinstance(p.func, ast.Attribute) and "streamer" in last_name(p.func.value)
+        for p in model.ancestors(stall.node)
+        if isinstance(p, ast.expr)
+    )
 
 
 def ends_answer(model: File, stall: Stall) -> bool:

@@ -20,8 +20,9 @@ MAX_CALLS = 30
 # So many files may name a function; where there are more, not all of them are known.
 MAX_FILES = 12
 
-# A value that isn't told.
+# A value that isn't told, and one of which nothing is told but that it is a number.
 _OPEN = object()
+_NUMBER = object()
 _EITHER = frozenset({True, False})
 # Decorators of functions that only their calls run.
 _PLAIN = regex(
@@ -67,7 +68,13 @@ class Choices:
 
     def _excludes(self, function: FunctionModel, tests: list[tuple[ast.expr, bool]]) -> bool:
         names = _untouched(function)
-        tests = [t for t in tests if any(isinstance(n, ast.Name) and n.id in names for n in ast.walk(t[0]))]
+        kept = self._kept_till(function, tests)
+        tests = [
+            t
+            for t in tests
+            if _asked_for_tensor(t[0]) in kept or any(isinstance(n, ast.Name) and n.id in names for n in ast.walk(t[0]))
+        ]
+        names |= kept
         calls = self.calls_of(function) if tests else None
         if not calls:
             return False
@@ -77,6 +84,25 @@ class Choices:
             if all(holds in _outcomes(test, known) for test, holds in tests):
                 return False
         return True
+
+    def _kept_till(self, function: FunctionModel, tests: list[tuple[ast.expr, bool]]) -> frozenset[str]:
+        """The parameters that tests ask whether they are tensors, and that are set anew later, or only where they are."""
+        asked = {name: test for test, _ in tests if (name := _asked_for_tensor(test))}
+        stored = [
+            n for n in function.nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) and n.id in asked
+        ]
+        lost = {n.id for n in stored if n.lineno < asked[n.id].lineno and not self._is_for_tensors(n)}
+        looped = any(isinstance(p, (ast.For, ast.While)) for t in asked.values() for p in self._model.ancestors(t))
+        return frozenset() if looped else frozenset(asked.keys() & {a.arg for a in function.parameters} - lost)
+
+    def _is_for_tensors(self, name: ast.Name) -> bool:
+        """Whether a name is set where it holds a tensor already."""
+        child: ast.AST = name
+        for parent in self._model.ancestors(name):
+            if any(holds and _asked_for_tensor(test) == name.id for test, holds in tests_around(parent, child)):
+                return True
+            child = parent
+        return False
 
     def calls_of(self, function: FunctionModel) -> list[tuple[File, ast.Call]] | None:
         """The calls of a function, each with its file; None where others may call it as well."""
@@ -160,6 +186,12 @@ def _values(node: ast.expr | None) -> tuple[object, ...]:
             return (*_values(body), *_values(other))
         case ast.UnaryOp(op=ast.Not()):
             return (True, False)
+        case (
+            ast.Subscript(value=ast.Attribute(attr="shape"), slice=ast.Constant() | ast.UnaryOp())
+            | ast.Call(func=ast.Attribute(attr="size"), args=[_])
+            | ast.Call(func=ast.Name(id="len"))
+        ):
+            return (_NUMBER,)
     return (_OPEN,)
 
 
@@ -193,19 +225,44 @@ def _outcomes(test: ast.expr, known: dict[str, tuple[object, ...]]) -> frozenset
             return frozenset(found | ({not decides} if all((not decides) in outcomes for outcomes in told) else set()))
         case ast.Compare(left=ast.Name(id=name), ops=[op], comparators=[right]):
             compared, other = _COMPARED.get(type(op)), _constants(right)
+            if other is None and isinstance(op, (ast.Is, ast.IsNot)):
+                # No number is None.
+                wanted = isinstance(op, ast.Is)
+                return _each(known.get(name, (_OPEN,)), lambda value: (value is None) == wanted, of_numbers=True)
             if compared is not None and other is not _OPEN:
                 return _each(known.get(name, (_OPEN,)), lambda value: compared(value, other))
-        case ast.Call(func=func, args=[ast.Name(id=name), *_]) if last_name(func) in ("is_tensor", "isinstance"):
+        case ast.Call(func=func, args=[ast.Name(id=name), *rest]) if _asks_for_tensor(func, rest):
+            # What is spelt out is none.
+            return _each(known.get(name, (_OPEN,)), lambda value: False, of_numbers=True)
+        case ast.Call(func=ast.Name(id="isinstance"), args=[ast.Name(id=name), _]):
             return _each(known.get(name, (_OPEN,)), lambda value: None if value is not None else False)
     return _EITHER
 
 
-def _each(values: Sequence[object], asked: Callable[[object], object]) -> frozenset[bool]:
-    """How a question comes out for each of some values: either way where it can't be told (None)."""
+def _asked_for_tensor(test: ast.expr) -> str:
+    """The name that a test asks whether it is a tensor."""
+    match test:
+        case ast.Call(func=func, args=[ast.Name(id=name), *rest]) if _asks_for_tensor(func, rest):
+            return name
+    return ""
+
+
+def _asks_for_tensor(function: ast.expr, more: list[ast.expr]) -> bool:
+    """`torch.is_tensor(x)`, `isinstance(x, torch.Tensor)`"""
+    asked = last_name(function)
+    kinds = [last_name(n) for n in more if isinstance(n, (ast.Name, ast.Attribute))]
+    return asked == "is_tensor" or (asked == "isinstance" and kinds == ["Tensor"])
+
+
+def _each(values: Sequence[object], asked: Callable[[object], object], *, of_numbers: bool = False) -> frozenset[bool]:
+    """How a question comes out for each of some values: either way where it can't be told (None).
+
+    `of_numbers`: it is answered for any number alike.
+    """
     found = set[bool]()
     for value in values:
         try:
-            told = asked(value) if value is not _OPEN else None
+            told = asked(value) if value is not _OPEN and (value is not _NUMBER or of_numbers) else None
         except TypeError:
             told = None
         found |= {told} if isinstance(told, bool) else _EITHER

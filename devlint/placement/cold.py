@@ -71,7 +71,7 @@ class ColdCode:
             case ast.ExceptHandler():
                 return True
             case ast.If(test=test, body=body, orelse=orelse):
-                if _is_for_old_releases(test, body=child in body):
+                if _is_for_old_releases(test, body=child in body) or (child in body and _never_holds(test)):
                     return True
                 if child in body:
                     guarded = self.is_step_guard(test) and not _steps(body)
@@ -182,7 +182,8 @@ class ColdCode:
             case ast.BoolOp(op=ast.And(), values=values):
                 return any(self.is_step_guard(v) for v in values)
             case ast.BoolOp(op=ast.Or(), values=values):
-                return all(self.is_step_guard(v) for v in values)
+                # At the end it is done as well.
+                return all(self.is_step_guard(v) or _is_end(v) for v in values) and not all(map(_is_end, values))
             case ast.UnaryOp(op=ast.Not(), operand=operand):
                 return _counts(operand) or self._is_flag(operand) or _is_abnormal(operand) or _is_warm(operand)
             case ast.Compare():
@@ -306,6 +307,18 @@ def _is_for_old_releases(test: ast.expr, *, body: bool) -> bool:
     return bool(asked) and all(isinstance(n.ops[0], older if body else newer) for n in asked)
 
 
+def _never_holds(test: ast.expr) -> bool:
+    """`x.device == torch.device("cuda")`: a tensor's device has an index."""
+    match test:
+        case ast.Compare(
+            left=ast.Attribute(attr="device"),
+            ops=[ast.Eq()],
+            comparators=[ast.Call(func=func, args=[ast.Constant(value="cuda" | "xpu" | "npu")], keywords=[])],
+        ):
+            return last_name(func) == "device"
+    return False
+
+
 def _steps(block: list[ast.stmt]) -> bool:
     """The optimizer's own step, made once gradients of several batches are there: `if (i + 1) % accumulate == 0:`."""
     return any(
@@ -367,6 +380,14 @@ def _is_position(left: ast.expr, right: ast.expr) -> bool:
         or _COUNTED.search(last_name(left)) is not None
         or (isinstance(left, ast.Name) and ("len(" in text or "num_" in text))
     )
+
+
+def _is_end(test: ast.expr) -> bool:
+    """`done`, `self.finished`."""
+    return isinstance(test, (ast.Name, ast.Attribute)) and _END.fullmatch(last_name(test)) is not None
+
+
+_END = regex(r"_?(?:is_)?(?:done|finished|stop|stopped|should_stop|abort|exit|end)")
 
 
 def _is_warm(test: ast.expr) -> bool:

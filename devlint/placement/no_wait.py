@@ -108,7 +108,8 @@ def _asks_for_tensor(test: ast.expr) -> str | None:
 
 def _is_no_tensor_by_name(model: File, stall: Stall) -> bool:
     """Whether what a name is given says that it holds no tensor where it is asked."""
-    if stall.sense not in (DECIDE, READ) or not isinstance(stall.asked, ast.Name):
+    asks = stall.sense in (DECIDE, READ) or stall.name == "repeat_interleave"
+    if not asks or not isinstance(stall.asked, ast.Name):
         return False
     name, function = stall.asked.id, stall.function
     given = function.assigned.get(name, [])

@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from devlint.regexes import regex
 from devlint.signatures.answers.detached import is_of_a_graph, unplaced_results
 from devlint.signatures.answers.left_open import (
+    hangs_on_a_flag,
     hangs_on_words,
     is_for_arrays,
     is_for_mappings,
@@ -52,7 +54,7 @@ from devlint.signatures.values.values import (
     leaves,
     steps_to,
 )
-from devlint.source.modules import FunctionModel, SourceModule
+from devlint.source.modules import FunctionModel, SourceModule, last_name
 from devlint.source.texts import is_test_file
 
 
@@ -407,6 +409,11 @@ def _is_weak(reader: Reader, frame: Frame, need: Need, host: tuple[Value, Condit
         return True
     if _is_of_something(value) or _is_of_something(other):
         return True
+    if hangs_on_a_flag(reader, frame, need.path) or hangs_on_a_flag(reader, frame, when):
+        return True
+    if is_kept(value) and other.place.sort == "input" and _is_of_plain_class(frame):
+        # What an object that is no module keeps on the host may be meant to stay there: it counts and adds up.
+        return True
     is_input = other.place.sort == "input" and other.kind is not MODULE and need.sense != "index"
     if is_input and not is_of_models(reader, frame.function, other.place):
         # In a function for the host, all is as it should be: somebody else has to say that it isn't.
@@ -423,6 +430,11 @@ def _is_weak(reader: Reader, frame: Frame, need: Need, host: tuple[Value, Condit
     cls = frame.reader.class_around(frame)
     # In a function, a part of something that holds more than tensors: where all that is, its makers know.
     return cls is None and other.place.sort == "input" and len(other.place.name) > 1 and not need.via
+
+
+def _is_of_plain_class(frame: Frame) -> bool:
+    cls = frame.reader.class_around(frame)
+    return cls is not None and not cls.is_module and cls.method("forward") is None
 
 
 def _is_of_something(value: Value) -> bool:
@@ -524,6 +536,8 @@ def _is_denied(reader: Reader, frame: Frame, need: Need, when: Condition, other:
                 case ("==", counted, Value() as none) if literal > 0 and none.data == 0 and _counts_parts(counted):
                     # Nothing was in it: hardly ever.
                     absent = True
+                case ("true", (*_, "#len")) if literal < 0:
+                    absent = True
                 case ("forgotten", _, _) | ("at call", _, _):
                     # Nobody knows what it hangs on any more.
                     absent = True
@@ -582,6 +596,9 @@ def _on_the_host(reader: Reader, frame: Frame, need: Need) -> Iterator[Contradic
     """Something that wants host memory, given what is on an accelerator, or may well be."""
     atoms = reader.atoms
     for node, value in need.operands:
+        if any(isinstance(n, ast.Call) and _COPIER.fullmatch(last_name(n.func)) for n in ast.walk(node)):
+            # `self.to_cpu(image).numpy()`: by way of a buffer, for one.
+            continue
         placed = [*_placed(reader, frame, value, need), *unplaced_results(frame, node, value, need)]
         for when, option in placed:
             joint = atoms.both(need.path, when)
@@ -623,7 +640,7 @@ def _on_the_host(reader: Reader, frame: Frame, need: Need) -> Iterator[Contradic
             certain = sure and not option.likely and not option.place.is_open and not need.guarded
             yield Contradiction(
                 "host", need.node, need.name, operand, operand, not sure, certain, need.function, option.place.is_open, frame.function, need.via,
-                weak=_is_weak_for_host(reader, frame, operand),
+                weak=_is_weak_for_host(reader, frame, operand) or (not certain and (hangs_on_a_flag(reader, frame, need.path) or hangs_on_a_flag(reader, frame, when))),
             )  # fmt: skip
             return
 
@@ -655,6 +672,9 @@ def _is_fed_by_host(frame: Frame, place: Place) -> bool:
         for need in frame.needs
     )
 
+
+# Functions that copy to the host, going by their names.
+_COPIER = regex(r"(?:\w{1,60}_)?(?:to|on)_(?:cpu|host)")
 
 # Packages whose loaders give tensors that copy themselves to the host where a function of NumPy asks for them.
 # https://docs.monai.io/en/stable/data.html#metatensor

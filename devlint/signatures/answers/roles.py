@@ -242,7 +242,7 @@ def is_cold_function(function: FunctionModel) -> bool:
 
 # Files of programs that measure, test or convert.
 _TOOLS = regex(
-    r"(?:^|/)(?:tests?|(?:\w{1,60}_)?benchmarks?|(?:\w{1,60}_)?tracers?|profil\w{0,60}|conversion|convert\w{0,60}|export)/|(?:^|/)(?:test_|conftest|(?:\w{1,60}_)?bench(?:mark)?s?\.py|benchmark_|bench_|convert_|export_|onnx_)[^/]{0,100}$|_(?:onnx|export)\.py$"
+    r"(?:^|/)(?:tests?|(?:\w{1,60}_)?benchmarks?|(?:\w{1,60}_)?tracers?|profil\w{0,60}|conversion|convert\w{0,60}|export|docs?)/|(?:^|/)(?:test_|conftest|(?:\w{1,60}_)?bench(?:mark)?s?\.py|benchmark_|bench_|convert_|export_|onnx_|(?:cache|preprocess)_(?:data|features|latents|embeddings))[^/]{0,100}$|_(?:onnx|export)\.py$"
 )
 
 

@@ -416,7 +416,7 @@ def _is_release(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
     if isinstance(file, ast.Subscript):
         # `model_urls["resnet18"]`
         file = file.value
-    named = isinstance(file, ast.Constant) or (
+    named = _is_kept_under_a_name(file) or (
         isinstance(file, ast.Name)
         and any(True for _ in (*_top_level_values(file, facts), *_imported_values(file, facts)))
     )
@@ -425,6 +425,16 @@ def _is_release(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
         return any(a.arg == file.id for a in facts.model.source.function_at(scope).parameters)
     tests = (p.test for p in facts.model.ancestors(call) if isinstance(p, ast.If))
     return named and any(last_name(n) == "pretrained" for test in tests for n in ast.walk(test))
+
+
+def _is_kept_under_a_name(file: ast.expr) -> bool:
+    """`"weights.pth"`, or the place that a function of the project's own keeps it at: `get_model_file("resnet50")`."""
+    match file:
+        case ast.Constant():
+            return True
+        case ast.Call(func=ast.Name(id=name), args=[ast.Constant(value=str()) | ast.BinOp() | ast.JoinedStr(), *_]):
+            return name not in ("open", "str", "Path")
+    return False
 
 
 # Functions that are handed the weights on which a training starts.

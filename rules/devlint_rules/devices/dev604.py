@@ -158,22 +158,33 @@ def _is_for_cuda(found: ast.expr, facts: Facts) -> bool:
         for p in facts.model.ancestors(found)
     ):
         return True
-    return any(_moves_anyway(node, facts) for node in walk(facts.model.source.tree)) or _is_for_training(found, facts)
+    return any(_moves_anyway(node, facts) for node in walk(facts.model.source.tree)) or _is_of_cuda_programs(
+        found, facts
+    )
 
 
 # What is computed with while something is trained, and hardly otherwise.
 _OF_TRAINING = regex(r"(?i)\w{0,60}(?:loss|criterion)\w{0,60}")
+# A move to a GPU that is told.
+_TO_ONE = regex(r"\.cuda\((?![ \t]{0,9}(?:\)|non_blocking|async))|\.to\([^()\n]{0,80}device|cuda:")
 
 
-def _is_for_training(found: ast.expr, facts: Facts) -> bool:
-    """Whether a type stands in a loss, and each file that names that moves what it trains to CUDA, whatever there is."""
+def _is_of_cuda_programs(found: ast.expr, facts: Facts) -> bool:
+    """Whether each file that names what a type stands in moves what it runs to CUDA, whatever there is.
+
+    A loss is meant, or anything of a file whose users know no GPU but the current one.
+    """
     around = [p for p in facts.model.ancestors(found) if isinstance(p, (ast.ClassDef, ast.FunctionDef))]
-    if not around or not _OF_TRAINING.fullmatch(around[-1].name):
+    if not around:
         return False
-    programs = facts.model.files_naming(around[-1].name)
+    is_loss = _OF_TRAINING.fullmatch(around[-1].name) is not None
+    defined = [s.name for s in facts.model.source.tree.body if isinstance(s, (ast.ClassDef, ast.FunctionDef))]
+    names = [around[-1].name] if is_loss else defined
+    programs = {file.source.path: file.source for name in names for file in facts.model.files_naming(name)}
     return bool(programs) and all(
-        any(moves_on_each_way(function.body) for function in walk(file.source.tree) if isinstance(function, _SCOPES))
-        for file in programs
+        any(moves_on_each_way(function.body) for function in walk(source.tree) if isinstance(function, _SCOPES))
+        and (is_loss or _TO_ONE.search(source.text) is None)
+        for source in programs.values()
     )
 
 

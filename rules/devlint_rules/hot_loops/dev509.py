@@ -130,9 +130,10 @@ def _measured(difference: ast.BinOp, facts: Facts) -> Measured | None:
     """The two readings, where both are seen and the first one stands before the second one."""
     around = facts.model.source.statement_of(difference)
     end = around if isinstance(around, ast.stmt) else None
-    if not _reads_clock(difference.left, facts):
-        end = _reading(difference.left, difference.lineno, facts)
-    start = _reading(difference.right, end.lineno if end is not None else 0, facts)
+    if end is not None and not _reads_clock(difference.left, facts):
+        # Where an expression in a string stands isn't told by each Python: the statement is.
+        end = _reading(difference.left, (end.lineno, end.col_offset), facts)
+    start = _reading(difference.right, (end.lineno, end.col_offset), facts) if end is not None else None
     if start is None or end is None or start is end:
         return None
     return Measured(start, end)
@@ -181,16 +182,18 @@ def _reads_clock(node: ast.expr, facts: Facts) -> bool:
     return isinstance(node, ast.Call) and canonical(facts.model.value(node.func).name) in CLOCKS
 
 
-def _reading(name: ast.expr, before: int, facts: Facts) -> ast.stmt | None:
-    """The last statement before a line that binds a name, where it binds a reading of the clock to it."""
+def _reading(name: ast.expr, before: tuple[int, int], facts: Facts) -> ast.stmt | None:
+    """The last statement before a line and a column that binds a name, where it binds a reading of the clock to it."""
     path = access_path(name)
     scope = facts.model.enclosing_scope(name)
     bound = [
         node
         for node in own_nodes(scope)
-        if isinstance(node, ast.Assign) and node.lineno < before and path in [access_path(t) for t in node.targets]
+        if isinstance(node, ast.Assign)
+        and (node.lineno, node.col_offset) < before
+        and path in [access_path(t) for t in node.targets]
     ]
-    last = max(bound, key=lambda node: node.lineno, default=None)
+    last = max(bound, key=lambda node: (node.lineno, node.col_offset), default=None)
     return last if path is not None and last is not None and _reads_clock(last.value, facts) else None
 
 

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import Kind, Mixing, Operand, Sense, Value, is_told, last_name, own_nodes
+from devlint.facts import Kind, Mixing, Operand, Sense, Value, is_told, last_name, walk
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.mixing.apart import (
@@ -189,7 +189,7 @@ def _made_above(host: Operand, device: str, facts: Facts) -> ast.Call | None:
         return None
     values = facts.model.assigned_values(host.node)
     scope = facts.model.enclosing_scope(host.node)
-    reads = [n for n in own_nodes(scope) if isinstance(n, ast.Name) and n.id == host.node.id]
+    reads = [n for n in walk(scope) if isinstance(n, ast.Name) and n.id == host.node.id]
     if len(values) != 1 or len(reads) != 2 or not facts.model.is_bound_before(root_of(device), values[0]):
         return None
     made = _takes_device(values[0], facts)

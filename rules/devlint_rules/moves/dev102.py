@@ -105,8 +105,20 @@ class MovedParameter(Rule):
             change=_moved_inside(node, made, facts),
             # A test that asks for no gradient, and optimizes nothing, has an input of this name.
             minor=(is_test_file(Path(facts.path)) and _LEARNED.search(facts.text.text) is None)
-            or _is_brought(node, made, facts),
+            or _is_brought(node, made, facts)
+            or _is_fixed(made),
         )
+
+
+def _is_fixed(made: cst.Call) -> bool:
+    """`nn.Parameter(kernel, requires_grad=False)`: nothing trains it, whether or not it is registered."""
+    return any(
+        a.keyword is not None
+        and a.keyword.value == "requires_grad"
+        and isinstance(a.value, cst.Name)
+        and a.value.value == "False"
+        for a in made.args
+    )
 
 
 def _is_brought(node: cst.Call, made: cst.Call, facts: Facts) -> bool:
