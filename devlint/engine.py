@@ -622,7 +622,8 @@ class Inspection:
 
             try:
                 self._pieces[unit] = Piece(unit, self._text)
-            except ParserSyntaxError:
+            except (ParserSyntaxError, RecursionError):
+                # A text of a thousand parts is as many nodes deep for LibCST, which walks them one in the other.
                 self._pieces[unit] = None
         return self._pieces[unit]
 

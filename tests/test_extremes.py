@@ -107,6 +107,8 @@ SHAPES = {
     "nested comprehensions": "y = " + "[" * 50 + "x" + "".join(f" for v{i} in x]" for i in range(50)) + "\n",
     "a table": "y = {" + ", ".join(f"'{i}': torch.zeros({i})" for i in range(5_000)) + "}\n",
     "all on one line": "; ".join(f"y{i} = x + {i}" for i in range(2_000)) + "\n",
+    "a text of many parts": "y = (" + "\n".join(["'torch.load(x).to(device).item()'"] * 1_000) + ")\n",
+    "a call with a text of many parts": "y = x.to(torch.load(" + "\n".join(["'x.to(device)'"] * 1_000) + ")).item()\n",
     "a long line": f"y = '{'cuda ' * 50_000}'\n",
 }
 
@@ -133,6 +135,7 @@ def test_what_stands_around_it_is_still_found(check, shape):
     found = check(text)
     assert ("DEV501", 8) in found
     assert ("DEV204", text.count("\n")) in found
+    assert "DEV000" not in [code for code, _ in found]
 
 
 def test_what_was_passed_over_leaves_nothing_known_of_what_it_speaks_of(check):

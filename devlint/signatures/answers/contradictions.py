@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from devlint.regexes import regex
 from devlint.signatures.answers.detached import is_of_a_graph, unplaced_results
 from devlint.signatures.answers.left_open import (
     hangs_on_a_flag,
@@ -53,7 +54,7 @@ from devlint.signatures.values.values import (
     leaves,
     steps_to,
 )
-from devlint.source.modules import FunctionModel, SourceModule
+from devlint.source.modules import FunctionModel, SourceModule, last_name
 from devlint.source.texts import is_test_file
 
 
@@ -595,6 +596,9 @@ def _on_the_host(reader: Reader, frame: Frame, need: Need) -> Iterator[Contradic
     """Something that wants host memory, given what is on an accelerator, or may well be."""
     atoms = reader.atoms
     for node, value in need.operands:
+        if any(isinstance(n, ast.Call) and _COPIER.fullmatch(last_name(n.func)) for n in ast.walk(node)):
+            # `self.to_cpu(image).numpy()`: by way of a buffer, for one.
+            continue
         placed = [*_placed(reader, frame, value, need), *unplaced_results(frame, node, value, need)]
         for when, option in placed:
             joint = atoms.both(need.path, when)
@@ -636,7 +640,7 @@ def _on_the_host(reader: Reader, frame: Frame, need: Need) -> Iterator[Contradic
             certain = sure and not option.likely and not option.place.is_open and not need.guarded
             yield Contradiction(
                 "host", need.node, need.name, operand, operand, not sure, certain, need.function, option.place.is_open, frame.function, need.via,
-                weak=_is_weak_for_host(reader, frame, operand),
+                weak=_is_weak_for_host(reader, frame, operand) or (not certain and (hangs_on_a_flag(reader, frame, need.path) or hangs_on_a_flag(reader, frame, when))),
             )  # fmt: skip
             return
 
@@ -668,6 +672,9 @@ def _is_fed_by_host(frame: Frame, place: Place) -> bool:
         for need in frame.needs
     )
 
+
+# Functions that copy to the host, going by their names.
+_COPIER = regex(r"(?:\w{1,60}_)?(?:to|on)_(?:cpu|host)")
 
 # Packages whose loaders give tensors that copy themselves to the host where a function of NumPy asks for them.
 # https://docs.monai.io/en/stable/data.html#metatensor

@@ -236,16 +236,21 @@ def may_be_off_host(frame: Frame, value: Value) -> bool:
 
 
 def hangs_on_a_flag(reader: Reader, frame: Frame, when: Condition) -> bool:
-    """Whether something is so only where a parameter is on that is off by default, and that nobody in the project gives: `pytest=False`."""
+    """Whether something is so only where a parameter is on that is off by default, and that nobody in the project gives
+    (`pytest=False`), or where one is off that is on by default."""
     if frame.function is None or not when:
         return False
     defaults = frame.function.defaults
     off = {name for name, d in defaults.items() if isinstance(d, ast.Constant) and d.value is False}
+    on = {name for name, d in defaults.items() if isinstance(d, ast.Constant) and d.value is True}
 
     def is_on(literal: int) -> bool:
         match reader.atoms.atom(literal).key:
             case ("true", (str() as name,)) if literal > 0 and name in off:
                 return not reader.project.is_given(Path(frame.source.path), name)
+            case ("true", (str() as name,)) if literal < 0 and name in on:
+                # `to_cpu=True`: whoever turns that off asks for what it brings.
+                return True
         return False
 
     return all(any(is_on(literal) for literal in clause) for clause in when)

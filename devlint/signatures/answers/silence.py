@@ -89,11 +89,6 @@ def speaks_of_devices(function: FunctionModel) -> bool:
     Where it makes things by a setting of some package (`device=settings.device`), it says nothing of what it is given.
     """
     text = _OF_A_NAME.sub(lambda m: "" if _is_imported(function.source, m[1]) else m[0], function.text)
-    return says_devices(text)
-
-
-def says_devices(text: str) -> bool:
-    """Whether a text asks where things are, or makes them there."""
     return _DEVICES.search(text) is not None
 
 

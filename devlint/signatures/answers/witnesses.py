@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from devlint.regexes import regex
-from devlint.signatures.answers.silence import is_host_code, is_host_file, says_devices, speaks_of_devices
+from devlint.signatures.answers.silence import is_host_code, is_host_file
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.values.values import Place
 from devlint.source.modules import FunctionModel, SourceModule, last_name
@@ -25,37 +25,25 @@ MAX_LINES = 40
 
 def is_of_models(reader: Reader, function: FunctionModel | None, place: Place) -> bool:
     """Whether something says that a function gets from an accelerator what is at a place: it is a module's method, one leads to it,
-    or it makes things where its inputs are, and somebody else than loaders of data may call it.
+    or a call gives it what was moved there.
 
-    That it takes tensors from anywhere, its writer may never have meant.
+    That it takes tensors from anywhere, its writer may never have meant, even where it asks them for their device.
     """
-    return function is None or _is_of_models(reader, function, str(place.name[0]) if place.name else "", MAX_CALLS)
+    name = str(place.name[0]) if place.name else ""
+    return function is None or _is_of_models(reader, function, name, MAX_CALLS)
 
 
 def _is_of_models(reader: Reader, function: FunctionModel, name: str, depth: int) -> bool:
     outer = _outermost(function)
     if outer.cls is not None:
+        # Who has an object of another class, nobody knows.
         info = reader.class_info(outer.source, outer.cls)
-        # Who has an object of another class, nobody knows; one that minds devices is meant for all of them.
-        return info.is_module or info.method("forward") is not None or says_devices(info.text)
+        return info.is_module or info.method("forward") is not None
     calls = [call for call in _calls(reader, outer) if not _gives(call, outer, name, _COPIED)]
     if any(_gives(call, outer, name, _MOVED) for call in calls):
         return True
-    callers = [call.caller for call in calls if not _is_for_host(call.caller)]
-    if speaks_of_devices(outer) or _moves_to_input(outer):
-        return bool(callers) or not calls
-    return depth > 0 and any(
-        caller is not None and _is_of_models(reader, caller, "", depth - 1) for caller in dict.fromkeys(callers)
-    )
-
-
-def _moves_to_input(function: FunctionModel) -> bool:
-    """Whether a function moves something to where one of its inputs is: `mask.to(flow)`."""
-    names = {a.arg for a in function.parameters}
-    return any(match[1] in names for match in _TO_A_NAME.finditer(function.text))
-
-
-_TO_A_NAME = regex(r"\.to\((\w{1,60})\)")
+    callers = dict.fromkeys(call.caller for call in calls if not _is_for_host(call.caller))
+    return depth > 0 and any(caller is not None and _is_of_models(reader, caller, "", depth - 1) for caller in callers)
 
 
 def _is_for_host(function: FunctionModel | None) -> bool:

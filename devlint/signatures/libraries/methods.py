@@ -646,6 +646,9 @@ def _constant_method(call: Call, owner: Value, name: str) -> Value:
 
 
 def _array_method(call: Call, owner: Value, name: str) -> Value:
+    if name in MOVES:
+        # NumPy's functions give tensors for tensors, and those alone can be moved: `np.sqrt(x).to(device)`.
+        return tensor_method(call, Value(TENSOR, HOST, likely=True), name)
     if name in ("item", "tolist", "sum", "mean", "max", "min"):
         return A_NUMBER
     return owner
