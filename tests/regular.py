@@ -83,7 +83,7 @@ class _Builder:
             return self.sequence(given[-1], ends)
         if what is c.BRANCH:
             return set().union(*(self.sequence(part, ends) for part in given[1]))
-        if what in (c.MAX_REPEAT, c.MIN_REPEAT):
+        if what in (c.MAX_REPEAT, c.MIN_REPEAT, c.POSSESSIVE_REPEAT):
             return self.repeat(*given, ends)
         if what is c.AT:
             return self.anchored(given, ends)

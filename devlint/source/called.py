@@ -98,7 +98,7 @@ def _with_aliases(names: set[str], texts: Iterable[str]) -> set[str]:
         alias = re.compile(
             rf"^[ \t]*(?:self\.)?(\w+)[ \t]*=[ \t]*(?:\w+\.)*{re.escape(name)}{_SAME}[ \t]*$", re.MULTILINE
         )
-        found |= {match[1] for text in texts for match in alias.finditer(text)}
+        found |= {match[1] for text in texts if name in text for match in alias.finditer(text)}
     return found
 
 

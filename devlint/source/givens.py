@@ -8,11 +8,11 @@ from devlint.regexes import regex
 
 # `name=value` in a call or an assignment; the value, where it is a name that may be off itself.
 _GIVING = regex(
-    rb"(?<![\w\"'])(self\.|cls\.)?(\w+)[ \t]*=(?!=)[ \t]*(?!(?:None|False)\b)"
+    rb"\b(?<![\"'])(self\.|cls\.)?(\w++)[ \t]*+=(?!=)[ \t]*(?!(?:None|False)\b)"
     rb"(?:(?:(?:self|cls|cfg|config|args|opt|hparams)\.)?([A-Za-z_]\w*)[ \t]*(?=[,)\n\r#]))?"
 )
 # `name=None`, `name: bool = False`.
-_OFF = regex(rb"(?<![\w\"'])(\w+)[ \t]*(?::[^=,()\n]{0,80})?=[ \t]*(?:None|False)\b")
+_OFF = regex(rb"\b(?<![\"'])(\w++)[ \t]*+(?::[^=,()\n]{0,80}+)?=[ \t]*(?:None|False)\b")
 # Names in texts that may be options: `"name"`, `--name`.
 _QUOTED = regex(rb"['\"]-{0,2}(\w[\w-]*)['\"]|(?<=--)(\w[\w-]*)")
 # `name: value`, `"name": value`, `name = value`.

@@ -6,6 +6,7 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from devlint.disk import digest_of
@@ -31,6 +32,7 @@ class Importers:
         self._bases: dict[Path, str] = {}
         self._imports: dict[Path, set[Path]] = {}
         self._known: dict[Path, list[Path]] = {}
+        self._real = cache(lambda path: Path(os.path.realpath(path)))
 
     def of(self, path: Path) -> list[Path]:
         """The files that import a file, tests left out; none where there are too many of them, or of files at all."""
@@ -49,7 +51,7 @@ class Importers:
         """The files that name a file in an import; no more of them than tell that there are too many."""
         found: dict[Path, None] = {}
         name = path.parent.name if path.stem == "__init__" else path.stem
-        for importer in map(Path, map(os.path.realpath, self._around(path).get(name, ()))):
+        for importer in map(self._real, self._around(path).get(name, ())):
             if path in self._imports_of(importer):
                 found[importer] = None
                 if len(found) > self._most + 1:

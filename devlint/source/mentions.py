@@ -112,6 +112,16 @@ class Part(NamedTuple):
 Standing = dict[bytes, list[Path]]
 
 
+def _stands_on_line(pattern: re.Pattern[bytes], word: bytes, raw: bytes) -> bool:
+    """Whether an expression matches a line from its beginning, which has a word in it."""
+    at = raw.find(word)
+    while at >= 0:
+        if pattern.match(raw[raw.rfind(b"\n", 0, at) + 1 : at + len(word) + 1]):
+            return True
+        at = raw.find(word, at + 1)
+    return False
+
+
 class Mentions:
     """Where the names of a project stand."""
 
@@ -260,10 +270,10 @@ class Mentions:
         """The same, of a name that nothing is known of: what an index of all names would tell."""
         if not _WORD.fullmatch(word):
             return [], []
-        whole, definition = re.compile(rb"\b%s\b" % word), re.compile(_DEFINING % word, re.MULTILINE)
+        whole, definition = re.compile(rb"\b%s\b" % word), re.compile(_DEFINING % word)
         texts = ((path, self._texts.kept(path)) for path in self._listed(project))
         holding = [(path, raw) for path, raw in texts if word in raw and whole.search(raw)]
-        defining = [path for path, raw in holding if path.suffix == ".py" and definition.search(raw)]
+        defining = [path for path, raw in holding if path.suffix == ".py" and _stands_on_line(definition, word, raw)]
         standing = [path for path, _ in holding] if defining else []
         # An index keeps no more of them.
         return standing[: MAX_KEPT + 1], defining[: MAX_KEPT + 1]

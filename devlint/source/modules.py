@@ -184,7 +184,8 @@ class SourceModule:
     @cached_property
     def _called_on(self) -> dict[str, list[int]]:
         found: dict[str, list[int]] = defaultdict(list)
-        for match in re.finditer(r"\b(\w+)\s*\(", self.text):
+        flags = re.ASCII if self.text.isascii() else 0
+        for match in re.finditer(r"\b(\w++)\s*+\(", self.text, flags):
             line = bisect_right(self.line_starts, match.start())
             lines = found[match[1]]
             if not lines or lines[-1] != line:

@@ -6,13 +6,14 @@ import ast
 import gc
 import io
 import re
+import sys
 import tokenize
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 from devlint.disk import digest_of
 from devlint.regexes import regex
@@ -39,8 +40,8 @@ MAX_MODULE_BYTES = 1_500_000
 # Who calls what a file defines is looked for in so many files that import it, in a project of so many.
 MAX_CALLING_FILES = 200
 MAX_FILES_WITH_CALLERS = 4_000
-# So many objects that nobody freed may be what still refers to itself in circles, or what was loaded and stays.
-_MANY_OBJECTS = 500_000
+# So many objects more than usual that nobody freed may be what still refers to itself in circles.
+_MANY_OBJECTS = 300_000
 # Of the files that name something, so many are read.
 MAX_NAMING = 16
 
@@ -95,6 +96,9 @@ class Project:
     All that is read, or looked for, beside the file at hand goes through here, for a file that asks, and is noted in
     `looks`; `holds` says whether it would be answered the same now.
     """
+
+    # So many objects are left in the process when all of one is dropped, the fewest by now: code, and what is kept anyway.
+    _usual_count: ClassVar[int] = sys.maxsize
 
     def __init__(self, roots: Iterable[Path] = (), looks: Looks | None = None, files: FileSystem | None = None) -> None:
         self.looks = looks if looks is not None else Looks()
@@ -494,8 +498,11 @@ class Project:
         self.memory.clear()
         self.memory = {}
         self.kept_bytes = 0
-        if gc.get_count()[0] > _MANY_OBJECTS:
+        count = gc.get_count()[0]
+        Project._usual_count = min(count, Project._usual_count)
+        if count - Project._usual_count > _MANY_OBJECTS:
             gc.collect()
+            Project._usual_count = gc.get_count()[0]
 
     def _read(self, path: Path) -> SourceModule | None:
         try:

@@ -187,7 +187,7 @@ def clauses_of(condition: Condition) -> tuple[Clause, ...]:
     return tuple(sorted(condition, key=_order))
 
 
-@lru_cache(maxsize=1 << 15)
+@lru_cache(maxsize=1 << 13)
 def _order(clause: Clause) -> tuple[int, tuple[int, ...]]:
     return len(clause), tuple(sorted(clause))
 

@@ -222,7 +222,7 @@ def _reads_in_forward(module: Value, facts: Facts) -> bool:
         method = owner.cls.method(name) if owner.cls is not None else None
         if owner.cls is None or method is None or method.node in seen:
             continue
-        if _READ_THERE.search(method.text) or _COUNTS.search(method.text):
+        if any(pattern.search(method.text) for pattern in (_READ_THERE, _COUNTS, _DECIDES)):
             return True
         seen.add(method.node)
         todo += [(owner, called) for called in _OWN_CALLED.findall(method.text)]
