@@ -137,7 +137,7 @@ class HotCode:
         if function.cls is not None and any(f.name == function.name for f in self._functions if f.cls is not None):
             # Nobody knows which of them is called.
             return None
-        return _most_often(self._uses(function, _names_of(function, self._source)))
+        return _most_often(self._uses(function, _names_of(self._reader.project, function, self._source)))
 
     def _uses(self, function: FunctionModel, names: set[str]) -> Iterator[Hot]:
         """Why a function of another file is hot, by each use of it in this file's hot code."""
@@ -349,16 +349,32 @@ def _is_telling(function: FunctionModel) -> bool:
     return function.name not in _COMMON | _OF_MANY and not function.name.startswith("__")
 
 
-def _names_of(function: FunctionModel, source: SourceModule) -> set[str]:
+def _names_of(project: Project, function: FunctionModel, source: SourceModule) -> set[str]:
     """What a function of another file is called in a file, if it is called by a plain name."""
     if function.cls is not None:
         return set()
     own = source.bindings.get(function.name, ())
-    names = set() if any(isinstance(s, (ast.FunctionDef, ast.ClassDef)) for s in own) else {function.name}
+    is_other = any(isinstance(s, _DEFINITIONS) or _brings_another(project, function, source, s) for s in own)
+    names = set() if is_other else {function.name}
     for statement in source.tree.body:
         if isinstance(statement, ast.ImportFrom):
             names |= {a.asname for a in statement.names if a.name == function.name and a.asname}
     return names
+
+
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+def _brings_another(project: Project, function: FunctionModel, source: SourceModule, statement: ast.stmt) -> bool:
+    """Whether a statement imports another function of that name, which a module of the project defines."""
+    if not isinstance(statement, ast.ImportFrom) or all(a.name != function.name for a in statement.names):
+        return False
+    module = project.find(source.absolute(statement), Path(source.path))
+    return (
+        module is not None
+        and module.path != function.source.path
+        and any(isinstance(s, _DEFINITIONS) for s in module.bindings.get(function.name, ()))
+    )
 
 
 def _is_use(node: ast.AST, function: FunctionModel, names: set[str]) -> bool:
