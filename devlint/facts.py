@@ -145,7 +145,7 @@ class Facts:
         self._piece = piece
 
     def node(self, node: cst.CSTNode) -> ast.expr | None:
-        """The `ast` expression that a LibCST expression is."""
+        """The `ast` expression that a LibCST expression is, to be asked by `isinstance` or `match`: its class may be derived from `ast`'s."""
         return self._piece.ast_of(node)
 
     @property

@@ -158,8 +158,8 @@ def _is_completed(cls: ClassModel, facts: Facts) -> bool:
         return True
     if any("abstractmethod" in d for f in cls.methods.values() for d in f.decorators):
         return True
-    subclasses = (c for c in facts.model.known_classes() if c is not cls and cls in c.lineage)
-    return any(_has(c) for c in subclasses) or _is_completed_elsewhere(cls, facts)
+    subclasses = [c for c in facts.model.known_classes() if c is not cls and cls in c.lineage]
+    return any(_has(c) for c in subclasses) or any(_is_completed_elsewhere(c, facts) for c in (cls, *subclasses))
 
 
 def _is_completed_elsewhere(cls: ClassModel, facts: Facts) -> bool:

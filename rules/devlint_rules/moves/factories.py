@@ -27,7 +27,7 @@ RANDOM = frozenset({"torch.rand", "torch.randn", "torch.randint", "torch.randper
 # Computed in floating point: the last bit may differ.
 ROUNDED = frozenset(
     {"torch.linspace", "torch.logspace", "torch.hann_window", "torch.hamming_window", "torch.bartlett_window",
-     "torch.blackman_window", "torch.kaiser_window"}
+     "torch.blackman_window", "torch.kaiser_window", "torch.range"}
 )  # fmt: skip
 # It reads Python's data on the host in either spelling: `device=` saves an allocation and a call.
 OF_DATA = frozenset({"torch.tensor"})
