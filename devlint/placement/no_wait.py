@@ -205,11 +205,10 @@ _MAX_MAKERS = 3
 
 def is_made_for_data(model: File, function: FunctionModel, back: int = _MAX_MAKERS) -> bool:
     """Whether all that makes an object of a function's class, and something does, is a data set, or is made for one itself."""
-    while function.parent is not None:
-        function = function.parent
-    if function.cls is None:
+    cls = function.outermost.cls
+    if cls is None:
         return False
-    name = function.cls.name
+    name = cls.name
     makers = [
         (file, node)
         for file in (model, *model.files_naming(name))

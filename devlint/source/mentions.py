@@ -20,7 +20,7 @@ from devlint.regexes import regex
 from devlint.source.called import may_be_called
 from devlint.source.filesystem import import_pattern
 from devlint.source.givens import Givens
-from devlint.source.roots import COPIED, ImportRoots, imported_names
+from devlint.source.roots import COPIED, PAGES, TERMS, ImportRoots, imported_names
 from devlint.source.texts import Texts, is_test_file
 
 # A project with more files than these is too large to tell.
@@ -38,8 +38,6 @@ MAX_FOLLOWED = 80
 MAX_ABOVE = 8
 
 _MARKS = ("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt")
-_PAGES = ("README.md", "README.rst", "README.txt")
-_TERMS = ("LICENSE", "LICENSE.md", "LICENSE.txt", "COPYING")
 # Folders that packages stand in.
 _SOURCES = (("src",), ("python",), ("lib",))
 _TEXTS = (".py", ".ipynb", ".md", ".rst", ".toml", ".cfg", ".ini", ".yaml", ".yml", ".json", ".sh")
@@ -314,7 +312,7 @@ class Mentions:
 
     def _is_published(self, folder: Path) -> bool:
         """Whether a folder has a page and terms, as repositories have on top."""
-        return self._has_one(folder, _PAGES) and self._has_one(folder, _TERMS)
+        return self._has_one(folder, (*PAGES, "README.txt")) and self._has_one(folder, TERMS)
 
     def _has_one(self, folder: Path, names: tuple[str, ...]) -> bool:
         return any(self._roots.files.is_file(folder / name) for name in names)

@@ -40,6 +40,14 @@ class FunctionModel:
         """The definition's source."""
         return self.source.text_of(self.node)
 
+    @property
+    def outermost(self) -> FunctionModel:
+        """The function around all others that it stands in; itself where it stands in none."""
+        function = self
+        while function.parent is not None:
+            function = function.parent
+        return function
+
     @cached_property
     def parameters(self) -> list[ast.arg]:
         """All parameters that take one argument each, in order."""

@@ -20,7 +20,7 @@ from devlint.regexes import regex
 from devlint.source.filesystem import NO_TEXT, FileSystem
 from devlint.source.importers import Importers
 from devlint.source.looks import Answer, Looks, Question
-from devlint.source.roots import COPIED, ImportRoots
+from devlint.source.roots import COPIED, PAGES, TERMS, ImportRoots
 from devlint.source.shallow import make_shallow
 from devlint.source.texts import Texts, TooManyError, is_test_file, may_bind, shows_off
 from devlint.source.widths import FILES as WIDTH_FILES
@@ -73,13 +73,11 @@ class Closing(Protocol):
     def close(self) -> None: ...
 
 
-# The terms under which code may be copied, and what a project that is released has beside them.
-_TERMS = ("LICENSE", "LICENSE.md", "LICENSE.txt", "COPYING")
+# What a project that is released has on top.
 _RELEASED = ("pyproject.toml", "setup.py")
 # Names of libraries that the packages of other projects have as well.
 _ITS_OWN = frozenset({"ldm", "transformers"})
-# What a repository has on top, and how the settings of a package say its name.
-_PAGES = ("README.md", "README.rst")
+# How the settings of a package say its name.
 _NAMED = regex(r"""^[ \t]{0,40}(?:name|NAME)[ \t]{0,20}=[ \t]{0,20}["']([\w.-]{1,100})["']""", re.MULTILINE)
 # Folders around a file that are looked at for them.
 _MAX_ABOVE = 6
@@ -249,7 +247,7 @@ class Project:
         """A package that is released by itself has terms of its own as well: that says nothing."""
         inner: tuple[Path, bytes] | None = None
         for folder in asking.parents[:_MAX_ABOVE]:
-            terms = next(filter(None, (self.read_quietly(folder / name, asking) for name in _TERMS)), b"")
+            terms = next(filter(None, (self.read_quietly(folder / name, asking) for name in TERMS)), b"")
             if inner is not None and terms:
                 return terms != inner[1] and not self._is_imported_around(inner[0], asking)
             if any(self.read_quietly(folder / name, asking) for name in _RELEASED):
@@ -261,7 +259,7 @@ class Project:
         """Whether the page of a folder says to clone a repository of that name, and a folder around has a page of its own."""
         inner: Path | None = None
         for folder in asking.parents[:_MAX_ABOVE]:
-            page = next(filter(None, (self.read_quietly(folder / name, asking) for name in _PAGES)), b"")
+            page = next(filter(None, (self.read_quietly(folder / name, asking) for name in PAGES)), b"")
             if inner is not None and page:
                 return not self._is_imported_around(inner, asking)
             cloned = rb"git clone \S{1,100}/%s(?:\.git)?\s" % re.escape(folder.name.encode())
@@ -290,7 +288,7 @@ class Project:
 
     def _is_a_project(self, folder: Path, asking: Path) -> bool:
         """Whether a folder has a page and terms."""
-        return all(any(self.read_quietly(folder / name, asking) for name in names) for names in (_PAGES, _TERMS))
+        return all(any(self.read_quietly(folder / name, asking) for name in names) for names in (PAGES, TERMS))
 
     def _is_imported_around(self, folder: Path, asking: Path) -> bool:
         """Whether a file outside of a folder imports something of it, or that can't be told."""

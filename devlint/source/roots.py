@@ -17,6 +17,10 @@ COPIED = frozenset(
      "segment_anything", "sam2", "groundingdino", "dinov2", "openrlhf", "mamba_ssm", "xformers", "stable_baselines3", "pytorch3d", "torch_geometric"}
 )  # fmt: skip
 
+# What a repository has on top: a page, and the terms under which its code may be copied.
+PAGES = ("README.md", "README.rst")
+TERMS = ("LICENSE", "LICENSE.md", "LICENSE.txt", "COPYING")
+
 
 class ImportRoots:
     """How dotted names lead to files under the import roots."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from copy import deepcopy
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,14 @@ def differs_by_move_alone(node: ast.AST, facts: Facts) -> bool:
                 return False
         child = parent
     return False
+
+
+def other_branches(statement: ast.AST, facts: Facts) -> Iterator[ast.stmt]:
+    """The statements of the branches that a test takes in the place of those in which a statement stands, test by test."""
+    around = [statement, *facts.model.ancestors(statement)]
+    for branch in (parent for parent in around if isinstance(parent, ast.If)):
+        # An `elif` is a test in the other branch of one.
+        yield from branch.orelse if any(s in branch.body for s in around) else branch.body
 
 
 def _differs(node: ast.AST, other: ast.AST, said: str) -> bool:

@@ -325,8 +325,7 @@ def _with_outer(function: FunctionModel) -> Iterator[FunctionModel]:
 
 def is_unused(project: Project, function: FunctionModel, *, but_by_tests: bool = False) -> bool:
     """Whether nothing in the project, or nothing but tests, leads to a function, or to the one that it stands in."""
-    while function.parent is not None:
-        function = function.parent
+    function = function.outermost
     cls = function.cls.name if function.cls is not None else ""
     return project.is_unused(Path(function.source.path), cls, function.name, but_by_tests=but_by_tests)
 

@@ -228,9 +228,7 @@ def _speaks_of_devices(frame: Frame) -> bool:
 
 def in_words(function: FunctionModel) -> bool:
     """Whether a function, or the one around it, speaks of devices."""
-    while function.parent is not None:
-        function = function.parent
-    return speaks_of_devices(function)
+    return speaks_of_devices(function.outermost)
 
 
 def _is_known_tensor(frame: Frame, option: Value) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from devlint.regexes import regex
+from devlint.signatures.answers.callees import Callee
 from devlint.signatures.answers.silence import is_host_code, is_host_file
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.values.values import Place
@@ -34,7 +35,7 @@ def is_of_models(reader: Reader, function: FunctionModel | None, place: Place) -
 
 
 def _is_of_models(reader: Reader, function: FunctionModel, name: str, depth: int) -> bool:
-    outer = _outermost(function)
+    outer = function.outermost
     if outer.cls is not None:
         # Who has an object of another class, nobody knows.
         info = reader.class_info(outer.source, outer.cls)
@@ -50,12 +51,6 @@ def _is_for_host(function: FunctionModel | None) -> bool:
     return function is not None and (is_host_code(function) or is_host_file(function.source.path))
 
 
-def _outermost(function: FunctionModel) -> FunctionModel:
-    while function.parent is not None:
-        function = function.parent
-    return function
-
-
 class _Called(NamedTuple):
     """A call of a function, and in which other one it stands; None at a module's top level."""
 
@@ -66,13 +61,7 @@ class _Called(NamedTuple):
 
 def _gives(call: _Called, function: FunctionModel, name: str, moved: re.Pattern[str]) -> bool:
     """Whether a call gives a parameter what was moved by something: `psnr(x.cpu())`, or `x` after `x = x.cpu()`."""
-    names = [a.arg for a in function.parameters]
-    if name not in names:
-        return False
-    position = names.index(name)
-    given = next((k.value for k in call.node.keywords if k.arg == name), None)
-    if given is None:
-        given = call.node.args[position] if position < len(call.node.args) else None
+    given = Callee(function, bound=False).given(call.node).get(name)
     if given is None:
         return False
     bound = call.scope.assigned.get(given.id, []) if call.scope is not None and isinstance(given, ast.Name) else []
@@ -100,7 +89,7 @@ def _calls_in(source: SourceModule, function: FunctionModel) -> Iterator[_Called
     if len(lines) > MAX_LINES:
         return
     for unit in units_at(source, lines):
-        caller = _outermost(unit.scope) if unit.scope is not None else None
+        caller = unit.scope.outermost if unit.scope is not None else None
         if caller is function:
             continue
         for node in walk(unit.node):

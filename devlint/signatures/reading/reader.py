@@ -417,9 +417,7 @@ class Reader:
         """The scope around a function, as its signature was made."""
         if function.parent is None:
             return self.so_far_of(function.source)
-        outer = function.parent
-        while outer.parent is not None:
-            outer = outer.parent
+        outer = function.outermost
         if outer not in self._signatures and not self.is_reading(outer):
             self.signature(outer, None)
         return next(iter(self.frames_of(function.parent)), None)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from devlint.facts import own_nodes, walk
 from devlint.lazy import regex
+from devlint_rules.beside import other_branches
 from devlint_rules.checkpoints.contents import is_of_checkpoint, is_of_data
 from devlint_rules.checkpoints.landings import is_only_read, lands_anywhere
 from devlint_rules.checkpoints.origins import is_cache, is_own
@@ -52,23 +53,18 @@ def _is_open(node: ast.Call, found: ast.Call, facts: Facts) -> bool:
 def in_other_branches(found: ast.Call, facts: Facts) -> list[ast.Call]:
     """The loads of the same name on other branches of a test, of files of which nothing is told: a reader mends them along."""
     statement = facts.model.source.statement_of(found)
-    around = [statement, *facts.model.ancestors(statement)]
-    loads = []
-    for branch in (parent for parent in around if isinstance(parent, ast.If)):
-        # An `elif` is a test in the other branch of one.
-        others = branch.orelse if any(s in branch.body for s in around) else branch.body
-        loads += [
-            n.value
-            for other in others
-            for n in walk(other)
-            if isinstance(n, ast.Assign)
-            and isinstance(statement, ast.Assign)
-            and isinstance(n.value, ast.Call)
-            and [*map(ast.dump, n.targets)] == [*map(ast.dump, statement.targets)]
-            and _is_open(n.value, found, facts)
-            and may_be_mended(n.value, facts)
-        ]
-    return loads
+    if not isinstance(statement, ast.Assign):
+        return []
+    return [
+        n.value
+        for other in other_branches(statement, facts)
+        for n in walk(other)
+        if isinstance(n, ast.Assign)
+        and isinstance(n.value, ast.Call)
+        and [*map(ast.dump, n.targets)] == [*map(ast.dump, statement.targets)]
+        and _is_open(n.value, found, facts)
+        and may_be_mended(n.value, facts)
+    ]
 
 
 def _is_left(call: ast.Call, found: ast.Call, facts: Facts) -> bool:

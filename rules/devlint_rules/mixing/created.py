@@ -15,6 +15,7 @@ from devlint.facts import Mixing, Sort, blocks_of, is_test_file, is_told, last_n
 from devlint.knowledge import torch_knowledge
 from devlint.knowledge.ecosystem import PLAIN_BASES
 from devlint.lazy import regex
+from devlint_rules.beside import other_branches
 from devlint_rules.mixing.proof import beside, runs_in_module
 
 if TYPE_CHECKING:
@@ -44,21 +45,14 @@ def in_other_branches(call: ast.Call, facts: Facts) -> list[ast.Call]:
             pass
         case _:
             return []
-    around = [statement, *facts.model.ancestors(statement)]
-    found = []
-    for branch in (parent for parent in around if isinstance(parent, ast.If)):
-        # An `elif` is a test in the other branch of one.
-        own = branch.body if any(s in branch.body for s in around) else branch.orelse
-        others = branch.orelse if own is branch.body else branch.body
-        found += [
-            n
-            for other in others
-            for part in ast.walk(other)
-            if isinstance(part, ast.Assign) and [ast.unparse(t) for t in part.targets] == [name]
-            for n in ast.walk(part.value)
-            if isinstance(n, ast.Call) and ast.unparse(n.func) == ast.unparse(call.func) and takes_device(n)
-        ]
-    return found
+    return [
+        n
+        for other in other_branches(statement, facts)
+        for part in ast.walk(other)
+        if isinstance(part, ast.Assign) and [ast.unparse(t) for t in part.targets] == [name]
+        for n in ast.walk(part.value)
+        if isinstance(n, ast.Call) and ast.unparse(n.func) == ast.unparse(call.func) and takes_device(n)
+    ]
 
 
 def _is_made_by(calls: Iterable[ast.Call], mixing: Mixing, facts: Facts) -> bool:
