@@ -80,7 +80,9 @@ class Linter:
         self.looks = looks if looks is not None else Looks()
         self._project: Project | None = None
         self._screens: dict[Path, Screen] = {}
-        self._words = {r.code: (settings.severity_of(r), settings.fixes(r)) for r in registry.outlines()}
+        self._words = {
+            r.code: (settings.severity_of(r), settings.fixes(r), settings.safety_of(r)) for r in registry.outlines()
+        }
 
     def check(self, source: Source, within: range | None = None) -> list[Finding]:
         """The findings of a source after selection, suppressions and confidence, each cause once, in reading order.
@@ -121,9 +123,12 @@ class Linter:
         return sorted((_as_editable(self.as_set(f), source) for f in found), key=lambda f: f.sort_key)
 
     def as_set(self, finding: Finding) -> Finding:
-        """A finding with what the settings say of its rule: its severity, and whether it may be fixed."""
-        severity, fixed = self._words[finding.code]
-        return replace(finding, severity=severity, fix=finding.fix if fixed else None)
+        """A finding with what the settings say of its rule: its severity, whether it may be fixed, and how safely."""
+        severity, fixed, safety = self._words[finding.code]
+        fix = finding.fix if fixed else None
+        if fix is not None and safety is not None:
+            fix = replace(fix, safety=safety)
+        return replace(finding, severity=severity, fix=fix)
 
     def project(self) -> Project:
         """The project that imports are followed in."""
@@ -306,6 +311,8 @@ def _why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall
 
     if report.minor or (stall is not None and stall.minor):
         return "few act on it"
+    if facts.model.never_runs(facts.statement):
+        return "it never runs"
     fails_elsewhere = rule.effect is not None and rule.effect.without_accelerator
     costs = rule.severity == "warning" or fails_elsewhere
     is_mixing = rule.event in ABOUT_MIXING and report.confidence == "likely"
@@ -535,7 +542,7 @@ class Inspection:
         for other in others:
             lines = {edit.span.line for edit in fix.edits}
             switched_off = _MAY_SWITCH_OFF.search(self._text.line(other.span.line)) is not None
-            if other.fix is None or switched_off or (fix.safety == "safe" != other.fix.safety):
+            if other.fix is None or switched_off or not other.fix.goes_with(fix.safety):
                 continue
             if not any(edit.span.line in lines for edit in other.fix.edits if edit.span.line == other.span.line):
                 fix = replace(fix, edits=tuple(sorted((*fix.edits, *other.fix.edits), key=lambda edit: edit.span)))

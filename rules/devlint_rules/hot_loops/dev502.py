@@ -80,7 +80,7 @@ class HostCopyInHotLoop(Rule):
     ```
 
     ## Fix safety
-    Unsafe: what is collected stays in the accelerator's memory until the loop is over. Offered where the copies are
+    A suggestion, which `--fix` leaves to you: what is collected stays in the accelerator's memory until the loop is over. Offered where the copies are
     appended to a list that starts right before the loop and is joined once after it, and where nothing else makes each step wait.
 
     ## References
@@ -96,7 +96,7 @@ class HostCopyInHotLoop(Rule):
     only_amid_step = True
     effect = Effect(syncs=4, words="cpu")
     seen_as = ("sync", "transfer")
-    fix = "U"
+    fix = "D"
 
     senses = frozenset({"copy"})
 
@@ -220,7 +220,7 @@ def _collected(found: ast.expr, tensor: cst.BaseExpression, hot: HotLoop, facts:
     )
     return Change(
         "collect on the device, copy once after the loop",
-        "unsafe",
+        "display",
         edits=(facts.replaced(appended, kept), facts.replaced(joined, whole)),
     )
 
