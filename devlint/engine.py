@@ -311,6 +311,8 @@ def _why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall
 
     if report.minor or (stall is not None and stall.minor):
         return "few act on it"
+    if facts.model.never_runs(facts.statement):
+        return "it never runs"
     fails_elsewhere = rule.effect is not None and rule.effect.without_accelerator
     costs = rule.severity == "warning" or fails_elsewhere
     is_mixing = rule.event in ABOUT_MIXING and report.confidence == "likely"

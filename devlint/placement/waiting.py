@@ -21,6 +21,7 @@ from devlint.signatures.answers.hot import Hot, HotCode
 from devlint.signatures.answers.known import is_known
 from devlint.signatures.answers.main_path import follows_wait, is_minor
 from devlint.signatures.answers.roles import is_aside, is_compiled, is_in_loop, is_of_tool
+from devlint.signatures.answers.signs import lacks_sign
 from devlint.signatures.answers.waits import Stall, in_words, stalls
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.waits import COPY, DECIDE, FLUSH, MADE, RACE, READ, SIZE, STAGED
@@ -137,6 +138,7 @@ def stalls_of(model: Waiting) -> list[HotStall]:
                 if not minor and (name := _handed(stall)):
                     minor = name in handed
                     handed.add(name)
+                minor = minor or lacks_sign(stall, by_role=True, calls=bool(role.calls))
                 way = tuple(_way(role))
                 often, loops = _often(model, stall, role), 1 + _loops(model, stall)
                 found.append(_told(stall, often, way, loops, minor=minor, by_role=True))
@@ -147,6 +149,7 @@ def stalls_of(model: Waiting) -> list[HotStall]:
                 continue
             minor = loop.is_minor or is_aside(model.source.path) or is_known(stall)
             minor = minor or follows_wait(model.source, stall.node, waits, names)
+            minor = minor or loop.kind == "element" or lacks_sign(stall, by_role=False, calls=bool(loop.path))
             way = (_loop(loop), *loop.path)
             found.append(_told(stall, "at each step", way, model.loops_to(stall.node), minor=minor))
     return found

@@ -17,7 +17,7 @@ from devlint_rules.checkpoints.origins import DOWNLOADS, is_own
 from devlint_rules.checkpoints.provided import is_provided_for, is_tried_again
 from devlint_rules.checkpoints.readers import has_device, is_of_no_call, is_of_no_program, is_of_wrapped
 from devlint_rules.checkpoints.together import in_other_branches, loads_of_same, may_be_mended, stays_half_done
-from devlint_rules.checkpoints.uses import goes_into_load_state_dict, is_host_data, is_read_by_numpy, uses_of
+from devlint_rules.checkpoints.uses import goes_into_load_state_dict, holds_arrays, is_host_data, uses_of
 
 if TYPE_CHECKING:
     from devlint.facts import Facts, PlacementModel
@@ -123,7 +123,7 @@ class LoadWithoutMapLocation(Rule):
         if not isinstance(found, ast.Call) or is_own(found, first, facts) or is_provided_for(found, facts):
             return
         uses = uses_of(found, facts)
-        if any(is_read_by_numpy(use, facts) for use in uses):
+        if any(holds_arrays(use, facts) for use in uses):
             return
         if uses and all(is_host_data(u, facts) for u in uses) and not loads_of_same(found, facts):
             return
