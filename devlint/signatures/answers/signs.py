@@ -46,7 +46,13 @@ def lacks_sign(stall: Stall, *, by_role: bool, calls: bool) -> bool:
     if stall.sense not in _BY_ROLE or stall.certain or _is_there(stall):
         return False
     kind = _kind(stall)
-    return kind not in _BY_ROLE[stall.sense] if by_role else kind != "loss"
+    if by_role:
+        return kind not in _BY_ROLE[stall.sense]
+    return kind != "loss" or _MOVES.search(stall.function.source.text) is None
+
+
+# What a file says that brings something to an accelerator, or leaves that to a library.
+_MOVES = regex(r"(?i)\.cuda\(|\.to\(|to_device|accelerat|lightning|fabric|deepspeed|trainer\b|device=")
 
 
 def _is_there(stall: Stall) -> bool:

@@ -15,7 +15,13 @@ from devlint_rules.checkpoints.contents import asks_for_numbers, is_of_checkpoin
 from devlint_rules.checkpoints.hopeless import fails_anyway
 from devlint_rules.checkpoints.origins import DOWNLOADS, is_own
 from devlint_rules.checkpoints.provided import is_provided_for, is_tried_again
-from devlint_rules.checkpoints.readers import has_device, is_of_no_call, is_of_no_program, is_of_wrapped
+from devlint_rules.checkpoints.readers import (
+    fills_itself,
+    has_device,
+    is_of_no_call,
+    is_of_no_program,
+    is_of_wrapped,
+)
 from devlint_rules.checkpoints.together import in_other_branches, loads_of_same, may_be_mended, stays_half_done
 from devlint_rules.checkpoints.uses import goes_into_load_state_dict, holds_arrays, is_host_data, uses_of
 
@@ -172,6 +178,7 @@ class LoadWithoutMapLocation(Rule):
             or facts.model.is_unused(found)
             or is_of_no_program(found, facts)
             or is_of_no_call(found, facts)
+            or fills_itself(found, facts)
             or is_of_wrapped(found, facts),
         )
 

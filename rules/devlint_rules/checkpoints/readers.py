@@ -50,6 +50,26 @@ def has_device(call: ast.Call, facts: Facts) -> bool:
     return _is_met(facts.model, call, _needs_accelerator) or _is_met(facts.model, call, _has_just_trained)
 
 
+# What speaks of a choice of devices, or of several processes.
+_OF_PLACES = regex(r"(?i)\bdevices?\b|is_available|no_?cuda|use_?cuda|gpus?\b|\brank\b|local_rank|distributed")
+
+
+def fills_itself(call: ast.Call, facts: Facts) -> bool:
+    """Whether a model's own method fills it, and says nothing of devices: its weights were made ready for everybody."""
+    scope = facts.model.enclosing_scope(call)
+    if isinstance(scope, ast.Module) or not any(map(_fills_itself, own_nodes(scope))):
+        return False
+    return _OF_PLACES.search(facts.model.source.text_of(scope)) is None
+
+
+def _fills_itself(node: ast.AST) -> bool:
+    """`self.load_state_dict(...)`, `self.state_dict()`"""
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr="load_state_dict" | "state_dict")):
+            return True
+    return False
+
+
 def is_of_wrapped(call: ast.Call, facts: Facts) -> bool:
     """Whether a model is wrapped where there is an accelerator, and bare where there is none, in a project that never looks at its keys.
 
