@@ -65,10 +65,26 @@ def is_of_loss(asked: ast.expr) -> bool:
 
 
 def _kind(stall: Stall) -> str:
-    """What is waited for, by its names and those of the input that it comes from."""
+    """What is waited for, by its names, those of the input that it comes from, and of what a loop takes it from."""
     place = stall.value.place
     parts = map(str, place.name) if isinstance(place.name, tuple) else ()
-    return _named({*_names(stall.asked), *(part.strip("[].'\"") for part in parts)})
+    names = {*_names(stall.asked), *(part.strip("[].'\"") for part in parts)}
+    return _named(names | {name for over in _taken_from(stall, names) for name in _names(over)})
+
+
+def _taken_from(stall: Stall, names: set[str]) -> Iterator[ast.expr]:
+    """What the loops around a wait go over that give it one of the names: `losses` of `for v in losses.values(): v.item()`."""
+    for parent in stall.function.source.ancestors(stall.node):
+        match parent:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                return
+            case ast.For() | ast.AsyncFor():
+                loops: list[ast.For | ast.AsyncFor | ast.comprehension] = [parent]
+            case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
+                loops = [*parent.generators]
+            case _:
+                continue
+        yield from (loop.iter for loop in loops if not names.isdisjoint(_names(loop.target)))
 
 
 def _named(names: set[str]) -> str:
