@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache, cached_property, partial
 from pathlib import Path
@@ -80,7 +80,9 @@ class Linter:
         self.looks = looks if looks is not None else Looks()
         self._project: Project | None = None
         self._screens: dict[Path, Screen] = {}
-        self._words = {r.code: (settings.severity_of(r), settings.fixes(r)) for r in registry.outlines()}
+        self._words = {
+            r.code: (settings.severity_of(r), settings.fixes(r), settings.safety_of(r)) for r in registry.outlines()
+        }
 
     def check(self, source: Source, within: range | None = None) -> list[Finding]:
         """The findings of a source after selection, suppressions and confidence, each cause once, in reading order.
@@ -121,9 +123,12 @@ class Linter:
         return sorted((_as_editable(self.as_set(f), source) for f in found), key=lambda f: f.sort_key)
 
     def as_set(self, finding: Finding) -> Finding:
-        """A finding with what the settings say of its rule: its severity, and whether it may be fixed."""
-        severity, fixed = self._words[finding.code]
-        return replace(finding, severity=severity, fix=finding.fix if fixed else None)
+        """A finding with what the settings say of its rule: its severity, whether it may be fixed, and how safely."""
+        severity, fixed, safety = self._words[finding.code]
+        fix = finding.fix if fixed else None
+        if fix is not None and safety is not None:
+            fix = replace(fix, safety=safety)
+        return replace(finding, severity=severity, fix=fix)
 
     def project(self) -> Project:
         """The project that imports are followed in."""
@@ -306,6 +311,8 @@ def _why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall
 
     if report.minor or (stall is not None and stall.minor):
         return "few act on it"
+    if facts.model.never_runs(facts.statement):
+        return "it never runs"
     fails_elsewhere = rule.effect is not None and rule.effect.without_accelerator
     costs = rule.severity == "warning" or fails_elsewhere
     is_mixing = rule.event in ABOUT_MIXING and report.confidence == "likely"
@@ -433,6 +440,9 @@ class Inspection:
         self.minor: set[tuple[str, Span]] = set()
         # Of those, what is mended along with what is told in the same function.
         self._beside: list[tuple[FunctionModel | None, Finding]] = []
+        # What is mended along with what is told and like it, and the nodes of all that a rule would mend.
+        self._asides: list[Callable[[], Finding]] = []
+        self._mended: dict[Span, ast.expr | ast.stmt] = {}
         # The functions in which something that would be mended can't be laid out: there nothing is.
         self._unlaid: set[FunctionModel | None] = set()
 
@@ -502,7 +512,7 @@ class Inspection:
             lines = [line for line in lines if line in self.within]
         told: list[tuple[FunctionModel | None, Finding]] = []
         # A rule that met an error may have left something.
-        self._beside, self._unlaid = [], set()
+        self._beside, self._unlaid, self._asides, self._mended = [], set(), [], {}
         for unit in units_at(self._module, lines):
             self._pause()
             # The cheap questions first: what they leave over is modelled, and what that leaves over parsed by LibCST.
@@ -517,7 +527,36 @@ class Inspection:
                     told += ((unit.scope, finding) for finding in found)
                 else:
                     yield from found
-        yield from self._with_minor(told)
+        yield from self._with_minor(self._undivided(judge, told))
+
+    def _undivided(
+        self, rule: Rule, told: list[tuple[FunctionModel | None, Finding]]
+    ) -> list[tuple[FunctionModel | None, Finding]]:
+        """What a rule tells, each fix with the edits of what is like it, or without any: a reader wants all mended, or none."""
+        if not any(finding.fix is not None for _, finding in told):
+            return told
+        asides = {finding.span: finding for finding in (made() for made in self._asides)}
+        open_to = asides | {finding.span: finding for _, finding in (*self._beside, *told)}
+        fixes = {span: finding.fix for span, finding in open_to.items() if finding.fix is not None}
+        like = {
+            span: [self._text.span_of(n) for n in rule.like(node, self.model)]
+            for span, node in self._mended.items()
+            if span in fixes
+        }
+        while left := [s for s in fixes if not all(_is_mended(other, fixes) for other in like.get(s, ()))]:
+            for span in left:
+                del fixes[span]
+        done = {finding.span for _, finding in told}
+        found = []
+        for scope, finding in told:
+            fix = fixes.get(finding.span)
+            if fix is not None:
+                along = [s for s in like.get(finding.span, ()) if s in fixes and s not in done]
+                done.update(along)
+                fix = self._joined(fix, (open_to[span] for span in along))
+            found.append((scope, replace(finding, fix=fix)))
+        self._beside = [(s, f) for s, f in self._beside if f.span in fixes and f.span not in done]
+        return found
 
     def _with_minor(self, told: list[tuple[FunctionModel | None, Finding]]) -> Iterator[Finding]:
         """What a rule tells, the first fix in a function with the edits of what is minor there."""
@@ -535,7 +574,7 @@ class Inspection:
         for other in others:
             lines = {edit.span.line for edit in fix.edits}
             switched_off = _MAY_SWITCH_OFF.search(self._text.line(other.span.line)) is not None
-            if other.fix is None or switched_off or (fix.safety == "safe" != other.fix.safety):
+            if other.fix is None or switched_off or not other.fix.goes_with(fix.safety):
                 continue
             if not any(edit.span.line in lines for edit in other.fix.edits if edit.span.line == other.span.line):
                 fix = replace(fix, edits=tuple(sorted((*fix.edits, *other.fix.edits), key=lambda edit: edit.span)))
@@ -640,6 +679,12 @@ class Inspection:
         facts = Facts(self.model, piece, self._text, self._display, self._surroundings)
         for node in matches:
             for report in rule.judge(node, facts):
+                mended = piece.ast_of(report.node) if rule.mends_minor and report.change is not None else None
+                if mended is not None:
+                    self._mended[piece.span_of(report.node)] = mended
+                if report.aside:
+                    self._asides.append(partial(self._finding, rule, report, piece, facts))
+                    continue
                 why = _why_minor(rule, report, facts, self._project) if type(rule) not in self._named else ""
                 if why:
                     self.minor.add((rule.code, piece.span_of(report.node)))
@@ -734,6 +779,14 @@ class Inspection:
             return laid_out
         most = max(self._width(), longest(self._text.text), _LONG_ENOUGH)
         return instead if gets_too_long(self._text, fix.edits, lambda: most) else fix
+
+
+def _is_mended(span: Span, fixes: Mapping[Span, Fix]) -> bool:
+    """Whether one of several fixes, each by the place of its finding, is that of a place, or changes something there."""
+    start, end = (span.line, span.column), (span.end_line, span.end_column)
+    return span in fixes or any(
+        start <= (edit.span.line, edit.span.column) <= end for fix in fixes.values() for edit in fix.edits
+    )
 
 
 def apply_edits(text: str, fixes: Iterable[Fix]) -> str:

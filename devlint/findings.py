@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import field
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from devlint.records import record
 
 Confidence = Literal["certain", "likely"]
-Safety = Literal["safe", "unsafe"]
+# How far a fix may go unread, the safest first. `display`: it is shown, in reports and editors, and applied where a person
+# picks it; on unseen code too many of its kind had to be written otherwise.
+Safety = Literal["safe", "unsafe", "display"]
 # `error`: the program fails, or computes something else than it says; `warning`: it waits, costs more than it need, or
 # runs on some machines only.
 Severity = Literal["error", "warning"]
@@ -59,7 +61,8 @@ class Edit:
 class Fix:
     """A proposed change.
 
-    `safe` keeps the program's meaning but for the bug itself; `unsafe` may change more.
+    `safe` keeps the program's meaning but for the bug itself; `unsafe` may change more; `display` is a suggestion, which
+    only a person applies.
     """
 
     title: str
@@ -67,6 +70,19 @@ class Fix:
     edits: tuple[Edit, ...]
     # Modules that the edited text needs, as the statement to add where isort would, say "import torch".
     imports: tuple[str, ...] = ()
+
+    def goes_with(self, safety: Safety) -> bool:
+        """Whether it is applied where all up to `safety` are."""
+        levels = get_args(Safety)
+        return levels.index(self.safety) <= levels.index(safety)
+
+    @property
+    def mark(self) -> str:
+        """What is said behind its title where it isn't safe."""
+        return _MARKS[self.safety]
+
+
+_MARKS: dict[Safety, str] = {"safe": "", "unsafe": " (unsafe)", "display": " (a suggestion)"}
 
 
 @record(frozen=True, slots=True)

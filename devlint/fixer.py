@@ -14,11 +14,12 @@ import ast
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import get_args
 
 from devlint.causes import caused, leading, merged
 from devlint.engine import Linter, apply_edits
 from devlint.files import Source
-from devlint.findings import Edit, Finding, Fix, Span
+from devlint.findings import Edit, Finding, Fix, Safety, Span
 from devlint.layout import gets_too_long
 from devlint.records import record
 from devlint.rule import UnusedSuppression, WithheldFix
@@ -43,8 +44,9 @@ class FixOutcome:
     remaining: list[Finding]
 
 
-def fix(source: Source, linter: Linter, *, unsafe: bool) -> FixOutcome:
-    """Applies the safe fixes of a source's findings, and the unsafe ones where asked to."""
+def fix(source: Source, linter: Linter, *, unsafe: bool, display: bool = False) -> FixOutcome:
+    """Applies the safe fixes of a source's findings, the unsafe ones where asked to, and those for display in tests of them."""
+    safety: Safety = "display" if display else "unsafe" if unsafe else "safe"
     findings = linter.every_finding(source)
     applied: list[Finding] = []
     withheld: Counter[_Identity] = Counter()
@@ -53,7 +55,7 @@ def fix(source: Source, linter: Linter, *, unsafe: bool) -> FixOutcome:
     for _ in range(MAX_PASSES):
         elsewhere = {id(f) for f in caused(findings)}
         waiting = [
-            f for f in _waiting(source, findings, withheld) if _allowed(f, source, unsafe) and id(f) not in elsewhere
+            f for f in _waiting(source, findings, withheld) if _allowed(f, source, safety) and id(f) not in elsewhere
         ]
         # What the remedy of another one takes in waits for that.
         chosen = _of_different_causes(_without_overlap(leading(waiting)))
@@ -83,14 +85,14 @@ def fix_one(source: Source, finding: Finding, linter: Linter) -> Source | str:
     """The source with the fix of one of its findings applied; what is wrong with the result where it doesn't check."""
     findings = linter.every_finding(source)
     same = [f for f in findings if f.fix is not None and (f.code, f.span) == (finding.code, finding.span)]
-    if not same or not _allowed(same[0], source, unsafe=True):
+    if not same or not _allowed(same[0], source, "display"):
         return "it isn't there any more" if not same else "it would cross the cells of the notebook"
     attempt = _attempt(source, findings, same[:1], linter, revealed=MAX_REVEALED)
     return attempt if isinstance(attempt, str) else attempt.source
 
 
-def _allowed(finding: Finding, source: Source, unsafe: bool) -> bool:
-    if finding.fix is None or (finding.fix.safety == "unsafe" and not unsafe):
+def _allowed(finding: Finding, source: Source, safety: Safety) -> bool:
+    if finding.fix is None or not finding.fix.goes_with(safety):
         return False
     # An edit across a notebook's cells can't be written back.
     return source.notebook is None or all(source.notebook.can_edit(edit.span) for edit in finding.fix.edits)
@@ -198,8 +200,8 @@ def _attempt(
         return FixOutcome(changed, chosen, after)
     if not elsewhere and (still := next((code for code in more if gone[code]), None)):
         return f"{still} would still be there"
-    unsafe = any(fix.safety == "unsafe" for fix in fixes)
-    if revealed and new and all(_allowed(finding, changed, unsafe) for finding in new):
+    safety = next(each for each in get_args(Safety) if all(fix.goes_with(each) for fix in fixes))
+    if revealed and new and all(_allowed(finding, changed, safety) for finding in new):
         further = _attempt(changed, after, _without_overlap(new), linter, revealed=revealed - 1)
         if isinstance(further, FixOutcome) and not Counter(f.code for f in further.remaining) - had:
             return FixOutcome(further.source, [*chosen, *further.applied], further.remaining)

@@ -70,6 +70,8 @@ class Report:
     change: Change | None = None
     at: ast.expr | ast.stmt | None = None
     minor: bool = False
+    # It isn't told at all: its fix goes with that of something told which is like it (`Rule.like`).
+    aside: bool = False
 
     def __post_init__(self) -> None:
         _one_of("confidence", self.confidence, get_args(Confidence))
@@ -145,7 +147,7 @@ class Rule:
     for_any_accelerator: ClassVar[bool] = False
     # Where one function has what is told and what is minor, both are mended together: a reader sees them side by side.
     mends_minor: ClassVar[bool] = False
-    # What its fixes are: "S" safe, "U" unsafe, "S/U" either, "-" none.
+    # What its fixes are: "S" safe, "U" unsafe, "D" displayed for a person to apply, "S/U" and "S/D" either, "-" none.
     fix: ClassVar[str] = "-"
     # Where its page is published; rules whose codes begin with DEV have theirs among devlint's.
     url: ClassVar[str] = ""
@@ -172,6 +174,10 @@ class Rule:
     def judge(self, node: Any, facts: Facts) -> Iterator[Report]:
         """Reports on a node that has the shape; `node` is of the shape's type."""
         raise NotImplementedError
+
+    def like(self, node: ast.AST, model: PlacementModel) -> Iterator[ast.expr | ast.stmt]:
+        """What a reader wants mended with a node that is mended, or neither of them; for rules that mend what is minor."""
+        return iter(())
 
     def judge_stall(self, node: cst.CSTNode, stall: HotStall, facts: Facts) -> Iterator[Report]:
         """Reports on a wait of one of its senses, which stands at a node."""
@@ -480,5 +486,5 @@ def _faults(rule: type[Rule]) -> Iterator[str]:
 
 
 _SECTIONS = ("## What it does", "## Why is this bad")
-_FIXES = ("S", "U", "S/U", "-")
+_FIXES = ("S", "U", "D", "S/U", "S/D", "-")
 _EVENTS = ("", "missing-attribute", "pinned-device", "mixing", "unplaced-factory")

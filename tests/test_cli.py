@@ -293,6 +293,45 @@ def test_unsafe_fixes_wait_for_their_option():
     assert "map_location" in Path("load.py").read_text()
 
 
+SUGGESTED = "import torch\n\nx = torch.ones(3, device='cuda')\nprint(x + torch.ones(3, 3))\n"
+
+
+def test_suggestions_are_shown_and_never_applied():
+    write("mix.py", SUGGESTED)
+    for option in ("--fix", "--diff"):
+        done = devlint(option, "--unsafe-fixes")
+        assert done.returncode == 1 if option == "--fix" else "No fixes" in done.stderr + done.stdout
+        assert Path("mix.py").read_text() == SUGGESTED
+    assert json.loads(devlint("--output-format", "json").stdout)[0]["fix"]["safety"] == "display"
+    assert "[*]" not in devlint("--output-format", "concise", "--unsafe-fixes").stdout
+
+
+@pytest.mark.parametrize(
+    ("settings", "arguments", "is_applied"),
+    [
+        ("extend-unsafe-fixes = ['DEV2']", ["--unsafe-fixes"], True),
+        ("extend-unsafe-fixes = ['DEV2']", [], False),
+        ("extend-safe-fixes = ['DEV201']", [], True),
+        ("extend-safe-fixes = ['DEV2']\nextend-unsafe-fixes = ['DEV201']", [], False),
+        ("extend-safe-fixes = ['DEV201']\nextend-unsafe-fixes = ['DEV2']", [], True),
+    ],
+)
+def test_whoever_trusts_the_fixes_of_a_rule_may_have_them_applied(settings, arguments, is_applied):
+    write("devlint.toml", settings)
+    write("mix.py", SUGGESTED)
+    devlint("--fix", *arguments)
+    assert (Path("mix.py").read_text() != SUGGESTED) is is_applied
+
+
+def test_a_safe_fix_may_be_made_unsafe():
+    write("bad.py", BAD)
+    write("devlint.toml", "extend-unsafe-fixes = ['DEV101']")
+    devlint("--fix")
+    assert Path("bad.py").read_text() == BAD
+    devlint("--fix", "--unsafe-fixes")
+    assert Path("bad.py").read_text() == FIXED
+
+
 @pytest.mark.parametrize(
     ("paper", "says", "is_offered"),
     [
@@ -776,6 +815,7 @@ class Scaled(nn.Module):
     )
     use = "import torch\n\nfrom net import Scaled\n\nmodel = Scaled().cuda()\nprint(model(torch.ones(2, 3)))\n"
     write("a.py", use)
+    write("devlint.toml", 'extend-unsafe-fixes = ["DEV103", "DEV202"]\n')
     done = devlint("--fix", "--unsafe-fixes", ".")
     assert (done.returncode, done.stdout) == (0, "Found 2 errors in 2 files (2 fixed, 0 remaining)\n")
     assert Path("a.py").read_text() == use.replace("torch.ones(2, 3)", 'torch.ones(2, 3).to("cuda")')

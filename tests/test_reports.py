@@ -52,6 +52,14 @@ def test_an_unsafe_fix_names_its_option():
     assert "help: assign the result ([*] fixable with --fix)\n" in shown("x\n", found, unsafe_fixes=True)
 
 
+def test_a_suggestion_is_left_to_the_reader():
+    found = finding(Span(1, 1, 1, 2), safety="display")
+    for unsafe_fixes in (False, True):
+        report = shown("x\n", found, unsafe_fixes=unsafe_fixes)
+        assert "help: assign the result (a suggestion, which --fix leaves to you)\n" in report
+        assert report.endswith("Found 1 error in 1 file\n")
+
+
 @pytest.mark.parametrize(
     ("line", "span", "expected"),
     [

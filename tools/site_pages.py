@@ -24,7 +24,14 @@ from devlint.rule import META_RULES, Rule, load_registry
 ROOT = Path(__file__).resolve().parent.parent
 # Pages of the repository's root, by what they are called in the site.
 FROM_ROOT = {"changelog.md": "CHANGELOG.md", "contributing.md": "CONTRIBUTING.md", "security.md": "SECURITY.md"}
-FIXES = {"S": "safe", "U": "unsafe", "S/U": "safe or unsafe", "-": "none"}
+FIXES = {
+    "S": "safe",
+    "U": "unsafe",
+    "D": "a suggestion",
+    "S/U": "safe or unsafe",
+    "S/D": "safe, or a suggestion",
+    "-": "none",
+}
 # Where a page has the table of the report's fields, and those of a class's attributes.
 FIELDS = "<!-- fields of findings.schema.json -->"
 ATTRIBUTES = re.compile(r"<!-- attributes of (\S+\.py):(\w+) -->")

@@ -137,7 +137,7 @@ def _list(listed: Sequence[type[Rule]]) -> None:
             escaped[0] = f"[link={r.address()}]{escaped[0]}[/link]"
         table.add_row(*escaped)
     _console().print(table)
-    click.echo("fix: S safe, U unsafe (--unsafe-fixes), - none")
+    click.echo("fix: S safe, U unsafe (--unsafe-fixes), D displayed (yours to apply), - none")
 
 
 # What a log of CI has, in which nobody says how wide it is.
@@ -154,7 +154,7 @@ def _console() -> Console:
 
 def _facts(rule: type[Rule], registry: Registry) -> dict[str, object]:
     """What is known of a rule, for programs."""
-    fixes = {"S": "safe", "U": "unsafe"}
+    fixes = {"S": "safe", "U": "unsafe", "D": "display"}
     return {
         "code": rule.code,
         "name": rule.name,

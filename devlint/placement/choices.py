@@ -161,6 +161,28 @@ def tests_around(parent: ast.AST, child: ast.AST) -> Iterator[tuple[ast.expr, bo
                 yield value, isinstance(op, ast.And)
 
 
+def never_runs(file: File, statement: ast.stmt) -> bool:
+    """Whether a statement is switched off by a literal (`if 0:`, the `else` of `if True:`), or stands behind what leaves its block."""
+    child: ast.AST = statement
+    for parent in file.ancestors(statement):
+        for test, wanted in tests_around(parent, child):
+            if isinstance(test, ast.Constant) and bool(test.value) is not wanted:
+                return True
+        if _is_behind_exit(parent, child):
+            return True
+        child = parent
+    return False
+
+
+def _is_behind_exit(parent: ast.AST, child: ast.AST) -> bool:
+    for block in ("body", "orelse", "finalbody"):
+        statements = getattr(parent, block, None)
+        if isinstance(statements, list) and child in statements:
+            before = statements[: statements.index(child)]
+            return any(isinstance(s, (ast.Return, ast.Raise, ast.Break, ast.Continue)) for s in before)
+    return False
+
+
 def _untouched(function: FunctionModel) -> frozenset[str]:
     """The parameters that hold what they were given all along."""
     return frozenset(a.arg for a in function.parameters) - function.outline.bound - {"self", "cls"}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from devlint.hints import Hints
 from devlint.knowledge import canonical, ecosystem, torch_knowledge
 from devlint.placement.callers import is_called_by_host
-from devlint.placement.choices import Choices
+from devlint.placement.choices import Choices, never_runs
 from devlint.placement.classes import ClassModel
 from devlint.placement.guards import Guards, saves_memory
 from devlint.placement.loops import HotLoop, Loops
@@ -328,6 +328,10 @@ class PlacementModel(FileText):
         if self.hot_loop(node) is None or self._function_around(node) is None:
             return False
         return self.is_unused(node) or Guards(self).is_off(node) or self.choices.is_never_made(node)
+
+    def never_runs(self, statement: ast.stmt) -> bool:
+        """Whether a literal switches a statement off, or the block is left before it."""
+        return never_runs(self, statement)
 
     def is_guarded(self, node: ast.AST) -> bool:
         """Whether a node doesn't run on each call of its function: a cache is filled, a flag is off, an error is told."""

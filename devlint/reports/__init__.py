@@ -134,8 +134,8 @@ def summary(results: Sequence[FileResult], *, unsafe_fixes: bool, failed: bool =
         return "" if failed else "All checks passed!"
     files = len({result.display for result in results if result.findings or result.fixed})
     found = f"Found {by_severity([*findings, *fixed])} in {counted(files, 'file')}"
-    safe = sum(1 for f in findings if f.fix and (unsafe_fixes or f.fix.safety == "safe"))
-    unsafe = sum(1 for f in findings if f.fix) - safe
+    safe = sum(1 for f in findings if f.fix and f.fix.goes_with("unsafe" if unsafe_fixes else "safe"))
+    unsafe = sum(1 for f in findings if f.fix and f.fix.goes_with("unsafe")) - safe
     parts = []
     if safe:
         parts.append(f"{safe} fixable with --fix{' --unsafe-fixes' * unsafe_fixes}")

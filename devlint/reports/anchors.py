@@ -15,7 +15,7 @@ from pathlib import Path
 from devlint.adoption.marks import mark_of
 from devlint.escapes import printable
 from devlint.files import Source
-from devlint.findings import Finding, Span
+from devlint.findings import Finding, Safety, Span
 from devlint.reports import Run, place_of
 
 # What CI services call the folder that they checked the repository out to.
@@ -69,9 +69,15 @@ def told(finding: Finding, source: Source | None) -> str:
 def advice(finding: Finding) -> list[str]:
     """What mends a finding, in lines."""
     fix = finding.fix
-    options = "--fix" if fix is not None and fix.safety == "safe" else "--fix --unsafe-fixes"
     lines = [printable(finding.hint)] if finding.hint else []
-    return [*lines, f"{printable(fix.title)} (devlint {options})"] if fix is not None else lines
+    return [*lines, f"{printable(fix.title)} ({_OPTIONS[fix.safety]})"] if fix is not None else lines
+
+
+_OPTIONS: dict[Safety, str] = {
+    "safe": "devlint --fix",
+    "unsafe": "devlint --fix --unsafe-fixes",
+    "display": "a suggestion",
+}
 
 
 def fingerprints(run: Run) -> list[str]:

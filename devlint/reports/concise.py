@@ -16,7 +16,7 @@ def render(run: Run) -> str:
         place = place_of(source, finding.span.line, finding.span.column)
         where = click.style(spell_place(finding.path, place), bold=True)
         code = click.style(finding.code, fg=COLORS[finding.severity], bold=True)
-        fixable = finding.fix is not None and (run.unsafe_fixes or finding.fix.safety == "safe")
+        fixable = finding.fix is not None and finding.fix.goes_with("unsafe" if run.unsafe_fixes else "safe")
         lines.append(
             f"{where}: {linked(code, run.page_of(finding) if run.links else '')} "
             f"{'[*] ' * fixable}{printable(finding.message)}"

@@ -38,6 +38,6 @@ def render(results: Sequence[FileResult], output_format: OutputFormat, *, unsafe
 
 def _fixable(found: Sequence[Finding], unsafe_fixes: bool) -> tuple[int, int]:
     """How many findings --fix mends, and how many more --unsafe-fixes would."""
-    fixes = [finding.fix.safety for finding in found if finding.fix is not None]
-    mended = sum(unsafe_fixes or safety == "safe" for safety in fixes)
+    fixes = [finding.fix for finding in found if finding.fix is not None and finding.fix.goes_with("unsafe")]
+    mended = sum(fix.goes_with("unsafe" if unsafe_fixes else "safe") for fix in fixes)
     return mended, len(fixes) - mended

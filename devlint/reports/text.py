@@ -10,7 +10,7 @@ import click
 from devlint.console import linked
 from devlint.escapes import escaped, printable
 from devlint.files import Source
-from devlint.findings import Finding, Note, Span
+from devlint.findings import Finding, Note, Safety, Span
 from devlint.reports import COLORS, Run, Sources, place_of, spell_place, summary
 from devlint.reports.ranking import ranking
 
@@ -62,9 +62,16 @@ def _advice(finding: Finding, unsafe_fixes: bool) -> Iterator[str]:
     if finding.hint:
         yield printable(finding.hint)
     if finding.fix is not None:
-        safe = finding.fix.safety == "safe" or unsafe_fixes
-        option = "[*] fixable with --fix" if safe else "fixable with --fix --unsafe-fixes"
+        is_applied = finding.fix.goes_with("unsafe" if unsafe_fixes else "safe")
+        option = "[*] fixable with --fix" if is_applied else _OPTIONS[finding.fix.safety]
         yield f"{printable(finding.fix.title)} ({option})"
+
+
+# How a fix is had that `--fix`, as it was called, leaves alone.
+_OPTIONS: dict[Safety, str] = {
+    "unsafe": "fixable with --fix --unsafe-fixes",
+    "display": "a suggestion, which --fix leaves to you",
+}
 
 
 def _gutter_width(finding: Finding, sources: Sources) -> int:

@@ -55,9 +55,10 @@ def actions(key: str, outcome: Outcome, asked: Asked, *, fix_all: bool, unsafe: 
         if not asked.wants(quick.value) or uri != asked.uri or not is_meant:
             continue
         if finding.fix is not None and outcome.snapshot.can_edit(finding.fix.edits):
-            mark = " (unsafe)" if finding.fix.safety == "unsafe" else ""
-            title = f"{SOURCE}: {finding.fix.title}{mark}"
-            yield _action(title, quick, about, _data(key, outcome, "fix", number), preferred=not mark)
+            title = f"{SOURCE}: {finding.fix.title}{finding.fix.mark}"
+            yield _action(
+                title, quick, about, _data(key, outcome, "fix", number), preferred=finding.fix.safety == "safe"
+            )
         if finding.code not in _NOT_SUPPRESSED:
             title = f"{SOURCE}: suppress {finding.code} here, with `# noqa: {finding.code}`"
             yield _action(title, quick, about, _data(key, outcome, "noqa", number))
@@ -67,7 +68,7 @@ def actions(key: str, outcome: Outcome, asked: Asked, *, fix_all: bool, unsafe: 
 
 
 def _is_fixable(finding: Finding, unsafe: bool) -> bool:
-    return finding.fix is not None and (unsafe or finding.fix.safety == "safe")
+    return finding.fix is not None and finding.fix.goes_with("unsafe" if unsafe else "safe")
 
 
 def _touch(a: types.Range, b: types.Range) -> bool:

@@ -70,7 +70,7 @@ def message_of(finding: Finding, *, with_trail: bool = False) -> str:
     if finding.hint:
         lines.append(f"help: {finding.hint}")
     if finding.fix is not None:
-        lines.append(f"fix: {finding.fix.title}{' (unsafe)' if finding.fix.safety == 'unsafe' else ''}")
+        lines.append(f"fix: {finding.fix.title}{finding.fix.mark}")
     return "\n".join(lines)
 
 

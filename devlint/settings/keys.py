@@ -108,6 +108,21 @@ _ALL = (
         "are as specific.",
     ),
     Key(
+        "extend-safe-fixes",
+        Codes(),
+        "[]",
+        '["DEV301"]',
+        "Rules whose fixes `--fix` applies, though they are unsafe or suggestions.",
+    ),
+    Key(
+        "extend-unsafe-fixes",
+        Codes(),
+        "[]",
+        '["DEV203"]',
+        "Rules whose fixes `--fix` applies with `--unsafe-fixes` only: safe ones wait for it, and suggestions, which it leaves "
+        "to you otherwise, go with it. Wins over `extend-safe-fixes` where both are as specific.",
+    ),
+    Key(
         "baseline",
         File(),
         '".devlint-baseline.json"',

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from devlint.disk import MAX_BYTES
-from devlint.findings import Confidence, OutputFormat, Severity
+from devlint.findings import Confidence, OutputFormat, Safety, Severity
 from devlint.hints import Hints
 from devlint.patterns import verdict
 from devlint.portable import Portable
@@ -40,6 +40,9 @@ class Settings:
     fail_on: Severity = "warning"
     fixable: tuple[str, ...] | None = None
     unfixable: tuple[str, ...] = ()
+    # Rules whose fixes are all safe, or all unsafe, whatever they say of themselves.
+    extend_safe_fixes: tuple[str, ...] = ()
+    extend_unsafe_fixes: tuple[str, ...] = ()
     # Where the old findings are kept; None for the usual place.
     baseline: Path | None = None
     exclude: tuple[str, ...] = ()
@@ -102,6 +105,11 @@ class Settings:
         allowed = 0 if self.fixable is None else specificity(self.fixable, rule)
         denied = specificity(self.unfixable, rule)
         return allowed > denied
+
+    def safety_of(self, rule: type[Rule]) -> Safety | None:
+        """What the fixes of `rule` are by choice, the more specific one; None where nobody chose."""
+        safe, unsafe = specificity(self.extend_safe_fixes, rule), specificity(self.extend_unsafe_fixes, rule)
+        return None if max(safe, unsafe) < 0 else "safe" if safe > unsafe else "unsafe"
 
     @property
     def baseline_file(self) -> Path:

@@ -25,8 +25,8 @@ A second-level heading starts a case. Each `python` block is a file of it: `main
 gives (```` ```python models/net.py ````). `# want: CODE ...` at the end of a line wants exactly these findings to start
 on it; `CODE?` wants a `likely` one, `CODE!` a `certain` one. Lines without a comment want none. A `python fixed` block
 is what all fixes, the unsafe ones too, make of the file before it, without its `want` comments; `python same` right
-after a block says that no fix changes it, and `python safe` holds what the safe fixes alone make of it (an empty
-block: nothing). A line `rules: ACME001 DEV301` in the prose selects rules; otherwise the rules in the document's title
+after a block says that no fix changes it, `python safe` holds what the safe fixes alone make of it (an empty
+block: nothing), and `python suggested` what all make of it, those for display too, which only a person applies. A line `rules: ACME001 DEV301` in the prose selects rules; otherwise the rules in the document's title
 are selected, or all that are on by default. A `toml` block holds settings of the case. A line `pending: reason` says
 that a rule doesn't get the case right yet, and why: it must fail until that changes.
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _COMMENT = regex(r"[ \t]{0,99}#[ \t]{0,9}want\b(?P<rest>.{0,300})$")
 _WANTED = regex(rf"(?P<code>{CODE})(?P<mark>[?!]?)")
 # What a block of code is to the file before it.
-_RESULTS = ("fixed", "same", "safe")
+_RESULTS = ("fixed", "same", "safe", "suggested")
 _FENCE = regex(r"^```(\w{0,60})\s{0,9}(.{0,300})$")
 
 
@@ -34,6 +34,13 @@ class File:
     fixed: str | None = None
     # What the safe ones alone make of it, where the case says so.
     safe: str | None = None
+    # What all make of it, those for display too, where the case says so.
+    suggested: str | None = None
+
+    @property
+    def mended(self) -> str | None:
+        """What the most of its fixes that the case speaks of make of it."""
+        return self.fixed if self.suggested is None else self.suggested
 
 
 @dataclass
@@ -76,7 +83,7 @@ def cases_in(folder: Path) -> Sequence[ParameterSet]:
 def read_cases(path: Path) -> list[Case]:
     """All cases of a document.
 
-    Raises ValueError for a block outside of a case or without an end, for a `fixed`, `same` or `safe` block without a file,
+    Raises ValueError for a block outside of a case or without an end, for a `fixed`, `same`, `safe` or `suggested` block without a file,
     and for a `want` comment that names no code.
     """
     cases: list[Case] = []
@@ -122,10 +129,9 @@ def _add(cases: list[Case], place: str, language: str, info: str, text: str) -> 
     else:
         file = case.files[-1]
         result = text if text.strip() and info != "same" else file.text
-        if info == "safe":
-            file.safe = result
-        else:
-            file.fixed = result
+        # What no fix changes is suggested to nobody either.
+        for field_name in ("fixed", "suggested") if info == "same" else (info,):
+            setattr(file, field_name, result)
 
 
 def _file(place: str, name: str, text: str) -> File:

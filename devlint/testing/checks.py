@@ -7,6 +7,7 @@ import difflib
 import os
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from unittest import mock
 
@@ -89,12 +90,14 @@ def _place(finding: Finding) -> tuple[int, str, str]:
 
 def _same_fixes(case: Case, file: File, source: Source, linter: Linter) -> None:
     __tracebackhide__ = True
-    for wanted, unsafe in ((file.safe, False), (file.fixed, True)):
+    applied = (file.safe, False, False), (file.fixed, True, False), (file.suggested, True, True)
+    for wanted, unsafe, display in applied:
         if wanted is None:
             continue
-        fixed = fix(source, linter, unsafe=unsafe).source
+        mended = partial(fix, linter=linter, unsafe=unsafe, display=display)
+        fixed = mended(source).source
         told = _difference("the fixes make something else of it", wanted, fixed.text)
-        told = told or _difference("fixing twice changes more", wanted, fix(fixed, linter, unsafe=unsafe).source.text)
+        told = told or _difference("fixing twice changes more", wanted, mended(fixed).source.text)
         if told:
             raise AssertionError(f"{case.id}, {file.name}: {told}")
 

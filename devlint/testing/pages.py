@@ -29,13 +29,13 @@ def check_page(rule: type[Rule], folder: Path) -> None:
     bad, good = rule.example("Example"), rule.example("Use instead")
     if set(found(bad)) != {rule.code}:
         raise AssertionError(f"{rule.code}: nothing, or something else, is found in its example")
-    fixed = fix(read_source(path, path.name), linter, unsafe=True).source.text
+    fixed = fix(read_source(path, path.name), linter, unsafe=True, display=True).source.text
     if found(good):
         raise AssertionError(f"{rule.code}: it is found in what to use instead")
     if rule.fix != "-" and found(fixed):
         raise AssertionError(f"{rule.code}: its fix doesn't mend its example")
     if rule.fix == "-" and fixed != bad:
-        raise AssertionError(f'{rule.code}: it has a fix, and doesn\'t say so: `fix = "S"` or `"U"`')
+        raise AssertionError(f'{rule.code}: it has a fix, and doesn\'t say so: `fix = "S"`, `"U"` or `"D"`')
     if rule.effect is not None and find_spec("torch") is not None:
         from devlint.runtime.pages import run_page
 

@@ -29,7 +29,7 @@ CASES = [
     case
     for document in DOCUMENTS
     for case in read_cases(document)
-    if any(file.fixed not in (None, file.text) for file in case.files) and not case.pending
+    if any(file.mended not in (None, file.text) for file in case.files) and not case.pending
 ]
 # What a program needs and hasn't got here.
 LACKS = (NameError, ModuleNotFoundError, FileNotFoundError, TimeoutError, ImportError)
@@ -65,7 +65,7 @@ def run(case: Case, folder: Path, *, fixed: bool, devices: int) -> Ran:
     for file in case.files:
         path = folder / file.name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(file.fixed if fixed and file.fixed is not None else file.text, encoding="utf-8")
+        path.write_text(file.mended if fixed and file.mended is not None else file.text, encoding="utf-8")
     here, path, modules, environment = Path.cwd(), list(sys.path), set(sys.modules), dict(os.environ)
     printed = io.StringIO()
     os.chdir(folder)

@@ -605,6 +605,9 @@ def _on_the_host(reader: Reader, frame: Frame, need: Need) -> Iterator[Contradic
             if not joint or option.kind is MODULE or option.place == HOST or atoms.with_host(joint):
                 continue
             sure = atoms.implies(need.path, when)
+            if not sure and (atoms.forgets(need.path) or atoms.is_forgotten(joint)):
+                # A test that isn't kept may rule it out.
+                continue
             if len(need.via) > 2:
                 # Too far from the call to be understood there.
                 continue

@@ -62,11 +62,23 @@ from devlint.signatures.values.values import (
     mapped,
     ranked_like,
 )
-from devlint.source.devices import MOVES
+from devlint.source.devices import MODULE_MOVES, MOVES
 from devlint.source.modules import last_name
 
 # Methods by which a value of unknown kind shows that it is a tensor.
 _TELLING = ecosystem.TENSOR_EVIDENCE | ecosystem.TENSOR_CALL_EVIDENCE | {"item", "numpy", "matmul", "detach", "view"}
+
+
+# Methods of texts that part them.
+_OF_TEXT = frozenset({"split", "rsplit", "partition", "rpartition"})
+
+
+def _is_given_text(call: Call) -> bool:
+    """`names.split(",")`: only text has parts between such."""
+    match call.node.args:
+        case [ast.Constant(value=str() | bytes()), *_]:
+            return True
+    return False
 
 
 def call_method(call: Call, owner: Value, name: str) -> Value:
@@ -74,6 +86,8 @@ def call_method(call: Call, owner: Value, name: str) -> Value:
     kind = owner.kind
     if kind is EITHER:
         return mapped(owner, lambda option: call_method(call, option, name), call.frame.atoms)
+    if name in _OF_TEXT and _is_given_text(call):
+        return containers.made(call.frame, LIST, Value(containers.EACH, parts=(A_NUMBER,)), call.node)
     if kind in (TENSOR, BATCH):
         return tensor_method(call, owner, name)
     if kind in MODULES or kind is OBJECT:
@@ -237,7 +251,7 @@ def frame_drops(call: Call) -> bool:
 
 def target_of(call: Call, name: str) -> Value | None:
     """Where a move goes, as a value with that place; None where it names no device."""
-    if name != "to":
+    if name not in ("to", "to_empty"):
         plain = Value(DEVICE, HOST if name == "cpu" else Place("accelerator", MOVES[name]))
         device = named_device(call, 0)
         if device is None or name == "cpu":
@@ -321,7 +335,7 @@ def _before_move(call: Call, owner: Value, target: Value) -> None:
 def _module_method(call: Call, owner: Value, name: str) -> Value:
     frame = call.frame
     cls = class_of(owner)
-    if name in MOVES or name == "to_empty":
+    if name in MODULE_MOVES:
         if owner.kind is OBJECT and cls is not None and not cls.is_module:
             frame.displace(owner)
             return owner
@@ -378,6 +392,10 @@ def _module_method(call: Call, owner: Value, name: str) -> Value:
         return containers.made(frame, LIST, Value(containers.EACH, parts=(each,)), call.node)
     if name == "forward":
         return frame.reader.call_value(call, owner)
+    if name == "load_state_dict" and (assigned := call.keywords.get("assign")) and assigned[1] != constant(False):
+        # The parts become what was loaded.
+        _assign(call, owner)
+        return NOTHING
     if name == "state_dict":
         site = (frame.source.path, call.node.lineno, call.node.col_offset)
         return Value(UNKNOWN, data=Made(STATE_DICT, site, owner))
@@ -392,6 +410,15 @@ def _module_method(call: Call, owner: Value, name: str) -> Value:
     if owner.kind is MODULE and isinstance(owner.data, str):
         return frame.reader.unknown_call(call, displaces=False)
     return frame.reader.unknown_call(call)
+
+
+def _assign(call: Call, owner: Value) -> None:
+    """Has a module take the tensors of a state dict as they are: they are where the module is that it was taken from."""
+    frame, given = call.frame, call.argument(0, "state_dict")
+    made = given.data if given is not None else None
+    whose = made.of if isinstance(made, Made) and made.name == STATE_DICT else None
+    place = place_of(frame, whose) if whose is not None else Value(TENSOR, UNKNOWN_PLACE)
+    move(frame, owner, place, call.step("given other tensors here", place_of(frame, owner).step))
 
 
 def _sets_apart(call: Call, place: Value) -> None:

@@ -51,7 +51,7 @@ from devlint.signatures.values.values import (
     either,
     mapped,
 )
-from devlint.source.devices import MOVES, SETTINGS_NAMES, is_device_name
+from devlint.source.devices import MODULE_MOVES, SETTINGS_NAMES, is_device_name
 
 # What says that a tensor moves with the module that it is an attribute of.
 REGISTERED = "registered"
@@ -231,7 +231,7 @@ def _of_outside_module(frame: Frame, value: Value, name: str) -> Value:
 
 _MODULE_METHODS = frozenset(
     {
-        *MOVES,
+        *MODULE_MOVES,
         *("train", "eval", "half", "float", "double", "bfloat16", "type", "apply", "requires_grad_", "zero_grad"),
         *("parameters", "named_parameters", "buffers", "named_buffers", "modules", "children", "named_modules"),
         *("named_children", "state_dict", "load_state_dict", "register_buffer", "register_parameter", "add_module"),

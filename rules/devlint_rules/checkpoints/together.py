@@ -13,7 +13,7 @@ from devlint_rules.checkpoints.landings import is_only_read, lands_anywhere
 from devlint_rules.checkpoints.origins import is_cache, is_own
 from devlint_rules.checkpoints.provided import is_given_up, is_provided_for, is_tried_again
 from devlint_rules.checkpoints.readers import has_device, is_of_base, is_of_no_call
-from devlint_rules.checkpoints.uses import goes_into_load_state_dict, is_host_data, is_read_by_numpy, uses_of
+from devlint_rules.checkpoints.uses import goes_into_load_state_dict, holds_arrays, is_host_data, uses_of
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
@@ -69,7 +69,7 @@ def in_other_branches(found: ast.Call, facts: Facts) -> list[ast.Call]:
 
 def _is_left(call: ast.Call, found: ast.Call, facts: Facts) -> bool:
     uses = uses_of(call, facts)
-    if any(is_read_by_numpy(use, facts) for use in uses) or (uses and all(is_host_data(u, facts) for u in uses)):
+    if any(holds_arrays(use, facts) for use in uses) or (uses and all(is_host_data(u, facts) for u in uses)):
         return False
     is_beside = facts.model.enclosing_scope(call) is facts.model.enclosing_scope(found)
     is_near = is_beside and (_is_in_one_loop(call, found, facts) or abs(call.lineno - found.lineno) <= _NEAR)
@@ -113,7 +113,7 @@ def _is_same_call(one: ast.Call, other: ast.Call) -> bool:
 
 
 def _is_read_as_array(call: ast.Call, facts: Facts) -> bool:
-    return any(is_read_by_numpy(use, facts) for use in uses_of(call, facts))
+    return any(holds_arrays(use, facts) for use in uses_of(call, facts))
 
 
 def may_be_mended(found: ast.Call, facts: Facts) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from devlint.facts import Kind, last_name, own_nodes
@@ -61,10 +63,43 @@ def is_host_data(use: ast.expr, facts: Facts) -> bool:
     return False
 
 
-def is_read_by_numpy(use: ast.expr, facts: Facts) -> bool:
-    """Whether what was loaded, or a part of it, is asked for its array as it is: `torch.load(path)["x"].numpy()`."""
-    _, parent = _out_of_parts(use, facts)
-    return isinstance(parent, ast.Attribute) and parent.attr == "numpy"
+def holds_arrays(use: ast.expr, facts: Facts) -> bool:
+    """Whether a use shows that NumPy's arrays were saved, or tensors that are as good as these.
+
+    What was loaded, or a part of it, is asked for its array as it is (`torch.load(path)["x"].numpy()`), or made a tensor.
+    """
+    part, parent = _out_of_parts(use, facts)
+    if isinstance(parent, ast.Attribute) and parent.attr in ("items", "values"):
+        return any(_is_made_tensor(item, facts) for item in _items_of(parent, facts))
+    return (isinstance(parent, ast.Attribute) and parent.attr == "numpy") or _is_made_tensor(part, facts)
+
+
+def _is_made_tensor(part: ast.AST, facts: Facts) -> bool:
+    """Whether something is what `torch.as_tensor` is given, and no device with it: that changes nothing about a tensor."""
+    parent = next(facts.model.ancestors(part), None)
+    return (
+        isinstance(parent, ast.Call)
+        and parent.args[:1] == [part]
+        and not any(k.arg in ("device", None) for k in parent.keywords)
+        and facts.model.value(parent.func).name in ("torch.as_tensor", "torch.from_numpy")
+    )
+
+
+def _items_of(method: ast.Attribute, facts: Facts) -> Iterator[ast.Name]:
+    """Where the body of `for name, value in x.items():` reads the value."""
+    call, loop = islice((*facts.model.ancestors(method), None, None), 2)
+    if not isinstance(loop, (ast.For, ast.comprehension)) or loop.iter is not call:
+        return
+    target = loop.target.elts[-1] if isinstance(loop.target, ast.Tuple) else loop.target
+    around = loop if isinstance(loop, ast.For) else next(facts.model.ancestors(loop), loop)
+    for n in ast.walk(around):
+        if (
+            isinstance(n, ast.Name)
+            and isinstance(target, ast.Name)
+            and n.id == target.id
+            and isinstance(n.ctx, ast.Load)
+        ):
+            yield n
 
 
 def _out_of_parts(node: ast.expr, facts: Facts) -> tuple[ast.AST, ast.AST | None]:

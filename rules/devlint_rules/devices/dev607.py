@@ -48,7 +48,8 @@ class ModuleHasNoDevice(Rule):
     ```
 
     ## Fix safety
-    Safe: the device of the first parameter is asked for. Not offered for modules that have no parameters.
+    A suggestion, which `--fix` leaves to you: the device of the first parameter is asked for, where the class may be meant to have
+    a device of its own. Not offered for modules that have no parameters.
 
     ## References
     - [torch.nn.Module](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html)
@@ -64,7 +65,7 @@ class ModuleHasNoDevice(Rule):
     )
     needs = (r"\.device\b",)
     effect = Effect(raises="AttributeError", words="object has no attribute 'device'")
-    fix = "S"
+    fix = "D"
 
     def concerns(self, unit: Unit) -> bool:
         """Of `self.device`, those in plain modules that don't set it."""
@@ -198,4 +199,4 @@ def of_first_parameter(node: cst.Attribute, options: list[Value]) -> Change | No
         return None
     parameters = cst.Call(cst.Attribute(node.value, cst.Name("parameters")))
     first = cst.Call(cst.Name("next"), [cst.Arg(parameters)])
-    return Change("ask its first parameter", "safe", ((node, node.with_changes(value=first)),))
+    return Change("ask its first parameter", "display", ((node, node.with_changes(value=first)),))

@@ -10,8 +10,7 @@ from devlint.facts import HOST, Kind, last_name, own_nodes
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.hot_loops import by_role, stalls
-from devlint_rules.hot_loops.gains import gains_little
-from devlint_rules.hot_loops.needed import is_computed_on, is_written
+from devlint_rules.hot_loops.needed import is_written
 from devlint_rules.hot_loops.other_waits import waits_anyway
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ class HostCopyInHotLoop(Rule):
     ```
 
     ## Fix safety
-    Unsafe: what is collected stays in the accelerator's memory until the loop is over. Offered where the copies are
+    A suggestion, which `--fix` leaves to you: what is collected stays in the accelerator's memory until the loop is over. Offered where the copies are
     appended to a list that starts right before the loop and is joined once after it, and where nothing else makes each step wait.
 
     ## References
@@ -96,7 +95,7 @@ class HostCopyInHotLoop(Rule):
     only_amid_step = True
     effect = Effect(syncs=4, words="cpu")
     seen_as = ("sync", "transfer")
-    fix = "U"
+    fix = "D"
 
     senses = frozenset({"copy"})
 
@@ -136,7 +135,8 @@ class HostCopyInHotLoop(Rule):
             notes=stalls.loop_notes(hot, value, facts),
             hint=None if change else "collect on the device and copy once after the loop",
             change=change,
-            minor=change is None and (gains_little(found, hot, facts) or is_computed_on(found, facts)),
+            # A copy for which there is no fix is mostly one that the host needs.
+            minor=change is None,
         )
 
 
@@ -220,7 +220,7 @@ def _collected(found: ast.expr, tensor: cst.BaseExpression, hot: HotLoop, facts:
     )
     return Change(
         "collect on the device, copy once after the loop",
-        "unsafe",
+        "display",
         edits=(facts.replaced(appended, kept), facts.replaced(joined, whole)),
     )
 

@@ -78,7 +78,8 @@ class GraphKeptAlive(Rule):
     ```
 
     ## Fix safety
-    Safe: the values stay the same, and nothing runs `backward` on what is kept.
+    A suggestion, which `--fix` leaves to you: the values stay the same, and nothing runs `backward` on what is kept; where the
+    step reads numbers anyway, `.item()` may say it better.
 
     ## References
     - [FAQ: Don't accumulate history across your training loop](https://docs.pytorch.org/docs/stable/notes/faq.html#my-model-reports-cuda-runtime-error-2-out-of-memory)
@@ -92,7 +93,7 @@ class GraphKeptAlive(Rule):
     needs = (r"\bbackward\b|\bcriterion\b|[lL]oss",)
     only_hot = True
     effect = Effect(holds="total.grad_fn is not None")
-    fix = "S"
+    fix = "D"
 
     def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
         model.ensure(unit.scope)
@@ -327,4 +328,4 @@ def _detached(carriers: list[ast.expr], expression: cst.BaseExpression, facts: F
             replacements.append((node, stalls.without_graph(node)))
     if len(replacements) != len(spans):
         return None
-    return Change(stalls.ACCUMULATE_DETACHED, "safe", tuple(replacements))
+    return Change(stalls.ACCUMULATE_DETACHED, "display", tuple(replacements))

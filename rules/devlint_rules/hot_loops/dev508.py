@@ -68,7 +68,7 @@ class HostTensorInHotLoop(Rule):
     ```
 
     ## Fix safety
-    Unsafe: code outside of the file's sight may change the tensor while the loop runs. Not offered for one number, and
+    A suggestion, which `--fix` leaves to you: code outside of the file's sight may change the tensor while the loop runs. Not offered for one number, and
     for what the loop makes in several places.
 
     ## References
@@ -84,7 +84,7 @@ class HostTensorInHotLoop(Rule):
     only_training = True
     effect = Effect(syncs=4, words="cuda")
     seen_as = ("transfer",)
-    fix = "U"
+    fix = "D"
 
     def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
         return stalls.reads_accelerator(unit, model)
@@ -206,7 +206,7 @@ def _hoisted(node: cst.Call, copied: ast.expr, hot: HotLoop, changes: Changes, f
             return None
         return Change(
             "make it once, before the loop",
-            "unsafe",
+            "display",
             edits=(facts.inserted_before(loop, facts.code_of(statement)), facts.removed(statement)),
         )
     name = _name_for(found, facts)
@@ -214,7 +214,7 @@ def _hoisted(node: cst.Call, copied: ast.expr, hot: HotLoop, changes: Changes, f
         return None
     return Change(
         "move it once, before the loop",
-        "unsafe",
+        "display",
         ((node, cst.Name(name)),),
         (facts.inserted_before(loop, f"{name} = {code}"),),
     )

@@ -83,7 +83,7 @@ class UnsynchronisedTiming(Rule):
     ```
 
     ## Fix safety
-    Unsafe: the program waits where it didn't. `torch.cuda.Event(enable_timing=True)` measures without waiting, and
+    A suggestion, which `--fix` leaves to you: the program waits where it didn't. `torch.cuda.Event(enable_timing=True)` measures without waiting, and
     `torch.utils.benchmark.Timer` does all of it by itself. In a program that asks whether there is an accelerator, the call
     is asked for too, where nothing that is measured needs one anyway. Not offered where the function takes another time, which
     this one couldn't be compared with, and in what nobody calls.
@@ -98,7 +98,7 @@ class UnsynchronisedTiming(Rule):
     trigger = r"[\w)]\s*-\s*[A-Za-z_]"
     needs = (r"\b(?:time|perf_counter|monotonic|default_timer|now)(?:_ns)?\s*\(\s*\)", *stalls.NEEDS[:1])
     effect = Effect(counts="early reading", syncs=1)
-    fix = "U"
+    fix = "D"
 
     def shape(self) -> m.BaseMatcherNode:
         return m.BinaryOperation(operator=m.Subtract())
@@ -365,6 +365,6 @@ def _synchronised(measured: Measured, value: Value, facts: Facts) -> Change | No
         call = f"if {_ASKED.get(module, f'torch.{module}')}.is_available():\n    {call}"
     return Change(
         "synchronize before each reading of the clock",
-        "unsafe",
+        "display",
         edits=(facts.inserted_before(measured.start, call), facts.inserted_before(measured.end, call)),
     )

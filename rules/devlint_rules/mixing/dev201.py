@@ -71,7 +71,7 @@ class CrossDeviceOp(Rule):
     ```
 
     ## Fix safety
-    Unsafe: the tensor that is on the host is moved where it meets the other, which is right, but may be late: a tensor
+    A suggestion, which `--fix` leaves to you: the tensor that is on the host is moved where it meets the other, which is right, but may be late: a tensor
     that is used at each step is better moved once. What a factory makes right there is given `device=`. Not offered where
     only a caller knows where the other one is, where a caller makes the tensor on the host, where it is made there on
     one path of several, in tests, and where more is apart in the same function.
@@ -87,7 +87,7 @@ class CrossDeviceOp(Rule):
     event = "mixing"
     seen_as = ("mismatch",)
     effect = Effect(raises="RuntimeError", words="Expected all tensors to be on the same device")
-    fix = "U"
+    fix = "D"
 
     def shape(self) -> m.BaseMatcherNode:
         return m.OneOf(m.BinaryOperation(), m.Comparison(), m.Call(), m.AugAssign())
@@ -174,10 +174,10 @@ def _moved_to_other(mixing: Mixing, facts: Facts) -> Change | None:
     made = _factory_of(mixing.host, facts) or _made_above(mixing.host, device, facts)
     if made is not None:
         given = facts.with_argument(made, f"device={device}")
-        return Change(f"create it there: `device={device}`", "unsafe", edits=(given,))
+        return Change(f"create it there: `device={device}`", "display", edits=(given,))
     edit = moved(mixing.host, device, facts)
     return (
-        Change(f"move `{text_of(mixing.host, facts)}`: `.to({device})`", "unsafe", edits=(edit,))
+        Change(f"move `{text_of(mixing.host, facts)}`: `.to({device})`", "display", edits=(edit,))
         if edit is not None
         else None
     )

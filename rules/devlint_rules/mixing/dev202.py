@@ -63,7 +63,7 @@ class CrossDeviceCall(Rule):
     ```
 
     ## Fix safety
-    Unsafe: the input is moved in the call, with the device that the module was moved to. Where it is used again
+    A suggestion, which `--fix` leaves to you: the input is moved in the call, with the device that the module was moved to. Where it is used again
     elsewhere, move it once before.
 
     ## References
@@ -77,7 +77,7 @@ class CrossDeviceCall(Rule):
     event = "mixing"
     seen_as = ("mismatch",)
     effect = Effect(raises="RuntimeError", words="Expected all tensors to be on the same device")
-    fix = "U"
+    fix = "D"
 
     def shape(self) -> m.BaseMatcherNode:
         return m.Call()
@@ -108,7 +108,7 @@ def _moved_to_module(mixing: Mixing, facts: Facts) -> Change | None:
     device = device_moved_to(mixing.other, mixing.host.node, facts)
     edit = moved(mixing.host, device, facts) if device else None
     return (
-        Change(f"move `{text_of(mixing.host, facts)}`: `.to({device})`", "unsafe", edits=(edit,))
+        Change(f"move `{text_of(mixing.host, facts)}`: `.to({device})`", "display", edits=(edit,))
         if edit is not None
         else None
     )

@@ -63,7 +63,8 @@ class FactoryWithoutDevice(Rule):
     ```
 
     ## Fix safety
-    Safe: the tensor is created where the one is that it meets, which had to be on the host until now. All that a function
+    A suggestion, which `--fix` leaves to you: the tensor is created where the one is that it meets. What is given may be meant
+    to be on the host, which the function doesn't tell. All that a function
     makes so is mended, or none of it: not offered where it is as long as another input, where it isn't sure that the
     other is a tensor, where the function makes more on the host that takes no `device`, or moves what the two give, where more is
     apart in it, where it is no module's method, isn't called by one and names no device itself, in tests, in the methods of a class that is no module, and in the functions of a file that knows nothing of `torch.nn`: what
@@ -83,7 +84,7 @@ class FactoryWithoutDevice(Rule):
     event = "unplaced-factory"
     needs = (r"\bdef\s",)
     effect = Effect(raises="RuntimeError", words="Expected all tensors to be on the same device")
-    fix = "S"
+    fix = "D"
 
     def shape(self) -> m.BaseMatcherNode:
         return m.Call()
@@ -141,4 +142,4 @@ def _is_of_a_module(function: ast.FunctionDef | ast.AsyncFunctionDef, facts: Fac
 def _created_there(call: ast.Call, device: str, facts: Facts) -> Change:
     made = (call, *in_other_branches(call, facts))
     edits = tuple(sorted(facts.with_argument(one, f"device={device}") for one in made))
-    return Change(f"create it there: `device={device}`", "safe", edits=edits)
+    return Change(f"create it there: `device={device}`", "display", edits=edits)

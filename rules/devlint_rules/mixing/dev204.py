@@ -75,7 +75,8 @@ class NumpyFromAccelerator(Rule):
     ```
 
     ## Fix safety
-    Safe: the copy to the host is what the error asks for. Where the tensor comes out of a module, and so may need
+    A suggestion, which `--fix` leaves to you: the copy to the host is what the error asks for, where the tensor is to be on the
+    accelerator at all. Where the tensor comes out of a module, and so may need
     gradients, `.detach()` is added too. Not offered for lists of tensors, where only a caller knows where the tensor is, and for what
     is likely in a test.
 
@@ -90,7 +91,7 @@ class NumpyFromAccelerator(Rule):
     alias = r"\bfrom\s+(?:sklearn|scipy|numpy|cv2|matplotlib|soundfile|imageio|torchaudio)[\w.]*\s+import\s+(\w+)"
     event = "mixing"
     effect = Effect(raises="TypeError", words="can't convert cuda:0 device type tensor to numpy")
-    fix = "S"
+    fix = "D"
 
     def shape(self) -> m.BaseMatcherNode:
         return m.Call()
@@ -212,4 +213,4 @@ def _copied(tensor: cst.BaseExpression, value: Value, called: str) -> Change | N
     copied = cst.Call(cst.Attribute(owner, cst.Name("cpu")))
     if called in _ASKING_METHODS:
         copied = cst.Call(cst.Attribute(copied, cst.Name("numpy")))
-    return Change("copy it to cpu first", "safe", ((tensor, copied),))
+    return Change("copy it to cpu first", "display", ((tensor, copied),))

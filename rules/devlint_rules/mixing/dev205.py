@@ -54,7 +54,7 @@ class CrossDeviceIndex(Rule):
     ```
 
     ## Fix safety
-    Unsafe: the index is moved to the host, which waits for the accelerator and leaves the result on the host. Where the
+    A suggestion, which `--fix` leaves to you: the index is moved to the host, which waits for the accelerator and leaves the result on the host. Where the
     table is read at each step, keep it on the accelerator instead. Not offered for what a factory makes, in tests, and
     where more is apart in the same function.
 
@@ -68,7 +68,7 @@ class CrossDeviceIndex(Rule):
     event = "mixing"
     seen_as = ("mismatch",)
     effect = Effect(raises="RuntimeError", words="indices should be either on cpu or on the same device")
-    fix = "U"
+    fix = "D"
 
     def shape(self) -> m.BaseMatcherNode:
         return m.Subscript()
@@ -95,7 +95,7 @@ class CrossDeviceIndex(Rule):
             minor=mixing.weak,
             notes=trails(mixing, facts),
             hint="make it where the index is: give its factory `device=`" if is_made_here else None,
-            change=Change('move the index: `.to("cpu")`', "unsafe", edits=(edit,)) if edit is not None else None,
+            change=Change('move the index: `.to("cpu")`', "display", edits=(edit,)) if edit is not None else None,
         )
 
 

@@ -74,7 +74,7 @@ class UnregisteredTensor(Rule):
     ```
 
     ## Fix safety
-    Unsafe: a buffer is also cast by `.half()` and `.to(dtype)`, and synchronised by DistributedDataParallel. It isn't
+    A suggestion, which `--fix` leaves to you: a buffer is also cast by `.half()` and `.to(dtype)`, and synchronised by DistributedDataParallel. It isn't
     saved in the state dict, as the attribute wasn't. None is offered for a tensor that wants a gradient (that is a
     parameter), one that is set more than once, or one that is set before `super().__init__()`.
 
@@ -88,7 +88,7 @@ class UnregisteredTensor(Rule):
     trigger = attributes.TRIGGER
     effect = Effect(raises="RuntimeError", words="same device")
     seen_as = ("mismatch",)
-    fix = "U"
+    fix = "D"
 
     def concerns(self, unit: Unit) -> bool:
         found = attributes.kept(unit.statement)
@@ -207,7 +207,7 @@ def _registered(found: attributes.Kept, constructor: FunctionModel, facts: Facts
     if code is None:
         return None
     edit: Edit = facts.replaced(found.statement, code)
-    return Change("register it as a buffer, which moves with the module", "unsafe", edits=(edit,))
+    return Change("register it as a buffer, which moves with the module", "display", edits=(edit,))
 
 
 def _buffer(found: attributes.Kept, facts: Facts) -> str | None:
