@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache, cached_property, partial
 from pathlib import Path
@@ -440,6 +440,9 @@ class Inspection:
         self.minor: set[tuple[str, Span]] = set()
         # Of those, what is mended along with what is told in the same function.
         self._beside: list[tuple[FunctionModel | None, Finding]] = []
+        # What is mended along with what is told and like it, and the nodes of all that a rule would mend.
+        self._asides: list[Callable[[], Finding]] = []
+        self._mended: dict[Span, ast.expr | ast.stmt] = {}
         # The functions in which something that would be mended can't be laid out: there nothing is.
         self._unlaid: set[FunctionModel | None] = set()
 
@@ -509,7 +512,7 @@ class Inspection:
             lines = [line for line in lines if line in self.within]
         told: list[tuple[FunctionModel | None, Finding]] = []
         # A rule that met an error may have left something.
-        self._beside, self._unlaid = [], set()
+        self._beside, self._unlaid, self._asides, self._mended = [], set(), [], {}
         for unit in units_at(self._module, lines):
             self._pause()
             # The cheap questions first: what they leave over is modelled, and what that leaves over parsed by LibCST.
@@ -524,7 +527,36 @@ class Inspection:
                     told += ((unit.scope, finding) for finding in found)
                 else:
                     yield from found
-        yield from self._with_minor(told)
+        yield from self._with_minor(self._undivided(judge, told))
+
+    def _undivided(
+        self, rule: Rule, told: list[tuple[FunctionModel | None, Finding]]
+    ) -> list[tuple[FunctionModel | None, Finding]]:
+        """What a rule tells, each fix with the edits of what is like it, or without any: a reader wants all mended, or none."""
+        if not any(finding.fix is not None for _, finding in told):
+            return told
+        asides = {finding.span: finding for finding in (made() for made in self._asides)}
+        open_to = asides | {finding.span: finding for _, finding in (*self._beside, *told)}
+        fixes = {span: finding.fix for span, finding in open_to.items() if finding.fix is not None}
+        like = {
+            span: [self._text.span_of(n) for n in rule.like(node, self.model)]
+            for span, node in self._mended.items()
+            if span in fixes
+        }
+        while left := [s for s in fixes if not all(_is_mended(other, fixes) for other in like.get(s, ()))]:
+            for span in left:
+                del fixes[span]
+        done = {finding.span for _, finding in told}
+        found = []
+        for scope, finding in told:
+            fix = fixes.get(finding.span)
+            if fix is not None:
+                along = [s for s in like.get(finding.span, ()) if s in fixes and s not in done]
+                done.update(along)
+                fix = self._joined(fix, (open_to[span] for span in along))
+            found.append((scope, replace(finding, fix=fix)))
+        self._beside = [(s, f) for s, f in self._beside if f.span in fixes and f.span not in done]
+        return found
 
     def _with_minor(self, told: list[tuple[FunctionModel | None, Finding]]) -> Iterator[Finding]:
         """What a rule tells, the first fix in a function with the edits of what is minor there."""
@@ -647,6 +679,12 @@ class Inspection:
         facts = Facts(self.model, piece, self._text, self._display, self._surroundings)
         for node in matches:
             for report in rule.judge(node, facts):
+                mended = piece.ast_of(report.node) if rule.mends_minor and report.change is not None else None
+                if mended is not None:
+                    self._mended[piece.span_of(report.node)] = mended
+                if report.aside:
+                    self._asides.append(partial(self._finding, rule, report, piece, facts))
+                    continue
                 why = _why_minor(rule, report, facts, self._project) if type(rule) not in self._named else ""
                 if why:
                     self.minor.add((rule.code, piece.span_of(report.node)))
@@ -741,6 +779,14 @@ class Inspection:
             return laid_out
         most = max(self._width(), longest(self._text.text), _LONG_ENOUGH)
         return instead if gets_too_long(self._text, fix.edits, lambda: most) else fix
+
+
+def _is_mended(span: Span, fixes: Mapping[Span, Fix]) -> bool:
+    """Whether one of several fixes, each by the place of its finding, is that of a place, or changes something there."""
+    start, end = (span.line, span.column), (span.end_line, span.end_column)
+    return span in fixes or any(
+        start <= (edit.span.line, edit.span.column) <= end for fix in fixes.values() for edit in fix.edits
+    )
 
 
 def apply_edits(text: str, fixes: Iterable[Fix]) -> str:

@@ -70,6 +70,8 @@ class Report:
     change: Change | None = None
     at: ast.expr | ast.stmt | None = None
     minor: bool = False
+    # It isn't told at all: its fix goes with that of something told which is like it (`Rule.like`).
+    aside: bool = False
 
     def __post_init__(self) -> None:
         _one_of("confidence", self.confidence, get_args(Confidence))
@@ -172,6 +174,10 @@ class Rule:
     def judge(self, node: Any, facts: Facts) -> Iterator[Report]:
         """Reports on a node that has the shape; `node` is of the shape's type."""
         raise NotImplementedError
+
+    def like(self, node: ast.AST, model: PlacementModel) -> Iterator[ast.expr | ast.stmt]:
+        """What a reader wants mended with a node that is mended, or neither of them; for rules that mend what is minor."""
+        return iter(())
 
     def judge_stall(self, node: cst.CSTNode, stall: HotStall, facts: Facts) -> Iterator[Report]:
         """Reports on a wait of one of its senses, which stands at a node."""

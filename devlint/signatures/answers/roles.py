@@ -85,7 +85,7 @@ _COLD_CLASSES = regex(
     r"(?i).{0,60}(?:Dataset|Collat\w{0,60}|Tokenizer|TestCase|Tests?|Reader|Loader|Recorder|Config|DataModule|Checkpoint\w{0,60}|Exporter|Calibrator|Converter|Profiler|Processor|ImageProcessor|FeatureExtractor|Featuri[sz]er)"
 )
 _COLD_FILES = regex(
-    r"(?:^|/)(?:tests?|testing|(?:\w{1,60}_)?tracers?|debug\w{0,60}|visuali[sz]\w{0,60}|profil\w{0,60}|datasets?|preprocess\w{0,60}|(?:\w{1,60}_)?benchmarks?|calib\w{0,60}|export|docs?|tools|scripts|configs?|checkpoint\w{0,60}|conversion|convert\w{0,60})/|(?:^|/)(?:test_|conftest|setup\.|benchmark|(?:(?:image_|video_)?processing|feature_extraction|tokenization)_|convert_|export_|onnx_|preprocess|naive|reference)[^/]*$|(?:_test|_tests|_benchmark|_bench|_legacy|_onnx|_export|_demo|_gradio)\.py$|(?:^|/)(?:gradio|web_?ui|web_?demo|demo)[^/]*$|(?:^|/)tpu_[^/]*$"
+    r"(?:^|/)(?:tests?|testing|(?:\w{1,60}_)?tracers?|debug\w{0,60}|visuali[sz]\w{0,60}|profil\w{0,60}|datasets?|preprocess\w{0,60}|(?:\w{1,60}_)?benchmarks?|calib\w{0,60}|export|docs?|tools|scripts|configs?|checkpoint\w{0,60}|conversion|convert\w{0,60})/|(?:^|/)(?:test_|conftest|setup\.|benchmark|(?:(?:image_|video_)?processing|feature_extraction|tokenization)_|convert_|export(?:er)?[_.]|onnx_|preprocess|naive|reference)[^/]*$|(?:_test|_tests|_benchmark|_bench|_legacy|_onnx|_export|_demo|_gradio)\.py$|(?:^|/)(?:gradio|web_?ui|web_?demo|demo)[^/]*$|(?:^|/)tpu_[^/]*$"
 )
 # Functions that nobody outside of their file is likely to call by themselves, or that are asked for something to keep.
 _HELPER = regex(r"_(?!_)\w{1,60}|(?:get|build|make|create|generate)_\w{1,60}")
@@ -242,7 +242,7 @@ def is_cold_function(function: FunctionModel) -> bool:
 
 # Files of programs that measure, test or convert.
 _TOOLS = regex(
-    r"(?:^|/)(?:tests?|(?:\w{1,60}_)?benchmarks?|(?:\w{1,60}_)?tracers?|profil\w{0,60}|conversion|convert\w{0,60}|export|docs?)/|(?:^|/)(?:test_|conftest|(?:\w{1,60}_)?bench(?:mark)?s?\.py|benchmark_|bench_|convert_|export_|onnx_|(?:cache|preprocess)_(?:data|features|latents|embeddings))[^/]{0,100}$|_(?:onnx|export)\.py$"
+    r"(?:^|/)(?:tests?|(?:\w{1,60}_)?benchmarks?|(?:\w{1,60}_)?tracers?|profil\w{0,60}|conversion|convert\w{0,60}|export|docs?)/|(?:^|/)(?:test_|conftest|(?:\w{1,60}_)?bench(?:mark)?s?\.py|benchmark_|bench_|convert_|export(?:er)?[_.]|onnx_|(?:cache|preprocess)_(?:data|features|latents|embeddings))[^/]{0,100}$|_(?:onnx|export)\.py$"
 )
 
 

@@ -72,11 +72,25 @@ from devlint.source.trees import walk
 _TELLING = ecosystem.TENSOR_EVIDENCE | ecosystem.TENSOR_CALL_EVIDENCE | {"item", "numpy", "matmul", "detach", "view"}
 
 
+# Methods of texts that part them.
+_OF_TEXT = frozenset({"split", "rsplit", "partition", "rpartition"})
+
+
+def _is_given_text(call: Call) -> bool:
+    """`names.split(",")`: only text has parts between such."""
+    match call.node.args:
+        case [ast.Constant(value=str() | bytes()), *_]:
+            return True
+    return False
+
+
 def call_method(call: Call, owner: Value, name: str) -> Value:
     """A call of a method that isn't the project's."""
     kind = owner.kind
     if kind is EITHER:
         return mapped(owner, lambda option: call_method(call, option, name), call.frame.atoms)
+    if name in _OF_TEXT and _is_given_text(call):
+        return containers.made(call.frame, LIST, Value(containers.EACH, parts=(A_NUMBER,)), call.node)
     if kind in (TENSOR, BATCH):
         return tensor_method(call, owner, name)
     if kind in MODULES or kind is OBJECT:

@@ -15,12 +15,19 @@ from devlint_rules.checkpoints.contents import asks_for_numbers, is_of_checkpoin
 from devlint_rules.checkpoints.hopeless import fails_anyway
 from devlint_rules.checkpoints.origins import DOWNLOADS, is_own
 from devlint_rules.checkpoints.provided import is_provided_for, is_tried_again
-from devlint_rules.checkpoints.readers import has_device, is_of_no_call, is_of_no_program, is_of_wrapped
+from devlint_rules.checkpoints.readers import (
+    fills_itself,
+    has_device,
+    is_of_no_call,
+    is_of_no_program,
+    is_of_pickled_wrapper,
+    is_of_wrapped,
+)
 from devlint_rules.checkpoints.together import in_other_branches, loads_of_same, may_be_mended, stays_half_done
 from devlint_rules.checkpoints.uses import goes_into_load_state_dict, holds_arrays, is_host_data, uses_of
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts
+    from devlint.facts import Facts, PlacementModel
     from devlint.findings import Edit
 
 
@@ -72,7 +79,8 @@ class LoadWithoutMapLocation(Rule):
     functions that it is handed to: it is copied by `load_state_dict`, moved, or read as a number. What is given is
     `"cpu"`, or the `device` that the code around has chosen and uses itself. Not offered for a
     `load_state_dict` that keeps what it is given, as that of a moving average may, for a best result that may be a tensor, nor where
-    the function fails in any case. All loads of a function, a class or a program are mended, or none is.
+    the function fails in any case. All loads of a function, a class or a program are mended, and the
+    same load in other functions, or none is.
 
     ## References
     - [torch.load](https://docs.pytorch.org/docs/stable/generated/torch.load.html)
@@ -90,9 +98,22 @@ class LoadWithoutMapLocation(Rule):
         without_accelerator=True,
     )
     fix = "S/U"
+    mends_minor = True
 
     def shape(self) -> m.BaseMatcherNode:
         return m.Call()
+
+    def like(self, node: ast.AST, model: PlacementModel) -> Iterator[ast.expr | ast.stmt]:
+        """The loads of the same file in other functions: of one name, or with the same words before and after."""
+        scope, said, ways = model.enclosing_scope(node), ast.dump(node), _ways_of(node, model)
+        return (
+            n
+            for n in walk(model.source.tree)
+            if isinstance(n, ast.Call)
+            and ast.dump(n) == said
+            and model.enclosing_scope(n) is not scope
+            and not ways.isdisjoint(_ways_of(n, model))
+        )
 
     def judge(self, node: cst.Call, facts: Facts) -> Iterator[Report]:
         if is_test(Path(facts.path)):
@@ -158,8 +179,26 @@ class LoadWithoutMapLocation(Rule):
             or facts.model.is_unused(found)
             or is_of_no_program(found, facts)
             or is_of_no_call(found, facts)
+            or fills_itself(found, facts)
+            or is_of_pickled_wrapper(found, facts)
             or is_of_wrapped(found, facts),
         )
+
+
+def _ways_of(call: ast.AST, model: PlacementModel) -> set[str]:
+    """What a load is known again by: the name of its file, and the statement that it stands in with the one behind that."""
+    assert isinstance(call, ast.Call)
+    path: ast.expr | None = call.args[0] if call.args else None
+    if isinstance(path, ast.Name):
+        given = model.assigned_values(path)
+        path = given[0] if len(given) == 1 else None
+    is_named = path is not None and any(
+        isinstance(n, ast.Constant) and isinstance(n.value, str) for n in ast.walk(path)
+    )
+    statement = model.source.statement_of(call)
+    after = next(iter(model.source.after(statement)), None)
+    found = {ast.dump(path)} if path is not None and is_named else set()
+    return found | ({ast.dump(statement) + ast.dump(after)} if after is not None else set())
 
 
 def _is_made_smaller(found: ast.Call, facts: Facts) -> bool:

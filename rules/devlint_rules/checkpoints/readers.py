@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from devlint.facts import last_name, own_nodes
+from devlint.facts import last_name, own_nodes, walk
 from devlint.lazy import regex
 from devlint_rules.guards import moves_on_each_way
 
@@ -22,6 +22,12 @@ _TRAINING = frozenset({"train", "fit", "training", "run_train", "train_model"})
 _MAX_CALLERS = 2
 # And forwards this far.
 _MAX_CALLED = 2
+
+# What raises without an accelerator, as found by calling it: other functions of torch.cuda do nothing then, or give 0.
+_RAISING = frozenset(
+    {"synchronize", "current_device", "current_stream", "get_device_name", "get_device_properties", "get_device_capability",
+     "mem_get_info", "default_stream", "get_rng_state", "Event", "Stream"}
+)  # fmt: skip
 
 Asked = Callable[["PlacementModel", ast.AST], bool]
 
@@ -44,6 +50,26 @@ def has_device(call: ast.Call, facts: Facts) -> bool:
     return _is_met(facts.model, call, _needs_accelerator) or _is_met(facts.model, call, _has_just_trained)
 
 
+# What speaks of a choice of devices, or of several processes.
+_OF_PLACES = regex(r"(?i)\bdevices?\b|is_available|no_?cuda|use_?cuda|gpus?\b|\brank\b|local_rank|distributed")
+
+
+def fills_itself(call: ast.Call, facts: Facts) -> bool:
+    """Whether a model's own method fills it, and says nothing of devices: its weights were made ready for everybody."""
+    scope = facts.model.enclosing_scope(call)
+    if isinstance(scope, ast.Module) or not any(map(_fills_itself, own_nodes(scope))):
+        return False
+    return _OF_PLACES.search(facts.model.source.text_of(scope)) is None
+
+
+def _fills_itself(node: ast.AST) -> bool:
+    """`self.load_state_dict(...)`, `self.state_dict()`"""
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr="load_state_dict" | "state_dict")):
+            return True
+    return False
+
+
 def is_of_wrapped(call: ast.Call, facts: Facts) -> bool:
     """Whether a model is wrapped where there is an accelerator, and bare where there is none, in a project that never looks at its keys.
 
@@ -53,6 +79,34 @@ def is_of_wrapped(call: ast.Call, facts: Facts) -> bool:
     if re.search(_UNWRAPPED, texts) is not None or facts.model.texts_match(_UNWRAPPED, elsewhere=True):
         return False
     return re.search(_WRAPPED, texts) is not None or facts.model.texts_match(_WRAPPED, elsewhere=True)
+
+
+def is_of_pickled_wrapper(call: ast.Call, facts: Facts) -> bool:
+    """Whether a file holds models themselves, in a project that wraps them: a DataParallel keeps the devices that it was made with."""
+    scope = facts.model.enclosing_scope(call)
+    statement = facts.model.source.statement_of(call)
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            taken = any(_is_model_of(node, name) for node in own_nodes(scope))
+            return taken and (
+                _WRAPPING.search(facts.text.text) is not None
+                or facts.model.texts_match(_WRAPPING.pattern, elsewhere=True)
+            )
+    return False
+
+
+def _is_model_of(node: ast.AST, name: str) -> bool:
+    """`model = checkpoint["model"]`, which isn't unwrapped."""
+    match node:
+        case ast.Assign(
+            targets=[ast.Name(id="model" | "net" | "network")],
+            value=ast.Subscript(value=ast.Name(id=owner), slice=ast.Constant(value="model" | "net" | "network")),
+        ):
+            return owner == name
+    return False
+
+
+_WRAPPING = regex(r"\bDataParallel\(")
 
 
 # `if use_cuda:` and in its block `model = nn.DataParallel(model)`; how many accelerators there are is another question.
@@ -244,7 +298,8 @@ def _own_functions(scope: ast.AST) -> list[ast.FunctionDef]:
 def _moves_anyway(node: ast.AST, model: PlacementModel, scope: ast.AST, shared: set[ast.AST]) -> bool:
     """`model.cuda()`, `x.to("cuda")` under no condition of a scope but those `shared` with what is asked about.
 
-    So is `x.to(DEVICE)` of a file, or a function, that says `DEVICE = "cuda"`.
+    So is `x.to(DEVICE)` of a file, a function or a class that says `DEVICE = "cuda"`, and what raises without one:
+    `torch.cuda.synchronize()`.
     """
     match node:
         case ast.Call(func=ast.Attribute(attr="cuda")):
@@ -255,6 +310,8 @@ def _moves_anyway(node: ast.AST, model: PlacementModel, scope: ast.AST, shared: 
             # It fails without one. What each process of several has is another matter.
             pass
         case ast.Call(func=ast.Attribute(attr="to"), args=[place, *_]) if _names_cuda(place, model):
+            pass
+        case ast.Call(func=ast.Attribute(value=ast.Attribute(attr="cuda"), attr=name)) if name in _RAISING:
             pass
         case _:
             return False
@@ -267,11 +324,24 @@ def _is_met_anyway(node: ast.AST, model: PlacementModel, scope: ast.AST, shared:
 
 
 def _names_cuda(place: ast.expr, model: PlacementModel) -> bool:
+    if isinstance(place, ast.Attribute) and isinstance(place.value, ast.Name) and place.value.id == "self":
+        cls = next((p for p in model.ancestors(place) if isinstance(p, ast.ClassDef)), None)
+        given = _set_in(cls, place.attr) if cls is not None else []
+        return bool(given) and all(_CUDA.fullmatch(ast.unparse(value)) for value in given)
     if isinstance(place, ast.Name):
         given = [n.value for n in model.source.bindings.get(place.id, ()) if isinstance(n, ast.Assign)]
         given += model.assigned_values(place)
         return bool(given) and all(_CUDA.fullmatch(ast.unparse(value)) for value in given)
     return _CUDA.fullmatch(ast.unparse(place)) is not None
+
+
+def _set_in(cls: ast.ClassDef, name: str) -> list[ast.expr]:
+    """What the methods of a class set an attribute of `self` to."""
+    return [
+        n.value
+        for n in walk(cls)
+        if isinstance(n, ast.Assign) and any(isinstance(t, ast.Attribute) and t.attr == name for t in n.targets)
+    ]
 
 
 def _up_to(node: ast.AST, scope: ast.AST, model: PlacementModel) -> Iterator[ast.AST]:

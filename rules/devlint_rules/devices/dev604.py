@@ -117,7 +117,11 @@ class LegacyCudaType(Rule):
             f"`{facts.name_of(node)}` is a legacy type: it means the current GPU, whichever one the data is on{without}",
             hint=None if change else f"give `dtype=torch.{DTYPES[kind[1]]}` and the `device` that the data is on",
             change=change,
-            minor=_is_chosen(found, facts) or is_test_file(Path(facts.path)) or _is_for_cuda(found, facts),
+            # What only casts keeps its place where the program knows one GPU: nobody minds.
+            minor=not called
+            or _is_chosen(found, facts)
+            or is_test_file(Path(facts.path))
+            or _is_for_cuda(found, facts),
         )
 
     def _default_type(self, node: cst.CSTNode, call: ast.Call, facts: Facts) -> Report:

@@ -89,8 +89,9 @@ class ItemInHotLoop(Rule):
     ## Fix safety
     Unsafe: the running total, or the list, holds tensors until the loop is over, and the sum is made in the tensor's
     precision. Offered where the value is added to a number, or appended to a list, that starts right before the loop and
-    is read after it, and where nothing else makes each step wait: another reading, text, a branch, a gradient scaler, or a
-    function that scores. Not offered where the sum would be made in a type of few digits.
+    is read after it, and where nothing else makes each step wait: another reading, text, a branch, a gradient scaler, a
+    function that scores, or a copy in the same statement. Not offered where the sum would be made in a type of few digits, and in
+    loops that read the clock.
 
     ## References
     - [Performance Tuning Guide: avoid unnecessary CPU-GPU synchronization](https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html)
@@ -204,6 +205,9 @@ def _collected(node: cst.Call, tensor: cst.BaseExpression, hot: HotLoop, facts: 
         return None
     if any(_is_added_up_untold(node, loop, facts) for node in own_nodes(loop)):
         return None
+    if _TIMES.search(facts.code_of(loop)) or _copies_inside(facts.statement, facts):
+        # What is measured in the loop would be measured before it is done; what is copied in the same breath waits as well.
+        return None
     if _is_read_elsewhere(facts.statement, loop, facts) or waits_anyway(
         found, loop, facts, lambda call: _is_collected(call, loop, facts)
     ):
@@ -213,6 +217,31 @@ def _collected(node: cst.Call, tensor: cst.BaseExpression, hot: HotLoop, facts: 
         "unsafe",
         ((node, _collectable(tensor, found, loop, facts)),),
         (reading,),
+    )
+
+
+# A loop that reads the clock.
+_TIMES = regex(r"\btime\(\)|\bperf_counter\w{0,3}\(\)|\bmonotonic\(\)|\belapsed_time\(")
+
+
+def _copies_inside(statement: ast.AST, facts: Facts) -> bool:
+    """Whether a statement waits for a copy behind what it computes: `(net(x) == y.to(device)).sum().item()`."""
+    return any(
+        isinstance(n, ast.Call)
+        and isinstance(n.func, ast.Attribute)
+        and n.func.attr in ("to", "cuda")
+        and not any(k.arg == "non_blocking" for k in n.keywords)
+        and any(not v.place.off_host for _, v in facts.model.value(n.func.value).alternatives())
+        and not _is_input(n, facts)
+        for n in ast.walk(statement)
+    )
+
+
+def _is_input(node: ast.expr, facts: Facts) -> bool:
+    """Whether a module is given an expression, and so computes after it."""
+    return any(
+        isinstance(parent, ast.Call) and any(v.is_module for _, v in facts.model.value(parent.func).alternatives())
+        for parent in facts.model.ancestors(node)
     )
 
 

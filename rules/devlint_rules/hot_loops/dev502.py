@@ -10,8 +10,7 @@ from devlint.facts import HOST, Kind, last_name, own_nodes
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.hot_loops import by_role, stalls
-from devlint_rules.hot_loops.gains import gains_little
-from devlint_rules.hot_loops.needed import is_computed_on, is_written
+from devlint_rules.hot_loops.needed import is_written
 from devlint_rules.hot_loops.other_waits import waits_anyway
 
 if TYPE_CHECKING:
@@ -136,7 +135,8 @@ class HostCopyInHotLoop(Rule):
             notes=stalls.loop_notes(hot, value, facts),
             hint=None if change else "collect on the device and copy once after the loop",
             change=change,
-            minor=change is None and (gains_little(found, hot, facts) or is_computed_on(found, facts)),
+            # A copy for which there is no fix is mostly one that the host needs.
+            minor=change is None,
         )
 
 

@@ -134,7 +134,9 @@ class CacheFlushInHotLoop(Rule):
             "certain" if trains and not hot.likely else "likely",
             notes=stalls.hot_notes(hot, facts),
             hint=ADVICE.get(name, "leave it out; free memory by dropping the tensors that hold it"),
-            minor=_waits_behind(facts) if name == "synchronize" else facts.model.saves_memory(facts.statement),
+            # Helpers give memory back for whoever calls them, mostly where something ends.
+            minor=bool(hot.path)
+            or (_waits_behind(facts) if name == "synchronize" else facts.model.saves_memory(facts.statement)),
         )
 
 

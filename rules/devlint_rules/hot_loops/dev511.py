@@ -120,24 +120,25 @@ def _made_there(stall: HotStall, facts: Facts) -> Change | None:
     if is_never_read(statement, facts) or reads_beside(call, statement) or _copies_beside(call, facts):
         return None
     torch = facts.code_of(module)
-    rest = "".join(f", {'**' if k.arg is None else f'{k.arg}='}{facts.code_of(k.value)}" for k in call.keywords)
-    safety: str = "safe"
     match call.args[0]:
         case (
             ast.Constant(value=bool() | int() | float()) | ast.UnaryOp(op=ast.USub(), operand=ast.Constant()) as number
         ):
-            made = f"{torch}.{_filled(torch, '()', number, call, facts)}{rest})"
+            made = _filled(torch, "()", number, call, facts)
         case ast.List(elts=[first, *others]) if _is_number(first) and all(
             ast.dump(o) == ast.dump(first) for o in others
         ):
-            made = f"{torch}.{_filled(torch, str(1 + len(others)), first, call, facts)}{rest})"
+            made = _filled(torch, str(1 + len(others)), first, call, facts)
         case ast.Call(func=ast.Name(id="list"), args=[ast.Call(func=ast.Name(id="range"), args=bounds)]) if bounds:
-            made = f"{torch}.arange({', '.join(facts.code_of(b) for b in bounds)}{rest})"
+            made = f"arange({', '.join(facts.code_of(b) for b in bounds)}"
         case ast.Call(func=ast.Name(id="range"), args=bounds) if bounds:
-            made = f"{torch}.arange({', '.join(facts.code_of(b) for b in bounds)}{rest})"
+            made = f"arange({', '.join(facts.code_of(b) for b in bounds)}"
         case _:
             return None
-    return Change("made on the device", safety, edits=(facts.replaced(call, made),))  # type: ignore[arg-type]
+    # The rest of the call stays as it is laid out.
+    name, _, sizes = made.partition("(")
+    edits = (facts.replaced(call.func, f"{torch}.{name}"), facts.replaced(call.args[0], sizes))
+    return Change("made on the device", "safe", edits=edits)
 
 
 def _copies_beside(call: ast.Call, facts: Facts) -> bool:

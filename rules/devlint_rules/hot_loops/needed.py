@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import HOST, dotted, last_name, own_nodes, walk
+from devlint.facts import dotted, last_name, own_nodes, walk
 from devlint.lazy import regex
 from devlint_rules.hot_loops import stalls
 
@@ -136,41 +136,6 @@ def _assigned_names(node: ast.expr, facts: Facts) -> Iterator[str]:
             yield from (t.id for t in targets if isinstance(t, ast.Name))
         case ast.For(target=target):
             yield from (n.id for n in ast.walk(target) if isinstance(n, ast.Name))
-
-
-def is_computed_on(copy: ast.expr, facts: Facts) -> bool:
-    """Whether a copy on the host is there for an algorithm of the host: it indexes what is there, or goes into a search or a solver."""
-    scope = facts.model.enclosing_scope(copy)
-    names = {*_assigned_names(copy, facts)}
-    uses = [n for n in own_nodes(scope) if isinstance(n, ast.Name) and n.id in names and isinstance(n.ctx, ast.Load)]
-    return any(_is_handed_to_host(node, facts) for node in (copy, *uses))
-
-
-def _is_handed_to_host(node: ast.expr, facts: Facts) -> bool:
-    child: ast.AST = node
-    for parent in facts.model.ancestors(node):
-        match parent:
-            case ast.Call(func=func) if child is not func:
-                name = facts.model.value(func).name
-                return bool(
-                    not name.startswith(("torch.", "numpy.", "builtins."))
-                    and not _KEEPING.search(last_name(func))
-                    and _IN_NUMPY.search(ast.unparse(child))
-                )
-            case ast.Subscript(value=value, slice=index) if child is index:
-                return any(v.place == HOST for _, v in facts.model.value(value).alternatives())
-            case ast.Attribute() | ast.Call() | ast.keyword():
-                child = parent
-            case _:
-                return False
-    return False
-
-
-# What keeps, counts or shows what it is given.
-_KEEPING = regex(
-    r"(?i)append|extend|add|update|insert|put|log|print|show|list|dict|tuple|float|int|meter|metric|track|record"
-)
-_IN_NUMPY = regex(r"\.numpy\(|\.tolist\(")
 
 
 def _reads_one_at_a_time(hot: HotLoop) -> bool:

@@ -32,6 +32,8 @@ _COUNTS = regex(
     r"\bwhere\([^,()]{1,80}(?:\([^()]{0,60}\)[^,()]{0,40})?\)|\[~?\w{0,40}mask\w{0,20}\]"
     r"|\[[\w.~ ]{1,60}(?:[<>]=?|==|!=)[\w. ]{1,60}\]|\b(?:masked_select|argwhere)\("
 )
+# As many as the longest of a batch: `int(lengths.max())`, `range(max_len)`.
+_SIZED = regex(r"\b(?:int|range)\([^()\n]{0,60}(?:max|length|lens?)(?:\.max)?(?:\(\))?\)")
 # In the text of a model's `forward`, which computes with numbers of Python's as well.
 _READ_THERE = regex(r"\.(?:item|tolist|numpy)\(|\.cpu\(\)|\bnonzero\(")
 # Functions that nobody has read, and that score, decode, show or keep what they are given.
@@ -195,7 +197,12 @@ def _reads_inside(call: ast.Call, facts: Facts, is_told: Callable[[ast.Call], bo
     value = facts.model.value(call.func)
     modules = [v for _, v in value.alternatives() if v.is_module]
     if modules:
-        return any(_reads_in_forward(module, facts) for module in modules)
+        return any(_reads_in_method(module, "forward", facts) for module in modules)
+    match call.func:
+        case ast.Attribute(value=owner, attr=method):
+            modules = [v for _, v in facts.model.value(owner).alternatives() if v.is_module and v.cls is not None]
+            if modules:
+                return any(_reads_in_method(module, method, facts) for module in modules)
     if any(v.name.startswith(("torch.", "builtins.")) for _, v in value.alternatives()):
         return False
     name = last_name(call.func)
@@ -212,9 +219,9 @@ def _reads_inside(call: ast.Call, facts: Facts, is_told: Callable[[ast.Call], bo
     )
 
 
-def _reads_in_forward(module: Value, facts: Facts) -> bool:
-    """Whether a module of the project, or what a wrapper wraps, reads tensors in its `forward`, or in what that calls."""
-    todo, seen = [(module, "forward")], set()
+def _reads_in_method(module: Value, method_name: str, facts: Facts) -> bool:
+    """Whether a module of the project, or what a wrapper wraps, reads tensors in a method, such as `forward`, or in what that calls."""
+    todo, seen = [(module, method_name)], set()
     while todo:
         owner, name = todo.pop()
         while owner.inner is not None:
@@ -222,19 +229,47 @@ def _reads_in_forward(module: Value, facts: Facts) -> bool:
         method = owner.cls.method(name) if owner.cls is not None else None
         if owner.cls is None or method is None or method.node in seen:
             continue
-        if any(pattern.search(method.text) for pattern in (_READ_THERE, _COUNTS, _DECIDES)):
+        texts = (method.text, *_texts_called(method, facts))
+        if any(pattern.search(text) for pattern in (_READ_THERE, _COUNTS, _DECIDES, _SIZED) for text in texts):
+            return True
+        buffers = _BUFFERS.findall(owner.cls.source.text_of(owner.cls.node))
+        if not set(buffers).isdisjoint(_ASKED_OF_SELF.findall(method.text)):
             return True
         seen.add(method.node)
         todo += [(owner, called) for called in _OWN_CALLED.findall(method.text)]
         for attribute, called in _PART_CALLED.findall(method.text):
             held = facts.model.held(owner.cls, attribute)
             todo += [(part, called or "forward") for _, part in held.alternatives() if part.is_module]
+        for attribute in {*_PARTS_CALLED.findall(method.text)}:
+            held = facts.model.held(owner.cls, attribute)
+            todo += [(part, "forward") for _, whole in held.alternatives() for part in _parts_of(whole)]
     return False
 
 
+def _parts_of(whole: Value) -> tuple[Value, ...]:
+    """The modules in an `nn.ModuleList` or an `nn.Sequential`."""
+    parts = whole.elements or ((whole.each,) if whole.each is not None else ())
+    return tuple(part for part in parts if part.is_module)
+
+
+def _texts_called(function: FunctionModel, facts: Facts) -> Iterator[str]:
+    """The texts of the project's functions that a function calls by their names, also of those that it imports."""
+    model = facts.model if function.source is facts.model.source else facts.model.file_of(function.source)
+    for node in function.nodes if model is not None else ():
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and model is not None:
+            called = model.callee(node)
+            if called is not None:
+                yield called.function.text
+
+
+# `register_buffer("ready", ...)`, and `if not self.ready:` or `if self.ready == 0:` of it.
+_BUFFERS = regex(r"\bregister_buffer\([ \t\n]{0,80}['\"](\w{1,60})['\"]")
+_ASKED_OF_SELF = regex(r"\bif (?:not )?self\.(\w{1,60})(?: ?[=!<>][^\n:]{0,60})?:")
 # `self.name(` is a method, or a part; `self.part.name(` a part's method.
 _OWN_CALLED = regex(r"\bself\.(\w{1,60})\(")
 _PART_CALLED = regex(r"\bself\.(\w{1,60})(?:\.(\w{1,60}))?\(")
+# `for part in self.parts:`, `self.parts[0](x)`, `self.parts(x)`: each of several parts is called.
+_PARTS_CALLED = regex(r"\bself\.(\w{1,60})(?=[:\[(])")
 
 
 # Calls in a text, by the names of what is called.

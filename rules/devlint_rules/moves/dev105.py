@@ -14,6 +14,7 @@ from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.beside import differs_by_move_alone, is_never_read
 from devlint_rules.moves import factories
+from devlint_rules.moves.twins import moves_like
 
 if TYPE_CHECKING:
     from devlint.facts import Facts, PlacementModel, Unit
@@ -63,7 +64,7 @@ class CreatedThenMoved(Rule):
     (`linspace`, `logspace`, windows, `arange` with fractions), whose last bit may differ; and with `requires_grad`, where the
     tensor becomes a leaf. Not offered for random ones, which would draw from the device's own generator, and where the
     tensor is as large as another one of which nobody knows where it is, where another branch says the same without the move, and for
-    what nothing reads.
+    what nothing reads. What a function moves so is all mended, with what is spelt alike elsewhere in the file, or none of it is.
 
     ## References
     - [Performance Tuning Guide: create tensors directly on the target device](https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html)
@@ -93,6 +94,9 @@ class CreatedThenMoved(Rule):
     def shape(self) -> m.BaseMatcherNode:
         return m.Call(func=m.Attribute(attr=m.OneOf(*(m.Name(n) for n in MOVES))))
 
+    def like(self, node: ast.AST, model: PlacementModel) -> Iterator[ast.expr | ast.stmt]:
+        return moves_like(node, model) if self.of_each_step else iter(())
+
     def judge(self, node: cst.Call, facts: Facts) -> Iterator[Report]:
         if _is_thrown_away(node, facts):
             return
@@ -119,6 +123,8 @@ class CreatedThenMoved(Rule):
             return
         # What is read from Python's data is filled on the host in either spelling: to say so is left to the opt-in rule.
         costs_each_step = _runs_each_step(node, facts) and name not in factories.OF_DATA
+        if costs_each_step < self.of_each_step and name not in factories.RANDOM:
+            yield Report(node, "", change=_made_there(node, made, name, between, move, facts), aside=True)
         if costs_each_step is not self.of_each_step:
             return
         if _goes_where_batch_was_left(move, facts):

@@ -1,0 +1,100 @@
+"""What speaks for a wait beside the code that waits: of which kinds nothing more is asked.
+
+That something is waited for on an accelerator is sure where it is made or moved there. Where only the role of a function, or a
+loop around it, says so, it hangs on what is read and how: engines keep sizes, grids and times on the host, where losses and
+positions are not. The kinds that are told have been right in nine of ten cases on code that nobody had seen; of the others, who
+asks for a rule by its code is told.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from devlint.regexes import regex
+from devlint.signatures.answers.waits import Stall
+from devlint.signatures.state.waits import COPY, DECIDE, FLUSH, READ, SIZE
+
+# What names are of, the first that fits: sizes come before what they are sizes of.
+_KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("size", regex(r"\w{0,60}(?:grid|thw)\w{0,60}|\w{1,60}_(?:sizes?|hws?|shapes?)|sizes|shapes|hws")),
+    ("count", regex(r"\w{0,60}(?:len|num_)\w{0,60}")),
+    ("mask", regex(r"\w{0,60}mask\w{0,60}")),
+    ("loss", regex(r"\w{0,60}loss\w{0,60}")),
+    ("index", regex(r"\w{0,60}(?:ind(?:ex|ices)|idx|pos)\w{0,60}|\w{0,60}ids?")),
+    ("time", regex(r"\w{0,60}(?:time|sigma|step)\w{0,60}|t")),
+)
+# Of which kinds a wait is told with nothing else to speak for it.
+_BY_ROLE = {
+    READ: frozenset({"count", "index", "loss", "mask"}),
+    DECIDE: frozenset({"size", "count", "index", "loss", "other"}),
+    SIZE: frozenset({"count", "index", "loss", "mask", "other"}),
+    COPY: frozenset[str](),
+}
+
+
+def lacks_sign(stall: Stall, *, by_role: bool, calls: bool) -> bool:
+    """Whether nothing but how code is called speaks for a wait, and it is of a kind that is often none, or that stays.
+
+    `calls`: what makes the code hot comes to it by calls of functions.
+    """
+    if stall.sense == FLUSH:
+        # Helpers wait, and give memory back, for whoever calls them: mostly where something ends.
+        return calls
+    if stall.sense not in _BY_ROLE or stall.certain or _is_there(stall):
+        return False
+    kind = _kind(stall)
+    if by_role:
+        return kind not in _BY_ROLE[stall.sense]
+    return kind != "loss" or _MOVES.search(stall.function.source.text) is None
+
+
+# What a file says that brings something to an accelerator, or leaves that to a library.
+_MOVES = regex(r"(?i)\.cuda\(|\.to\(|to_device|accelerat|lightning|fabric|deepspeed|trainer\b|device=")
+
+
+def _is_there(stall: Stall) -> bool:
+    """Whether it is known how what is waited for came to where it is."""
+    return bool(stall.trail) or stall.value.place.off_host
+
+
+def is_of_loss(asked: ast.expr) -> bool:
+    """Whether an expression is called a loss."""
+    return _named({*_names(asked)}) == "loss"
+
+
+def _kind(stall: Stall) -> str:
+    """What is waited for, by its names, those of the input that it comes from, and of what a loop takes it from."""
+    place = stall.value.place
+    parts = map(str, place.name) if isinstance(place.name, tuple) else ()
+    names = {*_names(stall.asked), *(part.strip("[].'\"") for part in parts)}
+    return _named(names | {name for over in _taken_from(stall, names) for name in _names(over)})
+
+
+def _taken_from(stall: Stall, names: set[str]) -> Iterator[ast.expr]:
+    """What the loops around a wait go over that give it one of the names: `losses` of `for v in losses.values(): v.item()`."""
+    for parent in stall.function.source.ancestors(stall.node):
+        match parent:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                return
+            case ast.For() | ast.AsyncFor():
+                loops: list[ast.For | ast.AsyncFor | ast.comprehension] = [parent]
+            case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
+                loops = [*parent.generators]
+            case _:
+                continue
+        yield from (loop.iter for loop in loops if not names.isdisjoint(_names(loop.target)))
+
+
+def _named(names: set[str]) -> str:
+    return next((kind for kind, named in _KINDS if any(map(named.fullmatch, names))), "other")
+
+
+def _names(asked: ast.expr) -> Iterator[str]:
+    for node in ast.walk(asked):
+        match node:
+            case ast.Name(id=name) | ast.Attribute(attr=name):
+                yield name
+            case ast.Constant(value=str(key)):
+                yield key

@@ -1,0 +1,81 @@
+"""Which moves of what a factory makes a reader sees as one thing: those of a function, and what is spelt alike elsewhere in its file."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import TYPE_CHECKING
+
+from devlint.facts import MOVES, walk
+from devlint.lazy import regex
+from devlint_rules.moves import factories
+
+if TYPE_CHECKING:
+    from devlint.facts import PlacementModel
+
+# What stands so many lines apart at most is seen at once, whatever its form.
+_NEAR = 6
+# What a move may be told that is no place on an accelerator.
+_NO_DEVICE = regex(r"(?i)dtype|\b(?:u?int|b?float|half|double|bool|long)\d{0,2}\b|['\"]cpu")
+
+
+def moves_like(node: ast.AST, model: PlacementModel) -> Iterator[ast.Call]:
+    """The moves that a reader wants spelt as another one.
+
+    So are all that move in its function what a factory makes; those close by may add numbers to it before, or make it of
+    data. In the rest of the file it is what says the same but for the names.
+    """
+    assert isinstance(node, ast.Call)
+    scope, form = model.enclosing_scope(node), _without_names(node)
+    for other in walk(model.source.tree):
+        if other is node or not isinstance(other, ast.Call) or (made := _moved(other, model)) is None:
+            continue
+        is_plain = made in factories.moved_at_once(other) and model.qualified(made.func) not in factories.OF_DATA
+        is_near = abs(other.lineno - node.lineno) <= _NEAR
+        if model.enclosing_scope(other) is scope:
+            is_like = (is_plain and not _has_no_elements(made)) or is_near
+        else:
+            is_like = is_plain and _without_names(other) == form
+        if is_like:
+            yield other
+
+
+def _moved(call: ast.Call, model: PlacementModel) -> ast.Call | None:
+    """The factory's call that makes, on the host, what a call moves to an accelerator; the same numbers anywhere."""
+    match call:
+        case ast.Call(func=ast.Attribute(value=owner, attr=name)) if name in MOVES:
+            pass
+        case _:
+            return None
+    if any(_NO_DEVICE.search(ast.unparse(arg)) for arg in call.args[:1]) or (name == "to" and not call.args):
+        return None
+    made = _made_in(owner, model)
+    return made if made is not None and not any(k.arg in (*factories.ON_HOST, None) for k in made.keywords) else None
+
+
+def _made_in(node: ast.expr, model: PlacementModel) -> ast.Call | None:
+    """The factory's call at the root of a chain of methods, or in a sum or product there."""
+    match node:
+        case ast.Call(func=func) if model.qualified(func) in factories.ALL - factories.RANDOM:
+            return node
+        case ast.Call(func=ast.Attribute(value=owner, attr=name)) if (
+            name not in factories.FILLING and name not in MOVES
+        ):
+            return _made_in(owner, model)
+        case ast.BinOp(left=left, right=right):
+            return _made_in(left, model) or _made_in(right, model)
+    return None
+
+
+def _has_no_elements(made: ast.Call) -> bool:
+    return any(isinstance(arg, ast.Constant) and arg.value == 0 for arg in made.args)
+
+
+class _Nameless(ast.NodeTransformer):
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        return ast.Name("_", node.ctx) if node.id not in ("self", "torch") else node
+
+
+def _without_names(node: ast.AST) -> str:
+    return ast.dump(_Nameless().visit(deepcopy(node)))
