@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property, lru_cache
 
 from devlint.rule import Rule
 from devlint.words import Vocabulary, alternatives
 
-# Every rule is about torch; a file that never says the word has no tensors to speak of.
+# Every rule is about torch; a file that never says the word, but in comments, has no tensors to speak of.
 TORCH = b"torch"
 
 
@@ -31,9 +31,10 @@ class Screen:
     def _vocabulary(self) -> Vocabulary:
         return Vocabulary(self._raw)
 
-    @property
+    @cached_property
     def is_about_torch(self) -> bool:
-        return TORCH in self._raw
+        """Whether torch is spoken of, and not in comments alone: what those merely mention has no tensors."""
+        return any(_is_before_comment(line) for line in _lines_up_to(TORCH, self._raw))
 
     def holds(self, pattern: str) -> bool:
         """Whether a regular expression matches somewhere."""
@@ -43,6 +44,20 @@ class Screen:
                 for part in alternatives(pattern)
             )
         return self._known[pattern]
+
+
+def _lines_up_to(word: bytes, raw: bytes) -> Iterator[bytes]:
+    """What stands before a word on each line that has it."""
+    at = raw.find(word)
+    while at >= 0:
+        yield raw[raw.rfind(b"\n", 0, at) + 1 : at]
+        end = raw.find(b"\n", at)
+        at = raw.find(word, end) if end >= 0 else -1
+
+
+def _is_before_comment(part: bytes) -> bool:
+    """Whether no comment begins on a part of a line; what is quoted may have its sign."""
+    return b"#" not in part or b"'" in part or b'"' in part
 
 
 def _stands_in(pattern: str, raw: bytes) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from devlint.placement.answering import ends_answer, is_handed_out
@@ -21,7 +22,7 @@ from devlint.signatures.answers.hot import Hot, HotCode
 from devlint.signatures.answers.known import is_known
 from devlint.signatures.answers.main_path import follows_wait, is_minor
 from devlint.signatures.answers.roles import is_aside, is_compiled, is_in_loop, is_of_tool
-from devlint.signatures.answers.signs import lacks_sign
+from devlint.signatures.answers.signs import is_of_loss, lacks_sign
 from devlint.signatures.answers.waits import Stall, in_words, stalls
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.waits import COPY, DECIDE, FLUSH, MADE, RACE, READ, SIZE, STAGED
@@ -149,10 +150,30 @@ def stalls_of(model: Waiting) -> list[HotStall]:
                 continue
             minor = loop.is_minor or is_aside(model.source.path) or is_known(stall)
             minor = minor or follows_wait(model.source, stall.node, waits, names)
-            minor = minor or loop.kind == "element" or lacks_sign(stall, by_role=False, calls=bool(loop.path))
+            minor = minor or lacks_sign(stall, by_role=False, calls=bool(loop.path))
             way = (_loop(loop), *loop.path)
             found.append(_told(stall, "at each step", way, model.loops_to(stall.node), minor=minor))
-    return found
+    return _at_one_go(found)
+
+
+# So many readings of losses in one function are there to be logged: one patch mends them all.
+_LOGGED = 3
+
+
+def _at_one_go(found: list[HotStall]) -> list[HotStall]:
+    """Of the losses that a function reads one by one the first, with the others as notes; those are minor."""
+    reads: dict[ast.AST, list[HotStall]] = {}
+    for stall in found:
+        if stall.sense == READ and not stall.minor and is_of_loss(stall.asked):
+            reads.setdefault(stall.function.node, []).append(stall)
+    told = {}
+    for first, *others in reads.values():
+        if len(others) + 1 >= _LOGGED:
+            path = first.function.source.path
+            more = (Step("read as well", path, other.node.lineno, other.node.col_offset) for other in others)
+            told[id(first)] = replace(first, hot=(*first.hot, *more))
+            told |= {id(other): replace(other, minor=True) for other in others}
+    return [told.get(id(stall), stall) for stall in found]
 
 
 def _makes_room(model: Waiting, stall: Stall) -> bool:

@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from devlint.regexes import regex
 from devlint.signatures.answers.waits import Stall
 from devlint.signatures.state.waits import COPY, DECIDE, FLUSH, READ, SIZE
-from devlint.signatures.values.values import Value
 
 # What names are of, the first that fits: sizes come before what they are sizes of.
 _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
@@ -60,19 +59,42 @@ def _is_there(stall: Stall) -> bool:
     return bool(stall.trail) or stall.value.place.off_host
 
 
+def is_of_loss(asked: ast.expr) -> bool:
+    """Whether an expression is called a loss."""
+    return _named({*_names(asked)}) == "loss"
+
+
 def _kind(stall: Stall) -> str:
-    """What is waited for, by its names."""
-    names = set(_names(stall))
+    """What is waited for, by its names, those of the input that it comes from, and of what a loop takes it from."""
+    place = stall.value.place
+    parts = map(str, place.name) if isinstance(place.name, tuple) else ()
+    names = {*_names(stall.asked), *(part.strip("[].'\"") for part in parts)}
+    return _named(names | {name for over in _taken_from(stall, names) for name in _names(over)})
+
+
+def _taken_from(stall: Stall, names: set[str]) -> Iterator[ast.expr]:
+    """What the loops around a wait go over that give it one of the names: `losses` of `for v in losses.values(): v.item()`."""
+    for parent in stall.function.source.ancestors(stall.node):
+        match parent:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                return
+            case ast.For() | ast.AsyncFor():
+                loops: list[ast.For | ast.AsyncFor | ast.comprehension] = [parent]
+            case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
+                loops = [*parent.generators]
+            case _:
+                continue
+        yield from (loop.iter for loop in loops if not names.isdisjoint(_names(loop.target)))
+
+
+def _named(names: set[str]) -> str:
     return next((kind for kind, named in _KINDS if any(map(named.fullmatch, names))), "other")
 
 
-def _names(stall: Stall) -> Iterator[str]:
-    for node in ast.walk(stall.asked):
+def _names(asked: ast.expr) -> Iterator[str]:
+    for node in ast.walk(asked):
         match node:
             case ast.Name(id=name) | ast.Attribute(attr=name):
                 yield name
             case ast.Constant(value=str(key)):
                 yield key
-    place = stall.value.place if isinstance(stall.value, Value) else None
-    if place is not None and isinstance(place.name, tuple):
-        yield from (part.strip("[].'\"") for part in map(str, place.name))

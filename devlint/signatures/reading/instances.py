@@ -277,6 +277,7 @@ class Instance:
         known = self._cells.get(cell)
         if known is None:
             known = self._cells[cell] = Cell((cell.site, self._serial))
+            self.frame.made_under[known] = self.frame.path
             for slot, held in self.signature.cells[cell].items():
                 self.frame.env[known, slot] = self._in_turn(held) or self.value(held)
         return known

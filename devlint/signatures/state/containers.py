@@ -307,7 +307,7 @@ def element(frame: Frame, value: Value) -> Value:
             return value.but(data=None)
         case "loader":
             return _batch_of(frame, value)
-        case "dict":
+        case "dict" | "range":
             return A_NUMBER
         case "unknown":
             return _UNTOLD if _is_stored_into(frame, value) else extended(value, "[]")

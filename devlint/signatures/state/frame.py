@@ -209,6 +209,8 @@ class Frame:
         self.exits: list[tuple[Condition, dict[Key, Value]]] = []
         self.locals: frozenset[str] = function.local_names if function is not None else frozenset()
         self.nested: dict[FunctionModel, bool] = {}
+        # Under which path a call made things that change in place.
+        self.made_under: dict[Hashable, Condition] = {}
         # Where modules were when each of them was made.
         self.placed_then: dict[FunctionModel, dict[Key, Value]] = {}
 
@@ -347,12 +349,18 @@ class Frame:
             mine = a.get(key)
             if mine is value:
                 continue
-            result[key] = self._one_of(key, mine, when_a, value, when_b)
+            is_missing = mine is None and self._was_never_made(key, when_a)
+            result[key] = value if is_missing else self._one_of(key, mine, when_a, value, when_b)
         for key, value in a.items():
             # In the order of what was set, which is the same in each run: a set's isn't.
-            if key not in b:
+            if key not in b and not self._was_never_made(key, when_b):
                 result[key] = self._one_of(key, value, when_a, None, when_b)
         return result
+
+    def _was_never_made(self, key: Key, path: Condition) -> bool:
+        """Whether a key is of something that a call made where this path can't lead: what it holds there nobody can ask."""
+        made = self.made_under.get(key[0]) if isinstance(key, tuple) else None
+        return made is not None and not self.atoms.may_meet(made, path)
 
     def _one_of(self, key: Key, a: Value | None, when_a: Condition, b: Value | None, when_b: Condition) -> Value:
         if a is None:

@@ -45,7 +45,7 @@ class Atoms:
     """The tests of one analysis, each with a number of its own."""
 
     def __init__(self) -> None:
-        self._numbers: dict[Hashable, int] = {}
+        self._literals: dict[Hashable, Condition] = {}
         self._atoms: dict[int, Atom] = {}
         self._negated: dict[Condition, Condition] = {}
         # The tests of devices, those of which nothing is known any more, and of these such in which one of devices took part.
@@ -55,7 +55,7 @@ class Atoms:
 
     def close(self) -> None:
         """Forgets all tests."""
-        self._numbers.clear()
+        self._literals.clear()
         self._atoms.clear()
         self._negated.clear()
         for tests in (self._of_devices, self._forgotten, self._forgotten_devices):
@@ -63,13 +63,18 @@ class Atoms:
 
     def literal(self, key: Hashable, host_when: bool | None = None) -> Condition:
         """The condition that the test of that key came out true."""
-        number = self._numbers.get((key, host_when))
-        if number is None:
-            # What a condition is made smaller to hangs on the order of its tests, which mustn't hang on what was read before.
-            rank = crc32(_outline(key).encode(errors="replace"))
-            number = self._numbers[key, host_when] = rank << 24 | len(self._atoms) + 1
-            self._atoms[number] = Atom(key, host_when)
-            self._sort(number, key, host_when)
+        known = self._literals.get((key, host_when))
+        if known is None:
+            known = self._literals[key, host_when] = self._new(key, host_when)
+        return known
+
+    def _new(self, key: Hashable, host_when: bool | None) -> Condition:
+        """The condition that a test which wasn't met so far came out true."""
+        # What a condition is made smaller to hangs on the order of its tests, which mustn't hang on what was read before.
+        rank = crc32(_outline(key).encode(errors="replace"))
+        number = rank << 24 | len(self._atoms) + 1
+        self._atoms[number] = Atom(key, host_when)
+        self._sort(number, key, host_when)
         return frozenset({frozenset({number})})
 
     def _sort(self, number: int, key: Hashable, host_when: bool | None) -> None:
@@ -88,7 +93,7 @@ class Atoms:
 
     def forgotten(self, *, about_devices: bool = False) -> Condition:
         """A condition of which nothing is known any more, but whether a test of devices took part."""
-        return self.literal(("forgotten", about_devices, len(self._atoms)))
+        return self._new(("forgotten", about_devices, len(self._atoms)), None)
 
     def is_forgotten(self, condition: Condition) -> bool:
         """Whether each way to it passes a condition of which nothing is known any more."""

@@ -20,6 +20,7 @@ from devlint_rules.checkpoints.readers import (
     has_device,
     is_of_no_call,
     is_of_no_program,
+    is_of_pickled_wrapper,
     is_of_wrapped,
 )
 from devlint_rules.checkpoints.together import in_other_branches, loads_of_same, may_be_mended, stays_half_done
@@ -179,6 +180,7 @@ class LoadWithoutMapLocation(Rule):
             or is_of_no_program(found, facts)
             or is_of_no_call(found, facts)
             or fills_itself(found, facts)
+            or is_of_pickled_wrapper(found, facts)
             or is_of_wrapped(found, facts),
         )
 

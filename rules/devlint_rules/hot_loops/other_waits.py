@@ -232,12 +232,24 @@ def _reads_in_method(module: Value, method_name: str, facts: Facts) -> bool:
         texts = (method.text, *_texts_called(method, facts))
         if any(pattern.search(text) for pattern in (_READ_THERE, _COUNTS, _DECIDES, _SIZED) for text in texts):
             return True
+        buffers = _BUFFERS.findall(owner.cls.source.text_of(owner.cls.node))
+        if not set(buffers).isdisjoint(_ASKED_OF_SELF.findall(method.text)):
+            return True
         seen.add(method.node)
         todo += [(owner, called) for called in _OWN_CALLED.findall(method.text)]
         for attribute, called in _PART_CALLED.findall(method.text):
             held = facts.model.held(owner.cls, attribute)
             todo += [(part, called or "forward") for _, part in held.alternatives() if part.is_module]
+        for attribute in {*_PARTS_CALLED.findall(method.text)}:
+            held = facts.model.held(owner.cls, attribute)
+            todo += [(part, "forward") for _, whole in held.alternatives() for part in _parts_of(whole)]
     return False
+
+
+def _parts_of(whole: Value) -> tuple[Value, ...]:
+    """The modules in an `nn.ModuleList` or an `nn.Sequential`."""
+    parts = whole.elements or ((whole.each,) if whole.each is not None else ())
+    return tuple(part for part in parts if part.is_module)
 
 
 def _texts_called(function: FunctionModel, facts: Facts) -> Iterator[str]:
@@ -250,9 +262,14 @@ def _texts_called(function: FunctionModel, facts: Facts) -> Iterator[str]:
                 yield called.function.text
 
 
+# `register_buffer("ready", ...)`, and `if not self.ready:` or `if self.ready == 0:` of it.
+_BUFFERS = regex(r"\bregister_buffer\([ \t\n]{0,80}['\"](\w{1,60})['\"]")
+_ASKED_OF_SELF = regex(r"\bif (?:not )?self\.(\w{1,60})(?: ?[=!<>][^\n:]{0,60})?:")
 # `self.name(` is a method, or a part; `self.part.name(` a part's method.
 _OWN_CALLED = regex(r"\bself\.(\w{1,60})\(")
 _PART_CALLED = regex(r"\bself\.(\w{1,60})(?:\.(\w{1,60}))?\(")
+# `for part in self.parts:`, `self.parts[0](x)`, `self.parts(x)`: each of several parts is called.
+_PARTS_CALLED = regex(r"\bself\.(\w{1,60})(?=[:\[(])")
 
 
 # Calls in a text, by the names of what is called.
