@@ -398,3 +398,36 @@ def test_a_value_is_put_in_brackets_where_a_formatter_is_used(tmp_path, settings
     outcome = fixed(tmp_path, f"{usual}\n{chain}\nreturn mask", settings)
     assert outcome.applied
     assert mask in outcome.source.text
+
+
+ALIGNED = """import torch
+from torch import nn
+
+
+class Augmented(nn.Module):
+    def __init__(self, device, data_dim, augment_dim):
+        super().__init__()
+        self.device = device
+        self.augment_dim = augment_dim
+        self.net = nn.Sequential(nn.Linear(data_dim + augment_dim, data_dim),
+                                 nn.ReLU())
+        self.scale = nn.Parameter(torch.ones(data_dim + augment_dim,
+                                             dtype=torch.float32))
+{filler}
+    def forward(self, features):
+        augmented_part = torch.zeros(features.shape[0], self.augment_dim).to(self.dev)
+        return self.net(torch.cat([features, augmented_part], dim=1) * self.scale)
+"""
+
+
+def test_a_line_that_has_to_be_broken_is_broken_as_the_others_of_its_file(tmp_path):
+    filler = "".join(
+        f"        self.layer_{n} = nn.Linear(data_dim + augment_dim, data_dim + {n})\n" for n in range(100, 160)
+    )
+    file = tmp_path / "net.py"
+    file.write_text(ALIGNED.format(filler=filler))
+    linter = Linter(Settings(root=tmp_path, src=(tmp_path,), select=("DEV105",)), load_registry())
+    text = fix(read_source(file, file.name), linter, unsafe=True).source.text
+    below = ("self.augment_dim,", "device=self.dev)")
+    broken = ["        augmented_part = torch.zeros(features.shape[0],", *(" " * 37 + line for line in below)]
+    assert "\n".join(broken) in text

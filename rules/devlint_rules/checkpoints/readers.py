@@ -320,7 +320,17 @@ def _moves_anyway(node: ast.AST, model: PlacementModel, scope: ast.AST, shared: 
 
 def _is_met_anyway(node: ast.AST, model: PlacementModel, scope: ast.AST, shared: set[ast.AST]) -> bool:
     """Whether a node of a scope stands under no condition but those that are shared."""
-    return not any(_is_condition(parent) for parent in _up_to(node, scope, model) if parent not in shared)
+    around = [parent for parent in _up_to(node, scope, model) if parent not in shared]
+    counted = {
+        n.id for loop in around if isinstance(loop, ast.For) for n in ast.walk(loop.target) if isinstance(n, ast.Name)
+    }
+    # What a loop asks of its own count holds for some pass.
+    return not any(_is_condition(parent) and not _asks_of(parent, counted) for parent in around)
+
+
+def _asks_of(condition: ast.AST, names: set[str]) -> bool:
+    test = condition.test if isinstance(condition, ast.If) else None
+    return test is not None and any(isinstance(n, ast.Name) and n.id in names for n in ast.walk(test))
 
 
 def _names_cuda(place: ast.expr, model: PlacementModel) -> bool:
