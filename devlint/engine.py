@@ -160,9 +160,11 @@ class Linter:
         return told if told is not None else shown_width(source.text)
 
     def form_of(self, source: Source) -> str:
-        """How lines of a source are broken where its project tells yapf, and the source keeps to that; "" else."""
+        """How lines of a source are broken where its project tells yapf, and the source keeps to that, or by its own habit; "" else."""
         if self.told_width(source) is None:
-            return ""
+            from devlint.layout import habit_of
+
+            return habit_of(source.text)
         return self.project().form(source.path or self.settings.root / source.display, self.settings.root)
 
     def new_project(self) -> Project:

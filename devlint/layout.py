@@ -301,6 +301,26 @@ def _length(line: str) -> int:
     return len(_PRAGMA.sub("", line))
 
 
+def habit_of(text: str) -> str:
+    """How a text breaks its lines: "aligned" where the lines of a text that go on in brackets mostly begin below what follows the bracket; "" else."""
+    lines = text.splitlines()
+    pairs = [(above, below) for above, below in itertools.pairwise(lines) if above.endswith((",", "(", "["))]
+    is_below = [_innermost_open(above) == len(below) - len(below.lstrip()) for above, below in pairs]
+    hanging = sum(above.endswith(("(", "[")) for above, _ in pairs)
+    return "aligned" if sum(is_below) > max(1, 2 * hanging) else ""
+
+
+def _innermost_open(line: str) -> int:
+    """Where what follows the last open bracket of a line begins, going by brackets alone; -1 where none is open."""
+    opened: list[int] = []
+    for column, character in enumerate(line):
+        if character in "([{":
+            opened.append(column + 1)
+        elif character in ")]}" and opened:
+            opened.pop()
+    return opened[-1] if opened else -1
+
+
 def _hugs(text: str) -> bool:
     """Whether the brackets of a text close behind what they hold."""
     return _OPENED.search(text) is not None and _ALONE.search(text) is None

@@ -142,6 +142,10 @@ def test_where_nothing_says_it_the_file_shows_it():
     assert shown_width("\n".join([*lines, *["x" * 77] * 9])) == 79
     assert shown_width("\n".join([*lines, *["x" * 77] * 9, "x" * 80])) == 80
     assert shown_width("\n".join([*lines, *["x" * 77] * 3])) == 88
+    # Some that hold a text are longer, and were not.
+    spoken = f'save(net, "{"a" * 40}", delimiter=delimiter, state=state)  '.rstrip()
+    assert 80 < len(spoken) <= 88
+    assert shown_width("\n".join([*lines, *["x" * 77] * 9, spoken, spoken])) == 88
     # One of more than a hundred got away.
     assert shown_width("\n".join([*lines, *lines, "x" * 110, "x" * 133])) == 120
     assert shown_width("\n".join([*lines, *lines, *["x" * 125] * 5])) == 125
@@ -398,3 +402,36 @@ def test_a_value_is_put_in_brackets_where_a_formatter_is_used(tmp_path, settings
     outcome = fixed(tmp_path, f"{usual}\n{chain}\nreturn mask", settings)
     assert outcome.applied
     assert mask in outcome.source.text
+
+
+ALIGNED = """import torch
+from torch import nn
+
+
+class Augmented(nn.Module):
+    def __init__(self, device, data_dim, augment_dim):
+        super().__init__()
+        self.device = device
+        self.augment_dim = augment_dim
+        self.net = nn.Sequential(nn.Linear(data_dim + augment_dim, data_dim),
+                                 nn.ReLU())
+        self.scale = nn.Parameter(torch.ones(data_dim + augment_dim,
+                                             dtype=torch.float32))
+{filler}
+    def forward(self, features):
+        augmented_part = torch.zeros(features.shape[0], self.augment_dim).to(self.dev)
+        return self.net(torch.cat([features, augmented_part], dim=1) * self.scale)
+"""
+
+
+def test_a_line_that_has_to_be_broken_is_broken_as_the_others_of_its_file(tmp_path):
+    filler = "".join(
+        f"        self.layer_{n} = nn.Linear(data_dim + augment_dim, data_dim + {n})\n" for n in range(100, 160)
+    )
+    file = tmp_path / "net.py"
+    file.write_text(ALIGNED.format(filler=filler))
+    linter = Linter(Settings(root=tmp_path, src=(tmp_path,), select=("DEV105",)), load_registry())
+    text = fix(read_source(file, file.name), linter, unsafe=True).source.text
+    below = ("self.augment_dim,", "device=self.dev)")
+    broken = ["        augmented_part = torch.zeros(features.shape[0],", *(" " * 37 + line for line in below)]
+    assert "\n".join(broken) in text

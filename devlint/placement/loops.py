@@ -88,9 +88,14 @@ class HotLoop:
     def is_minor(self) -> bool:
         """Whether hardly anybody minds a wait in it: it evaluates, or answers requests, or goes over files, one by one, or runs once.
 
-        So it is with one in an epoch as well.
+        So it is with one in an epoch as well, and with one over the elements of a tensor, which hardly any training has.
         """
-        return self.evaluates or self.once or self.kind == "epoch" or (self.kind == "call" and not self.trains)
+        return (
+            self.evaluates
+            or self.once
+            or self.kind in ("epoch", "element")
+            or (self.kind == "call" and not self.trains)
+        )
 
 
 class Program(File, Protocol):

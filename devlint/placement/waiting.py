@@ -150,7 +150,7 @@ def stalls_of(model: Waiting) -> list[HotStall]:
                 continue
             minor = loop.is_minor or is_aside(model.source.path) or is_known(stall)
             minor = minor or follows_wait(model.source, stall.node, waits, names)
-            minor = minor or loop.kind == "element" or lacks_sign(stall, by_role=False, calls=bool(loop.path))
+            minor = minor or lacks_sign(stall, by_role=False, calls=bool(loop.path))
             way = (_loop(loop), *loop.path)
             found.append(_told(stall, "at each step", way, model.loops_to(stall.node), minor=minor))
     return _at_one_go(found)

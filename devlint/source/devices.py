@@ -11,6 +11,8 @@ from devlint.regexes import regex
 _DEVICE = regex(r"(cuda|xpu|mps|hpu|npu|mtia|xla|hip|ipu|cpu|meta)(:\d+)?")
 # Methods that move, and the backend that each moves to; `to` says it in its arguments.
 MOVES = {"cuda": "cuda", "cpu": "cpu", "xpu": "xpu", "mps": "mps", "hpu": "hpu", "npu": "npu", "ipu": "ipu", "to": ""}
+# What `to` calls that which says where to. Its pages call a tensor `other`, which it doesn't take (`Tensor.to`, tried).
+TARGETS = ("device", "tensor")
 # Those of modules: `to_empty` too, which is how those leave `meta` that were made there
 # (https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html).
 MODULE_MOVES = frozenset({*MOVES, "to_empty"})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.random_programs.modules import criterion, hooked, module
+from tests.random_programs.modules import changed, criterion, hooked, module, state
 from tests.random_programs.simple import SIMPLE, Statement, ensure, look, target
 from tests.random_programs.writer import Writer
 
@@ -268,5 +268,8 @@ COMPOUND: tuple[Statement, ...] = (
     loader,
     module,
     module,
+    changed,
+    changed,
+    state,
     criterion,
 )

@@ -75,3 +75,63 @@ def hooked(w: Writer) -> None:
         w.write(f"{name}.register_forward_pre_hook(lambda module, args: tuple(a.to({device}) for a in args))")
         takes = "any"
     use(w, f"{name}({{0}})", (("mat", takes),), ("mat", "home"))
+
+
+def changed(w: Writer) -> None:
+    """A module that changes as a whole: taken off meta, copied, given other tensors, or turned to another type."""
+    name, place = w.fresh_name("net"), ("home" if w.chance(0.8) else w.place())
+    device, made = w.spelt_device(place), "nn.Linear(4, 4)"
+    other = w.fresh_name("other")
+    ways = (
+        (f"with torch.device({device}):", f"    {name} = {made}"),
+        ('with torch.device("meta"):', f"    {name} = {made}", f"{name}.to_empty(device={device})"),
+        (f'{name} = nn.Linear(4, 4, device="meta").to_empty(device={device})',),
+        (
+            f'{name} = nn.Linear(4, 4, device="meta")',
+            f"{name}.load_state_dict({made}.to({device}).state_dict(), assign=True)",
+        ),
+        (f"{name} = {made}", f"{name}.load_state_dict({made}.to({device}).state_dict())", f"{name}.to({device})"),
+        (f"{other} = {made}.to({device})", f"{name} = copy.deepcopy({other})", f"{other}.cpu()"),
+        (f"{other} = {made}", f"{name} = copy.deepcopy({other}).to({device})"),
+        (f"{name} = {other} = {made}", f"{other}.to({device})"),
+        (f"{name} = {made}.to({device}).double().float().requires_grad_(False).train()",),
+        (f"{name} = {made}.cuda().half().to(torch.float32)", f"{name}.apply(lambda part: part.to({device}))"),
+        (
+            f"{name} = {made}",
+            f"{name}.weight = nn.Parameter({name}.weight.to({device}))",
+            f"{name}.bias = nn.Parameter({name}.bias.to({device}))",
+        ),
+        (
+            f"{name} = {made}",
+            f"for part in {name}.parameters():",
+            f"    part.data = part.data.to({device})",
+        ),
+        (f"{name} = torch.nn.utils.parametrizations.weight_norm({made}).to({device})",),
+        (f'{name} = nn.ModuleDict({{"a": {made}, "b": nn.ReLU()}}).to({device})["a"]',),
+        (f"{name} = nn.ModuleList([{made}, nn.ReLU()])", f"{name}.to({device})", f"{name} = {name}[0]"),
+        (f"{name} = nn.Sequential({made})", f'{name}.add_module("last", {made})', f"{name}.to({device})"),
+        (f"{name} = getattr(nn, 'Linear')(4, 4)", f"getattr({name}, 'to')({device})"),
+    )
+    w.write(*w.one_of(ways))
+    use(w, f"{name}({{0}})", (("mat", place),), ("mat", place))
+
+
+def state(w: Writer) -> None:
+    """What the state of a module holds: its own tensors, or copies of them."""
+    name, place, device = w.fresh_name("net"), "home", w.device
+    w.write(f"{name} = {w.moved('nn.Linear(4, 4)', place)}")
+    way = w.random.randrange(4)
+    states = w.fresh_name("state")
+    if way == 0:
+        w.write(f"{states} = {name}.state_dict()")
+    elif way == 1:
+        w.write(f"{states} = {{k: v.cpu() for k, v in {name}.state_dict().items()}}")
+        place = "host"
+    elif way == 2:
+        buffer = w.fresh_name("file")
+        w.write(f"{buffer} = io.BytesIO()", f"torch.save({name}.state_dict(), {buffer})", f"{buffer}.seek(0)")
+        w.write(f'{states} = torch.load({buffer}, map_location="cpu")')
+        place = "host"
+    else:
+        w.write(f"{states} = dict({name}.named_parameters())", f"{name}.to({device})")
+    w.let("mat", place, f'{states}["weight"] @ {w.tensor("mat", place)}')

@@ -10,7 +10,10 @@ from tests.random_programs.objects import held, network_used, trained
 from tests.random_programs.writer import Writer
 
 IMPORTS = """\
+import copy
 import functools
+import io
+import itertools
 import os
 import sys
 import types

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.random_programs.expressions import IN_PLACE, LOOKS
-from tests.random_programs.writer import Writer
+from tests.random_programs.writer import Writer, atom
 
 Statement = Callable[[Writer], None]
 
@@ -233,6 +233,51 @@ def inline_function(w: Writer) -> None:
         w.write(f"{name} = {{'add': torch.add, 'mul': torch.mul}}", f"{result} = {name}['mul']({argument}, {near})")
 
 
+def by_other_ways(w: Writer) -> None:
+    """A tensor that is made, taken or moved in one of the less usual ways."""
+    place = target(w)
+    device, text, near = w.spelt_device(place), atom(w.tensor("mat", "any", 1)), ensure(w, "mat", place)
+    result = w.fresh_name("x")
+    ways = [
+        [f"{result} = torch.as_tensor({text}, device={device})"],
+        [f"{result} = torch.asarray({text}, device={device})"],
+        [f"{result} = torch.tensor({text}.tolist(), device={device})"],
+        [f"{result} = torch.empty_like({text}, device={device}).fill_(1)"],
+        [f"{result} = {near}.new_tensor({text}.tolist())"],
+        [f"{result} = {text}.new_full((4, 4), 1.0, device={device})"],
+        [f"{result} = {text}.to({device}, torch.float32, copy=True)"],
+        [f"{result} = {text}.to(tensor={near})"],
+        [f"with torch.device({device}):", f"    {result} = torch.ones(4, 4)"],
+        [f"{result} = {text}.clone()", f"{result}.data = {near}.clone()"],
+        [f"{result} = torch.empty(4, 4, device={device})", f"{result}.copy_({text})"],
+        [f"{result} = getattr({text}, 'to')({device})"],
+        [f"if ({result} := {text}.to({device})) is not None:", f"    {result} = {result} * 2"],
+        [f"{result} = kept = {near}.clone()", "kept += 0.5"],
+        [f"{result}, *others = [part.to({device}) for part in [{text}, {near}]]"],
+        [f"{result} = functools.reduce(lambda a, b: a + b.to(a), [{near}, {text}])"],
+        [f"{result} = next(itertools.chain([{text}.to({device})], []))"],
+        [f"{result} = {{'a': {text}}} | {{'a': {near}}}", f"{result} = {result}['a']"],
+        [f"{result} = max([{text}.to({device})], key=len)"],
+        [f"first, {result} = {text}, {near}", f"first, {result} = {result}, first", f"{result} = first"],
+        [f"{result} = [*map(torch.Tensor.clone, ({near},))][0]"],
+        [f"{result} = torch.stack([*zip([{near}], [{near}])][0]).sum(0)"],
+        [f"{result} = sorted([{near}], key=id)[0]"],
+    ]
+    if place == "home":
+        ways += [
+            [f'{result} = {text}.to(f"cuda:{{0}}")'],
+            [f'{result} = {text}.to(torch.device("cuda", 0))'],
+            [f'{result} = {text}.to("cuda:" + str(0))'],
+            [f"{result} = {text}.cuda(0, non_blocking=True)"],
+            [f"{result} = {text}.to(0)"],
+            ["with torch.cuda.device(0):", f"    {result} = {text}.cuda()"],
+            [f'{result} = {text}.to("cuda" if torch.cuda.device_count() > 0 else "cpu")'],
+        ]
+    w.write(*w.one_of(ways))
+    w.bind(result, "mat", place)
+    w.let("mat", place, f"{result} + {w.tensor('mat', place, 1)}")
+
+
 # The statements that need no block, by how often they come.
 SIMPLE: tuple[Statement, ...] = (
     *[assign] * 6,
@@ -246,5 +291,7 @@ SIMPLE: tuple[Statement, ...] = (
     items,
     mapping,
     attributes,
+    by_other_ways,
+    by_other_ways,
     inline_function,
 )

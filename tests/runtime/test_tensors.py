@@ -64,7 +64,7 @@ def test_moves(gpus):
     assert host.cpu() is host
     assert there.cpu().tolist() == [0.0, 1.0, 2.0]
     assert there.to(torch.float64).device == CUDA0
-    assert host.to(there).device == CUDA0
+    assert host.to(there).device == host.to(tensor=there).device == CUDA0
     assert host.to("cuda", torch.float16, non_blocking=True, copy=True).dtype == torch.float16
     assert host.int().type_as(there).type() == "torch.cuda.FloatTensor"
     assert there.type("torch.LongTensor").device.type == "cpu"

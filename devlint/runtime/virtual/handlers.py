@@ -166,7 +166,7 @@ def _to(func: Any, args: Args, kwargs: Kwargs) -> Any:
     tensor, rest = args[0], list(args[1:])
     kwargs = dict(kwargs)
     device, dtype = kwargs.pop("device", None), kwargs.pop("dtype", None)
-    other = kwargs.pop("other", None)
+    other = kwargs.pop("tensor", None)
     if rest and isinstance(rest[0], Tensor):
         other = rest.pop(0)
     elif rest and isinstance(rest[0], torch.dtype):

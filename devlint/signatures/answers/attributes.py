@@ -12,6 +12,7 @@ from devlint.regexes import regex
 from devlint.signatures.state.classes import ClassInfo
 from devlint.signatures.state.frame import Frame
 from devlint.signatures.values.values import Path
+from devlint.source.devices import TARGETS
 from devlint.source.modules import assigned_in as assigned_names
 from devlint.source.modules import dotted
 
@@ -142,7 +143,7 @@ def _is_on_host(node: ast.expr, method: ast.AST | None, cls: ClassInfo, asked: f
         case ast.Call(func=ast.Attribute(attr="cpu"), args=[]):
             return True
         case ast.Call(func=ast.Attribute(value=inner, attr="to"), args=args, keywords=keywords):
-            targets = [*args, *(k.value for k in keywords if k.arg in (None, "device", "other"))]
+            targets = [*args, *(k.value for k in keywords if k.arg in (None, *TARGETS))]
             if any(is_cpu(target) for target in targets):
                 return True
             return all(_is_dtype(target) for target in targets) and told(inner)

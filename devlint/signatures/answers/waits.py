@@ -31,7 +31,7 @@ from devlint.signatures.values.values import (
     leaves,
     steps_to,
 )
-from devlint.source.devices import is_device_name
+from devlint.source.devices import TARGETS, is_device_name
 from devlint.source.modules import FunctionModel, SourceModule, dotted, last_name
 
 
@@ -505,7 +505,7 @@ def _may_be_off_host(frame: Frame, wait: Wait, option: Value) -> bool:
         return False
     given = []
     if isinstance(wait.node, ast.Call):
-        given = [*wait.node.args[:1], *(k.value for k in wait.node.keywords if k.arg in ("device", "other"))]
+        given = [*wait.node.args[:1], *(k.value for k in wait.node.keywords if k.arg in TARGETS)]
     if any(may_be_host_device(frame.reader.class_around(frame), node) for node in given):
         return False
     # Nobody knows which device; but it is called one.

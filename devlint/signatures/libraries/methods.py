@@ -26,6 +26,7 @@ from devlint.signatures.state.objects import (
     place_of,
     scatter,
 )
+from devlint.signatures.values.conditions import Condition
 from devlint.signatures.values.values import (
     A_NUMBER,
     ARRAY,
@@ -37,6 +38,7 @@ from devlint.signatures.values.values import (
     DICT,
     DISTRIBUTION,
     EITHER,
+    FUNCTION,
     GATHERED,
     HOST,
     LIST,
@@ -62,8 +64,9 @@ from devlint.signatures.values.values import (
     mapped,
     ranked_like,
 )
-from devlint.source.devices import MODULE_MOVES, MOVES
-from devlint.source.modules import last_name
+from devlint.source.devices import MODULE_MOVES, MOVES, TARGETS
+from devlint.source.modules import FunctionModel, last_name
+from devlint.source.trees import walk
 
 # Methods by which a value of unknown kind shows that it is a tensor.
 _TELLING = ecosystem.TENSOR_EVIDENCE | ecosystem.TENSOR_CALL_EVIDENCE | {"item", "numpy", "matmul", "detach", "view"}
@@ -261,7 +264,7 @@ def target_of(call: Call, name: str) -> Value | None:
             # `x.cuda(y.get_device())`: whichever it is, it is one of these.
             return plain.but(likely=True)
         return mapped(device, lambda d: plain.but(likely=True) if d.place == UNKNOWN_PLACE else d, call.frame.atoms)
-    for node, value in [*call.given[:1], *((n, v) for k, (n, v) in call.keywords.items() if k in ("device", "other"))]:
+    for node, value in [*call.given[:1], *((n, v) for k, (n, v) in call.keywords.items() if k in TARGETS)]:
         found = device_from(call.frame, value, node)
         if found is not None:
             return None if found.kind is CONSTANT else found
@@ -355,10 +358,14 @@ def _module_method(call: Call, owner: Value, name: str) -> Value:
         "double",
         "bfloat16",
         "type",
-        "apply",
         "requires_grad_",
         "share_memory",
     ):
+        return owner
+    if name == "apply":
+        given = call.argument(0, "fn")
+        if given is not None and any(map(_may_move, given.options())):
+            scatter(frame, owner)
         return owner
     if name in ("parameters", "buffers", "named_parameters", "named_buffers"):
         each = mapped(
@@ -410,6 +417,15 @@ def _module_method(call: Call, owner: Value, name: str) -> Value:
     if owner.kind is MODULE and isinstance(owner.data, str):
         return frame.reader.unknown_call(call, displaces=False)
     return frame.reader.unknown_call(call)
+
+
+def _may_move(option: tuple[Condition, Value]) -> bool:
+    """Whether a function of the project moves something; of what is imported from elsewhere it is taken that it fills."""
+    _, value = option
+    function = value.data[0] if value.kind is FUNCTION and value.data else value.data
+    return isinstance(function, FunctionModel) and any(
+        isinstance(n, ast.Attribute) and n.attr in MODULE_MOVES for n in walk(function.node)
+    )
 
 
 def _assign(call: Call, owner: Value) -> None:

@@ -35,6 +35,7 @@ from devlint.signatures.values.values import (
     leaves,
     mapped,
 )
+from devlint.source.modules import last_name
 
 Meaning = Callable[[Call], Value]
 
@@ -362,8 +363,38 @@ def _sum(call: Call) -> Value:
 
 
 def _extreme(call: Call) -> Value:
+    """`max(a, b)`, `max(items)`: one of them, which are compared with each other."""
     kinds = {v.kind for v in call.positional_values}
-    return A_NUMBER if kinds <= {NUMBER, CONSTANT, "count"} else NOTHING
+    if kinds <= {NUMBER, CONSTANT, "count"}:
+        return A_NUMBER
+    if call.open_ended or "key" in call.keywords:
+        return NOTHING
+    if len(call.given) == 1:
+        contents = containers.contents_of(call.frame, call.given[0][1])
+        parts = contents.parts if contents is not None and contents.kind is TUPLE else ()
+        pairs = [(call.given[0][0], part) for part in parts]
+    else:
+        pairs = call.given
+    if not 1 < len(pairs) <= 8 or any(v.kind is not TENSOR for _, v in pairs):
+        return NOTHING
+    call.frame.need("operation", call.node, last_name(call.node.func), *pairs)
+    return call.frame.reader.together(call.frame, call.node, *(v for _, v in pairs[:4]))
+
+
+def _reduce(call: Call) -> Value:
+    """`functools.reduce(f, items)`: what `f` gives of two of them, and of that and another."""
+    if len(call.given) < 2:
+        return NOTHING
+    frame, function, start = call.frame, call.given[0][1], call.argument(2, "initial")
+    contents = containers.contents_of(frame, call.given[1][1])
+    if contents is not None and contents.kind is TUPLE and len(contents.parts) <= 8:
+        first, *rest = (*([] if start is None else [start]), *contents.parts) or (NOTHING,)
+    else:
+        each = containers.element(frame, call.given[1][1])
+        first, rest = each if start is None else start, [each]
+    for item in rest:
+        first = frame.reader.call_with(call, function, [first, NOTHING if item is NEVER else item])
+    return NOTHING if first is NEVER else first
 
 
 def _sorted(call: Call) -> Value:
@@ -405,6 +436,7 @@ SPECIAL: dict[str, Meaning] = {
     "setattr": _setattr,
     "super": _super,
     "functools.partial": _partial,
+    "functools.reduce": _reduce,
     "map": _map,
     "bool": _bool,
     "str": _text,

@@ -121,12 +121,12 @@ def factory(call: Call, name: str) -> Value:
     out = call.keywords.get("out")
     if out is not None:
         return out[1]
-    drawn = [call.argument(0, "mean"), call.argument(1, "std")] if name == "torch.normal" else []
-    given = [v for v in drawn if v is not None and v.kind in (TENSOR, UNKNOWN)]
+    drawn = (call.pair(0, "mean"), call.pair(1, "std")) if name == "torch.normal" else ()
+    given = [pair for pair in drawn if pair is not None and pair[1].kind not in (NUMBER, CONSTANT)]
     if given:
-        return mapped(
-            call.frame.reader.together(call.frame, call.node, *given), lambda v: _result(v, ""), call.frame.atoms
-        )
+        call.frame.need("operation", call.node, name, *given)
+        together = call.frame.reader.together(call.frame, call.node, *[value for _, value in given])
+        return mapped(together, lambda v: _result(v, ""), call.frame.atoms)
     if device is None and (call.open_ended and (not call.node.args or _has_double_star(call))):
         return Value(TENSOR, UNKNOWN_PLACE, likely=True, rank=rank)
     if device is None and name in _TAKING_DATA:
@@ -200,6 +200,8 @@ def rank_made(call: Call, name: str) -> str:
         sizes = sizes[:1]
     elif name == "torch.randint":
         sizes = [a for a in sizes if isinstance(a, (ast.Tuple, ast.List))] or sizes[-1:]
+    elif name == "torch.normal":
+        sizes = sizes[2:3]
     named = call.keywords.get("size")
     if named is not None:
         sizes = [named[0]]
@@ -546,6 +548,7 @@ SPECIAL: dict[str, Meaning] = {
     "torch.from_numpy": _from_numpy,
     "torch.from_dlpack": _nothing,
     "torch.meshgrid": _meshgrid,
+    "torch.broadcast_tensors": lambda call: _each_where_it_is(call),
     "torch.autograd.Variable": _variable,
     "torch.nn.Parameter": _parameter,
     "torch.nn.Buffer": lambda call: _buffer(call),
@@ -571,6 +574,16 @@ SPECIAL: dict[str, Meaning] = {
     "torch.cuda.get_rng_state": _host_tensor,
     "torch.autograd.grad": lambda call: _gradients(call),
 }
+
+
+def _each_where_it_is(call: Call) -> Value:
+    """`torch.broadcast_tensors(a, b)`: views of what it is given, which needn't be together."""
+    given = [v for _, v in call.given]
+    if len(given) == 1 and given[0].kind is TUPLE:
+        given = list(given[0].parts)
+    if call.open_ended or len(given) < 2:
+        return NOTHING
+    return Value(TUPLE, parts=tuple(mapped(v, lambda o: _result(o, RANKED), call.frame.atoms) for v in given))
 
 
 def _gradients(call: Call) -> Value:

@@ -439,7 +439,8 @@ def call_function(
     if around is not None:
         instance.given = {**around.given, **given}
     for name, default in reader.defaults(function).items():
-        instance.given.setdefault(name, default)
+        kept = closure.env.get((function, f"={name}")) if closure is not None else None
+        instance.given.setdefault(name, default if kept is None else kept)
     if signature.uses:
         uses.hand_on(frame, call, instance)
     for path in signature.tensors:

@@ -41,6 +41,7 @@ from devlint.signatures.values.values import (
     mapped,
     rank_of,
 )
+from devlint.source.modules import FunctionModel
 from devlint.source.slim import by_kind
 
 
@@ -330,7 +331,17 @@ def _lambda(frame: Frame, node: ast.Lambda) -> Value:
     if frame.record is not None:
         frame.aside(lambda: _lambda_body(frame, node))
     frame.reader.refers_back(frame)
-    return Value(FUNCTION, data=(frame.reader.lambda_of(frame, node), frame, None))
+    function = frame.reader.lambda_of(frame, node)
+    keep_defaults(frame, function)
+    return Value(FUNCTION, data=(function, frame, None))
+
+
+def keep_defaults(frame: Frame, function: FunctionModel) -> None:
+    """Keeps what the defaults of a function are where its definition runs: `lambda x, by=scale: x * by`."""
+    prefix = frame.reader.root_prefix(function)
+    for name, default in function.defaults.items():
+        if not isinstance(default, ast.Constant):
+            frame.env[function, f"={name}{prefix}"] = evaluate(frame, default)
 
 
 def _starred(frame: Frame, node: ast.Starred) -> Value:

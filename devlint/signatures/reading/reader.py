@@ -556,7 +556,7 @@ class Reader:
     def call_with(self, call: Call, callee: Value, given: Sequence[Value]) -> Value:
         """A call of a function that was handed over, with these arguments."""
         inner = Call(call.frame, call.node)
-        node = call.node.args[0] if call.node.args else call.node
+        node = next((node for node, value in call.given if value is not callee), call.node)
         inner.given = [(node, value) for value in given]
         return calls.call_value(inner, callee)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from devlint.signatures.libraries import waits
 from devlint.signatures.reading import implicit, patterns
-from devlint.signatures.reading.expressions import evaluate, operate
+from devlint.signatures.reading.expressions import evaluate, keep_defaults, operate
 from devlint.signatures.reading.tests import assume, condition_of, denial_of, narrow
 from devlint.signatures.state import containers, objects
 from devlint.signatures.state.frame import PLACE, Frame, Key
@@ -188,6 +188,7 @@ def _function(frame: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Non
     if frame.function is not None:
         frame.placed_then[function] = {k: v for k, v in frame.env.items() if isinstance(k, tuple) and k[-1] == PLACE}
         frame.reader.refers_back(frame)
+        keep_defaults(frame, function)
     # What a module's own names are isn't seen through the scope: they may change after it was read.
     frame.env[node.name] = Value(FUNCTION, data=(function, frame if frame.function is not None else None, None))
 

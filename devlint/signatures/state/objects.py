@@ -327,8 +327,19 @@ def store_attribute(frame: Frame, owner: Value, name: str, value: Value, node: a
     for _, option in owner.options():
         if option.kind in (MODULE, OBJECT, WRAPPER, UNKNOWN, BATCH) and option.identity is not None:
             frame.put(option, f".{name}", _attribute_of(frame, option, name, value, node))
+            if option.kind is MODULE and class_of(option) is None:
+                _give_part(frame, option, name, value)
         elif option.kind is CLASS and class_of(option) is not None:
             frame.env[("class", id(option.data)), f".{name}"] = value
+
+
+def _give_part(frame: Frame, module: Value, name: str, value: Value) -> None:
+    """Gives a library's module another parameter: from elsewhere, and nobody knows what it computes with."""
+    if name not in _TENSOR_PARTS and not any(is_registered(option) for _, option in value.options()):
+        return
+    here = place_of(frame, module)
+    if here.kind is EITHER or any(option.place != here.place for _, option in value.options()):
+        frame.env[module.identity, PLACE] = Value(TENSOR, UNKNOWN_PLACE, tags=frozenset({"mixed"}))
 
 
 def _attribute_of(frame: Frame, owner: Value, name: str, value: Value, node: ast.AST | None) -> Value:

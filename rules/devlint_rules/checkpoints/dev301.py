@@ -20,6 +20,7 @@ from devlint_rules.checkpoints.readers import (
     has_device,
     is_of_no_call,
     is_of_no_program,
+    is_of_pickled_wrapper,
     is_of_wrapped,
 )
 from devlint_rules.checkpoints.together import in_other_branches, loads_of_same, may_be_mended, stays_half_done
@@ -185,6 +186,7 @@ class LoadWithoutMapLocation(Rule):
             or is_of_no_program(found, facts)
             or is_of_no_call(found, facts)
             or fills_itself(found, facts)
+            or is_of_pickled_wrapper(found, facts)
             or is_of_wrapped(found, facts),
         )
 
@@ -240,6 +242,8 @@ def _is_chosen_here(found: ast.Call, facts: Facts) -> bool:
         # Its `step` stays where it was loaded, and Adam would read it from there at each step
         # (`Optimizer._process_value_according_to_param_policy`).
         return False
+    if _is_moved_after(found, scope):
+        return False
     if isinstance(scope, ast.Module):
         chosen = _given_to_device(scope)
     elif any(a.arg == "device" for a in facts.model.source.function_at(scope).parameters):
@@ -250,6 +254,23 @@ def _is_chosen_here(found: ast.Call, facts: Facts) -> bool:
     uses = (n for n in own_nodes(scope) if isinstance(n, ast.Name) and n.id == "device" and isinstance(n.ctx, ast.Load))
     ready = [_is_choice(value) and value.lineno < found.lineno for value in chosen]
     return bool(ready) and all(ready) and next(uses, None) is not None
+
+
+def _is_moved_after(found: ast.Call, scope: ast.AST) -> bool:
+    """Whether what loads is moved behind the load, `net.to(device)`: until then it is on the host."""
+    owners = {
+        ast.dump(n.func.value)
+        for n in own_nodes(scope)
+        if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.func.attr == "load_state_dict"
+    }
+    return any(
+        isinstance(n, ast.Call)
+        and isinstance(n.func, ast.Attribute)
+        and n.func.attr in ("to", "cuda")
+        and n.lineno > found.lineno
+        and ast.dump(n.func.value) in owners
+        for n in own_nodes(scope)
+    )
 
 
 def _loads_optimizer(node: ast.AST) -> bool:

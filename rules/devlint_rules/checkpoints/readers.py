@@ -81,6 +81,34 @@ def is_of_wrapped(call: ast.Call, facts: Facts) -> bool:
     return re.search(_WRAPPED, texts) is not None or facts.model.texts_match(_WRAPPED, elsewhere=True)
 
 
+def is_of_pickled_wrapper(call: ast.Call, facts: Facts) -> bool:
+    """Whether a file holds models themselves, in a project that wraps them: a DataParallel keeps the devices that it was made with."""
+    scope = facts.model.enclosing_scope(call)
+    statement = facts.model.source.statement_of(call)
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            taken = any(_is_model_of(node, name) for node in own_nodes(scope))
+            return taken and (
+                _WRAPPING.search(facts.text.text) is not None
+                or facts.model.texts_match(_WRAPPING.pattern, elsewhere=True)
+            )
+    return False
+
+
+def _is_model_of(node: ast.AST, name: str) -> bool:
+    """`model = checkpoint["model"]`, which isn't unwrapped."""
+    match node:
+        case ast.Assign(
+            targets=[ast.Name(id="model" | "net" | "network")],
+            value=ast.Subscript(value=ast.Name(id=owner), slice=ast.Constant(value="model" | "net" | "network")),
+        ):
+            return owner == name
+    return False
+
+
+_WRAPPING = regex(r"\bDataParallel\(")
+
+
 # `if use_cuda:` and in its block `model = nn.DataParallel(model)`; how many accelerators there are is another question.
 _WRAPPED = (
     r"(?m)^([ \t]*)if (?![^\n]*(?:count|[<>]|num_|n_gpu|ngpu|len\())[^\n]*(?:cuda|gpu|device)[^\n]*:[ \t]*\n"
@@ -292,7 +320,17 @@ def _moves_anyway(node: ast.AST, model: PlacementModel, scope: ast.AST, shared: 
 
 def _is_met_anyway(node: ast.AST, model: PlacementModel, scope: ast.AST, shared: set[ast.AST]) -> bool:
     """Whether a node of a scope stands under no condition but those that are shared."""
-    return not any(_is_condition(parent) for parent in _up_to(node, scope, model) if parent not in shared)
+    around = [parent for parent in _up_to(node, scope, model) if parent not in shared]
+    counted = {
+        n.id for loop in around if isinstance(loop, ast.For) for n in ast.walk(loop.target) if isinstance(n, ast.Name)
+    }
+    # What a loop asks of its own count holds for some pass.
+    return not any(_is_condition(parent) and not _asks_of(parent, counted) for parent in around)
+
+
+def _asks_of(condition: ast.AST, names: set[str]) -> bool:
+    test = condition.test if isinstance(condition, ast.If) else None
+    return test is not None and any(isinstance(n, ast.Name) and n.id in names for n in ast.walk(test))
 
 
 def _names_cuda(place: ast.expr, model: PlacementModel) -> bool:

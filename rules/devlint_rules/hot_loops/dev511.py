@@ -73,8 +73,8 @@ class HostMadeInHotCode(Rule):
     ```
 
     ## Fix safety
-    Safe for constants and ranges: they are made on the device by a kernel, with the same type and shape. Unsafe for a
-    single name that is likely a number. No fix for lists of other things: make them once and keep them, or put them
+    Safe for constants and ranges: they are made on the device by a kernel, with the same type and shape. A
+    suggestion, which `--fix` leaves to you, where the type of an integer has to be said for that. No fix for lists of other things: make them once and keep them, or put them
     into pinned memory and copy with `non_blocking=True`. None either where the statement reads something else, or nothing reads what
     it makes.
 
@@ -90,7 +90,7 @@ class HostMadeInHotCode(Rule):
     default = False
     effect = Effect(syncs=4, words="tensor")
     seen_as = ("sync", "transfer")
-    fix = "S/U"
+    fix = "S/D"
     senses = frozenset({"made"})
 
     def judge_stall(self, node: cst.CSTNode, stall: HotStall, facts: Facts) -> Iterator[Report]:
@@ -138,7 +138,8 @@ def _made_there(stall: HotStall, facts: Facts) -> Change | None:
     # The rest of the call stays as it is laid out.
     name, _, sizes = made.partition("(")
     edits = (facts.replaced(call.func, f"{torch}.{name}"), facts.replaced(call.args[0], sizes))
-    return Change("made on the device", "safe", edits=edits)
+    # A type that nobody said makes a short call a long one: the reader may rather keep the tensor.
+    return Change("made on the device", "display" if "dtype=" in sizes else "safe", edits=edits)
 
 
 def _copies_beside(call: ast.Call, facts: Facts) -> bool:

@@ -149,7 +149,7 @@ def is_exact(name: str, node: cst.Call) -> bool:
 def move(node: cst.Call, facts: Facts) -> Move | None:
     """What `x.to(...)` or `x.cuda()` says of where to; None where that isn't surely another device than the host."""
     func = cst.ensure_type(node.func, cst.Attribute)
-    if any(a.star or (a.keyword is not None and a.keyword.value in ("copy", "other")) for a in node.args):
+    if any(a.star or (a.keyword is not None and a.keyword.value in ("copy", "tensor")) for a in node.args):
         return None
     # The accelerator has nothing to wait for.
     args = [a for a in node.args if a.keyword is None or a.keyword.value != "non_blocking"]
