@@ -164,7 +164,7 @@ def watching(folder: Path) -> None:
 
 # What the page says of devlint, and how that is seen; None where it says that devlint is something else.
 TRIED: dict[str, tuple[str, Callable[[Path], None] | None]] = {
-    "fixes": ("safe and unsafe, checked before they are written", fixes),
+    "fixes": ("safe, unsafe, and for display; checked before they are written", fixes),
     "why: steps through other files": ("yes", steps_through_files),
     "settings in pyproject.toml": ("yes", settings),
     "suppressions by comment": ("yes", suppressions),

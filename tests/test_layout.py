@@ -142,6 +142,10 @@ def test_where_nothing_says_it_the_file_shows_it():
     assert shown_width("\n".join([*lines, *["x" * 77] * 9])) == 79
     assert shown_width("\n".join([*lines, *["x" * 77] * 9, "x" * 80])) == 80
     assert shown_width("\n".join([*lines, *["x" * 77] * 3])) == 88
+    # Some that hold a text are longer, and were not.
+    spoken = f'save(net, "{"a" * 40}", delimiter=delimiter, state=state)  '.rstrip()
+    assert 80 < len(spoken) <= 88
+    assert shown_width("\n".join([*lines, *["x" * 77] * 9, spoken, spoken])) == 88
     # One of more than a hundred got away.
     assert shown_width("\n".join([*lines, *lines, "x" * 110, "x" * 133])) == 120
     assert shown_width("\n".join([*lines, *lines, *["x" * 125] * 5])) == 125

@@ -96,8 +96,9 @@ def shown_width(text: str) -> int:
     lengths = sorted(_lengths_of_code(text))
     most = max(lengths, default=0)
     usual = _USUAL if len(lengths) >= _SHOWING else _USUAL[1:]
-    if len(lengths) >= _SHOWING and lengths[-_PRESSED] > _BY_PEP_8 - _NEAR:
-        # Many lines that end right before PEP 8's width were broken there.
+    above = sum(_BY_PEP_8 + 1 < length <= _FORMATTED for length in _lengths_of_code(text, with_texts=True))
+    if len(lengths) >= _SHOWING and lengths[-_PRESSED] > _BY_PEP_8 - _NEAR and above < _FEW:
+        # Many lines that end right before PEP 8's width were broken there, also those that hold a text.
         usual = (_BY_PEP_8, _BY_PEP_8 + 1, *usual)
     kept = lengths[-1 - len(lengths) // _GOT_AWAY] if lengths else 0
     fits = next((width for width in usual if most <= width), None)
@@ -116,15 +117,20 @@ def keeps(text: str, width: int) -> bool:
     return sum(length > width for length in _lengths_of_code(text)) <= most
 
 
-def _lengths_of_code(text: str) -> list[int]:
-    """How long the lines are that a formatter would break: not those of comments, nor those that a long text makes long."""
+def _lengths_of_code(text: str, *, with_texts: bool = False) -> list[int]:
+    """How long the lines are that a formatter would break: not those of comments, nor those that a long text makes long.
+
+    `with_texts` counts what holds a text of one line as well: one that is longer than a width wasn't broken for it.
+    """
     lengths = [len(line) for line in text.splitlines()]
     try:
         for token in tokenize.generate_tokens(io.StringIO(text, newline=None).readline):
             row, column = token.start
             if token.type == tokenize.COMMENT:
                 lengths[row - 1] = len(token.line[:column].rstrip())
-            elif token.type in _TEXTS and (token.end[0] > row or token.end[1] - column >= _LONG_TEXT):
+            elif token.type in _TEXTS and (
+                token.end[0] > row or (token.end[1] - column >= _LONG_TEXT and not with_texts)
+            ):
                 for number in range(row, token.end[0] + 1):
                     lengths[number - 1] = 0
     except (tokenize.TokenError, SyntaxError, IndexError):

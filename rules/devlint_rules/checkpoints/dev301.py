@@ -27,7 +27,7 @@ from devlint_rules.checkpoints.together import in_other_branches, loads_of_same,
 from devlint_rules.checkpoints.uses import goes_into_load_state_dict, holds_arrays, is_host_data, uses_of
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts, PlacementModel
+    from devlint.facts import Facts, PlacementModel, Unit
     from devlint.findings import Edit
 
 
@@ -99,6 +99,12 @@ class LoadWithoutMapLocation(Rule):
     )
     fix = "S/U"
     mends_minor = True
+
+    def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
+        calls = [part for part in walk(unit.node) if isinstance(part, ast.Call)]
+        if calls:
+            model.ensure(unit.scope)
+        return any(model.qualified(call.func) in _LOADING or model.map_location_of(call) for call in calls)
 
     def shape(self) -> m.BaseMatcherNode:
         return m.Call()
@@ -294,6 +300,10 @@ def _is_choice(value: ast.expr) -> bool:
         case ast.Call(func=func, args=[named, *_]):
             return last_name(func) == "device" and not isinstance(named, ast.Constant)
     return False
+
+
+# What loads, or stands for what does.
+_LOADING = frozenset({"torch.load", "functools.partial", *DOWNLOADS})
 
 
 def _file_argument(node: cst.Call, facts: Facts) -> int | None:

@@ -14,7 +14,7 @@ from devlint_rules.checkpoints.keys import STRIPPING, WRAPS_AND_LOADS, state_of
 from devlint_rules.wrappers.unwrapping import class_of, unwrapped, wrap_notes
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts
+    from devlint.facts import Facts, PlacementModel, Unit
 
 
 class WrappedStateDict(Rule):
@@ -66,6 +66,11 @@ class WrappedStateDict(Rule):
     trigger = r"\.state_dict\s*\(\s*\)"
     effect = Effect(holds="all(key.startswith('module.') for key in keys)")
     fix = "S"
+
+    def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
+        model.ensure(unit.scope)
+        calls = (part for part in walk(unit.node) if isinstance(part, ast.Call))
+        return any(state_of(model.value(call)) is not None for call in calls)
 
     def shape(self) -> m.BaseMatcherNode:
         return m.Call(func=m.Attribute(attr=m.Name("state_dict")), args=[])

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from devlint.facts import Kind, Value
+from devlint.facts import Kind, Value, walk
 from devlint.findings import Note
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
@@ -15,7 +15,7 @@ from devlint_rules.wrappers.bare import bare_model, is_bare
 from devlint_rules.wrappers.unwrapping import class_of, wrap_notes
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts
+    from devlint.facts import Facts, PlacementModel, Unit
 
 
 class PrefixedKeysMismatch(Rule):
@@ -66,6 +66,9 @@ class PrefixedKeysMismatch(Rule):
     trigger = r"\.load_state_dict\s*\("
     effect = Effect(raises="RuntimeError", words="Missing key(s) in state_dict")
     fix = "U"
+
+    def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
+        return any(isinstance(part, ast.Call) for part in walk(unit.node))
 
     def shape(self) -> m.BaseMatcherNode:
         return m.Call(func=m.Attribute(attr=m.Name("load_state_dict")), args=[m.AtLeastN(m.Arg(), n=1)])

@@ -6,13 +6,13 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from devlint.facts import MOVES, Kind, Value, dotted, own_nodes, parse_device
+from devlint.facts import MOVES, Kind, Value, dotted, own_nodes, parse_device, walk
 from devlint.findings import Note
 from devlint.lazy import cst, m
 from devlint.rule import Effect, Report, Rule
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts, FunctionModel
+    from devlint.facts import Facts, FunctionModel, PlacementModel, Unit
 
 
 class CudaInWorker(Rule):
@@ -76,6 +76,11 @@ class CudaInWorker(Rule):
     name = "cuda-in-worker"
     trigger = r"\bnum_workers\b"
     effect = Effect(raises="RuntimeError", words="Cannot re-initialize CUDA in forked subprocess")
+
+    def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
+        model.ensure(unit.scope)
+        calls = (part for part in walk(unit.node) if isinstance(part, ast.Call))
+        return any(model.value(call).kind is Kind.LOADER for call in calls)
 
     def shape(self) -> m.BaseMatcherNode:
         return m.Call(args=[m.ZeroOrMore(), m.Arg(keyword=m.Name("num_workers")), m.ZeroOrMore()])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from devlint.facts import (
     BUFFER,
@@ -23,6 +24,9 @@ from devlint.facts import (
 from devlint.findings import Note, Safety
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
+
+if TYPE_CHECKING:
+    from devlint.facts import PlacementModel, Unit
 
 MOVES = ("to", "cuda", "cpu", "xpu", "mps", "hpu", "npu")
 
@@ -75,6 +79,13 @@ class DiscardedMove(Rule):
     effect = Effect(holds='x.device.type == "cpu"')
     seen_as = ("sync", "transfer")
     fix = "S/U"
+
+    def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
+        value = unit.node.value if isinstance(unit.node, ast.Expr) else None
+        parts = value.elts if isinstance(value, ast.Tuple) else [value]
+        return any(
+            isinstance(p, ast.Call) and isinstance(p.func, ast.Attribute) and p.func.attr in MOVES for p in parts
+        )
 
     def shape(self) -> m.BaseMatcherNode:
         move = m.Call(func=m.Attribute(attr=m.OneOf(*(m.Name(n) for n in MOVES))))

@@ -277,7 +277,8 @@ def _made_there(
         return None
     cast = factories.cast_around(making, moving, name, facts) if not move.rest else None
     if cast is not None and (gone := facts.without_method(cast[0])) is not None:
-        arguments.insert(0, f"dtype={cast[1]}")
+        if not factories.makes_floats(name, cast[1], facts):
+            arguments.insert(0, f"dtype={cast[1]}")
         edits = (*edits, gone)
     if any(_is_left(*pair, facts) for pair in ((making, moving), *others)):
         return None

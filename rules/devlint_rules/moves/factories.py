@@ -399,6 +399,20 @@ def cast_around(making: ast.Call, moving: ast.Call, name: str, facts: Facts) -> 
     return (outer, f"{prefix}{_CASTS[cast]}") if is_next and fits else None
 
 
+# Their results are of the default type, which is float32 where nobody sets another.
+_OF_DEFAULT_TYPE = frozenset({"torch.zeros", "torch.ones", "torch.eye", "torch.empty"})
+
+
+def makes_floats(name: str, dtype: str, facts: Facts) -> bool:
+    """Whether a factory makes what `.float()` made of its result without being told: a project sets no other default type."""
+    return (
+        name in _OF_DEFAULT_TYPE
+        and dtype.endswith(".float")
+        and "set_default_" not in facts.text.text
+        and not facts.model.texts_match(r"\bset_default_(?:dtype|tensor_type)\b", elsewhere=True)
+    )
+
+
 def _is_of_any_type(node: cst.Call) -> bool:
     """Whether `torch.tensor` is given one number that every type holds, or cuts as a change of type does."""
     match node.args:

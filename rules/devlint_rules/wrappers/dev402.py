@@ -7,13 +7,13 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from devlint.facts import HOST, NONE, Kind, Sort, Step, Value, own_nodes, parse_device
+from devlint.facts import HOST, NONE, Kind, Sort, Step, Value, own_nodes, parse_device, walk
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.wrappers.unwrapping import DATA_PARALLEL, DISTRIBUTED, wrapping_by
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts
+    from devlint.facts import Facts, PlacementModel, Unit
 
 
 class WrappedBeforeMove(Rule):
@@ -64,6 +64,9 @@ class WrappedBeforeMove(Rule):
     alias = r"DataParallel\s+as\s+(\w+)"
     effect = Effect(raises="RuntimeError", words="module must have its parameters and buffers on device cuda:0")
     fix = "U"
+
+    def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
+        return any(isinstance(part, ast.Call) for part in walk(unit.node))
 
     def shape(self) -> m.BaseMatcherNode:
         return m.Call(args=[m.AtLeastN(m.Arg(), n=1)])

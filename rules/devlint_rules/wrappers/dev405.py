@@ -6,14 +6,14 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import Kind, Value
+from devlint.facts import Kind, Value, walk
 from devlint.findings import Edit, Span
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.wrappers.unwrapping import DISTRIBUTED, wrapping_by
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts
+    from devlint.facts import Facts, PlacementModel, Unit
 
 
 class WrappedOptimizer(Rule):
@@ -66,6 +66,9 @@ class WrappedOptimizer(Rule):
     alias = r"DataParallel\s+as\s+(\w+)"
     effect = Effect(raises="AttributeError", words="'DataParallel' object has no attribute 'step'")
     fix = "S"
+
+    def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
+        return any(isinstance(part, ast.Call) for part in walk(unit.node))
 
     def shape(self) -> m.BaseMatcherNode:
         return m.Call(args=[m.AtLeastN(m.Arg(), n=1)])

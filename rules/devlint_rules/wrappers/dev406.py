@@ -7,14 +7,14 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import Kind, Value
+from devlint.facts import Kind, Value, walk
 from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.guards import expects_missing
 from devlint_rules.wrappers.bare import bare_model
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts
+    from devlint.facts import Facts, PlacementModel, Unit
 
 
 class ModuleOfBareModel(Rule):
@@ -81,6 +81,9 @@ class ModuleOfBareModel(Rule):
     trigger = r"\.module\b(?!\s*=[^=])"
     effect = Effect(raises="AttributeError", words="'Net' object has no attribute 'module'")
     fix = "S"
+
+    def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
+        return any(isinstance(part, ast.Attribute) and part.attr == "module" for part in walk(unit.node))
 
     def shape(self) -> m.BaseMatcherNode:
         return m.Attribute(attr=m.Name("module"))
