@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Collection, Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
 
 from devlint.disk import digest_of
 from devlint.patterns import USUAL_EXCLUDES
@@ -21,6 +20,7 @@ from devlint.source.called import may_be_called
 from devlint.source.filesystem import import_pattern
 from devlint.source.givens import Givens
 from devlint.source.roots import COPIED, PAGES, TERMS, ImportRoots, imported_names
+from devlint.source.said import COMMENT, Part, Unit, split, words_of
 from devlint.source.texts import Texts, is_test_file
 
 # A project with more files than these is too large to tell.
@@ -50,14 +50,10 @@ _FEW = 32
 _WORD = regex(rb"\w+")
 _DEFINING = rb"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+%s\b"
 _DEFINED = regex(_DEFINING % rb"(\w+)", re.MULTILINE)
-_DEFINITION = regex(r"(?P<indent>[ \t]*)(?:(?:async[ \t]+)?def|(?P<cls>class))[ \t]+(?P<name>\w+)[ \t]*(?P<bases>.*)")
 _CODE = regex(r"```.{0,20000}?```|`[^`\n]{1,300}`", re.DOTALL)
 _USED = regex(r"\w+(?=\s?[(.])|(?<=[.`])\w+|(?<=import )[\w, ]+")
-_ON_SELF = regex(r"\b(?:self|cls)\.(\w+)")
-_QUOTED = regex(r"['\"](\w+)['\"]")
 # What an option is for, said in words.
 _HELP = regex(r"\bhelp[ \t]*=[ \t]*(?:'[^'\n]{0,400}'|\"[^\"\n]{0,400}\")")
-_COMMENT = regex(r"(?:^|\s)#[^'\"\n]{0,400}$")
 # Decorators that hand on what they are given, and tell nobody of it.
 _PLAIN = regex(
     r"(?:abc\.|functools\.|typing\.|contextlib\.|dataclasses\.|torch\.|triton\.|tl\.)?(?:\w+\.)?(?:staticmethod|classmethod|property|cached_property|abstractmethod|override|overload|final|"
@@ -76,35 +72,6 @@ _CALLED = regex(r"__\w+__|forward|extra_repr|train|eval|to|_apply|_load_from_sta
 _MODES = frozenset(
     {"train", "training", "test", "testing", "val", "valid", "validate", "eval", "evaluate", "predict", "infer"}
 )
-
-
-class Unit(NamedTuple):
-    """A function, a class without its methods, a method, or the code of a module outside of all these (no name)."""
-
-    path: Path
-    cls: str
-    name: str
-
-    @property
-    def owner(self) -> Unit:
-        """The class of a method, or the unit itself."""
-        return Unit(self.path, self.cls, "") if self.cls and self.name else self
-
-    @property
-    def called(self) -> str:
-        """The name that a use of it has."""
-        return self.name or self.cls
-
-
-class Part(NamedTuple):
-    """What the text of a unit says."""
-
-    words: frozenset[str]
-    # Those that stand nowhere but behind `self.`, and those that are quoted.
-    on_self: frozenset[str] = frozenset()
-    quoted: frozenset[str] = frozenset()
-    decorators: tuple[str, ...] = ()
-    bases: frozenset[str] = frozenset()
 
 
 Standing = dict[bytes, list[Path]]
@@ -426,7 +393,7 @@ class Mentions:
         whole = re.compile(rf"(?:\b(\w+)\.)?\b{re.escape(path.stem)}\b")
         text = self._text(file)
         if file.suffix == ".py":
-            text = "\n".join(_COMMENT.sub("", line) for line in text.split("\n") if path.stem in line)
+            text = "\n".join(COMMENT.sub("", line) for line in text.split("\n") if path.stem in line)
         return any(match[1] in (None, path.parent.name) for match in whole.finditer(text))
 
     def _is_outer(self, package: Path) -> bool:
@@ -597,10 +564,10 @@ class Mentions:
             # What a document speaks of needn't be a name.
             text = "\n".join(name for code in _CODE.findall(text) for name in _USED.findall(code))
         if path.suffix != ".py":
-            return {Unit(path, "", ""): Part(_words(text))}
+            return {Unit(path, "", ""): Part(words_of(text))}
         is_package = path.stem == "__init__"
         text = _HELP.sub("", text) if "help" in text else text
-        return dict(_split(path, text if is_package else import_pattern().sub(_renaming, text)))
+        return dict(split(path, text if is_package else import_pattern().sub(_renaming, text)))
 
 
 def _renaming(statement: re.Match[str]) -> str:
@@ -620,86 +587,3 @@ def _add(table: Standing, word: bytes, path: Path) -> None:
     found = table.setdefault(word, [])
     if len(found) <= MAX_KEPT:
         found.append(path)
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(re.findall(r"\w+", text))
-
-
-class _Splitter:
-    """Tells units apart by how far their lines are indented."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._outside = Unit(path, "", "")
-        # The class or function at the top level that lines belong to, and the method, where it is in one.
-        self._top = self._here = self._outside
-        # How far the methods of a class are indented.
-        self._inner = ""
-        self._decorators: list[str] = []
-        self._heads: dict[Unit, list[str]] = {}
-        self._lines: dict[Unit, list[str]] = {}
-        self._named: dict[Unit, list[str]] = {}
-        # Whether a class statement goes on.
-        self._is_open = False
-
-    def take(self, line: str) -> None:
-        """Takes the next line, its comment left out."""
-        text = line.strip()
-        indent = line[: len(line) - len(line.lstrip())]
-        closes = text[0] in ")]}\"'"
-        if self._is_open:
-            self._heads[self._here].append(line)
-            self._is_open = not text.endswith(":")
-        elif not closes and not indent:
-            self._top = self._here = self._outside
-            self._inner = ""
-        elif not closes and self._here != self._top and indent <= self._inner:
-            self._here = self._top
-        is_outer = not indent or (bool(self._top.cls) and indent <= (self._inner or indent))
-        if text.startswith("@") and is_outer and self._here in (self._outside, self._top):
-            self._decorators.append(text)
-            return
-        match = _DEFINITION.match(line) if is_outer else None
-        unit = self._defined(match, indent) if match is not None else None
-        if match is not None and unit is not None:
-            self._here = unit
-            self._heads.setdefault(unit, []).append(match["bases"])
-            self._named.setdefault(unit, []).extend(self._decorators)
-            self._is_open = match["cls"] is not None and not text.endswith((":", "..."))
-            line, self._decorators = match["bases"], []
-        elif self._decorators:
-            # The rest of a decorator of several lines.
-            self._decorators[-1] += text
-            return
-        self._lines.setdefault(self._here, []).append(line)
-
-    def _defined(self, match: re.Match[str], indent: str) -> Unit | None:
-        if not indent:
-            self._top = Unit(self._path, match["name"], "") if match["cls"] else Unit(self._path, "", match["name"])
-            return self._top
-        if not self._top.cls or match["cls"]:
-            return None
-        self._inner = indent
-        return Unit(self._path, self._top.cls, match["name"])
-
-    def parts(self) -> Iterator[tuple[Unit, Part]]:
-        """Each unit, with what its lines say."""
-        for unit, own in self._lines.items():
-            decorators = self._named.get(unit, [])
-            named = tuple(m[1] for d in decorators if (m := re.match(r"@\s*([\w.]+)", d)) is not None)
-            text = "\n".join((*own, *decorators))
-            on_self = frozenset(_ON_SELF.findall(text)) - _words(_ON_SELF.sub("", text))
-            is_class = unit.owner == unit and unit.cls
-            bases = _words("\n".join(self._heads.get(unit, ()))) if is_class else frozenset()
-            yield unit, Part(_words(text), on_self, frozenset(_QUOTED.findall(text)), named, bases)
-
-
-def _split(path: Path, text: str) -> Iterator[tuple[Unit, Part]]:
-    """The units of a module's text."""
-    splitter = _Splitter(path)
-    for line in text.split("\n"):
-        line = _COMMENT.sub("", line) if "#" in line else line
-        if line.strip():
-            splitter.take(line)
-    return splitter.parts()

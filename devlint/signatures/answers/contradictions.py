@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from devlint.regexes import regex
+from devlint.signatures.answers.by_default import is_kept, is_part_of_something_made, is_weak, is_weak_for_host
 from devlint.signatures.answers.detached import is_of_a_graph, unplaced_results
 from devlint.signatures.answers.left_open import (
     hangs_on_a_flag,
-    hangs_on_words,
     is_for_arrays,
     is_for_mappings,
     is_given_host,
@@ -29,11 +29,9 @@ from devlint.signatures.answers.silence import (
     is_made_elsewhere,
     is_switched_to_host,
 )
-from devlint.signatures.answers.witnesses import is_of_models
 from devlint.signatures.libraries.torch_calls import MADE_OF_DATA
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.frame import Frame
-from devlint.signatures.state.objects import KEPT, OF_TENSORS
 from devlint.signatures.state.outcome import Need
 from devlint.signatures.values.conditions import TRUE, Condition
 from devlint.signatures.values.values import (
@@ -276,7 +274,7 @@ def _is_tensor(frame: Frame, value: Value, need: Need) -> bool:
     ):
         # What is done to one of them says nothing of the others.
         return False
-    if path is not None and _is_part_of_something_made(path) and value.place.name not in frame.tensors:
+    if path is not None and is_part_of_something_made(path) and value.place.name not in frame.tensors:
         # `graph = build(molecule)`, `graph.nodes["x"]`: a call that makes an object of what is no tensor makes its own.
         return False
     if need.sense == "call" and value.place.off_host and value.path is None and path is not None:
@@ -290,14 +288,6 @@ def _is_tensor(frame: Frame, value: Value, need: Need) -> bool:
     if "computed" in value.tags or (path is not None and path in frame.tensors):
         return True
     return path is not None and path in frame.supposed and need.sense != "index"
-
-
-def _is_part_of_something_made(path: tuple[object, ...]) -> bool:
-    """Whether a path leads to an attribute of what an unknown call gave, which isn't one that tensors have."""
-    match path:
-        case (str() as root, str() as step, *_):
-            return root.startswith("#") and step.startswith(".") and step[1:] not in OF_TENSORS
-    return False
 
 
 def _takes_more(function: FunctionModel, name: str) -> bool:
@@ -397,49 +387,8 @@ def _apart(
         open_one,
         frame.function,
         need.via,
-        weak=likely and _is_weak(reader, frame, need, (a, a_when), b),
+        weak=likely and is_weak(reader, frame, need, (a, a_when), b),
     )
-
-
-def _is_weak(reader: Reader, frame: Frame, need: Need, host: tuple[Value, Condition], other: Value) -> bool:
-    """Whether what speaks for two operands that are apart is wrong more often than right in programs that somebody has run."""
-    value, when = host
-    if value.kind is BATCH and (value.step is None or other.place.sort == "input"):
-        # Going by a name alone it is what a loader gives, or nobody says whether it meets an accelerator's.
-        return True
-    if _is_of_something(value) or _is_of_something(other):
-        return True
-    if hangs_on_a_flag(reader, frame, need.path) or hangs_on_a_flag(reader, frame, when):
-        return True
-    if need.sense != "index" and is_kept(value) and other.place.sort == "input" and _is_of_plain_class(frame):
-        # What an object that is no module keeps on the host may be meant to stay there: it counts and adds up.
-        return True
-    is_input = other.place.sort == "input" and other.kind is not MODULE and need.sense != "index"
-    if is_input and not is_of_models(reader, frame.function, other.place):
-        # In a function for the host, all is as it should be: somebody else has to say that it isn't.
-        return True
-    if reader.atoms.forgets(need.path):
-        # Of a choice of many, with more tests than are kept, nobody knows what was moved on the way there.
-        return True
-    if other.place.off_host and not reader.atoms.implies(need.path, when):
-        # What leaves the one on the host on some paths decides of the other as well, most likely.
-        return True
-    if other.place.off_host and len({source for source, _ in need.via}) > 1:
-        # From file to file there is more that nobody has read than what was.
-        return True
-    cls = frame.reader.class_around(frame)
-    # In a function, a part of something that holds more than tensors: where all that is, its makers know.
-    return cls is None and other.place.sort == "input" and len(other.place.name) > 1 and not need.via
-
-
-def _is_of_plain_class(frame: Frame) -> bool:
-    cls = frame.reader.class_around(frame)
-    return cls is not None and not cls.is_module and cls.method("forward") is None
-
-
-def _is_of_something(value: Value) -> bool:
-    """Whether a value is an attribute of what an unknown call gave: what an object of an unknown class keeps elsewhere, only that knows."""
-    return value.path is not None and _is_part_of_something_made(value.path)
 
 
 def _left_behind(frame: Frame, need: Need, host: Value, other: Value) -> bool:
@@ -450,10 +399,10 @@ def _left_behind(frame: Frame, need: Need, host: Value, other: Value) -> bool:
 
 
 def _is_made_by_default(value: Value) -> bool:
-    """Whether a factory made a tensor on the host since nobody told it anything."""
+    """Whether a tensor or a module was made on the host since nobody said anything else."""
     first = next(iter(steps_to(value.step)), None)
     made = first is not None and first.message.startswith("created on cpu by") and not first.told
-    return made and value.kind is TENSOR
+    return made and value.kind in (TENSOR, MODULE)
 
 
 def _operand(frame: Frame, need: Need, node: ast.expr, value: Value) -> Operand:
@@ -643,27 +592,9 @@ def _on_the_host(reader: Reader, frame: Frame, need: Need) -> Iterator[Contradic
             certain = sure and not option.likely and not option.place.is_open and not need.guarded
             yield Contradiction(
                 "host", need.node, need.name, operand, operand, not sure, certain, need.function, option.place.is_open, frame.function, need.via,
-                weak=_is_weak_for_host(reader, frame, operand) or (not certain and (hangs_on_a_flag(reader, frame, need.path) or hangs_on_a_flag(reader, frame, when))),
+                weak=is_weak_for_host(reader, frame, operand.value, inside=operand.inside) or (not certain and (hangs_on_a_flag(reader, frame, need.path) or hangs_on_a_flag(reader, frame, when))),
             )  # fmt: skip
             return
-
-
-def _is_weak_for_host(reader: Reader, frame: Frame, operand: Operand) -> bool:
-    """Whether what speaks for something on an accelerator that is to be on the host is wrong more often than right."""
-    value = operand.value
-    if not value.place.is_open:
-        return _is_given_by_anything(value)
-    if operand.inside or (hangs_on_words(frame, value) and not meets_own_parts(frame, value)):
-        return True
-    return value.place.sort == "input" and not is_of_models(reader, frame.function, value.place)
-
-
-def _is_given_by_anything(value: Value) -> bool:
-    """Whether a value is a part of what an unknown call gave: on an object, what it is asked for; else nothing says that a model gave it."""
-    path = value.path
-    if path is None or len(path) < 2 or not str(path[0]).startswith("#"):
-        return False
-    return "computed" not in value.tags or _is_part_of_something_made(path)
 
 
 def _is_fed_by_host(frame: Frame, place: Place) -> bool:
@@ -685,8 +616,3 @@ _ANSWER_NUMPY = frozenset({"monai"})
 
 # Packages with tensors of their own, whose `.numpy()` works wherever they are.
 _OTHER_TENSORS = frozenset({"tensorflow", "jax", "mxnet", "paddle", "cupy"})
-
-
-def is_kept(value: Value) -> bool:
-    """Whether a tensor is a plain attribute, which stays where it was made."""
-    return KEPT in value.tags or any(s.message.startswith("kept in") for s in steps_to(value.step))

@@ -255,7 +255,9 @@ def _if(frame: Frame, node: ast.If) -> None:
 def _aside(frame: Frame, body: Sequence[ast.stmt]) -> None:
     """What a block that is never reached here says, for those who ask for its names."""
     if body:
+        before, frame.unreached = frame.unreached, True
         frame.aside(lambda: execute(frame, body))
+        frame.unreached = before
 
 
 def _for(frame: Frame, node: ast.For | ast.AsyncFor) -> None:

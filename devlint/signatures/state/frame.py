@@ -161,6 +161,8 @@ class Frame:
         self.moment: Moment | None = None
         # It is read once more, or aside: nobody else is to hear of it.
         self.again = False
+        # Nothing comes by what is read: a test says so.
+        self.unreached = False
         self.env: dict[Key, Value] = {}
         # What it found outside of it, which may be otherwise when it is called again.
         self.found: dict[Key, Value | None] = {}

@@ -10,6 +10,7 @@ from devlint.facts import last_name, own_nodes
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.beside import is_never_read, reads_beside
 from devlint_rules.hot_loops import by_role
+from devlint_rules.hot_loops.other_waits import waits_beside
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -74,7 +75,8 @@ class HostMadeInHotCode(Rule):
 
     ## Fix safety
     Safe for constants and ranges: they are made on the device by a kernel, with the same type and shape. A
-    suggestion, which `--fix` leaves to you, where the type of an integer has to be said for that. No fix for lists of other things: make them once and keep them, or put them
+    suggestion, which `--fix` leaves to you, where the type of an integer has to be said for that, and
+    where the function waits for something else. No fix for lists of other things: make them once and keep them, or put them
     into pinned memory and copy with `non_blocking=True`. None either where the statement reads something else, or nothing reads what
     it makes.
 
@@ -138,8 +140,10 @@ def _made_there(stall: HotStall, facts: Facts) -> Change | None:
     # The rest of the call stays as it is laid out.
     name, _, sizes = made.partition("(")
     edits = (facts.replaced(call.func, f"{torch}.{name}"), facts.replaced(call.args[0], sizes))
-    # A type that nobody said makes a short call a long one: the reader may rather keep the tensor.
-    return Change("made on the device", "display" if "dtype=" in sizes else "safe", edits=edits)
+    # A type that nobody said makes a short call a long one, and beside another wait there is little to gain: the reader
+    # may rather keep the tensor.
+    is_minor = "dtype=" in sizes or waits_beside(call, facts)
+    return Change("made on the device", "display" if is_minor else "safe", edits=edits)
 
 
 def _copies_beside(call: ast.Call, facts: Facts) -> bool:

@@ -151,8 +151,10 @@ def _stays(node: ast.AST, facts: Facts) -> bool:
 
 
 def _is_told(call: ast.Call, facts: Facts) -> bool:
-    """Whether a rule tells of a reading: of what is known to be on an accelerator, and becomes no file."""
+    """Whether a rule tells of a reading: of what is known to be on an accelerator, and becomes no file, nor is computed on where it is copied to."""
     tensor = tensor_read(call)
+    if last_name(call.func) == "cpu" and not isinstance(next(facts.model.ancestors(call), None), ast.Call):
+        return False
     return (
         tensor is not None and facts.accelerated(facts.model.value(tensor)) is not None and not is_written(call, facts)
     )

@@ -73,6 +73,14 @@ def waits_anyway(read: ast.expr, loop: ast.stmt, facts: Facts, is_collected: Cal
     )
 
 
+def waits_beside(read: ast.expr, facts: Facts) -> bool:
+    """Whether something else in the scope of `read` makes each call, or pass, wait."""
+    return any(
+        node is not read and _waits(node, facts, lambda _: False) and not facts.model.is_guarded(node)
+        for node in own_nodes(facts.model.enclosing_scope(read))
+    )
+
+
 def _is_array_of_host(node: ast.AST) -> bool:
     """`model(x).detach().numpy()`, without a copy to the host."""
     match node:
