@@ -378,7 +378,7 @@ def _extreme(call: Call) -> Value:
     if not 1 < len(pairs) <= 8 or any(v.kind is not TENSOR for _, v in pairs):
         return NOTHING
     call.frame.need("operation", call.node, last_name(call.node.func), *pairs)
-    return call.frame.reader.together(call.frame, call.node, *(v for _, v in pairs[:4]))
+    return containers.any_of([v for _, v in pairs], call.frame)
 
 
 def _reduce(call: Call) -> Value:
