@@ -74,7 +74,7 @@ class ColdCode:
                 if _is_for_old_releases(test, body=child in body) or (child in body and _never_holds(test)):
                     return True
                 if child in body:
-                    guarded = self.is_step_guard(test) and not _steps(body)
+                    guarded = self.is_step_guard(test) and (not _steps(body) or self._is_stepped_beside(parent))
                     if guarded or self._ends(body) or _warns(test, body):
                         return True
                     return _runs_once(test, [*flat(body), *self.run_by(body)])
@@ -175,6 +175,18 @@ class ColdCode:
             case ast.Compare(left=left, ops=[ast.NotEq()], comparators=[right]):
                 return _counts(test) or _is_position(left, right) or _is_position(right, left)
         return _is_warm(test)
+
+    def _is_stepped_beside(self, guard: ast.If) -> bool:
+        """Whether each pass of the loop around a guard changes weights all the same: a generator's turn comes every few of the critic's."""
+        child: ast.AST = guard
+        for parent in self._model.ancestors(guard):
+            block = getattr(parent, "body", None)
+            if isinstance(block, list) and _steps([s for s in block if s is not child and isinstance(s, ast.stmt)]):
+                return True
+            if isinstance(parent, (ast.For, ast.AsyncFor, ast.While, ast.FunctionDef, ast.AsyncFunctionDef)):
+                return False
+            child = parent
+        return False
 
     def is_step_guard(self, test: ast.expr) -> bool:
         """Whether a condition holds on some steps only."""

@@ -107,6 +107,8 @@ class Project:
         self._callers = Importers(self._roots, self._texts, MAX_CALLING_FILES, MAX_FILES_WITH_CALLERS)
         self._matching: dict[tuple[str, str], bool] = {}
         self._modules: dict[Path, SourceModule | None] = {}
+        # Where names led, by the file that asked: that is noted.
+        self._located: dict[tuple[str, Path], Path | None] = {}
         # The files that were linted.
         self._passed: set[Path] = set()
         # The module that is linted, if others import it.
@@ -150,8 +152,11 @@ class Project:
 
     def locate(self, name: str, asking: Path) -> Path | None:
         """The file of that dotted name as `asking` would import it, or None."""
-        self._note(asking, ("place", name, str(asking.parent)))
-        return self._roots.place(name, asking.parent)
+        asked = (name, asking)
+        if asked not in self._located:
+            self._note(asking, ("place", name, str(asking.parent)))
+            self._located[asked] = self._roots.place(name, asking.parent)
+        return self._located[asked]
 
     def is_outside(self, first: str, asking: Path) -> bool:
         """Whether no name that begins so leads into the project from a file."""

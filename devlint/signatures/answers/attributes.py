@@ -143,7 +143,7 @@ def _is_on_host(node: ast.expr, method: ast.AST | None, cls: ClassInfo, asked: f
         case ast.Call(func=ast.Attribute(attr="cpu"), args=[]):
             return True
         case ast.Call(func=ast.Attribute(value=inner, attr="to"), args=args, keywords=keywords):
-            targets = [*args, *(k.value for k in keywords if k.arg in (None, *TARGETS))]
+            targets = [*args, *(k.value for k in keywords if k.arg is None or k.arg in TARGETS)]
             if any(is_cpu(target) for target in targets):
                 return True
             return all(_is_dtype(target) for target in targets) and told(inner)

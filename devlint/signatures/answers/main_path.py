@@ -296,6 +296,8 @@ def is_straight(source: SourceModule, node: ast.AST, gives: Gives) -> bool:
                 return False
             case ast.IfExp(test=test, body=value) if child is value and not _holds_mostly(test, source, parent, gives):
                 return False
+            case ast.IfExp(test=test, body=value, orelse=orelse) if child is orelse and _is_brought(value, test):
+                return False
             case ast.BoolOp(values=[first, *_]) if child is not first:
                 return False
             case ast.FunctionDef(body=body) | ast.AsyncFunctionDef(body=body):
@@ -305,6 +307,12 @@ def is_straight(source: SourceModule, node: ast.AST, gives: Gives) -> bool:
                 return True
         child = parent
     return True
+
+
+def _is_brought(value: ast.expr, test: ast.expr) -> bool:
+    """`longest if longest is not None else lengths.max().item()`: callers may bring what is waited for."""
+    asked = {ast.dump(n) for n in ast.walk(test) if isinstance(n, (ast.Name, ast.Attribute))}
+    return any(ast.dump(n) in asked for n in ast.walk(value) if isinstance(n, (ast.Name, ast.Attribute)))
 
 
 def _holds_mostly(test: ast.expr, source: SourceModule, at: ast.AST, gives: Gives) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from functools import lru_cache
 
 from devlint.signatures.libraries.devices import device_from
@@ -159,9 +159,10 @@ class Instance:
 
     def _instantiated(self, value: Value) -> Value:
         if value.kind is EITHER:
-            return either(
-                (o for condition, part in value.parts for o in self._options(condition, part)), self.frame.atoms
-            )
+            options: list[tuple[Condition, Value]] = []
+            for condition, part in value.parts:
+                options += self._options(condition, part)
+            return either(options, self.frame.atoms)
         if value.path is not None:
             given = self._input(value)
             return mapped(given, unwrapped, self.frame.atoms) if UNWRAPPED in value.tags else given
@@ -185,18 +186,19 @@ class Instance:
             return mapped(at, lambda p: self._by_default(_placed(value, p)), self.frame.atoms)
         return self._by_default(value)
 
-    def _options(self, condition: Condition, part: Value) -> Iterator[tuple[Condition, Value]]:
+    def _options(self, condition: Condition, part: Value) -> list[tuple[Condition, Value]]:
         """An alternative, as the call makes it: of an input that may be a wrapper, by each thing that is given for it.
 
         What a test says of several things at once has more clauses than are kept.
         """
         given = self.given.get(part.path[0], NOTHING) if part.path is not None and condition != TRUE else NOTHING
         if part.path is None or all(option.kind is not WRAPPER for _, option in given.options()):
-            yield self.condition(condition), self.value(part)
-            return
+            return [(self.condition(condition), self.value(part))]
+        made = []
         for when, option in given.options():
             one = self.supposing(part.path[:1], option)
-            yield self.frame.atoms.both(when, one.condition(condition)), one.value(part)
+            made.append((self.frame.atoms.both(when, one.condition(condition)), one.value(part)))
+        return made
 
     def _by_default(self, value: Value) -> Value:
         """A value, what may be made by default being where the block around the call says."""

@@ -45,7 +45,7 @@ def has_device(call: ast.Call, facts: Facts) -> bool:
         return False
     if _is_for_cuda(facts.model) or _is_of_files_for_cuda(facts.model, call):
         return True
-    if _ON_CUDA_BY_DEFAULT.search(facts.text.text) or _asks_before(facts.model, call):
+    if _ON_CUDA_BY_DEFAULT.search(facts.text.text) or _is_met(facts.model, call, _asks_before):
         return True
     return _is_met(facts.model, call, _needs_accelerator) or _is_met(facts.model, call, _has_just_trained)
 
@@ -201,11 +201,11 @@ def _is_of_files_for_cuda(model: PlacementModel, call: ast.Call) -> bool:
 _FLAGGED = r"(?i)\b(?:if|and|or|not)\b[^\n]{0,80}(?:cuda|[cg]pu)"
 
 
-def _asks_before(model: PlacementModel, call: ast.Call) -> bool:
+def _asks_before(model: PlacementModel, call: ast.AST) -> bool:
     """Whether a program ends without an accelerator before it comes by a call: `assert torch.cuda.is_available()`."""
     scope = model.enclosing_scope(call)
     return any(
-        isinstance(n, (ast.Assert, ast.If)) and n.lineno < call.lineno and _ends_without(n)
+        isinstance(n, (ast.Assert, ast.If)) and n.lineno < getattr(call, "lineno", 0) and _ends_without(n)
         for n in (*own_nodes(scope), *model.source.tree.body)
     )
 
@@ -251,7 +251,9 @@ def _is_met(model: PlacementModel, node: ast.AST, asked: Asked, depth: int = 0) 
     if depth == _MAX_CALLERS or not isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)):
         return False
     calls = model.calls_in_sight(scope)
-    return bool(calls) and all(_is_met(file, call, asked, depth + 1) for file, call in calls)
+    # What nothing calls itself calls nothing.
+    used = [(file, call) for file, call in calls if not file.is_unused(call)] or calls
+    return bool(used) and all(_is_met(file, call, asked, depth + 1) for file, call in used)
 
 
 def _needs_accelerator(model: PlacementModel, node: ast.AST) -> bool:

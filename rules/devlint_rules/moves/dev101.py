@@ -106,7 +106,11 @@ class DiscardedMove(Rule):
         if drop is None or (drop.likely and _comes_with_no_tensor(facts.node(call), facts)):
             return
         subject = facts.name_of(_root(moved))
-        needless = _is_there_already(call, moved, facts) or _is_wanted_on_host(call, moved, facts)
+        needless = (
+            _is_there_already(call, moved, facts)
+            or _is_wanted_on_host(call, moved, facts)
+            or _moves_with_module(facts.node(_root(moved)), facts)
+        )
         assigned = _assignment(node, facts)
         change = None if needless else assigned
         made, kept = _made(call, facts)
@@ -275,6 +279,10 @@ def _is_there_already(call: cst.Call, moved: cst.BaseExpression, facts: Facts) -
     """Whether a tensor is moved to the device that it is on: nothing is lost with the result."""
     given = next((a.value for a in call.args if a.keyword is None or a.keyword.value == "device"), None)
     device = facts.node(given) if given is not None else None
+    if not call.args:
+        # `x.cuda()`: to the current one, as most of what is on an accelerator.
+        before, after = facts.value(moved).place, facts.value(call).place
+        return before == after and (before.off_host or before == HOST)
     if given is None or device is None:
         return False
     targets = {place_of_device(v, device) for _, v in facts.value(given).alternatives()}
@@ -282,6 +290,31 @@ def _is_there_already(call: cst.Call, moved: cst.BaseExpression, facts: Facts) -
     return (
         len(places) == 1 and None not in targets and places == {target[0] for target in targets if target is not None}
     )
+
+
+def _moves_with_module(moved: ast.expr | None, facts: Facts) -> bool:
+    """Whether a name stands for a part of what the class around has registered: `mask = self.mask[:n]`. That is where the module is."""
+    cls = next((p for p in facts.model.ancestors(moved) if isinstance(p, ast.ClassDef)), None) if moved else None
+    if cls is None or not isinstance(moved, ast.Name):
+        return False
+    owned = {
+        n.attr
+        for value in facts.model.assigned_values(moved)
+        for n in ast.walk(value)
+        if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name) and n.value.id == "self"
+    }
+    return any(_registers(n, owned) for n in ast.walk(cls))
+
+
+def _registers(node: ast.AST, names: set[str]) -> bool:
+    match node:
+        case ast.Call(
+            func=ast.Attribute(attr="register_buffer" | "register_parameter"), args=[ast.Constant(value), *_]
+        ):
+            return value in names
+        case ast.Assign(targets=[ast.Attribute(attr=name)], value=ast.Call(func=func)):
+            return name in names and last_name(func) in ("Parameter", "Buffer")
+    return False
 
 
 def _is_wanted_on_host(call: cst.Call, moved: cst.BaseExpression, facts: Facts) -> bool:
