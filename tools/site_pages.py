@@ -30,6 +30,7 @@ FIXES = {
     "D": "a suggestion",
     "S/U": "safe or unsafe",
     "S/D": "safe, or a suggestion",
+    "U/D": "unsafe, or a suggestion",
     "-": "none",
 }
 # Where a page has the table of the report's fields, and those of a class's attributes.

@@ -272,11 +272,19 @@ _CHANGED = regex(
     r"(?i)\b(?:modif|adapt|chang|alter|rewr|rework|extend|edit|simplif|adjust|based on|inspired|with (?:some|minor|small|a few))"
 )
 
+# A line that is nothing but the address of a file of code in somebody's repository.
+_LINKED = regex(
+    r"(?m)^[ \t#\"']{0,12}https?://[\w.-]{1,60}/[\w.-]{1,60}/[\w.-]{1,60}/blob/[\w./-]{1,200}\.py\b[ \t\"']{0,9}$"
+)
+
 
 def is_said_to_be_copied(source: SourceModule) -> bool:
     """Whether what a file begins with says that it was copied from elsewhere, and not that it has changed since."""
     head = _head(source)
-    return "from" in head and _COPIED.search(head) is not None and _CHANGED.search(head) is None
+    said = ("from" in head and _COPIED.search(head) is not None) or (
+        "/blob/" in head and _LINKED.search(head) is not None
+    )
+    return said and _CHANGED.search(head) is None
 
 
 # How the head of a file says that a program wrote it, and that no one else should.

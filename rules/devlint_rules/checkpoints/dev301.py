@@ -150,6 +150,7 @@ class LoadWithoutMapLocation(Rule):
             and not is_tried_again(found, facts)
             and not fails_anyway(found, facts)
             and not stays_half_done(found, facts)
+            and not _is_of_optimizer(found, facts)
         )
         moving = _moved_at_once(found, facts) if not first else None
         where = "device" if bound and _is_chosen_here(found, facts) and not _is_made_smaller(found, facts) else '"cpu"'
@@ -242,7 +243,7 @@ def _is_chosen_here(found: ast.Call, facts: Facts) -> bool:
         # Its `step` stays where it was loaded, and Adam would read it from there at each step
         # (`Optimizer._process_value_according_to_param_policy`).
         return False
-    if _is_moved_after(found, scope):
+    if not _is_moved_before(found, scope):
         return False
     if isinstance(scope, ast.Module):
         chosen = _given_to_device(scope)
@@ -256,20 +257,33 @@ def _is_chosen_here(found: ast.Call, facts: Facts) -> bool:
     return bool(ready) and all(ready) and next(uses, None) is not None
 
 
-def _is_moved_after(found: ast.Call, scope: ast.AST) -> bool:
-    """Whether what loads is moved behind the load, `net.to(device)`: until then it is on the host."""
+def _is_moved_before(found: ast.Call, scope: ast.AST) -> bool:
+    """Whether what loads was moved before the load, `net = Net().to(device)`: else it is on the host."""
     owners = {
         ast.dump(n.func.value)
         for n in own_nodes(scope)
         if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.func.attr == "load_state_dict"
     }
+    return any(_moved_by(n, owners) for n in own_nodes(scope) if getattr(n, "lineno", found.lineno) < found.lineno)
+
+
+def _moved_by(node: ast.AST, owners: set[str]) -> bool:
+    match node:
+        case ast.Call(func=ast.Attribute(value=owner, attr="to" | "cuda")):
+            return ast.dump(owner) in owners
+        case ast.Assign(targets=[target], value=value):
+            stored = ast.dump(target).replace("Store()", "Load()")
+            return stored in owners and any(
+                isinstance(n, ast.Attribute) and n.attr in ("to", "cuda") for n in ast.walk(value)
+            )
+    return False
+
+
+def _is_of_optimizer(found: ast.Call, facts: Facts) -> bool:
+    """Whether a method of an optimizer loads: what it keeps beside the state of parameters stays where it was loaded."""
     return any(
-        isinstance(n, ast.Call)
-        and isinstance(n.func, ast.Attribute)
-        and n.func.attr in ("to", "cuda")
-        and n.lineno > found.lineno
-        and ast.dump(n.func.value) in owners
-        for n in own_nodes(scope)
+        isinstance(parent, ast.ClassDef) and any(last_name(base).endswith("Optimizer") for base in parent.bases)
+        for parent in facts.model.ancestors(found)
     )
 
 

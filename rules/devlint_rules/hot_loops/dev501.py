@@ -91,7 +91,8 @@ class ItemInHotLoop(Rule):
     precision. Offered where the value is added to a number, or appended to a list, that starts right before the loop and
     is read after it, and where nothing else makes each step wait: another reading, text, a branch, a gradient scaler, a
     function that scores, or a copy in the same statement. Not offered where the sum would be made in a type of few digits, and in
-    loops that read the clock.
+    loops that read the clock. Where the loop computes with what nobody has read, any `model(x)`, it is a suggestion, which `--fix`
+    leaves to you.
 
     ## References
     - [Performance Tuning Guide: avoid unnecessary CPU-GPU synchronization](https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html)
@@ -108,7 +109,7 @@ class ItemInHotLoop(Rule):
     effect = Effect(syncs=4, words="item")
     mends_minor = True
     seen_as = ("sync",)
-    fix = "U"
+    fix = "U/D"
 
     senses = frozenset({"read"})
 
@@ -214,7 +215,7 @@ def _collected(node: cst.Call, tensor: cst.BaseExpression, hot: HotLoop, facts: 
         return None
     return Change(
         stalls.ACCUMULATE_DETACHED,
-        "unsafe",
+        "display" if _calls_unknown(loop, facts) else "unsafe",
         ((node, _collectable(tensor, found, loop, facts)),),
         (reading,),
     )
@@ -234,6 +235,21 @@ def _copies_inside(statement: ast.AST, facts: Facts) -> bool:
         and any(not v.place.off_host for _, v in facts.model.value(n.func.value).alternatives())
         and not _is_input(n, facts)
         for n in ast.walk(statement)
+    )
+
+
+def _calls_unknown(loop: ast.stmt, facts: Facts) -> bool:
+    """Whether a loop computes with something that nobody has read, `model(x)` of any model: it may wait by itself."""
+    return any(
+        isinstance(n, ast.Call)
+        and bool(n.args)
+        and (
+            isinstance(n.func, ast.Name) or (isinstance(n.func, ast.Attribute) and ast.unparse(n.func.value) == "self")
+        )
+        and facts.model.callee(n) is None
+        and any(v.kind is Kind.UNKNOWN and not v.name for _, v in facts.model.value(n.func).alternatives())
+        and not isinstance(next(facts.model.ancestors(n), None), ast.Expr)
+        for n in own_nodes(loop)
     )
 
 

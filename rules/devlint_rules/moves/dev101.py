@@ -22,7 +22,7 @@ from devlint.facts import (
     plain_name,
 )
 from devlint.findings import Note, Safety
-from devlint.lazy import cst, m
+from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
 
 if TYPE_CHECKING:
@@ -407,6 +407,25 @@ def _elements(statement: cst.Expr) -> Sequence[cst.BaseElement]:
     return cst.ensure_type(statement.value, cst.Tuple).elements
 
 
+def _goes_with_module(call: cst.BaseExpression, facts: Facts) -> bool:
+    """Whether what is moved is a part of a buffer of the module itself: `pe = self.pe[:, :n]`."""
+    found = facts.node(call)
+    match found:
+        case ast.Call(func=ast.Attribute(value=ast.Name() as name)):
+            given = facts.model.assigned_values(name)
+        case _:
+            return False
+    cls = facts.model.class_around(facts.model.enclosing_scope(found))
+    buffers = _BUFFERS.findall(facts.code_of(cls.node)) if cls is not None else []
+    return len(given) == 1 and any(
+        isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name) and n.value.id == "self" and n.attr in buffers
+        for n in ast.walk(given[0])
+    )
+
+
+_BUFFERS = regex(r"\bregister_buffer\(\s{0,80}['\"](\w{1,80})['\"]")
+
+
 def _assignment(statement: cst.Expr, facts: Facts) -> Change | None:
     """The result, or each of several, assigned to what was moved."""
     value = statement.value
@@ -432,6 +451,9 @@ def _assignment(statement: cst.Expr, facts: Facts) -> Change | None:
     targeted = cst.AssignTarget(target.deep_clone())
     assigned = cst.Assign(targets=[targeted], value=value, semicolon=statement.semicolon)
     # Of what is a tensor by its use alone, nobody knows whether it is to stay where it is.
+    if any(_goes_with_module(call, facts) for call in calls):
+        # It is there already: the statement is better left out.
+        return None
     safety: Safety = "unsafe" if any(_is_likely(call, facts) for call in calls) else "safe"
     return Change(f"assign the result to `{names}`", safety, ((statement, assigned),))
 
