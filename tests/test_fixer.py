@@ -208,5 +208,5 @@ def test_an_import_that_is_there_isnt_added_again():
 
 
 def test_an_import_in_a_file_without_imports_goes_below_its_docstring():
-    text = '# torch\n"""Doc."""\nbare(1)\n'
-    assert fixed(text, Imports).source.text == '# torch\n"""Doc."""\n\nimport json\njson(1)\n'
+    text = '"""About torch."""\nbare(1)\n'
+    assert fixed(text, Imports).source.text == '"""About torch."""\n\nimport json\njson(1)\n'

@@ -213,7 +213,7 @@ def test_a_library_that_was_mended_is_read_anew_for_those_that_import_it(tmp_pat
     users = [f"user{number}.py" for number in range(6)]
     for name in users:
         (tmp_path / name).write_text(USER)
-    settings = Settings(root=tmp_path)
+    settings = Settings(root=tmp_path, extend_safe_fixes=("DEV204",))
     worker = Worker(Plan(fix=True, named=(str(tmp_path.resolve()),)), load_registry())
     mended, *fixed = [worker.run(Target(tmp_path / name, name, settings)).fixed for name in ("near.py", *users)]
     assert [finding.code for finding in mended] == ["DEV101"]

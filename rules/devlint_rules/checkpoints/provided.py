@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from devlint.facts import last_name
+from devlint.lazy import regex
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
@@ -22,18 +23,33 @@ def is_provided_for(call: ast.Call, facts: Facts) -> bool:
             case ast.If(test=test, body=body, orelse=orelse) if child is not test:
                 if _asks_for_accelerator(test, facts) == (child in body) and (child in body or child in orelse):
                     return True
-                if any(_says_where(s, call) for s in (orelse if child in body else body)):
+                if _may_be_about_devices(test, facts) and any(
+                    _says_where(s, call) for s in (orelse if child in body else body)
+                ):
                     # The author knows, and chose this one for machines that have what is needed.
                     return True
             case ast.IfExp(test=test, body=taken, orelse=other) if child is not test:
                 if _asks_for_accelerator(test, facts) == (child is taken):
                     return True
-                if "map_location" in ast.unparse(other if child is taken else taken):
+                if _may_be_about_devices(test, facts) and "map_location" in ast.unparse(
+                    other if child is taken else taken
+                ):
                     return True
         if _leaves_before(parent, child, facts):
             return True
         child = parent
     return False
+
+
+def _may_be_about_devices(test: ast.expr, facts: Facts) -> bool:
+    """Whether a test may ask for what the machine has: by its words, or those of what its names were given."""
+    told = [test, *(v for n in ast.walk(test) if isinstance(n, ast.Name) for v in facts.model.assigned_values(n))]
+    return any(_OF_DEVICES.search(ast.unparse(part)) is not None for part in told)
+
+
+_OF_DEVICES = regex(
+    r"(?i)cuda|gpu|cpu|mps|npu|xpu|device|accelerat|available|map_?loc|rank|distributed|ddp|parallel|world"
+)
 
 
 def is_given_up(call: ast.Call, facts: Facts) -> bool:
