@@ -168,7 +168,7 @@ def test_lines_that_a_fix_adds_stand_as_the_others_do():
         ">   ```\n\nmore\n\n```python\nx = torch.ones(3)\nx.to('cuda')\n```\n"
     )
     write("page.md", before)
-    devlint("page.md", "--fix", "--unsafe-fixes")
+    devlint("page.md", "--fix", "--unsafe-fixes", "--config", "extend-unsafe-fixes=['DEV103']")
     after = Path("page.md").read_text()
     assert "x = x.to('cuda')\n" in after
     assert "\n>           self.register_buffer(" in after

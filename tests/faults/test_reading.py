@@ -209,7 +209,7 @@ def test_a_table_in_a_statement_takes_no_gigabytes(project):
     """That of what stands beside it is told."""
     import resource
 
-    write("table.py", BAD + "y = torch.tensor([" + "1, " * 150_000 + "]).cuda()\ny.cuda()\n")
+    write("table.py", BAD + "y = torch.tensor([" + "1, " * 150_000 + "])\ny.cuda()\n")
     done = devlint(
         "--output-format", "concise", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (900 << 20,) * 2)
     )

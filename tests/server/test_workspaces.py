@@ -132,13 +132,13 @@ def test_linting_can_wait_until_a_file_is_saved(tmp_path: Path, editors: list[Ed
 
 
 def test_unsafe_fixes_can_be_part_of_fix_all(tmp_path: Path, editors: list[Editor]) -> None:
-    text = "import torch\nfrom torch.utils.data import DataLoader\n\ntotal = 0.0\nfor x in DataLoader([]):\n    total += x.cuda().sum().item()\nprint(total)\n"
+    text = "import torch\nfrom torch import nn\nfrom torch.utils.data import DataLoader\n\nnet = nn.Linear(1, 1).cuda()\noptimizer = torch.optim.SGD(net.parameters())\ntotal = 0.0\nfor x in DataLoader([]):\n    loss = net(x.cuda()).sum()\n    total += loss.item()\n    loss.backward()\n    optimizer.step()\nprint(total)\n"
     folder = project(tmp_path)
     editor = Editor(folder, options={"unsafeFixes": True})
     editors.append(editor)
     uri = editor.open(folder / "a.py", text)
     assert codes(editor.settle(uri)) == ["DEV501"]
-    everything = types.Range(types.Position(0, 0), types.Position(7, 0))
+    everything = types.Range(types.Position(0, 0), types.Position(13, 0))
     [action] = editor.actions(uri, everything, only=["source.fixAll.devlint"])
     assert ".detach()" in after(action, uri, text)
 
