@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from devlint.engine import Linter, Withheld
+from devlint.engine import Linter
 from devlint.files import Source
+from devlint.inspection import Withheld
 from devlint.placement.model import build
 from devlint.rule import Registry
 from devlint.settings import Settings

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from devlint.engine import Inspection, Linter
+from devlint.engine import Linter
 from devlint.files import Source
 from devlint.findings import Finding
+from devlint.inspection import Inspection
 from devlint.rule import Registry
 from devlint.screen import Screen
 from devlint.settings import Settings

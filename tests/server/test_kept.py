@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from server.test_editing import NET, TRAIN, project
 
-from devlint.engine import Inspection
 from devlint.files import Source, source_from_bytes
+from devlint.inspection import Inspection
 from devlint.rule import load_registry
 from devlint.screen import Screen
 from devlint.server.kept import KeptLinter, StaleError

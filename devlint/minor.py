@@ -1,0 +1,86 @@
+"""Why hardly anybody would act on what a rule tells, in words: such things are told where the rule is selected by its code."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from devlint.facts import Facts
+    from devlint.placement.waiting import HotStall
+    from devlint.rule import Report, Rule
+    from devlint.source.project import Project
+
+
+# Events of tensors that meet others elsewhere.
+ABOUT_MIXING = ("mixing", "unplaced-factory")
+
+# What only Python 2 reads: `print "done"`.
+_PYTHON_2 = r"(?m)^[ \t]{0,40}print[ \t]{1,9}['\"]"
+
+
+def why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall: HotStall | None = None) -> str:
+    """Why hardly anybody would act on a report, of a `stall` that it is about, in words; "" where somebody may.
+
+    So it is with what is likely to mix in a function that nobody uses, or only code for the host, with what costs in a loop that trains nothing, or in
+    a program that measures or tests, with a wait at the end of a step for which there is no fix, and with what a warning
+    says of code that somebody else keeps, that nobody uses or goes on with, or by which a module of a package tests itself.
+    """
+    from devlint.signatures.answers.hot import is_unused
+    from devlint.signatures.answers.roles import (
+        is_aside,
+        is_generated,
+        is_of_others,
+        is_of_tool,
+        is_retired,
+        is_said_to_be_copied,
+    )
+
+    if report.minor or (stall is not None and stall.minor):
+        return "few act on it"
+    if facts.model.never_runs(facts.statement):
+        return "it never runs"
+    fails_elsewhere = rule.effect is not None and rule.effect.without_accelerator
+    costs = rule.severity == "warning" or fails_elsewhere
+    is_mixing = rule.event in ABOUT_MIXING and report.confidence == "likely"
+    source = facts.model.source
+    if is_generated(source):
+        return "the file is generated, and what it is made of is to be mended"
+    if (rule.severity == "warning" and (is_of_others(source.path) or is_said_to_be_copied(source))) or (
+        (costs or is_mixing) and project.is_copied_in(Path(source.path))
+    ):
+        return "somebody else keeps this code"
+    if costs and is_retired(facts.path):
+        return "nobody goes on with what a folder of that name holds"
+    if report.confidence == "likely" and project.uses(_PYTHON_2, Path(facts.model.source.path)):
+        return "the project is written for Python 2, and releases of PyTorch that do otherwise"
+    scope = facts.scope
+    if scope is not None and (is_mixing or rule.severity == "warning") and is_unused(project, scope):
+        return f"nothing in the project leads to `{scope.name}`"
+    if is_mixing and scope is not None:
+        by_host = facts.model.is_called_by_host(scope, facts.node(report.node))
+        return f"code for the host calls `{scope.name}`" if by_host else ""
+    if rule.severity == "warning" and _tests_itself(report, facts, project):
+        return "so a module of a package tries itself"
+    by_role = stall is not None and stall.by_role
+    hot = facts.hot_loop(report.node) if rule.only_training and not by_role else None
+    if hot is None:
+        return ""
+    if hot.is_minor or is_of_tool(facts.model.source.path) or is_aside(facts.model.source.path):
+        costs_little = rule.only_amid_step or report.change is None
+        return "nothing is trained here, or it is tried or measured" if costs_little else ""
+    ends = stall is None and rule.only_amid_step and report.change is None and facts.ends_step(report.node)
+    return "it stands at the end of a step, and there is no fix" if ends else ""
+
+
+def _tests_itself(report: Report, facts: Facts, project: Project) -> bool:
+    """Whether a report is about what a module runs if it is a program, and it is one that others of its package import."""
+    path = Path(facts.model.source.path)
+    node = facts.node(report.node)
+    around = facts.model.ancestors(node) if node is not None else ()
+    return (
+        any(isinstance(p, ast.If) and ast.unparse(p.test).startswith("__name__") for p in around)
+        and "." in project.name_of(path)[1]
+        and bool(project.importers_of(path))
+    )
