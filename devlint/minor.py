@@ -6,6 +6,8 @@ import ast
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from devlint.knowledge.releases import OF_OLD_LOSSES
+
 if TYPE_CHECKING:
     from devlint.facts import Facts
     from devlint.placement.waiting import HotStall
@@ -55,6 +57,8 @@ def why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall:
         return "nobody goes on with what a folder of that name holds"
     if report.confidence == "likely" and project.uses(_PYTHON_2, Path(facts.model.source.path)):
         return "the project is written for Python 2, and releases of PyTorch that do otherwise"
+    if (costs or report.confidence == "likely") and _is_for_old_releases(facts):
+        return "the project is written for releases of PyTorch before 0.4, and fails with later ones"
     scope = facts.scope
     if scope is not None and (is_mixing or rule.severity == "warning") and is_unused(project, scope):
         return f"nothing in the project leads to `{scope.name}`"
@@ -72,6 +76,14 @@ def why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall:
         return "nothing is trained here, or it is tried or measured" if costs_little else ""
     ends = stall is None and rule.only_amid_step and report.change is None and facts.ends_step(report.node)
     return "it stands at the end of a step, and there is no fix" if ends else ""
+
+
+def _is_for_old_releases(facts: Facts) -> bool:
+    """Whether a file takes a loss's number as releases before 0.4 gave it, and no other way, and nobody says for which ones it is."""
+    if facts.surroundings.oldest_torch is not None:
+        return False
+    text = facts.model.source.without_comments
+    return ".item()" not in text and OF_OLD_LOSSES.search(text) is not None
 
 
 def _tests_itself(report: Report, facts: Facts, project: Project) -> bool:
