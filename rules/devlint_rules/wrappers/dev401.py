@@ -80,7 +80,7 @@ class MissingModuleAttribute(Rule):
 
     ## Fix safety
     Safe where the model is always wrapped: `.module` is inserted. Where it is wrapped on some paths only,
-    `getattr(model, "module", model)` is a suggestion, which `--fix` leaves to you: it leaves a bare model as it is. Not offered where another file
+    `getattr(model, "module", model)` leaves a bare model as it is; unsafe, since most projects have a name for that. Not offered where another file
     decides whether it is wrapped, where a scope would ask more than once, where a model wrapped by
     DistributedDataParallel is trained by what is called: past the wrapper, gradients aren't averaged. What is asked of a
     model that is wrapped on some paths is all mended, or none of it.
@@ -96,7 +96,7 @@ class MissingModuleAttribute(Rule):
     trigger = r"DataParallel\s*[(),\]:|]|DataParallel\s+as\b|import\s[^\n]{0,300}DataParallel|accelerator\.prepare\("
     event = "missing-attribute"
     effect = Effect(raises="AttributeError", words="'DataParallel' object has no attribute 'freeze'")
-    fix = "S/D"
+    fix = "S/U"
 
     def shape(self) -> m.BaseMatcherNode:
         return m.Attribute()
@@ -296,7 +296,7 @@ def _unwrapped(node: cst.Attribute, found: ast.Attribute, missing: Missing, fact
         else "insert `.module`: the wrapped model is there"
     )
     model = unwrapped(node.value, found, facts, sometimes=missing.sometimes)
-    return Change(title, "display" if missing.sometimes else "safe", ((node, node.with_changes(value=model)),))
+    return Change(title, "unsafe" if missing.sometimes else "safe", ((node, node.with_changes(value=model)),))
 
 
 def _is_asked_untold(found: ast.Attribute, facts: Facts) -> bool:
