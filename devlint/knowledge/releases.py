@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from devlint.regexes import regex
 
-# What releases before 0.4 wanted, and later ones have no use for, or refuse.
-BEFORE_0_4 = r"\bvolatile\s*=\s*\w|loss\w{0,30}\.data\[0\]|VERSION_LESS_THAN_[0]"
-# The number of a loss as those releases gave it; since 0.5, that is an IndexError.
+# The number of a loss as releases before 0.4 gave it; since 0.5, that is an IndexError.
 OF_OLD_LOSSES = regex(r"loss\w{0,30}\.data\[0\]")
+# What those releases wanted, and later ones have no use for, or refuse.
+BEFORE_0_4 = rf"\bvolatile\s*=\s*\w|{OF_OLD_LOSSES.pattern}|VERSION_LESS_THAN_[0]"
 # What those releases didn't have: devices as objects, factories that take one, `map_location` as text.
 SINCE_0_4 = r"\.to\(|\bdevice\b|\bmap_location\b|\.cpu\("
 # What a project that runs on those releases says of itself: `torch>=0.3.1`, "PyTorch 0.2".

@@ -23,7 +23,7 @@ def is_weak(reader: Reader, frame: Frame, need: Need, host: tuple[Value, Conditi
         return True
     if _is_of_something(value) or _is_of_something(other):
         return True
-    if hangs_on_a_flag(reader, frame, need.path) or hangs_on_a_flag(reader, frame, when):
+    if _hangs_on_a_flag(reader, frame, need, when):
         return True
     if need.sense != "index" and is_kept(value) and other.place.sort == "input" and _is_of_plain_class(frame):
         # What an object that is no module keeps on the host may be meant to stay there: it counts and adds up.
@@ -56,8 +56,18 @@ def _is_of_something(value: Value) -> bool:
     return value.path is not None and is_part_of_something_made(value.path)
 
 
-def is_weak_for_host(reader: Reader, frame: Frame, value: Value, *, inside: bool) -> bool:
+def _hangs_on_a_flag(reader: Reader, frame: Frame, need: Need, when: Condition) -> bool:
+    """Whether a need, or what is at its place, hangs on a flag that nobody turns."""
+    return hangs_on_a_flag(reader, frame, need.path) or hangs_on_a_flag(reader, frame, when)
+
+
+def is_weak_for_host(
+    reader: Reader, frame: Frame, need: Need, there: tuple[Value, Condition], *, inside: bool, certain: bool
+) -> bool:
     """Whether what speaks for something on an accelerator that is to be on the host is wrong more often than right."""
+    value, when = there
+    if not certain and _hangs_on_a_flag(reader, frame, need, when):
+        return True
     if not value.place.is_open:
         return _is_given_by_anything(value)
     if inside or (hangs_on_words(frame, value) and not meets_own_parts(frame, value)):

@@ -12,7 +12,6 @@ from devlint.regexes import regex
 from devlint.signatures.answers.by_default import is_kept, is_part_of_something_made, is_weak, is_weak_for_host
 from devlint.signatures.answers.detached import is_of_a_graph, unplaced_results
 from devlint.signatures.answers.left_open import (
-    hangs_on_a_flag,
     is_for_arrays,
     is_for_mappings,
     is_given_host,
@@ -592,7 +591,7 @@ def _on_the_host(reader: Reader, frame: Frame, need: Need) -> Iterator[Contradic
             certain = sure and not option.likely and not option.place.is_open and not need.guarded
             yield Contradiction(
                 "host", need.node, need.name, operand, operand, not sure, certain, need.function, option.place.is_open, frame.function, need.via,
-                weak=is_weak_for_host(reader, frame, operand.value, inside=operand.inside) or (not certain and (hangs_on_a_flag(reader, frame, need.path) or hangs_on_a_flag(reader, frame, when))),
+                weak=is_weak_for_host(reader, frame, need, (operand.value, when), inside=operand.inside, certain=certain),
             )  # fmt: skip
             return
 

@@ -18,6 +18,7 @@ from devlint.signatures.state import containers
 from devlint.signatures.state.frame import ANYTHING, CONTENTS, IF_MODULE, PLACE, Call, Frame
 from devlint.signatures.state.objects import (
     FRAMEWORK,
+    MIXED,
     PARAMETER,
     REGISTERED,
     class_of,
@@ -446,7 +447,7 @@ def _sets_apart(call: Call, place: Value) -> None:
         at = place_of(frame, around) if around.kind is MODULE else NOTHING
         apart = {p.place for _, p in at.options()} - {p.place for _, p in place.options()}
         if around.identity is not None and any(p.off_host or p.is_open for p in apart):
-            frame.env[around.identity, PLACE] = Value(TENSOR, UNKNOWN_PLACE, tags=frozenset({"mixed"}))
+            frame.env[around.identity, PLACE] = MIXED
 
 
 def _register(call: Call, owner: Value) -> Value:

@@ -53,6 +53,8 @@ from devlint.signatures.values.values import (
 )
 from devlint.source.devices import MODULE_MOVES, SETTINGS_NAMES, is_device_name
 
+# Where a module is of which some parts were moved: nobody knows what it computes with.
+MIXED = Value(TENSOR, UNKNOWN_PLACE, tags=frozenset({"mixed"}))
 # What says that a tensor moves with the module that it is an attribute of.
 REGISTERED = "registered"
 PARAMETER = "parameter"
@@ -339,7 +341,7 @@ def _give_part(frame: Frame, module: Value, name: str, value: Value) -> None:
         return
     here = place_of(frame, module)
     if here.kind is EITHER or any(option.place != here.place for _, option in value.options()):
-        frame.env[module.identity, PLACE] = Value(TENSOR, UNKNOWN_PLACE, tags=frozenset({"mixed"}))
+        frame.env[module.identity, PLACE] = MIXED
 
 
 def _attribute_of(frame: Frame, owner: Value, name: str, value: Value, node: ast.AST | None) -> Value:
@@ -401,7 +403,7 @@ def place_around(frame: Frame, made: Value, given: Sequence[Value]) -> None:
     places = [p for o in options if o.kind is MODULE for _, p in place_of(frame, o).options()]
     if any(p.place.off_host or "mixed" in p.tags for p in places):
         # It moved a part of itself, on some path at least: what it computes with that part is elsewhere than the rest.
-        frame.env[made.cell, PLACE] = Value(TENSOR, UNKNOWN_PLACE, tags=frozenset({"mixed"}))
+        frame.env[made.cell, PLACE] = MIXED
         return
     if set(cls.outside_bases) != {"torch.nn.Module"} or cls.may_register:
         modules = [o for v in given for _, o in v.options() if o.kind in MODULES]

@@ -22,7 +22,7 @@ from devlint.facts import (
     plain_name,
 )
 from devlint.findings import Note, Safety
-from devlint.lazy import cst, m, regex
+from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 
 if TYPE_CHECKING:
@@ -106,11 +106,7 @@ class DiscardedMove(Rule):
         if drop is None or (drop.likely and _comes_with_no_tensor(facts.node(call), facts)):
             return
         subject = facts.name_of(_root(moved))
-        needless = (
-            _is_there_already(call, moved, facts)
-            or _is_wanted_on_host(call, moved, facts)
-            or _moves_with_module(facts.node(_root(moved)), facts)
-        )
+        needless = _is_there_already(call, moved, facts) or _is_wanted_on_host(call, moved, facts)
         assigned = _assignment(node, facts)
         change = None if needless else assigned
         made, kept = _made(call, facts)
@@ -294,8 +290,7 @@ def _is_there_already(call: cst.Call, moved: cst.BaseExpression, facts: Facts) -
 
 def _moves_with_module(moved: ast.expr | None, facts: Facts) -> bool:
     """Whether a name stands for a part of what the class around has registered: `mask = self.mask[:n]`. That is where the module is."""
-    cls = next((p for p in facts.model.ancestors(moved) if isinstance(p, ast.ClassDef)), None) if moved else None
-    if cls is None or not isinstance(moved, ast.Name):
+    if not isinstance(moved, ast.Name) or (cls := facts.model.class_around(moved)) is None:
         return False
     owned = {
         n.attr
@@ -303,7 +298,7 @@ def _moves_with_module(moved: ast.expr | None, facts: Facts) -> bool:
         for n in ast.walk(value)
         if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name) and n.value.id == "self"
     }
-    return any(_registers(n, owned) for n in ast.walk(cls))
+    return any(_registers(n, owned) for n in ast.walk(cls.node))
 
 
 def _registers(node: ast.AST, names: set[str]) -> bool:
@@ -407,25 +402,6 @@ def _elements(statement: cst.Expr) -> Sequence[cst.BaseElement]:
     return cst.ensure_type(statement.value, cst.Tuple).elements
 
 
-def _goes_with_module(call: cst.BaseExpression, facts: Facts) -> bool:
-    """Whether what is moved is a part of a buffer of the module itself: `pe = self.pe[:, :n]`."""
-    found = facts.node(call)
-    match found:
-        case ast.Call(func=ast.Attribute(value=ast.Name() as name)):
-            given = facts.model.assigned_values(name)
-        case _:
-            return False
-    cls = facts.model.class_around(facts.model.enclosing_scope(found))
-    buffers = _BUFFERS.findall(facts.code_of(cls.node)) if cls is not None else []
-    return len(given) == 1 and any(
-        isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name) and n.value.id == "self" and n.attr in buffers
-        for n in ast.walk(given[0])
-    )
-
-
-_BUFFERS = regex(r"\bregister_buffer\(\s{0,80}['\"](\w{1,80})['\"]")
-
-
 def _assignment(statement: cst.Expr, facts: Facts) -> Change | None:
     """The result, or each of several, assigned to what was moved."""
     value = statement.value
@@ -450,10 +426,10 @@ def _assignment(statement: cst.Expr, facts: Facts) -> Change | None:
         return None
     targeted = cst.AssignTarget(target.deep_clone())
     assigned = cst.Assign(targets=[targeted], value=value, semicolon=statement.semicolon)
-    # Of what is a tensor by its use alone, nobody knows whether it is to stay where it is.
-    if any(_goes_with_module(call, facts) for call in calls):
+    if any(_moves_with_module(facts.node(_root(call)), facts) for call in calls):
         # It is there already: the statement is better left out.
         return None
+    # Of what is a tensor by its use alone, nobody knows whether it is to stay where it is.
     safety: Safety = "unsafe" if any(_is_likely(call, facts) for call in calls) else "safe"
     return Change(f"assign the result to `{names}`", safety, ((statement, assigned),))
 
