@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import Protocol
 
+from devlint.signatures.answers.callees import Callee
+from devlint.source.modules import FunctionModel, FunctionNode, SourceModule
 from devlint.source.trees import own_nodes
-
-if TYPE_CHECKING:
-    from devlint.placement.model import PlacementModel
-    from devlint.source.modules import FunctionModel
 
 # Callers are followed backwards this far.
 _MAX_CALLERS = 2
@@ -17,7 +16,18 @@ _MAX_CALLERS = 2
 _OF_VARIABLE = frozenset({"data", "requires_grad", "volatile"})
 
 
-def comes_to_nothing(model: PlacementModel, node: ast.AST, depth: int = 0) -> bool:
+class Asked(Protocol):
+    """What is asked of the model of a file."""
+
+    def ancestors(self, node: ast.AST) -> Iterator[ast.AST]: ...
+    def callee(self, call: ast.Call) -> Callee | None: ...
+    def calls_in_sight(self, function: FunctionNode) -> Sequence[tuple[Asked, ast.Call]]: ...
+    def enclosing_scope(self, node: ast.AST) -> ast.AST: ...
+    def imported_modules(self, node: ast.Import | ast.ImportFrom) -> list[SourceModule]: ...
+    def qualified(self, node: ast.expr) -> str | None: ...
+
+
+def comes_to_nothing(model: Asked, node: ast.AST, depth: int = 0) -> bool:
     """Whether what always fails stands under no more conditions than a node, in its function or where each call of that stands."""
     scope = model.enclosing_scope(node)
     shared = _conditions(model, node)
@@ -29,7 +39,7 @@ def comes_to_nothing(model: PlacementModel, node: ast.AST, depth: int = 0) -> bo
     return bool(calls) and all(comes_to_nothing(file, call, depth + 1) for file, call in calls)
 
 
-def _conditions(model: PlacementModel, node: ast.AST) -> set[tuple[ast.AST, str]]:
+def _conditions(model: Asked, node: ast.AST) -> set[tuple[ast.AST, str]]:
     """What a node of a scope runs under: the branches that it stands in, each with the name of its block."""
     found: set[tuple[ast.AST, str]] = set()
     child = node
@@ -68,7 +78,7 @@ def _block_of(parent: ast.AST, child: ast.AST) -> str:
     return ""
 
 
-def _fails(node: ast.AST, model: PlacementModel) -> bool:
+def _fails(node: ast.AST, model: Asked) -> bool:
     """Whether something always fails: an import of a module that isn't beside the file, a call with what the function doesn't take."""
     if isinstance(node, ast.ImportFrom):
         return node.level > 0 and node.module is not None and not model.imported_modules(node)
