@@ -131,7 +131,9 @@ def _is_moved_later(stall: Stall) -> bool:
     root: ast.AST = stall.asked
     while isinstance(root, (ast.Attribute, ast.Call, ast.Subscript, ast.Compare)):
         match root:
-            case ast.Call(func=inner) | ast.Compare(left=inner) | ast.Attribute(value=inner) | ast.Subscript(value=inner):
+            case (
+                ast.Call(func=inner) | ast.Compare(left=inner) | ast.Attribute(value=inner) | ast.Subscript(value=inner)
+            ):
                 root = inner
     if stall.certain or stall.value.place.off_host or not isinstance(root, ast.Name):
         return False

@@ -261,16 +261,17 @@ def _replaced_in(loop: ast.For | ast.AsyncFor) -> Iterator[tuple[ast.expr, ast.e
     match loop.iter:
         case (
             ast.Call(func=ast.Attribute(value=table, attr="items" | "keys"), args=[])
-            | ast.Call(func=ast.Name(), args=[ast.Call(func=ast.Attribute(value=table, attr="items" | "keys"), args=[])])
+            | ast.Call(
+                func=ast.Name(), args=[ast.Call(func=ast.Attribute(value=table, attr="items" | "keys"), args=[])]
+            )
             | table
         ):
             pass
     for statement in loop.body:
         match statement:
-            case ast.Assign(targets=[ast.Subscript(value=into, slice=ast.Name(id=key))], value=value) if (
-                ast.unparse(into) == ast.unparse(table)
-                and any(isinstance(n, ast.Name) and n.id == key for n in ast.walk(loop.target))
-            ):
+            case ast.Assign(targets=[ast.Subscript(value=into, slice=ast.Name(id=key))], value=value) if ast.unparse(
+                into
+            ) == ast.unparse(table) and any(isinstance(n, ast.Name) and n.id == key for n in ast.walk(loop.target)):
                 yield table, value
 
 
