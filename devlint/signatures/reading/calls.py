@@ -542,17 +542,32 @@ def hand_on(frame: Frame, call: Call, needs: Sequence[Need], instance: Instance,
             frame.reader.was_brought(frame, instance.signature.function, need, places, given)
         if not _may_matter(need, places) or (told and _roots(need) & told) or _is_told_by_call(need):
             continue
-        condition = instance.condition(need.path)
-        path = frame.atoms.both(frame.path, condition)
-        if not path:
-            continue
-        operands = tuple((node, frame.as_a_whole(instance.value(value))) for node, value in need.operands)
-        if any(v is NOTHING for _, v in operands):
-            continue
-        via = ((frame.source, call.node), *need.via)
-        guarded = need.guarded or condition != TRUE or frame.supposing > 0
-        inside = need.told_inside or any(o.place == HOST for _, v in need.operands for _, o in v.options())
-        frame.needs.append(need._replace(operands=operands, path=path, via=via, guarded=guarded, told_inside=inside))
+        for turn in _in_turn(instance, need):
+            made = _given_need(frame, call, need, turn)
+            if made is not None:
+                frame.needs.append(made)
+
+
+def _in_turn(instance: Instance, need: Need) -> list[Instance]:
+    """A call once for each thing that a loop goes over, where something else has to be together with that."""
+    each = {v.path for _, v in need.operands if v.path is not None and v.path[-1] == "[]"}
+    turns = instance.turns(each.pop()) if len(each) == 1 and len(need.operands) > 1 else []
+    return [instance, *turns] if len(turns) > 1 else [instance]
+
+
+def _given_need(frame: Frame, call: Call, need: Need, instance: Instance) -> Need | None:
+    """A need of a function with what a call gives; None where it can't arise there."""
+    condition = instance.condition(need.path)
+    path = frame.atoms.both(frame.path, condition)
+    if not path:
+        return None
+    operands = tuple((node, frame.as_a_whole(instance.value(value))) for node, value in need.operands)
+    if any(v is NOTHING for _, v in operands):
+        return None
+    via = ((frame.source, call.node), *need.via)
+    guarded = need.guarded or condition != TRUE or frame.supposing > 0
+    inside = need.told_inside or any(o.place == HOST for _, v in need.operands for _, o in v.options())
+    return need._replace(operands=operands, path=path, via=via, guarded=guarded, told_inside=inside)
 
 
 def _is_told_by_call(need: Need) -> bool:

@@ -158,7 +158,7 @@ def is_of_no_call(call: ast.Call, facts: Facts) -> bool:
     around = next(facts.model.ancestors(scope), None)
     if not isinstance(scope, ast.FunctionDef) or not isinstance(around, ast.ClassDef) or scope.name.startswith("__"):
         return False
-    if "." in facts.model.source.name or facts.model.source.is_package:
+    if facts.model.source.is_package or ("." in facts.model.source.name and not _is_of_programs(facts)):
         return False
     called = rf"(?<!\btorch)(?<!\bth)(?<!\bnp)(?<!\bnumpy)(?<!\bpickle)(?<!\bjson)(?<!\byaml)(?<!\bjoblib)\.{re.escape(scope.name)}\b"
     return (
@@ -166,6 +166,12 @@ def is_of_no_call(call: ast.Call, facts: Facts) -> bool:
         and facts.model.texts_match(_PROGRAM, elsewhere=True)
         and not facts.model.texts_match(called, elsewhere=True)
     )
+
+
+def _is_of_programs(facts: Facts) -> bool:
+    """Whether a file of a package is imported by its bare name: the programs in that folder are run there, and nobody imports the package."""
+    name = re.escape(Path(facts.model.source.path).stem)
+    return facts.model.texts_match(rf"(?m)^(?:from {name} import|import {name}\b)", elsewhere=True)
 
 
 def _is_text(statement: ast.stmt) -> bool:
@@ -293,7 +299,7 @@ def _needs_accelerator(model: PlacementModel, node: ast.AST) -> bool:
     shared = set(model.ancestors(node))
     if any(_moves_anyway(n, model, scope, shared) for scope in scopes for n in own_nodes(scope)):
         return True
-    if moves_on_each_way(getattr(scopes[0], "body", [])):
+    if moves_on_each_way(getattr(scopes[0], "body", []), lambda n: _moves_when_called(n, model, scopes[0])):
         return True
     return any(_called_moves_anyway(n, model, scopes[0], shared) for n in own_nodes(scopes[0]))
 
@@ -302,7 +308,13 @@ def _called_moves_anyway(
     node: ast.AST, model: PlacementModel, scope: ast.AST, shared: set[ast.AST], depth: int = 1
 ) -> bool:
     """Whether a function, or a constructor, that a scope surely calls moves something there whatever there is."""
-    if not isinstance(node, ast.Call) or not _is_met_anyway(node, model, scope, shared):
+    is_met = isinstance(node, ast.Call) and _is_met_anyway(node, model, scope, shared)
+    return is_met and _moves_when_called(node, model, scope, depth)
+
+
+def _moves_when_called(node: ast.AST, model: PlacementModel, scope: ast.AST, depth: int = 1) -> bool:
+    """Whether a node calls a function, or a constructor, that moves something whatever there is."""
+    if not isinstance(node, ast.Call):
         return False
     for own in _own_functions(scope):
         if isinstance(node.func, ast.Name) and own.name == node.func.id:
