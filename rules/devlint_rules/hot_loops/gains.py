@@ -107,7 +107,7 @@ def _is_guard(statement: ast.AST) -> bool:
         case ast.If(test=test, body=body):
             if _BEST.search(ast.unparse(test)) or all(map(_says, body)):
                 return True
-            return _asks_whether_finite(test)
+            return _asks_whether_finite(test) and any(map(_minds, body))
     return False
 
 
@@ -118,6 +118,17 @@ def _asks_of(name: str, statement: ast.AST) -> bool:
 
 def _asks_whether_finite(test: ast.expr) -> bool:
     return any(isinstance(n, ast.Call) and last_name(n.func) in _FINITE for n in walk(test))
+
+
+# What a step does, or leaves undone, where a number isn't finite.
+_MINDING = frozenset({"exit", "_exit", "quit", "abort", "save", "backward", "step", "zero_grad"})
+
+
+def _minds(statement: ast.stmt) -> bool:
+    """`raise ...`, `continue`, `loss.backward()`, `torch.save(...)`, `print(...)`."""
+    if isinstance(statement, (ast.Raise, ast.Continue, ast.Break, ast.Return)) or _says(statement):
+        return True
+    return any(isinstance(n, ast.Call) and last_name(n.func) in _MINDING for n in walk(statement))
 
 
 def _says(statement: ast.stmt) -> bool:
