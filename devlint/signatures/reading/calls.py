@@ -239,12 +239,16 @@ def _unknown(call: Call, callee: Value) -> Value:
         # One that takes tuples too takes them apart.
         kinds = [{o.kind for _, o in v.options()} for _, v in call.given[:2]]
         pairs = [p for p, k in zip(call.given, kinds, strict=False) if k <= {TENSOR, BATCH, UNKNOWN}]
-        if len(pairs) == 2:
+        if len(pairs) == 2 and len(call.given) < _WITH_LENGTHS:
             call.frame.need("operation", call.node, ast.unparse(call.node.func), *pairs)
     use = uses.use_of(call, callee) if not _is_part_of_module(call.frame, callee) else None
     result = _given_by_unknown(call, callee)
     uses.note(call.frame, use, result)
     return result
+
+
+# So many things a CTC loss is given, of which the labels may be on the host: `criterion(preds, text, sizes, lengths)`.
+_WITH_LENGTHS = 4
 
 
 def _in_loss(frame: Frame) -> bool:
