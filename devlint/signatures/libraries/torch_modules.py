@@ -191,7 +191,7 @@ def call_module(call: Call, module: Value) -> Value:
     result = frame.reader.together(frame, call.node, *inputs[:1])
     if name in ("torch.nn.Module", "") and inputs and (inputs[0].place == HOST or inputs[0].place.sort == "input"):
         own = place_of(frame, module)
-        if own.place.sort == "input":
+        if own.place.sort == "input" or (own.place.sort == "unknown" and inputs[0].place == HOST):
             # It may be a wrapper, which takes its inputs from anywhere, and gives what it computes where it is.
             where = UNKNOWN_PLACE if inputs[0].place == HOST else own.place
             return Value(UNKNOWN, where, likely=True, step=own.step, tags=COMPUTED)
