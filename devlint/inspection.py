@@ -429,6 +429,10 @@ class Inspection:
         change = None if is_generated(facts.model.source) else report.change
         if change is None or self.model.imports_in_vain:
             return None
+        node = piece.ast_of(report.node)
+        if node is not None and self.model.comes_to_nothing(node):
+            # Whatever is mended there, the program fails beside it.
+            return None
         edits = list(change.edits)
         if change.replacements:
             start, end, code = minimal_edit(piece.code, piece.rendered(change.replacements))

@@ -168,7 +168,8 @@ MOVING_FRAMEWORKS = frozenset(
 # Left out on purpose: what ndarrays, data frames, images and containers have too.
 TENSOR_EVIDENCE = frozenset(
     {"unsqueeze", "unsqueeze_", "permute", "contiguous", "detach", "detach_", "masked_fill", "masked_fill_",
-     "expand_as", "view_as", "scatter_", "scatter_add_", "index_select", "index_copy_", "index_add_", "type_as", "masked_select",
+     "expand_as", "view_as", "scatter_", "scatter_add", "scatter_add_", "scatter_reduce", "scatter_reduce_", "index_select",
+     "index_copy", "index_copy_", "index_add", "index_add_", "index_fill", "index_fill_", "masked_scatter", "masked_scatter_", "type_as", "masked_select",
      "new_zeros", "new_ones", "new_tensor", "new_full", "new_empty", "softmax", "log_softmax", "sigmoid", "backward", "retain_grad",
      "clamp_", "clone", "logsumexp", "bmm", "matmul", "addmm", "repeat_interleave", "record_stream", "is_floating_point", "topk", "data_ptr"}
 )  # fmt: skip

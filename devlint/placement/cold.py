@@ -77,8 +77,10 @@ class ColdCode:
                     guarded = self.is_step_guard(test) and (not _steps(body) or self._is_stepped_beside(parent))
                     if guarded or self._ends(body) or _warns(test, body):
                         return True
-                    return _runs_once(test, [*flat(body), *self.run_by(body)])
-                return child in orelse and (self._ends(orelse) or self._is_usual(test))
+                    return _runs_once(test, [*flat(body), *self.run_by(body)]) or _starts(test, body, held=False)
+                return child in orelse and (
+                    self._ends(orelse) or self._is_usual(test) or _starts(test, orelse, held=True)
+                )
             case ast.IfExp(test=test, body=body, orelse=other):
                 return (child is body and self.is_step_guard(test)) or (child is other and self._is_usual(test))
             case ast.BoolOp(op=ast.And(), values=values):
@@ -377,6 +379,21 @@ def _runs_once(test: ast.expr, body: Iterable[ast.stmt]) -> bool:
         if isinstance(statement, ast.Assign) and any(ast.unparse(t) in names for t in statement.targets):
             return not after or (isinstance(statement.value, ast.Constant) and statement.value.value in after)
     return False
+
+
+def _starts(test: ast.expr, block: list[ast.stmt], *, held: bool) -> bool:
+    """`if "step" not in state: state["step"] = ...`: what is begun once, and kept; `held` asks of the other branch of `if "step" in state:`."""
+    match test:
+        case ast.Compare(
+            left=ast.Constant(value=str() as key), ops=[ast.In() | ast.NotIn() as asked], comparators=[kept]
+        ):
+            if isinstance(asked, ast.In) is not held:
+                return False
+            wanted = f"{ast.unparse(kept)}[{key!r}]"
+        case _:
+            return False
+    stores = (t for statement in flat(block) if isinstance(statement, ast.Assign) for t in statement.targets)
+    return any(ast.unparse(target) == wanted for target in stores)
 
 
 def _is_position(left: ast.expr, right: ast.expr) -> bool:

@@ -13,6 +13,7 @@ from devlint.knowledge import canonical, ecosystem, torch_knowledge
 from devlint.placement.callers import is_called_by_host
 from devlint.placement.choices import Choices, never_runs
 from devlint.placement.classes import ClassModel
+from devlint.placement.futile import comes_to_nothing
 from devlint.placement.guards import Guards, saves_memory
 from devlint.placement.loops import HotLoop, Loops
 from devlint.placement.meetings import mixings, unplaced
@@ -332,6 +333,10 @@ class PlacementModel(FileText):
     def never_runs(self, statement: ast.stmt) -> bool:
         """Whether a literal switches a statement off, or the block is left before it."""
         return never_runs(self, statement)
+
+    def comes_to_nothing(self, node: ast.AST) -> bool:
+        """Whether what always fails stands in the function of a node, or in each one that calls it, under no more conditions."""
+        return comes_to_nothing(self, node)
 
     def is_guarded(self, node: ast.AST) -> bool:
         """Whether a node doesn't run on each call of its function: a cache is filled, a flag is off, an error is told."""

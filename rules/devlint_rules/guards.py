@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from devlint.facts import last_name
@@ -95,28 +95,34 @@ def asks_for_main(test: ast.expr) -> bool:
     return "__name__" in ast.unparse(test)
 
 
-def moves_on_each_way(block: list[ast.stmt]) -> bool:
-    """Whether each way through a block moves something to CUDA: `if gpu is None: m = DataParallel(m).cuda()`, `else: m = m.cuda(gpu)`."""
+def moves_on_each_way(block: list[ast.stmt], also: Callable[[ast.AST], bool] = lambda _: False) -> bool:
+    """Whether each way through a block moves something to CUDA: `if gpu is None: m = DataParallel(m).cuda()`, `else: m = m.cuda(gpu)`.
+
+    `also` tells of other nodes that they do.
+    """
     for statement in block:
         match statement:
             case ast.If(test=test, body=body, orelse=orelse):
-                if moves_on_each_way(body) and (moves_on_each_way(orelse) or asks_for_main(test)):
+                if moves_on_each_way(body, also) and (moves_on_each_way(orelse, also) or asks_for_main(test)):
                     return True
-            case ast.Assign(value=value) | ast.Expr(value=value) if _moves(value):
+            case ast.With(body=body):
+                if moves_on_each_way(body, also):
+                    return True
+            case ast.Assign(value=value) | ast.Expr(value=value) if _moves(value, also):
                 return True
     return False
 
 
-def _moves(node: ast.AST) -> bool:
+def _moves(node: ast.AST, also: Callable[[ast.AST], bool]) -> bool:
     """Whether an expression moves something to CUDA, whichever way it goes: not `m.cuda() if use_cuda else m.cpu()`."""
     match node:
         case ast.IfExp(body=body, orelse=orelse):
-            return _moves(body) and _moves(orelse)
+            return _moves(body, also) and _moves(orelse, also)
         case ast.BoolOp(values=[first, *_]):
-            return _moves(first)
+            return _moves(first, also)
         case ast.Lambda():
             return False
-    return _is_move(node) or any(map(_moves, ast.iter_child_nodes(node)))
+    return _is_move(node) or also(node) or any(_moves(child, also) for child in ast.iter_child_nodes(node))
 
 
 def _is_move(node: ast.AST) -> bool:

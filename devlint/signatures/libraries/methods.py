@@ -63,7 +63,7 @@ from devlint.signatures.values.values import (
     Value,
     constant,
     mapped,
-    ranked_like,
+    rank_of,
 )
 from devlint.source.devices import MODULE_MOVES, MOVES, TARGETS
 from devlint.source.modules import FunctionModel, last_name
@@ -367,13 +367,11 @@ def _module_method(call: Call, owner: Value, name: str) -> Value:
         given = call.argument(0, "fn")
         if given is not None and any(map(_may_move, given.options())):
             scatter(frame, owner)
+            # It is called with each part, and with the whole at last.
+            frame.reader.call_with(call, given, [owner])
         return owner
     if name in ("parameters", "buffers", "named_parameters", "named_buffers"):
-        each = mapped(
-            place_of(frame, owner),
-            lambda p: Value(TENSOR, p.place, step=p.step, likely=owner.likely or p.likely, data=owner),
-            frame.atoms,
-        )
+        each = mapped(place_of(frame, owner), lambda p: containers.parameter(owner, p).but(data=owner), frame.atoms)
         if name.startswith("named_"):
             each = Value(TUPLE, parts=(A_NUMBER, each))
         return containers.made(frame, LIST, Value(containers.EACH, parts=(each,)), call.node)
@@ -406,7 +404,9 @@ def _module_method(call: Call, owner: Value, name: str) -> Value:
         return NOTHING
     if name == "state_dict":
         site = (frame.source.path, call.node.lineno, call.node.col_offset)
-        return Value(UNKNOWN, data=Made(STATE_DICT, site, owner))
+        at = place_of(frame, owner)
+        at = at if at.kind is not EITHER else NOTHING
+        return Value(UNKNOWN, at.place, likely=at.likely, step=at.step, data=Made(STATE_DICT, site, owner))
     if isinstance(owner.data, str) and is_metric(owner.data):
         if name == "clone":
             return frame.reader.copied(frame, owner, call.node)
@@ -608,11 +608,11 @@ def _unknown_method(call: Call, owner: Value, name: str) -> Value:
         facts = operator(f"torch.Tensor.{name}")
         keeps = (facts is not None and facts.rank == "keeps") or name in _KEEPING
         to_one = facts is not None and facts.rank == "zero" and not (call.node.args or call.keywords or call.open_ended)
-        return _as_input(owner, ranked_like(owner) if keeps else ZERO_DIM if to_one else "")
+        return _as_input(owner, rank_of(owner) if keeps else ZERO_DIM if to_one else "")
     if owner.tags >= DISTRIBUTION and name in _DRAWING:
         return Value(TENSOR, owner.place, likely=True, step=owner.step)
     if name in ("items", "values", "keys"):
-        each = containers.element(frame, owner)
+        each = containers.part_of_state(owner) or containers.element(frame, owner)
         if GATHERED in owner.tags:
             # Each of several results is gathered.
             each = mapped(each, lambda v: v.but(tags=v.tags | owner.tags & {GATHERED}), frame.atoms)
@@ -678,7 +678,7 @@ def _unknown_move(call: Call, owner: Value, name: str) -> Value:
         if frame.dropped is call.node:
             frame.env[owner.path, PLACE] = place
             return owner
-    moved = _as_input(owner, ranked_like(owner)).but(likely=True, tags=owner.tags - {"mixed"})
+    moved = _as_input(owner, rank_of(owner)).but(likely=True, tags=owner.tags - {"mixed"})
     if "mixed" in owner.tags:
         # That it is a tensor says nothing of the input any more.
         moved = moved.but(data=None)

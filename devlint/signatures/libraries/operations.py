@@ -26,9 +26,9 @@ from devlint.signatures.values.values import (
     UNKNOWN_PLACE,
     ZERO_DIM,
     Value,
+    broadcast,
     mapped,
     rank_of,
-    ranked_like,
 )
 
 Named = tuple[str, ast.expr, Value]
@@ -158,12 +158,7 @@ def _rank(call: Call, facts: Operator, operands: list[Named]) -> object:
     if not operands:
         return ""
     if facts.rank == "keeps":
-        ranks = [rank_of(v) for name, _, v in operands if name in facts.together or name == operands[0][0]]
-        if any(r == RANKED for r in ranks):
-            return RANKED
-        if all(r == ZERO_DIM for r in ranks):
-            return ZERO_DIM
-        return ranked_like(operands[0][2]) if len(ranks) == 1 else ""
+        return broadcast(rank_of(v) for name, _, v in operands if name in facts.together or name == operands[0][0])
     return ""
 
 

@@ -24,11 +24,13 @@ from devlint.signatures.values.values import (
     NONE,
     NOTHING,
     NUMBER,
+    OBJECT,
     OUTCOME,
     SUPER,
     TENSOR,
     TUPLE,
     UNKNOWN,
+    Cell,
     Place,
     Value,
     constant,
@@ -38,6 +40,8 @@ from devlint.signatures.values.values import (
 from devlint.source.modules import last_name
 
 Meaning = Callable[[Call], Value]
+# The data of a namespace: an object of no class of the project.
+NAMESPACE = "types.SimpleNamespace"
 
 
 def meaning(name: str) -> Meaning | None:
@@ -276,9 +280,24 @@ def _setattr(call: Call) -> Value:
     return NONE
 
 
+def _namespace(call: Call) -> Value:
+    """`types.SimpleNamespace(name=value)`: an object that holds what it was given."""
+    if call.given or call.open_ended:
+        return NOTHING
+    cell = Cell((call.frame.source.path, call.node.lineno, call.node.col_offset))
+    for name, (_, value) in call.keywords.items():
+        call.frame.env[cell, f".{name}"] = value
+    return Value(OBJECT, data=NAMESPACE, cell=cell)
+
+
 def _vars(call: Call) -> Value:
-    """`vars(self)`, of an input: each of its attributes, whichever it is."""
+    """`vars(self)`, of an input: each of its attributes, whichever it is; of a namespace, those that it was given."""
     owner = call.argument(0)
+    if owner is not None and owner.kind is OBJECT and owner.data == NAMESPACE:
+        env = call.frame.env
+        held = {k[1][1:]: v for k, v in env.items() if isinstance(k, tuple) and k[0] is owner.cell}
+        contents = Value(containers.ITEMS, data=tuple(held), parts=tuple(held.values()))
+        return containers.made(call.frame, DICT, contents, call.node)
     if owner is None or owner.path is None or not isinstance(owner.identity, tuple):
         return NOTHING
     path = (*owner.path, EVERY)
@@ -367,7 +386,7 @@ def _extreme(call: Call) -> Value:
     kinds = {v.kind for v in call.positional_values}
     if kinds <= {NUMBER, CONSTANT, "count"}:
         return A_NUMBER
-    if call.open_ended or "key" in call.keywords:
+    if call.open_ended:
         return NOTHING
     if len(call.given) == 1:
         contents = containers.contents_of(call.frame, call.given[0][1])
@@ -375,6 +394,8 @@ def _extreme(call: Call) -> Value:
         pairs = [(call.given[0][0], part) for part in parts]
     else:
         pairs = call.given
+    if "key" in call.keywords:
+        return containers.any_of([v for _, v in pairs], call.frame) if pairs else NOTHING
     if not 1 < len(pairs) <= 8 or any(v.kind is not TENSOR for _, v in pairs):
         return NOTHING
     call.frame.need("operation", call.node, last_name(call.node.func), *pairs)
@@ -449,4 +470,5 @@ SPECIAL: dict[str, Meaning] = {
     "copy.copy": _copied,
     "isinstance": lambda call: NOTHING,
     "vars": _vars,
+    "types.SimpleNamespace": _namespace,
 }

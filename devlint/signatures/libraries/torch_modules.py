@@ -76,7 +76,7 @@ def new_module(call: Call, name: str) -> Value:
         place = Value(TENSOR, UNKNOWN_PLACE)
     if name in _CONTAINERS:
         frame.env[cell, CONTENTS] = _contents(call)
-        place = Value(TENSOR, UNKNOWN_PLACE) if not has_state(frame, value) else _place_of_parts(frame, value, place)
+        place = Value(TENSOR, UNKNOWN_PLACE) if not has_state(frame, value) else _place_of_parts(frame, value)
     elif is_loss(name):
         weight = call.argument(0 if name in _WEIGHTED_FIRST else -1, "weight")
         for slot, given in ((".weight", weight), (".pos_weight", call.argument(-1, "pos_weight"))):
@@ -98,11 +98,11 @@ def _contents(call: Call) -> Value:
     return containers.sequence(given, call.frame)
 
 
-def _place_of_parts(frame: Frame, value: Value, otherwise: Value) -> Value:
+def _place_of_parts(frame: Frame, value: Value) -> Value:
     """Where the parts of a container are, where they are at one place."""
     contents = frame.slot(value, CONTENTS)
     if contents is None:
-        return otherwise
+        return place_of(frame, value)
     parts = [p for p in contents.parts if isinstance(p, Value) and p.kind is not EITHER and has_state(frame, p)]
     found = {place_of(frame, p) for p in parts}
     if len({f.place for f in found}) == 1 and all(f.kind is not EITHER for f in found):
@@ -167,7 +167,8 @@ def call_module(call: Call, module: Value) -> Value:
     if name in _CONTAINERS and name != "torch.nn.Sequential":
         return NOTHING
     if has_state(frame, module):
-        place = place_of(frame, module)
+        # Its parts may have been moved one by one.
+        place = place_of(frame, module) if name not in _CONTAINERS else _place_of_parts(frame, module)
         meeting = mapped(place, lambda p: Value(MODULE, p.place, data=name, step=p.step, likely=p.likely), frame.atoms)
         facts = module_facts(name)
         given = (
@@ -190,7 +191,7 @@ def call_module(call: Call, module: Value) -> Value:
     result = frame.reader.together(frame, call.node, *inputs[:1])
     if name in ("torch.nn.Module", "") and inputs and (inputs[0].place == HOST or inputs[0].place.sort == "input"):
         own = place_of(frame, module)
-        if own.place.sort == "input":
+        if own.place.sort == "input" or (own.place.sort == "unknown" and inputs[0].place == HOST):
             # It may be a wrapper, which takes its inputs from anywhere, and gives what it computes where it is.
             where = UNKNOWN_PLACE if inputs[0].place == HOST else own.place
             return Value(UNKNOWN, where, likely=True, step=own.step, tags=COMPUTED)

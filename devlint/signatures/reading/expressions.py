@@ -36,6 +36,7 @@ from devlint.signatures.values.values import (
     UNKNOWN_PLACE,
     ZERO_DIM,
     Value,
+    broadcast,
     constant,
     either,
     mapped,
@@ -196,7 +197,7 @@ def operate(
         return left if any(o.kind is TENSOR for _, o in left.options()) else together(frame, node, left, right)
     result = together(frame, node, left, right)
     # A product of vectors is a number.
-    return mapped(result, lambda v: v.but(rank="") if v.kind is TENSOR else v, frame.atoms) if product else result
+    return mapped(result, lambda v: v.but(rank="") if v.rank else v, frame.atoms) if product else result
 
 
 def _folded(left: Value, op: ast.AST, right: Value) -> Value:
@@ -244,9 +245,7 @@ def _together_plain(operands: tuple[Value, ...]) -> Value:
     """The operand that decides: a ranked tensor before one of no or unknown rank, what is placed before what isn't."""
     tensors = [o for o in operands if o.kind in (TENSOR, BATCH)]
     open_ones = [o for o in operands if o.kind is UNKNOWN]
-    rank = RANKED if any(o.rank == RANKED for o in tensors) else ""
-    if tensors and not open_ones and all(o.rank == ZERO_DIM for o in tensors):
-        rank = ZERO_DIM
+    rank = broadcast(map(rank_of, operands))
     if not tensors and not open_ones:
         if any(o.kind is ARRAY for o in operands):
             return Value(ARRAY, HOST)
@@ -256,7 +255,6 @@ def _together_plain(operands: tuple[Value, ...]) -> Value:
         first = max(open_ones, key=lambda o: o.place.sort != "unknown")
         if len(open_ones) > 1 and len({o.place for o in open_ones if o.place.sort != "unknown"}) > 1:
             first = open_ones[0]
-        rank = ZERO_DIM if all(o.rank == ZERO_DIM for o in open_ones) else ""
         return Value(
             UNKNOWN, first.place, data=first.path or first.data, rank=rank, likely=first.likely, step=first.step, tags=first.tags
         )  # fmt: skip
@@ -271,7 +269,7 @@ def _together_plain(operands: tuple[Value, ...]) -> Value:
         if other is not None and other.place != HOST:
             # Where the other is, if that is a tensor.
             return Value(
-                UNKNOWN, other.place, data=other.path or other.data, likely=True, step=other.step,
+                UNKNOWN, other.place, data=other.path or other.data, likely=True, step=other.step, rank=rank,
                 tags=other.tags | {"mixed"},
             )  # fmt: skip
         if first.place == HOST and first.rank != RANKED:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Hashable
 from functools import lru_cache
+from typing import Any
 
 from devlint.signatures.libraries.devices import device_from
 from devlint.signatures.libraries.torch_modules import holds_nothing
@@ -29,6 +30,7 @@ from devlint.signatures.values.values import (
     NOTHING,
     NUMBER,
     OUTCOME,
+    RANKED,
     SUPER,
     TENSOR,
     TUPLE,
@@ -42,6 +44,7 @@ from devlint.signatures.values.values import (
     Path,
     Place,
     Value,
+    broadcast,
     constant,
     either,
     mapped,
@@ -53,6 +56,8 @@ from devlint.signatures.values.values import (
 _MAX_IN_TURN = 8
 # And so many where it changes each.
 _MAX_CHANGED = 40
+# What may be a tensor, and so have a rank.
+_RANKED = frozenset({TENSOR, UNKNOWN})
 # The place that `device=None` names.
 _NOWHERE = Place("unknown", "none")
 
@@ -152,10 +157,17 @@ class Instance:
         if known is None or known[0] is not value:
             made = self._instantiated(value)
             if isinstance(value.rank, tuple):
-                rank = rank_of(self.at(value.rank[1]))
-                made = mapped(made, lambda v: v.but(rank=rank) if v.kind is TENSOR else v, self.frame.atoms)
+                rank = self._rank(value.rank)
+                made = mapped(made, lambda v: v.but(rank=rank) if v.kind in _RANKED else v, self.frame.atoms)
             known = self._values[id(value)] = value, made
         return known[1]
+
+    def _rank(self, rank: tuple[Any, ...]) -> Any:
+        """A rank that inputs decide, as what is given for them does."""
+        given = broadcast(rank_of(self.at(path)) for path in rank[1:])
+        if rank[0] == "like" or given == RANKED:
+            return given
+        return ("some", *given[1:]) if isinstance(given, tuple) else ""
 
     def _instantiated(self, value: Value) -> Value:
         if value.kind is EITHER:
@@ -247,7 +259,7 @@ class Instance:
 
         def like(option: Value) -> Value:
             if option.kind in (TENSOR, BATCH):
-                return value.but(kind=TENSOR, data=None, rank=ZERO_DIM if value.rank == ZERO_DIM else "")
+                return value.but(kind=TENSOR, data=None, rank=value.rank if isinstance(value.rank, str) else "")
             if option.kind is UNKNOWN:
                 return value.but(data=option.path or option.data)
             if option.kind in MODULES:

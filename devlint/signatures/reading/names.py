@@ -53,7 +53,7 @@ class Names:
 
     def __init__(self, reader: Modules) -> None:
         self._reader = reader
-        self._changed: dict[SourceModule, frozenset[str]] = {}
+        self._changed: dict[SourceModule, dict[str, str]] = {}
         # What names of a file always refer to, whatever ran by now.
         self._fixed: dict[SourceModule, dict[str, Value]] = {}
         # Names of modules that are being looked for.
@@ -113,8 +113,9 @@ class Names:
         value = frame.env.get(name, NOTHING)
         if asking is not None and asking.function is not None and self._reader.is_running(source):
             asking.found[name] = frame.env.get(name)
-        if name in self._changed_by_functions(source):
-            return mapped(value, _displaced, self._reader.atoms)
+        change = self._changed_by_functions(source).get(name)
+        if change is not None:
+            return mapped(value, lambda v: _displaced(v, change), self._reader.atoms)
         if value.kind is CONSTANT and value.data is False and self._is_switched(source, name):
             return NOTHING
         return value
@@ -149,16 +150,16 @@ class Names:
             rf"\b(?!self\b)\w{{1,60}}\.{name}[ \t]*=(?!=)", Path(source.path)
         )
 
-    def _changed_by_functions(self, source: SourceModule) -> frozenset[str]:
-        """Top-level names that some function rebinds, or moves."""
+    def _changed_by_functions(self, source: SourceModule) -> dict[str, str]:
+        """Top-level names that some function rebinds, or moves, each with which of these it is."""
         known = self._changed.get(source)
         if known is None:
-            found: set[str] = set()
+            known = self._changed[source] = {}
             for name in source.changed_elsewhere.intersection(source.bindings):
                 # The text says that it may be so; the functions tell.
-                if any(_changes(function, name) for function in all_functions(source) if name in function.text):
-                    found.add(name)
-            known = self._changed[source] = frozenset(found)
+                changes = {_change_of(function, name) for function in all_functions(source) if name in function.text}
+                if changes - {""}:
+                    known[name] = REBOUND if REBOUND in changes else MOVED
         return known
 
     def _defined(self, source: SourceModule, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> Value:
@@ -265,13 +266,16 @@ _LIBRARIES = frozenset({"torch", "numpy", "builtins", "os", "sys", "typing", "fu
 _DEFINING = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
 
 
-def _changes(function: FunctionModel, name: str) -> bool:
-    """Whether a function rebinds a name of its module, or moves what it refers to."""
+REBOUND, MOVED = "rebound", "moved"
+
+
+def _change_of(function: FunctionModel, name: str) -> str:
+    """Whether a function rebinds a name of its module, or moves what it refers to; "" where it does neither."""
     if name in function.declared_outer:
-        return True
+        return REBOUND
     if name in function.local_names:
-        return False
-    return any(
+        return ""
+    is_moved = any(
         isinstance(n, ast.Call)
         and isinstance(n.func, ast.Attribute)
         and isinstance(n.func.value, ast.Name)
@@ -279,12 +283,13 @@ def _changes(function: FunctionModel, name: str) -> bool:
         and n.func.attr in MOVES
         for n in function.nodes
     )
+    return MOVED if is_moved else ""
 
 
-def _displaced(value: Value) -> Value:
-    """Something that functions may move or put something else in the place of."""
+def _displaced(value: Value, change: str) -> Value:
+    """Something that functions may move, or put something else in the place of; what moves a tensor makes another one."""
     if value.kind in MODULES:
         return Value(MODULE, UNKNOWN_PLACE, data=value.data, likely=True)
     if value.kind is TENSOR:
-        return Value(TENSOR, UNKNOWN_PLACE, likely=True)
+        return value if change == MOVED else Value(TENSOR, UNKNOWN_PLACE, likely=True)
     return value if value.kind in (CLASS, FUNCTION, "reference", ARRAY, DEVICE, GENERATOR) else NOTHING

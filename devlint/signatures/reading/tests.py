@@ -512,7 +512,8 @@ def _is_a(frame: Frame, value: Value, named: Value) -> Condition | None:
     if named.kind is CLASS:
         if value.kind in (MODULE, OBJECT) and value.data is not None and not isinstance(value.data, str):
             return TRUE if named.data in value.data.lineage() else (None if value.path is not None else FALSE)
-        return None if value.kind in (MODULE, OBJECT, WRAPPER) else FALSE
+        is_namespace = value.kind is OBJECT and value.data is not None
+        return None if value.kind in (MODULE, OBJECT, WRAPPER) and not is_namespace else FALSE
     if named.kind is not REFERENCE:
         return None
     name = named.data

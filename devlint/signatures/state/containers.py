@@ -23,12 +23,14 @@ from devlint.signatures.values.values import (
     OBJECT,
     OR_ARRAY,
     RANKED,
+    STATE_DICT,
     TENSOR,
     TUPLE,
     UNKNOWN,
     UNKNOWN_PLACE,
     ZERO_DIM,
     Cell,
+    Made,
     Value,
     either,
     mapped,
@@ -234,6 +236,8 @@ def _unknown_item(frame: Frame, value: Value, index: Value, node: ast.expr) -> V
     known = frame.slot(value, _written(index)) if index.kind is CONSTANT else None
     if known is not None:
         return known
+    if (state := part_of_state(value)) is not None:
+        return state
     if _is_stored_into(frame, value):
         return _UNTOLD
     is_view = isinstance(node, ast.Tuple) and not any(_is_text(e) for e in node.elts)
@@ -241,12 +245,32 @@ def _unknown_item(frame: Frame, value: Value, index: Value, node: ast.expr) -> V
         # `x[:, 0]`: only tensors and arrays take that.
         return Value(
             UNKNOWN, value.place, data=value.path or value.data, likely=is_view or value.likely, step=value.step,
-            tags=value.tags & {"mixed"},
+            rank=_rank_left(value, node), tags=value.tags & {"mixed"},
         )  # fmt: skip
     if index.kind is TENSOR and value.path is None and isinstance(value.data, tuple):
         # What was moved, or computed, and is indexed by a tensor is a tensor.
         return Value(TENSOR, value.place, likely=True, step=value.step)
     return extended(value, _written(index))
+
+
+def part_of_state(value: Value) -> Value | None:
+    """A tensor of a state dict, where its module was when the dict was made; None of anything else."""
+    made = value.data
+    if not isinstance(made, Made) or made.name != STATE_DICT or made.of is None or value.place == UNKNOWN_PLACE:
+        return None
+    return parameter(made.of, value)
+
+
+def parameter(module: Value, at: Value) -> Value:
+    """A parameter of a module that is at a place; where nothing counts calls, each has dimensions."""
+    name = module.data
+    ranked = isinstance(name, str) and name.startswith("torch.nn.") and not name.endswith(_MAY_COUNT)
+    rank = RANKED if ranked else ""
+    return Value(TENSOR, at.place, rank=rank, step=at.step, likely=module.likely or at.likely)
+
+
+# Modules of torch that may hold `num_batches_tracked`, which has no dimension, or other modules that do.
+_MAY_COUNT = (".Module", "Norm", "Norm1d", "Norm2d", "Norm3d", ".Sequential", ".ModuleList", ".ModuleDict")
 
 
 def _is_text(node: ast.expr) -> bool:

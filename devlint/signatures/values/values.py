@@ -394,21 +394,35 @@ def under(value: Value, path: Condition, atoms: Atoms) -> Value:
 
 
 def rank_of(value: Value) -> Any:
-    """The rank of a tensor, or of all of several; a pair `("like", path)` where it is an input's."""
+    """The rank of a tensor, or of all of several; `("like", path)` where it is an input's, as `broadcast` has it."""
     ranks = {rank_of(p) for p in value.parts if isinstance(p, Value)} if value.kind is TUPLE else set()
     if value.kind is EITHER:
         ranks = {rank_of(v) for _, v in value.parts}
     if ranks:
         return next(iter(ranks)) if len(ranks) == 1 else ""
-    return value.rank if value.kind in (TENSOR, BATCH) else ranked_like(value)
+    if value.kind in (NUMBER, CONSTANT):
+        return ZERO_DIM
+    return value.rank if value.rank or value.path is None else ("like", value.path)
 
 
-def ranked_like(value: Value) -> Any:
-    """A rank that an input decides."""
-    if value.kind is TENSOR and (value.rank or value.path is None):
-        return value.rank
-    path = value.path or (value.data if isinstance(value.data, tuple) else None)
-    return ("like", path) if path is not None and value.kind in (UNKNOWN, TENSOR) else ""
+def broadcast(ranks: Iterable[Any]) -> Any:
+    """The rank of what is computed from several things, element by element.
+
+    `("like", path)` is that of an input; `("some", path, ...)` some dimension if one of these inputs has any.
+    """
+    found = dict.fromkeys(ranks)
+    if RANKED in found:
+        return RANKED
+    if len(found) > 1:
+        found.pop(ZERO_DIM, None)
+    if len(found) <= 1:
+        return next(iter(found), "")
+    paths = {path: None for rank in found if isinstance(rank, tuple) for path in rank[1:]}
+    return ("some", *paths) if 0 < len(paths) <= _MAX_DECIDING else ""
+
+
+# So many inputs decide the rank of a result.
+_MAX_DECIDING = 3
 
 
 def leaves(value: Value, atoms: Atoms, depth: int = 3) -> Iterator[tuple[Condition, Value]]:

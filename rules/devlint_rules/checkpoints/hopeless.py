@@ -12,31 +12,12 @@ if TYPE_CHECKING:
     from devlint.facts import Facts
 
 
-def fails_anyway(call: ast.Call, facts: Facts) -> bool:
-    """Whether the function of a load fails in any case: it imports what isn't there before, or loads a whole checkpoint as a state."""
-    return _imports_nothing_before(call, facts) or _loads_what_wraps(call, facts)
-
-
-def _imports_nothing_before(call: ast.Call, facts: Facts) -> bool:
-    """Whether a statement before a load imports from a module beside the file that isn't there: `from .model_store import path_of`."""
-    around = (call, *facts.model.ancestors(call))
-    before = (s for node in around if isinstance(node, ast.stmt) for s in facts.model.source.before(node))
-    return any(
-        isinstance(s, ast.ImportFrom)
-        and s.level > 0
-        and s.module is not None
-        and not isinstance(facts.model.enclosing_scope(s), ast.Module)
-        and not facts.model.imported_modules(s)
-        for s in before
-    )
-
-
 # A part of a checkpoint that no module calls a parameter.
 _PART = regex(r"(?i)epoch|state_dict|optimizer|arch|best|args|config")
 
 
-def _loads_what_wraps(call: ast.Call, facts: Facts) -> bool:
-    """`start = x["epoch"]`, and `net.load_state_dict(x)` with that very dict, which holds more than the net's parameters."""
+def loads_what_wraps(call: ast.Call, facts: Facts) -> bool:
+    """Whether a load fails wherever it is: `start = x["epoch"]`, and `net.load_state_dict(x)` with that very dict, which holds more than the net's parameters."""
     match next(facts.model.ancestors(call), None):
         case ast.Assign(targets=[ast.Name(id=name)]):
             pass

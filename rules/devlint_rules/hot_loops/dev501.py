@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from devlint.facts import Kind, last_name, own_nodes
+from devlint.facts import Kind, Value, last_name, own_nodes, walk
 from devlint.findings import Edit
+from devlint.knowledge import torch_knowledge
 from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.hot_loops import by_role, stalls
@@ -35,7 +36,8 @@ class ItemInHotLoop(Rule):
     Told where the rule is selected by its code, as in `--select DEV501`: what waits in loops that train nothing (under
     `torch.no_grad()`, after `model.eval()`, in functions that are named for it, or that only call a model), or whose passes are
     epochs; at the end of a step, after `optimizer.step()`; in a guard (`if not math.isfinite(loss.item()): sys.exit(1)`, `assert`,
-    `if loss < best:`); where a program of several processes isn't (`if not args.distributed:`); in a loop that calls
+    `if loss < best:`, `if not math.isnan(loss.item()): loss.backward()`); what each step prints (`print(loss.item())`); beside a loop
+    over the steps of a model in each pass; where a program of several processes isn't (`if not args.distributed:`); in a loop that calls
     `torch.cuda.synchronize()` in each pass; and where the same stretch
     of the step waits for something else that no rule tells of.
     At the end of a step it tells by default of what it has a fix for.
@@ -91,8 +93,8 @@ class ItemInHotLoop(Rule):
     precision. Offered where the value is added to a number, or appended to a list, that starts right before the loop and
     is read after it, and where nothing else makes each step wait: another reading, text, a branch, a gradient scaler, a
     function that scores, or a copy in the same statement. Not offered where the sum would be made in a type of few digits, and in
-    loops that read the clock. Where the loop computes with what nobody has read, any `model(x)`, it is a suggestion, which `--fix`
-    leaves to you.
+    loops that read the clock. Where the loop computes with what nobody has read, any `model(x)`, or with a model whose file
+    may wait too, or imports others of the project, it is a suggestion, which `--fix` leaves to you.
 
     ## References
     - [Performance Tuning Guide: avoid unnecessary CPU-GPU synchronization](https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html)
@@ -239,18 +241,48 @@ def _copies_inside(statement: ast.AST, facts: Facts) -> bool:
 
 
 def _calls_unknown(loop: ast.stmt, facts: Facts) -> bool:
-    """Whether a loop computes with something that nobody has read, `model(x)` of any model: it may wait by itself."""
+    """Whether a loop computes with something that nobody has read, `model(x)` of any model, or that may wait or copy by itself."""
     return any(
         isinstance(n, ast.Call)
         and bool(n.args)
-        and (
-            isinstance(n.func, ast.Name) or (isinstance(n.func, ast.Attribute) and ast.unparse(n.func.value) == "self")
-        )
         and facts.model.callee(n) is None
-        and any(v.kind is Kind.UNKNOWN and not v.name for _, v in facts.model.value(n.func).alternatives())
+        and any(_may_wait(v, facts) for v in _called(n, facts))
         and not isinstance(next(facts.model.ancestors(n), None), ast.Expr)
         for n in own_nodes(loop)
     )
+
+
+def _called(call: ast.Call, facts: Facts) -> Iterator[Value]:
+    """What a call calls: a function or a module, or what the method is of, unless it may be a tensor's."""
+    match call.func:
+        case ast.Attribute(value=owner, attr=name) if ast.unparse(owner) != "self":
+            options = [v for _, v in facts.model.value(owner).alternatives()]
+            may_be_tensors = name in torch_knowledge().tensor_methods
+            yield from (v for v in options if v.is_module or (v.kind is Kind.UNKNOWN and not may_be_tensors))
+        case called:
+            yield from (v for _, v in facts.model.value(called).alternatives())
+
+
+# What may make the host wait, or be made there and moved, in the file of a model.
+_WAITS_THERE = regex(
+    r"\.(?:item|tolist|numpy|cpu|cuda|to|type|nonzero|any|all|new_tensor)\(|\b(?:float|int|bool|print)\("
+    r"|\btorch\.(?:tensor|as_tensor|from_numpy|rand\w{0,10}|zeros|ones|full|eye|arange|linspace|where|unique\w{0,20}|\w{0,10}Tensor)\("
+)
+
+
+def _may_wait(value: Value, facts: Facts) -> bool:
+    """Whether what is called may wait by itself: nobody has read it, or its file imports others of the project, or has words for that."""
+    if value.kind is Kind.UNKNOWN:
+        return not value.name
+    if value.cls is None:
+        return False
+    for cls in value.cls.project_lineage():
+        file = facts.model.file_of(cls.source)
+        if file is None or _WAITS_THERE.search(cls.source.without_comments):
+            return True
+        if any(isinstance(n, (ast.Import, ast.ImportFrom)) and file.imported_modules(n) for n in walk(cls.source.tree)):
+            return True
+    return False
 
 
 def _is_input(node: ast.expr, facts: Facts) -> bool:

@@ -20,6 +20,7 @@ from devlint.facts import (
     own_nodes,
     place_of_device,
     plain_name,
+    walk,
 )
 from devlint.findings import Note, Safety
 from devlint.lazy import cst, m
@@ -106,7 +107,11 @@ class DiscardedMove(Rule):
         if drop is None or (drop.likely and _comes_with_no_tensor(facts.node(call), facts)):
             return
         subject = facts.name_of(_root(moved))
-        needless = _is_there_already(call, moved, facts) or _is_wanted_on_host(call, moved, facts)
+        needless = (
+            _is_there_already(call, moved, facts)
+            or _is_wanted_on_host(call, moved, facts)
+            or _is_given_back(call, moved, facts)
+        )
         assigned = _assignment(node, facts)
         change = None if needless else assigned
         made, kept = _made(call, facts)
@@ -326,6 +331,36 @@ def _is_wanted_on_host(call: cst.Call, moved: cst.BaseExpression, facts: Facts) 
         return True
     uses = [n for n in read.get(ast.unparse(node), ()) if n.lineno > line]
     return bool(uses) and all(_is_collected(use, facts) for use in uses)
+
+
+def _is_given_back(call: cst.Call, moved: cst.BaseExpression, facts: Facts) -> bool:
+    """Whether a tensor goes to the host to free memory, and nobody reads it there: to take the result would copy it, and wait.
+
+    A loop that reads it above brings another one with its next pass.
+    """
+    name = facts.node(_root(moved))
+    if not isinstance(name, ast.Name) or facts.value(call).place != HOST:
+        return False
+    scope, line = facts.model.enclosing_scope(name), facts.statement.lineno
+    if name.id in _declared_outer(scope):
+        return False
+    named = [n for n in own_nodes(scope) if isinstance(n, ast.Name) and n.id == name.id and n is not name]
+    loop = next((p for p in facts.model.ancestors(name) if isinstance(p, (ast.For, ast.AsyncFor, ast.While))), None)
+    first = min((n for n in named if loop is not None and n.lineno >= loop.lineno), key=_place, default=None)
+    is_kept = loop is not None and first is not None and isinstance(first.ctx, ast.Load)
+    return not is_kept and not any(isinstance(n.ctx, ast.Load) and n.lineno > line for n in named)
+
+
+def _place(node: ast.expr) -> tuple[int, int]:
+    return node.lineno, node.col_offset
+
+
+def _declared_outer(scope: ast.AST) -> set[str]:
+    """The names of a scope that are others' as well: a function may read what its module, or what is around it, holds."""
+    if isinstance(scope, ast.Module):
+        functions = (n for n in walk(scope) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)))
+        return {n.id for function in functions for n in ast.walk(function) if isinstance(n, ast.Name)}
+    return {name for n in own_nodes(scope) if isinstance(n, (ast.Global, ast.Nonlocal)) for name in n.names}
 
 
 # What stands for no text: arrays of what isn't copied to the host.

@@ -87,7 +87,7 @@ class CreatedThenMoved(Rule):
         made = list(factories.moved_at_once(unit.node))
         if made:
             model.ensure(unit.scope)
-        if any(model.qualified(call.func) in factories.ALL for call in made):
+        if any(model.qualified(call.func) in factories.ALL | factories.LIKE for call in made):
             return True
         return any(isinstance(call, ast.Call) and call in model.uploads for call in walk(unit.node))
 
@@ -117,9 +117,14 @@ class CreatedThenMoved(Rule):
         if chain is None:
             return
         made, between = chain
-        name = factories.factory(made, facts)
+        name = factories.factory(made, facts) or factories.like_another(made, facts)
         move = factories.move(node, facts) if name is not None else None
         if name is None or move is None:
+            return
+        if name in factories.LIKE:
+            # Where the other one is there, nothing is copied: it is mended beside what is told.
+            if self.of_each_step and node.args:
+                yield Report(node, "", change=_made_there(node, made, name, between, move, facts), aside=True)
             return
         # What is read from Python's data is filled on the host in either spelling: to say so is left to the opt-in rule.
         costs_each_step = _runs_each_step(node, facts) and name not in factories.OF_DATA

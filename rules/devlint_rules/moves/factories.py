@@ -31,6 +31,8 @@ ROUNDED = frozenset(
 )  # fmt: skip
 # It reads Python's data on the host in either spelling: `device=` saves an allocation and a call.
 OF_DATA = frozenset({"torch.tensor"})
+# They make their result where a tensor is that they are given: moved at once, that is a copy too many, or none at all.
+LIKE = frozenset({"torch.zeros_like", "torch.ones_like", "torch.full_like", "torch.empty_like"})
 # Each of their arguments without a name, or the first where it is a tuple or a list, is a size.
 _OF_SIZES = frozenset({"torch.zeros", "torch.ones", "torch.empty", "torch.eye", "torch.rand", "torch.randn"})
 ALL = EXACT | RANDOM | ROUNDED | OF_DATA
@@ -100,6 +102,19 @@ def factory(node: cst.BaseExpression, facts: Facts) -> str | None:
     return name if "set_default_" not in facts.text.text and not _in_device_context(node, facts) else None
 
 
+def like_another(node: cst.Call, facts: Facts) -> str | None:
+    """The qualified name of what makes a tensor as large as another one, which isn't known to be on an accelerator; None of other calls."""
+    name = facts.qualified(node.func)
+    if (
+        name not in LIKE
+        or not node.args
+        or any(a.star == "**" or (a.keyword is not None and a.keyword.value in ON_HOST) for a in node.args)
+    ):
+        return None
+    places = [v.place for _, v in facts.value(node.args[0].value).alternatives()]
+    return None if any(place.off_host for place in places) else name
+
+
 def _has_no_elements(name: str, node: cst.Call) -> bool:
     """`torch.empty(0)`, `torch.zeros((0, 4))`: no memory is taken, and nothing copied."""
     return 0 in _told_sizes(name, node)
@@ -143,7 +158,7 @@ def is_exact(name: str, node: cst.Call) -> bool:
         return False
     wants_grad = any(a.keyword is not None and a.keyword.value == "requires_grad" for a in node.args)
     # A leaf when it is made in its place, and a copy of one when it is moved there.
-    return name in EXACT | OF_DATA and not wants_grad
+    return name in EXACT | OF_DATA | LIKE and not wants_grad
 
 
 def move(node: cst.Call, facts: Facts) -> Move | None:
@@ -196,7 +211,8 @@ def may_be_none(moving: ast.Call, facts: Facts) -> bool:
     name = re.escape(re.split(r"\W+", text.rstrip("'\"]"))[-1])
     tested = rf"\b{re.escape(text)}\s+is\s+(?:not\s+)?None|\b{re.escape(text)}\s*[!=]=\s*None"
     left_out = rf"\b{name}['\"]?(?:\s*:[^=,()\n]{{1,80}})?\s*=\s*None\b|--{name}['\"][^)\n]{{0,200}}\bdefault=None\b"
-    return re.search(f"{tested}|{left_out}", facts.text.text) is not None
+    pattern = f"{tested}|{left_out}"
+    return re.search(pattern, facts.text.text) is not None or facts.model.texts_match(pattern, elsewhere=True)
 
 
 def sized_by(making: ast.Call, moving: ast.Call, facts: Facts) -> str | None:

@@ -24,14 +24,15 @@ def moves_like(node: ast.AST, model: PlacementModel) -> Iterator[ast.Call]:
     """The moves that a reader wants spelt as another one.
 
     So are all that move in its function what a factory makes; those close by may add numbers to it before, or make it of
-    data. In the rest of the file it is what says the same but for the names.
+    data, or as large as another tensor. In the rest of the file it is what says the same but for the names.
     """
     assert isinstance(node, ast.Call)
     scope, form = model.enclosing_scope(node), _without_names(node)
     for other in walk(model.source.tree):
         if other is node or not isinstance(other, ast.Call) or (made := _moved(other, model)) is None:
             continue
-        is_plain = made in factories.moved_at_once(other) and model.qualified(made.func) not in factories.OF_DATA
+        is_of_other = model.qualified(made.func) in factories.OF_DATA | factories.LIKE
+        is_plain = made in factories.moved_at_once(other) and not is_of_other
         is_near = abs(other.lineno - node.lineno) <= _NEAR
         if model.enclosing_scope(other) is scope:
             is_like = (is_plain and not _has_no_elements(made)) or is_near
@@ -59,6 +60,8 @@ def _made_in(node: ast.expr, model: PlacementModel) -> ast.Call | None:
     match node:
         case ast.Call(func=func) if model.qualified(func) in factories.ALL - factories.RANDOM:
             return node
+        case ast.Call(func=func, args=[like, *_]) if model.qualified(func) in factories.LIKE:
+            return None if any(v.place.off_host for _, v in model.value(like).alternatives()) else node
         case ast.Call(func=ast.Attribute(value=owner, attr=name)) if (
             name not in factories.FILLING and name not in MOVES
         ):

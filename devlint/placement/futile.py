@@ -1,0 +1,128 @@
+"""Code that can't be reached, or that comes to nothing, since a statement of its function, or of each one that calls it, always fails."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from devlint.regexes import regex
+from devlint.signatures.answers.callees import Callee
+from devlint.source.modules import FunctionModel, FunctionNode, SourceModule
+from devlint.source.trees import own_nodes
+
+# Callers are followed backwards this far.
+_MAX_CALLERS = 2
+# What `torch.autograd.Variable` takes, as found by calling it: `device=` is a TypeError in every release.
+_OF_VARIABLE = frozenset({"data", "requires_grad", "volatile"})
+# A device that somebody forgot to quote is mended by itself.
+_DEVICE = regex(r"(?:cuda|cpu|gpu|mps|xpu|hpu|npu|xla|meta)\d{0,3}$")
+
+
+class Asked(Protocol):
+    """What is asked of the model of a file."""
+
+    def ancestors(self, node: ast.AST) -> Iterator[ast.AST]: ...
+    def callee(self, call: ast.Call) -> Callee | None: ...
+    def calls_in_sight(self, function: FunctionNode) -> Sequence[tuple[Asked, ast.Call]]: ...
+    def enclosing_scope(self, node: ast.AST) -> ast.AST: ...
+    def imported_modules(self, node: ast.Import | ast.ImportFrom) -> list[SourceModule]: ...
+    def is_unbound(self, name: ast.Name) -> bool: ...
+    def qualified(self, node: ast.expr) -> str | None: ...
+
+
+def comes_to_nothing(model: Asked, node: ast.AST, depth: int = 0) -> bool:
+    """Whether what always fails stands under no more conditions than a node, in its function or where each call of that stands."""
+    scope = model.enclosing_scope(node)
+    shared = _conditions(model, node)
+    is_function = isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef))
+    if any(_fails(n, model, is_function) and _conditions(model, n) <= shared for n in _once_each(scope)):
+        return True
+    if depth == _MAX_CALLERS or not isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return False
+    calls = model.calls_in_sight(scope)
+    return bool(calls) and all(comes_to_nothing(file, call, depth + 1) for file, call in calls)
+
+
+def _conditions(model: Asked, node: ast.AST) -> set[tuple[ast.AST, str]]:
+    """What a node of a scope runs under: the branches that it stands in, each with the name of its block."""
+    found: set[tuple[ast.AST, str]] = set()
+    child = node
+    for parent in model.ancestors(node):
+        if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
+            break
+        if isinstance(parent, _CONDITIONS):
+            found.add((parent, _block_of(parent, child)))
+        child = parent
+    return found
+
+
+_CONDITIONS = (
+    ast.If,
+    ast.IfExp,
+    ast.BoolOp,
+    ast.Try,
+    ast.ExceptHandler,
+    ast.For,
+    ast.AsyncFor,
+    ast.While,
+    ast.Match,
+    ast.comprehension,
+    ast.ListComp,
+    ast.SetComp,
+    ast.DictComp,
+    ast.GeneratorExp,
+    ast.Assert,
+)
+
+
+def _block_of(parent: ast.AST, child: ast.AST) -> str:
+    for name, value in ast.iter_fields(parent):
+        if value is child or (isinstance(value, list) and child in value):
+            return name
+    return ""
+
+
+def _once_each(scope: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a scope, of each name that is read the first alone."""
+    seen = set[str]()
+    for node in own_nodes(scope):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            if node.id in seen:
+                continue
+            seen.add(node.id)
+        yield node
+
+
+def _fails(node: ast.AST, model: Asked, is_in_function: bool) -> bool:
+    """Whether something always fails: an import of a module that isn't beside the file, a name that nothing binds, a call with what the function doesn't take.
+
+    What a program's own lines name and import may be there when it is run, of an extension or a notebook.
+    """
+    match node:
+        case ast.ImportFrom(level=level, module=str()) if level > 0:
+            return is_in_function and not model.imported_modules(node)
+        case ast.Name(id=name, ctx=ast.Load()):
+            return is_in_function and _DEVICE.match(name) is None and model.is_unbound(node)
+        case ast.Call(keywords=[_, *_]):
+            pass
+        case _:
+            return False
+    named = {k.arg for k in node.keywords if k.arg is not None}
+    if model.qualified(node.func) == "torch.autograd.Variable":
+        return not named <= _OF_VARIABLE
+    called = model.callee(node)
+    return called is not None and _is_plain(called.function) and not named <= _names_of(called.function)
+
+
+def _is_plain(function: FunctionModel) -> bool:
+    """Whether a function is what its name stands for: not decorated, no method, and the only one of that name in its file."""
+    arguments = function.node.args
+    if function.cls is not None or function.parent is not None or function.decorators or arguments.kwarg is not None:
+        return False
+    return len(function.source.bindings.get(function.name, ())) == 1
+
+
+def _names_of(function: FunctionModel) -> set[str]:
+    arguments = function.node.args
+    return {a.arg for a in (*arguments.args, *arguments.kwonlyargs)}
