@@ -20,6 +20,7 @@ from devlint.signatures.values.values import (
     GATHERED,
     HOST,
     LIST,
+    NAMESPACE,
     NEVER,
     NONE,
     NOTHING,
@@ -40,8 +41,6 @@ from devlint.signatures.values.values import (
 from devlint.source.modules import last_name
 
 Meaning = Callable[[Call], Value]
-# The data of a namespace: an object of no class of the project.
-NAMESPACE = "types.SimpleNamespace"
 
 
 def meaning(name: str) -> Meaning | None:
