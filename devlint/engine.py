@@ -117,9 +117,10 @@ class Linter:
         return self._project.kept_bytes if self._project is not None else 0
 
     def make_room(self) -> None:
-        """Lets go of what was read of the project, which may be asked for again."""
+        """Lets go of the project, which may be asked for again: the texts around its files take as much as what was read of them."""
         if self._project is not None:
             self._project.make_room()
+            self._project = None
 
     def told_width(self, source: Source) -> int | None:
         """How long lines of a source may get, as its project tells its formatter or linter.

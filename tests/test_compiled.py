@@ -111,3 +111,22 @@ def test_it_finds_what_the_pure_one_finds(tmp_path):
     assert not [finding for finding in pure if finding["code"] == "DEV000"]
     assert _found(pythons["1"], "-j", "1") == pure
     assert _found(pythons["1"], "-j", "2") == pure
+    assert _kept_in_circles(pythons["1"]) == ""
+
+
+def _kept_in_circles(python: Path) -> str:
+    """What compiled functions keep that hold themselves by functions within them: all that they saw stays with them."""
+    code = """
+import gc
+from devlint.cli import cli
+gc.disable()
+cli.main(["check", "--isolated", "--no-cache", "-j1", "--quiet", "examples"], standalone_mode=False)
+gc.set_debug(gc.DEBUG_SAVEALL)
+gc.collect()
+kinds = {type(thing).__name__ for thing in gc.garbage}
+print(*sorted(kind for kind in kinds if kind.endswith("_env")))
+"""
+    done = subprocess.run(
+        [python, "-P", "-c", code], cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, check=True
+    )
+    return done.stdout.splitlines()[-1]

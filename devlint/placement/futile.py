@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
+from devlint.regexes import regex
 from devlint.signatures.answers.callees import Callee
 from devlint.source.modules import FunctionModel, FunctionNode, SourceModule
 from devlint.source.trees import own_nodes
@@ -14,6 +15,10 @@ from devlint.source.trees import own_nodes
 _MAX_CALLERS = 2
 # What `torch.autograd.Variable` takes, as found by calling it: `device=` is a TypeError in every release.
 _OF_VARIABLE = frozenset({"data", "requires_grad", "volatile"})
+# What Python or IPython binds by itself; a device that somebody forgot to quote is mended by itself.
+_BOUND_ELSEWHERE = regex(
+    r"__\w{1,40}__$|(?:display|get_ipython|In|Out|_)$|(?:cuda|cpu|gpu|mps|xpu|hpu|npu|xla|meta)\d{0,3}$"
+)
 
 
 class Asked(Protocol):
@@ -24,6 +29,7 @@ class Asked(Protocol):
     def calls_in_sight(self, function: FunctionNode) -> Sequence[tuple[Asked, ast.Call]]: ...
     def enclosing_scope(self, node: ast.AST) -> ast.AST: ...
     def imported_modules(self, node: ast.Import | ast.ImportFrom) -> list[SourceModule]: ...
+    def is_unbound(self, name: ast.Name) -> bool: ...
     def qualified(self, node: ast.expr) -> str | None: ...
 
 
@@ -31,7 +37,8 @@ def comes_to_nothing(model: Asked, node: ast.AST, depth: int = 0) -> bool:
     """Whether what always fails stands under no more conditions than a node, in its function or where each call of that stands."""
     scope = model.enclosing_scope(node)
     shared = _conditions(model, node)
-    if any(_fails(n, model) and _conditions(model, n) <= shared for n in own_nodes(scope)):
+    is_function = isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef))
+    if any(_fails(n, model, is_function) and _conditions(model, n) <= shared for n in _once_each(scope)):
         return True
     if depth == _MAX_CALLERS or not isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)):
         return False
@@ -78,12 +85,32 @@ def _block_of(parent: ast.AST, child: ast.AST) -> str:
     return ""
 
 
-def _fails(node: ast.AST, model: Asked) -> bool:
-    """Whether something always fails: an import of a module that isn't beside the file, a call with what the function doesn't take."""
-    if isinstance(node, ast.ImportFrom):
-        return node.level > 0 and node.module is not None and not model.imported_modules(node)
-    if not isinstance(node, ast.Call) or not node.keywords:
-        return False
+def _once_each(scope: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a scope, of each name that is read the first alone; what annotates a local variable isn't read."""
+    seen = set[str]()
+    nodes = own_nodes(scope)
+    notes = {id(part) for n in nodes if isinstance(n, ast.AnnAssign) for part in ast.walk(n.annotation)}
+    for node in nodes:
+        name = node.id if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) else ""
+        if id(node) not in notes and (not name or name not in seen):
+            seen.add(name)
+            yield node
+
+
+def _fails(node: ast.AST, model: Asked, is_in_function: bool) -> bool:
+    """Whether something always fails: an import of a module that isn't beside the file, a name that nothing binds, a call with what the function doesn't take.
+
+    What a program's own lines name and import may be there when it is run, of an extension or a notebook.
+    """
+    match node:
+        case ast.ImportFrom(level=level, module=str()) if level > 0:
+            return is_in_function and not model.imported_modules(node)
+        case ast.Name(id=name, ctx=ast.Load()):
+            return is_in_function and _BOUND_ELSEWHERE.match(name) is None and model.is_unbound(node)
+        case ast.Call(keywords=[_, *_]):
+            pass
+        case _:
+            return False
     named = {k.arg for k in node.keywords if k.arg is not None}
     if model.qualified(node.func) == "torch.autograd.Variable":
         return not named <= _OF_VARIABLE

@@ -39,6 +39,8 @@ def is_ruled_out(model: File, stall: Stall) -> bool:
         or _is_no_tensor_by_name(model, stall)
         or _is_array_by_use(stall)
         or _is_said_to_be_on_host(model, stall)
+        or _is_moved_later(stall)
+        or _is_made_of_data(stall)
     )
 
 
@@ -116,11 +118,71 @@ def _is_no_tensor_by_name(model: File, stall: Stall) -> bool:
     if stall.sense == DECIDE and any(isinstance(value, _HOLDING) for value in given):
         # The truth of a list is its length.
         return True
+    if given and all(_is_counted(function, value) for value in given):
+        return True
     left = [value for value in given if not _never_runs(model, function, value)]
     if not given or len(left) == len(given):
         return False
     handed = name in {p.arg for p in function.parameters}
     return all(map(_is_number, left)) if left else handed
+
+
+def _is_moved_later(stall: Stall) -> bool:
+    """`if x.max() > 1: ...` before `x = (2 * x - 1).to(device)`: so far it is wherever it was, which is hardly there."""
+    root: ast.AST = stall.asked
+    while isinstance(root, (ast.Attribute, ast.Call, ast.Subscript, ast.Compare)):
+        match root:
+            case (
+                ast.Call(func=inner) | ast.Compare(left=inner) | ast.Attribute(value=inner) | ast.Subscript(value=inner)
+            ):
+                root = inner
+    if stall.certain or stall.value.place.off_host or not isinstance(root, ast.Name):
+        return False
+    moved = [v for v in stall.function.assigned.get(root.id, ()) if _moves(v, root.id)]
+    return bool(moved) and all(value.lineno > stall.node.lineno for value in moved)
+
+
+def _moves(value: ast.expr, name: str) -> bool:
+    """`x.to(device)`, `(2 * x - 1).to(device=device)`, `x.cuda()`: to a place that isn't asked of `x` itself."""
+    return any(
+        isinstance(n, ast.Call)
+        and isinstance(n.func, ast.Attribute)
+        and (n.func.attr == "cuda" or (n.func.attr == "to" and any(map(_names_device, _given(n)))))
+        and any(isinstance(part, ast.Name) and part.id == name for part in walk(n.func.value))
+        for n in walk(value)
+    )
+
+
+def _given(call: ast.Call) -> list[ast.expr]:
+    return [*call.args, *(k.value for k in call.keywords)]
+
+
+def _names_device(node: ast.expr) -> bool:
+    """`device`, `self.device`."""
+    return isinstance(node, (ast.Name, ast.Attribute)) and last_name(node) == "device"
+
+
+def _is_made_of_data(stall: Stall) -> bool:
+    """Whether something is computed of `torch.tensor(...)` without a device, so of what surely was on the host, unless somebody moved it."""
+    if stall.certain or stall.value.place.off_host or stall.value.place.sort == "input":
+        return False
+    return _is_made_on_host(stall.function, stall.asked)
+
+
+def _is_made_on_host(function: FunctionModel, node: ast.expr, back: int = 4) -> bool:
+    match node:
+        case ast.Name(id=name):
+            given = function.assigned.get(name, [])
+            return bool(back) and len(given) == 1 and _is_made_on_host(function, given[0], back - 1)
+        case ast.Subscript(value=inner) | ast.BinOp(left=inner, right=ast.Constant()):
+            return _is_made_on_host(function, inner, back)
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="tensor"), keywords=given):
+            return not any(k.arg in ("device", None) for k in given)
+        case ast.Call(func=ast.Attribute(value=owner, attr=attr), args=args):
+            if last_name(owner) in ("functional", "F"):
+                return bool(args) and _is_made_on_host(function, args[0], back)
+            return attr not in ("to", "cuda", "type", "npu", "xpu") and _is_made_on_host(function, owner, back)
+    return False
 
 
 _HOLDING = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
@@ -154,6 +216,19 @@ def _is_number(node: ast.expr) -> bool:
         case ast.Subscript(value=ast.Attribute(attr="shape")):
             return True
     return False
+
+
+def _is_counted(function: FunctionModel, value: ast.expr, back: int = 2) -> bool:
+    """`x.shape[0] - left_out`, where `left_out = info.get("left_out", 0)`: numbers of the host, as their defaults say."""
+    match value:
+        case ast.BinOp(left=left, right=right) | ast.IfExp(body=left, orelse=right):
+            return _is_counted(function, left, back) and _is_counted(function, right, back)
+        case ast.Call(func=ast.Attribute(attr="get"), args=[_, ast.Constant(value=int())]):
+            return True
+        case ast.Name(id=name) if back:
+            given = function.assigned.get(name, [])
+            return bool(given) and all(_is_counted(function, v, back - 1) for v in given)
+    return _is_number(value)
 
 
 def _is_array_by_use(stall: Stall) -> bool:

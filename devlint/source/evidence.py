@@ -20,24 +20,28 @@ def evidence_in(
     called: set[str] = set()
     stores: Counter[str] = Counter()
     for node in nodes:
+        # By type first: patterns try each case in turn.
         if type(node) not in _TELLING:
             continue
-        match node:
-            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=attr), args=args):
+        if isinstance(node, ast.Name):
+            if isinstance(node.ctx, ast.Store):
+                stores[node.id] += 1
+        elif isinstance(node, ast.Attribute):
+            if isinstance(node.value, ast.Name) and isinstance(node.ctx, ast.Load):
+                reads[node.value.id].add(node.attr)
+        elif isinstance(node, ast.Call):
+            func = node.func
+            if isinstance(func, ast.Name):
+                called.add(func.id)
+            elif (
+                isinstance(func, ast.Attribute)
+                and isinstance(func.value, ast.Name)
                 # `accelerator.backward(loss)` is somebody else's backward.
-                if not (attr == "backward" and args):
-                    methods[name].add(attr)
-            case ast.Call(func=ast.Name(id=name)):
-                called.add(name)
-            case ast.Attribute(value=ast.Name(id=name), attr=attr, ctx=ast.Load()):
-                reads[name].add(attr)
-            case ast.Assign(
-                targets=[ast.Name(id=name)], value=ast.Call(func=ast.Attribute(value=ast.Name(id=own)))
-            ) if own == name:
-                # `x = x.to(device)` binds the same thing anew.
-                stores[name] -= 1
-            case ast.Name(id=name, ctx=ast.Store()):
-                stores[name] += 1
+                and not (func.attr == "backward" and node.args)
+            ):
+                methods[func.value.id].add(func.attr)
+        elif (name := _bound_anew(node)) is not None:
+            stores[name] -= 1
     if not isinstance(scope, ast.Module):
         arguments = scope.args
         stores.update(a.arg for a in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs])
@@ -49,6 +53,14 @@ def evidence_in(
         if kind is not None:
             found[name] = kind
     return found
+
+
+def _bound_anew(node: ast.AST) -> str | None:
+    """The name that `x = x.to(device)` binds to the same thing anew."""
+    match node:
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=ast.Attribute(value=ast.Name(id=own)))):
+            return str(name) if own == name else None
+    return None
 
 
 _TELLING = kinds(ast.Call, ast.Attribute, ast.Assign, ast.Name)

@@ -40,12 +40,15 @@ def outline_of(function: ast.FunctionDef | ast.AsyncFunctionDef, nodes: list[ast
         if kind not in _TELLING:
             size += isinstance(node, ast.stmt)
             continue
+        if isinstance(node, ast.Name):
+            if not isinstance(node.ctx, ast.Load):
+                bound.add(node.id)
+            continue
+        if isinstance(node, ast.Attribute):
+            if isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name) and node.value.id == "self":
+                sets.append(node.attr)
+            continue
         match node:
-            case ast.Name(id=name, ctx=context):
-                if not isinstance(context, ast.Load):
-                    bound.add(name)
-            case ast.Attribute(attr=attr, ctx=ast.Store(), value=ast.Name(id="self")):
-                sets.append(attr)
             case ast.Call(
                 func=ast.Attribute(
                     value=ast.Name(id="self"), attr="register_buffer" | "register_parameter" | "add_module"
@@ -70,12 +73,13 @@ def outline_of(function: ast.FunctionDef | ast.AsyncFunctionDef, nodes: list[ast
         size,
         generates,
         frozenset(bound - outer),
-        frozenset(outer),
+        frozenset(outer) if outer else _NONE,
         evidence_in(function, nodes),
         tuple(sets),
     )
 
 
+_NONE = frozenset[str]()
 _TELLING = kinds(
     *(ast.Name, ast.Attribute, ast.Call, ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal),
     *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler, ast.Yield, ast.YieldFrom),

@@ -181,8 +181,10 @@ _MANY = 100
 _ASKED_FOR = regex(r"(?:get|build|make|create|compute)_\w{1,60}")
 # Functions that take in what a request brings, or make what it gets.
 _OF_REQUEST = regex(
-    r"speaker|(?:^|_)spk_|voice|prompt|reference|remote|rpc|(?:codec|vae|audio|wav|speech|images?|videos?|latents?)_(?:en|de)code"
+    r"speaker|(?:^|_)spk_|voice|prompt|reference|remote|rpc|(?:codec|vae|audio|wav|speech|images?|videos?|latents?|tiled?)_(?:en|de)code"
 )
+# Folders of what does one part each of answering a request.
+_STAGES = regex(r"(?:^|/)stages/")
 # Classes that take in what a request brings, or that judge what came of it.
 _AT_THE_ENDS = regex(
     r"\w{0,60}(?:Spectrogram|MelSpec|STFT|LPIPS|Codebook|Quantizer|VectorQuant|Speaker|Metric)\w{0,60}"
@@ -194,11 +196,24 @@ def _is_once(hot: Hot) -> bool:
     root = hot.root
     if hot.once or _ASKED_FOR.fullmatch(root.name) or _OF_REQUEST.search(root.name) or _begins_with_noise(root):
         return True
+    if _STAGES.search(root.source.path):
+        return True
     if root.cls is None:
         return False
-    if _AT_THE_ENDS.fullmatch(root.cls.name) is not None:
+    if _AT_THE_ENDS.fullmatch(root.cls.name) is not None or _is_node(root.cls, root.name):
         return True
     return root.name == "__call__" and (not _wraps(root.cls) or _goes_all_the_way(root))
+
+
+def _is_node(cls: ast.ClassDef, method: str) -> bool:
+    """Whether a class says which of its methods a graph of nodes calls: `FUNCTION = "decode"`, once a request."""
+    return any(
+        isinstance(s, ast.Assign)
+        and any(isinstance(t, ast.Name) and t.id == "FUNCTION" for t in s.targets)
+        and isinstance(s.value, ast.Constant)
+        and s.value.value == method
+        for s in cls.body
+    )
 
 
 def _goes_all_the_way(root: FunctionModel) -> bool:

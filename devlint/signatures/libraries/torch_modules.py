@@ -191,7 +191,7 @@ def call_module(call: Call, module: Value) -> Value:
     result = frame.reader.together(frame, call.node, *inputs[:1])
     if name in ("torch.nn.Module", "") and inputs and (inputs[0].place == HOST or inputs[0].place.sort == "input"):
         own = place_of(frame, module)
-        if own.place.sort == "input":
+        if own.place.sort == "input" or (own.place.sort == "unknown" and inputs[0].place == HOST):
             # It may be a wrapper, which takes its inputs from anywhere, and gives what it computes where it is.
             where = UNKNOWN_PLACE if inputs[0].place == HOST else own.place
             return Value(UNKNOWN, where, likely=True, step=own.step, tags=COMPUTED)
@@ -307,22 +307,23 @@ def call_wrapper(call: Call, wrapper: Value) -> Value:
     inner = wrapper.parts[0] if wrapper.parts else NOTHING
     place = place_of(frame, inner) if inner.kind in (MODULE, WRAPPER) else Value(TENSOR, UNKNOWN_PLACE)
     gathers = _has_replicas(frame, wrapper)
-    tags = COMPUTED | {GATHERED} if gathers else COMPUTED
     gives = _given_by_forward(frame, inner)
+    return mapped(place, lambda at: _given_by_wrapper(frame, gives, at, gathers=gathers), frame.atoms)
 
-    def made(part: Value | None, at: Value) -> Value:
-        where = UNKNOWN_PLACE if at.place == HOST else at.place
-        if part is not None and part.kind is TUPLE:
-            return Value(TUPLE, parts=tuple(made(p, at) for p in part.parts))
-        if part is not None and part.kind is TENSOR and part.place == HOST:
-            # What `forward` left on the host stays there, or can't be gathered where there are several devices.
-            left = UNKNOWN_PLACE if gathers else HOST
-            return Value(TENSOR, left, likely=part.likely, rank=part.rank, step=at.step, tags=tags - COMPUTED)
-        if part is not None and part.kind is TENSOR:
-            return Value(TENSOR, where, likely=at.likely, step=at.step, tags=tags - COMPUTED)
-        return Value(UNKNOWN, where, path=(f"#{frame.reader.turn()}",), likely=True, step=at.step, tags=tags)
 
-    return mapped(place, lambda at: made(gives, at), frame.atoms)
+def _given_by_wrapper(frame: Frame, part: Value | None, at: Value, *, gathers: bool) -> Value:
+    """What a wrapper around a module at a place gives for a part of what that gives."""
+    where = UNKNOWN_PLACE if at.place == HOST else at.place
+    tags = COMPUTED | {GATHERED} if gathers else COMPUTED
+    if part is not None and part.kind is TUPLE:
+        return Value(TUPLE, parts=tuple(_given_by_wrapper(frame, p, at, gathers=gathers) for p in part.parts))
+    if part is not None and part.kind is TENSOR and part.place == HOST:
+        # What `forward` left on the host stays there, or can't be gathered where there are several devices.
+        left = UNKNOWN_PLACE if gathers else HOST
+        return Value(TENSOR, left, likely=part.likely, rank=part.rank, step=at.step, tags=tags - COMPUTED)
+    if part is not None and part.kind is TENSOR:
+        return Value(TENSOR, where, likely=at.likely, step=at.step, tags=tags - COMPUTED)
+    return Value(UNKNOWN, where, path=(f"#{frame.reader.turn()}",), likely=True, step=at.step, tags=tags)
 
 
 def _has_replicas(frame: Frame, wrapper: Value) -> bool:

@@ -14,7 +14,7 @@ from devlint.signatures.reading.expressions import EXPRESSIONS, evaluate
 from devlint.signatures.reading.instances import Instance
 from devlint.signatures.state import containers
 from devlint.signatures.state.frame import ANYTHING, EVERY, IF_MODULE, PLACE, Call, Frame
-from devlint.signatures.state.objects import COMPUTED, attribute, class_of, move, place_around, place_of
+from devlint.signatures.state.objects import COMPUTED, attribute, class_of, move, place_around, place_of, scatter
 from devlint.signatures.state.outcome import Effect, Need, Signature
 from devlint.signatures.values.conditions import TRUE, Condition
 from devlint.signatures.values.values import (
@@ -63,7 +63,7 @@ def _call(frame: Frame, node: ast.Call) -> Value:
         if told is not None:
             return tests.outcome(told)
     dropped, frame.dropped = frame.dropped, None
-    callee = _callee(frame, node.func)
+    callee = _callee(frame, node.func, may_move=dropped is node and _OF_DEVICES.search(ast.unparse(node)) is not None)
     if dropped is node and isinstance(node.func, ast.Attribute) and node.func.attr in MOVES:
         frame.drops[node] = callee
     call = Call(frame, node)
@@ -83,8 +83,12 @@ def _call(frame: Frame, node: ast.Call) -> Value:
     return call_value(call, callee)
 
 
-def _callee(frame: Frame, func: ast.expr) -> Value:
-    """What is called; a method of something unknown goes by its name."""
+# What a statement speaks of that may move a module by a method that nobody has read: `net.intype("gpu")`.
+_OF_DEVICES = regex(r"(?i)cuda|[cg]pu|device|accel|[nx]pu")
+
+
+def _callee(frame: Frame, func: ast.expr, *, may_move: bool = False) -> Value:
+    """What is called; a method of something unknown goes by its name. `may_move`: what isn't known may move its module."""
     if not isinstance(func, ast.Attribute):
         return evaluate(frame, func)
     owner = evaluate(frame, func.value)
@@ -94,7 +98,10 @@ def _callee(frame: Frame, func: ast.expr) -> Value:
     def found(option: Value) -> Value:
         if option.kind is UNKNOWN and frame.slot(option, f".{func.attr}") is None:
             return Value(METHOD, data=func.attr, parts=(option,))
-        return attribute(frame, option, func.attr)
+        method = attribute(frame, option, func.attr)
+        if may_move and option.kind is MODULE and method.kind is UNKNOWN and class_of(option) is not None:
+            scatter(frame, option)
+        return method
 
     method = mapped(owner, found, frame.atoms)
     if frame.record is not None:
@@ -232,12 +239,16 @@ def _unknown(call: Call, callee: Value) -> Value:
         # One that takes tuples too takes them apart.
         kinds = [{o.kind for _, o in v.options()} for _, v in call.given[:2]]
         pairs = [p for p, k in zip(call.given, kinds, strict=False) if k <= {TENSOR, BATCH, UNKNOWN}]
-        if len(pairs) == 2:
+        if len(pairs) == 2 and len(call.given) < _WITH_LENGTHS:
             call.frame.need("operation", call.node, ast.unparse(call.node.func), *pairs)
     use = uses.use_of(call, callee) if not _is_part_of_module(call.frame, callee) else None
     result = _given_by_unknown(call, callee)
     uses.note(call.frame, use, result)
     return result
+
+
+# So many things a CTC loss is given, of which the labels may be on the host: `criterion(preds, text, sizes, lengths)`.
+_WITH_LENGTHS = 4
 
 
 def _in_loss(frame: Frame) -> bool:

@@ -14,7 +14,7 @@ from devlint.signatures.state import containers
 from devlint.signatures.state.frame import Frame
 from devlint.signatures.state.objects import attribute, place_of
 from devlint.signatures.state.outcome import Signature
-from devlint.signatures.values.conditions import FALSE, TRUE, Condition, clauses_of
+from devlint.signatures.values.conditions import FALSE, TRUE, Clause, Condition, clauses_of
 from devlint.signatures.values.values import (
     BATCH,
     CONSTANT,
@@ -358,7 +358,7 @@ class Instance:
 
     def condition(self, condition: Condition) -> Condition:
         """A condition of the function, as the call decides it."""
-        if condition == TRUE or not condition:
+        if condition is TRUE or condition == TRUE or not condition:
             return condition
         known = self._conditions.get(condition)
         if known is None:
@@ -369,16 +369,36 @@ class Instance:
         atoms = self.frame.atoms
         result = FALSE
         for clause in clauses_of(condition):
-            joint = TRUE
-            for literal in sorted(clause):
-                told = self._literals.get(literal)
-                if told is None:
-                    told = self._of_literal(literal)
-                joint = told if joint is TRUE else atoms.both(joint, told)
-                if not joint:
-                    break
-            result = atoms.either(result, joint)
+            told = self._of_clause(clause)
+            result = atoms.either(result, told) if result else told
         return result
+
+    def _of_clause(self, clause: Clause) -> Condition:
+        literals = self._literals
+        joint = TRUE
+        # Most tests are one test of the caller's: these are put together at once.
+        single: list[int] = []
+        for literal in sorted(clause):
+            told = literals.get(literal)
+            if told is None:
+                told = self._of_literal(literal)
+            if joint is TRUE and len(told) == 1:
+                (only,) = told
+                if not only:
+                    continue
+                if len(only) == 1:
+                    (test,) = only
+                    if -test in single:
+                        return FALSE
+                    single.append(test)
+                    continue
+            if single:
+                joint = frozenset((frozenset(single),))
+                single = []
+            joint = told if joint is TRUE else self.frame.atoms.both(joint, told)
+            if not joint:
+                return joint
+        return frozenset((frozenset(single),)) if single else joint
 
     def _of_literal(self, literal: int) -> Condition:
         atoms = self.frame.atoms

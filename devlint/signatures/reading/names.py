@@ -54,16 +54,21 @@ class Names:
     def __init__(self, reader: Modules) -> None:
         self._reader = reader
         self._changed: dict[SourceModule, dict[str, str]] = {}
+        # What names of a file always refer to, whatever ran by now.
+        self._fixed: dict[SourceModule, dict[str, Value]] = {}
         # Names of modules that are being looked for.
         self._looking: set[tuple[SourceModule, str]] = set()
 
     def forget(self, source: SourceModule) -> None:
         """Lets go of what was found out of a file."""
         self._changed.pop(source, None)
+        # Classes of other files may come of its own.
+        self._fixed.clear()
 
     def close(self) -> None:
         """Lets go of everything."""
         self._changed.clear()
+        self._fixed.clear()
 
     def lookup(self, frame: Frame, name: str) -> Value:
         """A name that the scope at hand hasn't bound before."""
@@ -89,27 +94,19 @@ class Names:
 
     def global_value(self, source: SourceModule, name: str, asking: Frame | None = None) -> Value:
         """A module's top-level name, as it is once the module has run; by now, while it runs and a function of it asks."""
-        alike = self._reader.behaves_like.get(f"{source.name}.{name}")
-        if alike is not None:
-            return reference(alike)
-        bindings = source.bindings.get(name)
-        if not bindings:
-            if name in _BUILTINS:
-                return reference(f"builtins.{name}")
+        names = self._fixed.setdefault(source, {})
+        fixed = names.get(name)
+        if fixed is not None:
+            return fixed
+        fixed = self._fixed_value(source, name)
+        if fixed is not None:
+            names[name] = fixed
+            return fixed
+        definition = _definition(source, name)
+        if isinstance(definition, ast.ImportFrom):
+            return self._brought(source, name, _full_name(source, definition, name))
+        if name not in source.bindings:
             return self._brought(source, name)
-        definition = next(
-            (b for b in reversed(bindings) if isinstance(b, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom))),
-            None,
-        )  # fmt: skip
-        match definition:
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-                return self._defined(source, definition)
-            case ast.Import(names=aliases):
-                alias = next(a for a in aliases if (a.asname or a.name).split(".")[0] == name)
-                return reference(alias.name if alias.asname else name)
-            case ast.ImportFrom(names=aliases):
-                alias = next(a for a in aliases if (a.asname or a.name) == name)
-                return self._brought(source, name, f"{source.absolute(definition)}.{alias.name}")
         frame = self._reader.so_far_of(source)
         if frame is None:
             return NOTHING
@@ -122,6 +119,30 @@ class Names:
         if value.kind is CONSTANT and value.data is False and self._is_switched(source, name):
             return NOTHING
         return value
+
+    def _fixed_value(self, source: SourceModule, name: str) -> Value | None:
+        """What a name of a file refers to, where that is told without looking at other files or at what ran."""
+        alike = self._reader.behaves_like.get(f"{source.name}.{name}")
+        if alike is not None:
+            return reference(alike)
+        if name not in source.bindings:
+            return reference(f"builtins.{name}") if name in _BUILTINS else None
+        match _definition(source, name):
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() as definition:
+                return self._defined(source, definition)
+            case ast.Import(names=aliases):
+                alias = next(a for a in aliases if (a.asname or a.name).split(".")[0] == name)
+                return reference(alias.name if alias.asname else name)
+            case ast.ImportFrom() as definition:
+                return self._outside(_full_name(source, definition, name))
+        return None
+
+    def _outside(self, name: str) -> Value | None:
+        """What a qualified name refers to where the settings say it, or where it is of a library that isn't looked into."""
+        alike = self._reader.behaves_like.get(name)
+        if alike is not None:
+            return reference(alike)
+        return reference(name) if name.partition(".")[0] in _LIBRARIES else None
 
     def _is_switched(self, source: SourceModule, name: str) -> bool:
         """Whether a module's constant says if there is an accelerator, and another file sets it: `cuda.CUDA_ENABLED = True`."""
@@ -178,11 +199,10 @@ class Names:
 
     def resolved(self, name: str, asking: SourceModule) -> Value:
         """A qualified name, followed into the project where it leads there."""
-        if name in self._reader.behaves_like:
-            return reference(self._reader.behaves_like[name])
+        outside = self._outside(name)
+        if outside is not None:
+            return outside
         parts = name.split(".")
-        if parts[0] in ("torch", "numpy", "builtins", "os", "sys", "typing", "functools", "math", ""):
-            return reference(name)
         for count in range(len(parts), 0, -1):
             module = self._reader.project.find(".".join(parts[:count]), Path(asking.path))
             if module is None:
@@ -225,6 +245,25 @@ class Names:
                 else self._static_member(value, name)
             )
         return value
+
+
+def _definition(source: SourceModule, name: str) -> ast.stmt | None:
+    """What defines or imports a name at the top level of a file last."""
+    for binding in reversed(source.bindings.get(name, ())):
+        if isinstance(binding, _DEFINING):
+            return binding
+    return None
+
+
+def _full_name(source: SourceModule, node: ast.ImportFrom, name: str) -> str:
+    """The qualified name of what a file imports under a name."""
+    alias = next(a for a in node.names if (a.asname or a.name) == name)
+    return f"{source.absolute(node)}.{alias.name}"
+
+
+# Their files aren't looked for.
+_LIBRARIES = frozenset({"torch", "numpy", "builtins", "os", "sys", "typing", "functools", "math", ""})
+_DEFINING = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
 
 
 REBOUND, MOVED = "rebound", "moved"

@@ -69,12 +69,12 @@ _HEARD = kinds(ast.Attribute, ast.Call)
 def _lasts(value: Value) -> bool:
     """Whether a value can be told later as it is now."""
     kind = value.kind
-    if kind is METHOD:
-        return isinstance(value.data, str)
-    if kind is UNKNOWN and (value.path is not None or value.data is not None):
+    if kind is UNKNOWN:
         # What is done to it tells more of it.
-        return False
-    return kind in _LASTING and value.place.sort != "input"
+        return value.path is None and value.data is None and value.place.sort != "input"
+    if kind in _LASTING:
+        return value.place.sort != "input"
+    return kind is METHOD and isinstance(value.data, str)
 
 
 class Recorder(Generic[Told]):
@@ -115,10 +115,11 @@ class Recorder(Generic[Told]):
         """Hears what an expression is."""
         if not frame.again and frame.function in self._read_again:
             return
-        known = self.value(node) if frame.in_turn else None
+        in_turn = frame.in_turn
+        known = self.value(node) if in_turn else None
         if node in self._values:
             del self._values[node]
-        if _lasts(value) and not frame.in_turn:
+        if not in_turn and _lasts(value):
             if node in self._then:
                 del self._then[node]
             self._later[node] = frame, value

@@ -232,11 +232,12 @@ def _class(frame: Frame, node: ast.ClassDef) -> None:
 # -- ways --------------------------------------------------------------------------------------------------------------
 
 
-def _branch(frame: Frame, taken: Callable[[], None], path: Condition) -> tuple[Condition, dict[Key, Value]]:
+def _branch(frame: Frame, node: ast.If, path: Condition, *, is_true: bool) -> tuple[Condition, dict[Key, Value]]:
     """Reads one branch under its path; the state at its end."""
     frame.path = path
     if path:
-        taken()
+        assume(frame, node.test, is_true)
+        execute(frame, node.body if is_true else node.orelse)
     return frame.path, frame.env
 
 
@@ -253,18 +254,9 @@ def _if(frame: Frame, node: ast.If) -> None:
     if not frame.is_reached(then_path):
         then_path = FALSE
         _aside(frame, node.body)
-
-    def then() -> None:
-        assume(frame, node.test, True)
-        execute(frame, node.body)
-
-    def otherwise() -> None:
-        assume(frame, node.test, False)
-        execute(frame, node.orelse)
-
-    first = _branch(frame, then, then_path)
+    first = _branch(frame, node, then_path, is_true=True)
     frame.env = env
-    second = _branch(frame, otherwise, else_path)
+    second = _branch(frame, node, else_path, is_true=False)
     frame.merge([first, second], before)
 
 

@@ -245,9 +245,11 @@ class Frame:
         value = self.env.get(key)
         if value is None:
             return None
-        if value.kind is IMPORTED or (value.kind is EITHER and any(o.kind is IMPORTED for _, o in value.parts)):
+        kind = value.kind
+        if kind is IMPORTED or (kind is EITHER and any(o.kind is IMPORTED for _, o in value.parts)):
             value = self.env[key] = mapped(value, self._followed, self.atoms)
-        return under(value, self.path, self.atoms)
+            kind = value.kind
+        return under(value, self.path, self.atoms) if kind is EITHER else value
 
     def _followed(self, value: Value) -> Value:
         """What an imported name leads to."""

@@ -30,6 +30,11 @@ class Scope(Protocol):
     def reader(self) -> Any: ...
 
 
+_set = dict.__setitem__
+# What most scopes know of their inputs.
+_NO_TENSORS = frozenset[Path]()
+
+
 class Remembering(dict[Any, Any]):
     """What names and things hold, and what each held before it was set anew."""
 
@@ -41,8 +46,10 @@ class Remembering(dict[Any, Any]):
         self.log: list[tuple[Any, Any]] = []
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        self.log.append((key, self.get(key)))
-        super().__setitem__(key, value)
+        before = self.get(key)
+        if before is not value:
+            self.log.append((key, before))
+            _set(self, key, value)
 
     def __delitem__(self, key: Any) -> None:
         self.log.append((key, self[key]))
@@ -83,12 +90,14 @@ class Moment:
 
     __slots__ = ("around", "env", "frame", "mark", "path", "tensors")
 
-    def __init__(self, frame: Scope, env: Remembering, around: Moment | None) -> None:
+    def __init__(self, frame: Scope, env: Remembering, around: Moment | None, last: Moment | None) -> None:
         self.frame = frame
         self.env = env
         self.mark = len(env.log)
         self.path = frame.path
-        self.tensors = frozenset(frame.tensors)
+        # Most often, none came to them since.
+        known = last.tensors if last is not None else _NO_TENSORS
+        self.tensors: frozenset[Path] = known if len(known) == len(frame.tensors) else frozenset(frame.tensors)
         self.around = around
 
     def asked(self, ask: Callable[[], Told]) -> Told:
@@ -128,7 +137,7 @@ def moment_of(frame: Scope) -> Moment | None:
         or len(known.tensors) != len(frame.tensors)
         or known.around is not around
     ):
-        known = frame.moment = Moment(frame, env, around)
+        known = frame.moment = Moment(frame, env, around, known)
     return known
 
 

@@ -63,9 +63,10 @@ class Atoms:
 
     def literal(self, key: Hashable, host_when: bool | None = None) -> Condition:
         """The condition that the test of that key came out true."""
-        known = self._literals.get((key, host_when))
+        asked = (key, host_when)
+        known = self._literals.get(asked)
         if known is None:
-            known = self._literals[key, host_when] = self._new(key, host_when)
+            known = self._literals[asked] = self._new(key, host_when)
         return known
 
     def _new(self, key: Hashable, host_when: bool | None) -> Condition:
@@ -109,13 +110,19 @@ class Atoms:
 
     def both(self, a: Condition, b: Condition) -> Condition:
         """`a and b`."""
-        if a is TRUE or a == TRUE or a is b:
+        if a is TRUE or a is b:
             return b
-        if b == TRUE:
+        if b is TRUE:
             return a
-        if len(a) == 1 and len(b) == 1:
-            (c,), (d,) = a, b
-            return a if d <= c else frozenset({c | d}) if _go_together(c, d) else FALSE
+        if len(a) == 1:
+            (c,) = a
+            if not c:
+                return b
+            if len(b) == 1:
+                (d,) = b
+                return a if d <= c else frozenset((c | d,)) if _go_together(c, d) else FALSE
+        elif b == TRUE:
+            return a
         joint = _conjoined(a, b)
         return joint if len(joint) <= MAX_CLAUSES else self._given_up(joint)
 
@@ -142,11 +149,17 @@ class Atoms:
         if known is None:
             if len(self._negated) == _MANY_NEGATED:
                 self._negated.clear()
-            known = TRUE
-            for clause in clauses_of(a):
-                known = self.both(known, frozenset(frozenset({-x}) for x in clause))
-            self._negated[a] = known
+            known = self._negated[a] = self._denied(a)
         return known
+
+    def _denied(self, a: Condition) -> Condition:
+        if len(a) == 1:
+            (clause,) = a
+            return frozenset([frozenset((-x,)) for x in clause])
+        denied = TRUE
+        for clause in clauses_of(a):
+            denied = self.both(denied, frozenset([frozenset((-x,)) for x in clause]))
+        return denied
 
     def _given_up(self, condition: Condition) -> Condition:
         return self.forgotten(about_devices=self.about_devices(condition) or self.forgets_devices(condition))
@@ -170,25 +183,30 @@ class Atoms:
 
 def _outline(key: object) -> str:
     """What the key of a test is in any run, whatever else was read: without what was counted on the way."""
-    if isinstance(key, tuple):
-        # What a scope meets is told apart by the node and the turn.
-        parts = key[:1] if key and key[0] in _COUNTED else key
-        return f"({','.join([_outline(part) for part in parts])})"
     if isinstance(key, str):
         return _COUNT.sub("", key) if "#" in key or " at " in key else key
-    kind, path, data = (getattr(key, name, None) for name in ("kind", "path", "data"))
+    if isinstance(key, tuple):
+        if key and key[0] in _COUNTED:
+            # What a scope meets is told apart by the node and the turn.
+            return f"({key[0]})"
+        return f"({','.join([_outline(part) for part in key])})"
+    kind, path, data = getattr(key, "kind", None), getattr(key, "path", None), getattr(key, "data", None)
     if isinstance(path, tuple):
         return f"{kind} {_outline(path)}"
     return f"{type(key).__name__} {kind} {data if isinstance(data, (str, int, float)) else ''}"
 
 
-_COUNTED = ("ran", "again", "broke", "raised", "handler", "pattern", "forgotten", "this is call")
+_COUNTED = frozenset({"ran", "again", "broke", "raised", "handler", "pattern", "forgotten", "this is call"})
 _COUNT = regex(r"#[\d.]+| at \d+")
 
 
-@lru_cache(maxsize=4096)
-def clauses_of(condition: Condition) -> tuple[Clause, ...]:
+def clauses_of(condition: Condition) -> Collection[Clause]:
     """The clauses of a condition, in the same order whatever was read before."""
+    return _in_order(condition) if len(condition) > 1 else condition
+
+
+@lru_cache(maxsize=2048)
+def _in_order(condition: Condition) -> tuple[Clause, ...]:
     return tuple(sorted(condition, key=_order))
 
 
@@ -252,11 +270,11 @@ def _simplified(clauses: set[Clause]) -> Condition:
     kept: list[Clause] = []
     for clause in sorted(clauses, key=len):
         is_new = True
+        denied = frozenset(map(neg, clause))
         for other in kept:
-            apart = other - clause
-            if not apart:
+            if other <= clause:
                 is_new = False
-            elif len(apart) == 1 and -next(iter(apart)) in clause:
+            elif not denied.isdisjoint(other) and len(other - clause) == 1:
                 # From here on it hangs on which comes first.
                 return _reduced(clauses)
         if is_new:
@@ -279,15 +297,15 @@ def _absorbed(clauses: set[Clause]) -> list[Clause]:
         changed, at = False, 0
         while at < len(kept) - 1:
             clause = kept[at]
+            denied = frozenset(map(neg, clause))
             at += 1
             superfluous = []
             for place in range(at, len(kept)):
                 other = kept[place]
-                apart = clause - other
-                if not apart:
+                if clause <= other:
                     superfluous.append(place)
-                elif len(apart) == 1 and -next(iter(apart)) in other:
-                    kept[place] = other.difference(map(neg, apart))
+                elif not denied.isdisjoint(other) and len(clause - other) == 1:
+                    kept[place] = other - denied
                     changed = True
             for place in reversed(superfluous):
                 del kept[place]

@@ -208,7 +208,6 @@ class Value:
         self,
         kind: str,
         place: Place = UNKNOWN_PLACE,
-        *,
         data: Any = None,
         parts: tuple[Any, ...] = (),
         path: Path | None = None,
@@ -287,14 +286,14 @@ class Value:
         made = Value(
             self.kind,
             self.place,
-            data=self.data,
-            parts=self.parts,
-            path=self.path,
-            cell=self.cell,
-            rank=self.rank,
-            likely=self.likely,
-            step=self.step,
-            tags=self.tags,
+            self.data,
+            self.parts,
+            self.path,
+            self.cell,
+            self.rank,
+            self.likely,
+            self.step,
+            self.tags,
         )
         for name, new in changes.items():
             setattr(made, name, new)
@@ -341,11 +340,17 @@ def either(options: Iterable[tuple[Condition, Value]], atoms: Atoms) -> Value:
     for condition, value in options:
         if not condition:
             continue
-        for inner, option in value.options():
+        if value.kind is not EITHER:
+            known = flat.setdefault(value, condition)
+            if known is not condition:
+                flat[value] = atoms.either(known, condition)
+            continue
+        for inner, option in value.parts:
             joint = condition if inner is TRUE else atoms.both(condition, inner)
             if joint:
-                known = flat.get(option)
-                flat[option] = joint if known is None else atoms.either(known, joint)
+                known = flat.setdefault(option, joint)
+                if known is not joint:
+                    flat[option] = atoms.either(known, joint)
     if not flat:
         return NEVER
     if len(flat) == 1:
@@ -377,7 +382,7 @@ def mapped(value: Value, change: Callable[[Value], Value], atoms: Atoms) -> Valu
     """Each alternative changed."""
     if value.kind is not EITHER:
         return change(value)
-    return either(((condition, change(option)) for condition, option in value.parts), atoms)
+    return either([(condition, change(option)) for condition, option in value.parts], atoms)
 
 
 def under(value: Value, path: Condition, atoms: Atoms) -> Value:

@@ -76,9 +76,23 @@ def is_of_wrapped(call: ast.Call, facts: Facts) -> bool:
     Then what was written with one can't be loaded without: every key begins with `module.`.
     """
     texts = facts.model.source.without_comments
+    if _is_of_own_wrapped(call, facts):
+        return True
     if re.search(_UNWRAPPED, texts) is not None or facts.model.texts_match(_UNWRAPPED, elsewhere=True):
         return False
     return re.search(_WRAPPED, texts) is not None or facts.model.texts_match(_WRAPPED, elsewhere=True)
+
+
+def _is_of_own_wrapped(call: ast.Call, facts: Facts) -> bool:
+    """Whether a script loads into what it has just wrapped so, and writes the keys of that itself: `{"net": net.state_dict()}`."""
+    texts = facts.model.source.without_comments
+    wrapped = re.search(_WRAPPED, texts)
+    if wrapped is None or re.search(_UNWRAPPED, texts) is not None:
+        return False
+    name = re.escape(wrapped["name"])
+    before = facts.text.text.count("\n", 0, facts.text.text.find(wrapped[0])) < call.lineno
+    loaded = re.search(rf"\b{name}\.load_state_dict\(\w+\[", texts) is not None
+    return before and loaded and re.search(rf"[:(] ?{name}\.state_dict\(\)", texts) is not None
 
 
 def is_of_pickled_wrapper(call: ast.Call, facts: Facts) -> bool:
@@ -113,7 +127,7 @@ _WRAPPING = regex(r"\bDataParallel\(")
 _WRAPPED = (
     r"(?m)^([ \t]*)if (?:torch\.cuda\.device_count\(\) ?(?:>= ?1|> ?0)"
     r"|(?![^\n]*(?:count|[<>]|num_|n_gpu|ngpu|len\())[^\n]*(?:cuda|gpu|device)[^\n]*):[ \t]*\n"
-    r"(?:\1[ \t]+[^\n]*\n){0,6}?\1[ \t]+[\w.]+ ?= ?(?:torch\.)?(?:nn\.)?DataParallel\("
+    r"(?:\1[ \t]+[^\n]*\n){0,6}?\1[ \t]+(?P<name>[\w.]+) ?= ?(?:torch\.)?(?:nn\.)?DataParallel\("
 )
 _UNWRAPPED = r"['\"]module\.|\.module\.(?:load_)?state_dict|(?:get|has)attr\([^()\n]*['\"]module|\[7:\]|\.module if |['\"]module['\"] in"
 
@@ -259,8 +273,19 @@ def _is_met(model: PlacementModel, node: ast.AST, asked: Asked, depth: int = 0) 
         return False
     calls = model.calls_in_sight(scope)
     # What nothing calls itself calls nothing.
-    used = [(file, call) for file, call in calls if not file.is_unused(call)] or calls
+    used = [(file, call) for file, call in calls if not _is_nobodys(file, call)] or calls
     return bool(used) and all(_is_met(file, call, asked, depth + 1) for file, call in used)
+
+
+def _is_nobodys(model: PlacementModel, call: ast.Call) -> bool:
+    """Whether nothing leads to the function that a call stands in, or nothing says its name, also where files lie loose."""
+    scope = model.enclosing_scope(call)
+    if model.is_unused(call):
+        return True
+    if not isinstance(scope, ast.FunctionDef) or scope not in model.source.tree.body:
+        return False
+    named = rf"\b{re.escape(scope.name)}\b"
+    return len(re.findall(named, model.source.without_comments)) == 1 and not model.texts_match(named, elsewhere=True)
 
 
 def _needs_accelerator(model: PlacementModel, node: ast.AST) -> bool:
@@ -327,6 +352,11 @@ def _moves_anyway(node: ast.AST, model: PlacementModel, scope: ast.AST, shared: 
         case ast.Call(func=ast.Attribute(attr="to"), args=[place, *_]) if _names_cuda(place, model):
             pass
         case ast.Call(func=ast.Attribute(value=ast.Attribute(attr="cuda"), attr=name)) if name in _RAISING:
+            pass
+        case ast.Call(func=ast.Attribute(), args=[ast.Constant(value="cuda" | "gpu")]) if isinstance(
+            next(model.ancestors(node), None), ast.Expr
+        ):
+            # `model.intype("gpu")`
             pass
         case _:
             return False

@@ -32,7 +32,7 @@ def is_written_from_host(call: ast.Call, file: ast.expr, texts: list[str], facts
     keys = keys_asked(call, facts)
     if keys and any(keys <= of_host and sign in facts.text.text for sign, of_host in _OF_HOST.items()):
         return True
-    named = {text.rpartition("/")[2] for text in texts if _FILE_NAME.search(text)}
+    named = {text.rpartition("/")[2] for text in (*texts, *_by_default(file, facts)) if _FILE_NAME.search(text)}
     reading = _Reading(named, frozenset(keys), ast.unparse(file))
     own = list(_writes_in(facts.model))
     found = [w for w in own if reading.may_be_from(w)]
@@ -58,6 +58,20 @@ def _writes_from_host_alone(own: list[Write], facts: Facts) -> bool:
         return False
     written = [*own, *(w for model in facts.model.files_matching(_SAVING) for w in _writes_in(model))]
     return any(_is_on_host(w.value, w) for w in written) and all(_is_on_host(w.value, w, read=True) for w in written)
+
+
+def _by_default(file: ast.expr, facts: Facts) -> Iterator[str]:
+    """The file that an option of the program's names by default: `args.model`, of `add_argument("--model", default="net.pth")`."""
+    if not isinstance(file, ast.Attribute) or not isinstance(file.value, ast.Name):
+        return
+    for node in walk(facts.model.source.tree):
+        match node:
+            case ast.Call(func=ast.Attribute(attr="add_argument"), args=names, keywords=given) if any(
+                isinstance(n, ast.Constant) and str(n.value).lstrip("-").replace("-", "_") == file.attr for n in names
+            ):
+                yield from (
+                    str(k.value.value) for k in given if k.arg == "default" and isinstance(k.value, ast.Constant)
+                )
 
 
 _SAVING = r"\btorch\.save\("
@@ -246,7 +260,7 @@ def _is_new(made: ast.Call, write: Write) -> bool:
     return False
 
 
-_CLASS = regex(r"[A-Z]\w{0,60}[a-z]\w{0,60}")
+_CLASS = regex(r"[A-Z]\w{1,60}")
 _OF_DEVICES = regex(r"(?i)cuda|gpu|device|\.to\(|accelerat|parallel|\bmps\b|\bx[lp]u\b")
 _SETTINGS = frozenset({"args", "opt", "opts", "config", "cfg", "hparams", "epoch", "step", "iteration", "global_step"})
 _SETTING = regex(r"(?:self\.)?(?:args|opts?|options|config|cfg|hparams|hps?|flags|FLAGS)\b")

@@ -89,6 +89,8 @@ class ModuleHasNoDevice(Rule):
         if _is_given(facts.model.source.tree) or _is_of_engine(found.value, facts):
             return
         of_self = isinstance(found.value, ast.Name) and found.value.id == "self"
+        if of_self and facts.model.texts_match(_GIVEN, elsewhere=True):
+            return
         yield Report(
             node,
             f"`{facts.name_of(node.value)}` is a module, and modules have no `device`: AttributeError when it is reached",
@@ -96,6 +98,10 @@ class ModuleHasNoDevice(Rule):
             notes=facts.notes(options[0].trail),
             change=of_first_parameter(node, options),
         )
+
+
+# `policy.device = device`, in another file.
+_GIVEN = r"(?<![\w.])(?!(?:self|cls|args|opts?|cfg|config|params|hparams)\b)\w{1,60}\.device[ \t]{0,9}=(?!=)"
 
 
 def _is_of_engine(owner: ast.expr, facts: Facts) -> bool:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from devlint.findings import Note
 from devlint.rule import Change, Report
+from devlint_rules.hot_loops.gains import costs_nothing_new
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -29,6 +30,7 @@ def report(
         notes=notes(stall, facts),
         hint=hint if change is None else None,
         change=change,
+        minor=not stall.by_role and costs_nothing_new(stall.node, facts.hot_loop(node), facts),
     )
 
 

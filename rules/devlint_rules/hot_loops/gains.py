@@ -25,15 +25,62 @@ _SEVERAL = regex(r"(?:is_|use_|do_)?(?:distributed|ddp|multi_?gpu|parallel)|is_(
 def gains_little(read: ast.expr, hot: HotLoop, facts: Facts) -> bool:
     """Whether hardly anybody would take a wait out of a step.
 
-    It is a guard, asks whether a run has got better, a run of several processes never comes there, each step waits for all that is
+    It is one that costs nothing new, a run of several processes never comes there, each step waits for all that is
     queued, or the same stretch of the step, up to where it goes backward or changes weights, waits for something that no rule tells of.
     """
     around = hot.node or facts.model.enclosing_scope(read)
     return (
-        _guards(facts.statement, facts)
+        costs_nothing_new(read, hot, facts)
         or _is_for_one_process(read, facts)
         or _synchronizes(hot)
         or _waits_beside(read, around, facts)
+    )
+
+
+def costs_nothing_new(read: ast.AST, hot: HotLoop | None, facts: Facts) -> bool:
+    """Whether a wait is a guard, asks whether a run has got better, is for what each step says, or stands beside many steps of a model."""
+    if _guards(facts.statement, facts):
+        return True
+    return hot is not None and hot.node is not None and (_is_said(read, hot.node, facts) or _is_long(read, hot.node))
+
+
+# -- what each step says -----------------------------------------------------------------------------------------------
+
+# What shows its text at once, at each step.
+_SHOWING = frozenset({"print", "info"})
+# What takes a number of a tensor, which is then shown; a tensor that becomes text by itself is told as that.
+_READING = frozenset({"item", "tolist", "float", "int"})
+
+
+def _is_said(read: ast.AST, loop: ast.AST, facts: Facts) -> bool:
+    """Whether each step prints what is read: so somebody wants it, `print(loss.item())`, whatever else reads it."""
+    if not isinstance(read, ast.Call) or last_name(read.func) not in _READING:
+        return False
+    if any(isinstance(p, ast.Call) and last_name(p.func) in _SHOWING for p in facts.model.ancestors(read)):
+        return True
+    asked = ast.dump(read)
+    return any(
+        isinstance(n, ast.Call)
+        and last_name(n.func) in _SHOWING
+        and any(part is not read and isinstance(part, ast.expr) and ast.dump(part) == asked for part in walk(n))
+        and facts.model.hot_loop(n) is not None
+        for n in own_nodes(loop)
+    )
+
+
+# What a loop goes over that makes one sample, or one episode, by a model.
+_OF_STEPS = regex(r"(?i)time_?steps|(?:sampling|inference|denois\w{1,10}|diffusion|rollout|inner)_?steps")
+
+
+def _is_long(read: ast.AST, loop: ast.AST) -> bool:
+    """Whether each pass goes through many steps of a model in a loop of its own, beside which one wait is nothing."""
+    return any(
+        isinstance(n, ast.For)
+        and n is not loop
+        and _OF_STEPS.search(ast.unparse(n.iter)) is not None
+        and any(isinstance(inner, ast.Call) for statement in n.body for inner in walk(statement))
+        and not any(inner is read for inner in walk(n))
+        for n in own_nodes(loop)
     )
 
 
@@ -60,7 +107,7 @@ def _is_guard(statement: ast.AST) -> bool:
         case ast.If(test=test, body=body):
             if _BEST.search(ast.unparse(test)) or all(map(_says, body)):
                 return True
-            return _asks_whether_finite(test) and _leaves(body[-1])
+            return _asks_whether_finite(test) and any(map(_minds, body))
     return False
 
 
@@ -73,14 +120,15 @@ def _asks_whether_finite(test: ast.expr) -> bool:
     return any(isinstance(n, ast.Call) and last_name(n.func) in _FINITE for n in walk(test))
 
 
-def _leaves(last: ast.stmt) -> bool:
-    """`raise ...`, `sys.exit(1)`, `continue`."""
-    match last:
-        case ast.Raise() | ast.Continue() | ast.Break() | ast.Return():
-            return True
-        case ast.Expr(value=ast.Call(func=func)):
-            return last_name(func) in ("exit", "_exit", "quit", "abort")
-    return False
+# What a step does, or leaves undone, where a number isn't finite.
+_MINDING = frozenset({"exit", "_exit", "quit", "abort", "save", "backward", "step", "zero_grad"})
+
+
+def _minds(statement: ast.stmt) -> bool:
+    """`raise ...`, `continue`, `loss.backward()`, `torch.save(...)`, `print(...)`."""
+    if isinstance(statement, (ast.Raise, ast.Continue, ast.Break, ast.Return)) or _says(statement):
+        return True
+    return any(isinstance(n, ast.Call) and last_name(n.func) in _MINDING for n in walk(statement))
 
 
 def _says(statement: ast.stmt) -> bool:

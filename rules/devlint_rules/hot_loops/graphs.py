@@ -235,7 +235,7 @@ def _bound_by(node: ast.AST) -> Iterator[Binding]:
         case ast.NamedExpr(target=target, value=value):
             pairs = [(target, value)]
         case ast.For(target=target, iter=value) | ast.AsyncFor(target=target, iter=value):
-            pairs = [(target, value)]
+            pairs = [(target, value), *_replaced_in(node)]
         case ast.With(items=items) | ast.AsyncWith(items=items):
             # `with amp.scale_loss(loss, optimizer) as scaled:` gives a multiple of its first argument.
             pairs = [(i.optional_vars, _first_argument(i.context_expr)) for i in items if i.optional_vars is not None]
@@ -254,6 +254,25 @@ def _bound_by(node: ast.AST) -> Iterator[Binding]:
             path = access_path(part)
             if path is not None:
                 yield Binding(path, given, node, node.lineno)
+
+
+def _replaced_in(loop: ast.For | ast.AsyncFor) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """(a table, what each of its parts becomes): `for key, value in losses.items(): losses[key] = value.item()`."""
+    match loop.iter:
+        case (
+            ast.Call(func=ast.Attribute(value=table, attr="items" | "keys"), args=[])
+            | ast.Call(
+                func=ast.Name(), args=[ast.Call(func=ast.Attribute(value=table, attr="items" | "keys"), args=[])]
+            )
+            | table
+        ):
+            pass
+    for statement in loop.body:
+        match statement:
+            case ast.Assign(targets=[ast.Subscript(value=into, slice=ast.Name(id=key))], value=value) if ast.unparse(
+                into
+            ) == ast.unparse(table) and any(isinstance(n, ast.Name) and n.id == key for n in ast.walk(loop.target)):
+                yield table, value
 
 
 def _as_load(target: ast.expr) -> ast.expr:

@@ -81,7 +81,10 @@ class RacingHostCopy(Rule):
 def _waiting(stall: HotStall, facts: Facts) -> Change | None:
     """The same copy without `non_blocking`."""
     call = stall.node
-    if not isinstance(call, ast.Call) or not any(k.arg == "non_blocking" for k in call.keywords):
+    if not isinstance(call, ast.Call) or not any(
+        k.arg == "non_blocking" and isinstance(k.value, ast.Constant) for k in call.keywords
+    ):
+        # What a caller chooses is for the callers to mend, or for the whole function.
         return None
     given = [facts.code_of(a) for a in call.args]
     given += [
