@@ -24,6 +24,8 @@ _BOUND_ELSEWHERE = regex(
 class Asked(Protocol):
     """What is asked of the model of a file."""
 
+    @property
+    def source(self) -> SourceModule: ...
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]: ...
     def callee(self, call: ast.Call) -> Callee | None: ...
     def calls_in_sight(self, function: FunctionNode) -> Sequence[tuple[Asked, ast.Call]]: ...
@@ -37,8 +39,8 @@ def comes_to_nothing(model: Asked, node: ast.AST, depth: int = 0) -> bool:
     """Whether what always fails stands under no more conditions than a node, in its function or where each call of that stands."""
     scope = model.enclosing_scope(node)
     shared = _conditions(model, node)
-    is_function = isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef))
-    if any(_fails(n, model, is_function) and _conditions(model, n) <= shared for n in _once_each(scope)):
+    function = model.source.function_at(scope) if isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)) else None
+    if any(_fails(n, model, function) and _conditions(model, n) <= shared for n in _once_each(scope)):
         return True
     if depth == _MAX_CALLERS or not isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)):
         return False
@@ -97,16 +99,18 @@ def _once_each(scope: ast.AST) -> Iterator[ast.AST]:
             yield node
 
 
-def _fails(node: ast.AST, model: Asked, is_in_function: bool) -> bool:
+def _fails(node: ast.AST, model: Asked, function: FunctionModel | None) -> bool:
     """Whether something always fails: an import of a module that isn't beside the file, a name that nothing binds, a call with what the function doesn't take.
 
     What a program's own lines name and import may be there when it is run, of an extension or a notebook.
     """
     match node:
         case ast.ImportFrom(level=level, module=str()) if level > 0:
-            return is_in_function and not model.imported_modules(node)
+            return function is not None and not model.imported_modules(node)
         case ast.Name(id=name, ctx=ast.Load()):
-            return is_in_function and _BOUND_ELSEWHERE.match(name) is None and model.is_unbound(node)
+            if function is None or name in function.local_names or name in model.source.bindings:
+                return False
+            return _BOUND_ELSEWHERE.match(name) is None and model.is_unbound(node)
         case ast.Call(keywords=[_, *_]):
             pass
         case _:
