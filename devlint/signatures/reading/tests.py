@@ -501,10 +501,17 @@ def _types(frame: Frame, value: Value) -> tuple[Value, ...]:
     return (value,)
 
 
+_OF_HOST = frozenset(
+    {"numpy.ndarray", "numpy.generic", "builtins.int", "builtins.float", "builtins.bool", "builtins.str"}
+)
+
+
 def _is_a(frame: Frame, value: Value, named: Value) -> Condition | None:
     """Whether a value is of one type; None where that isn't known."""
     if value.kind is UNKNOWN:
-        return None
+        # What is on an accelerator is neither an array nor a number, whatever it is.
+        is_of_host = named.kind is REFERENCE and named.data in _OF_HOST
+        return FALSE if is_of_host and value.place.off_host else None
     if value.kind is WRAPPER and (
         named.kind is CLASS or (named.kind is REFERENCE and named.data.startswith("torch.nn."))
     ):
