@@ -421,6 +421,7 @@ class Inspection:
             is_broken_aside,
             is_put_in_brackets,
             kept_within,
+            longest_before,
             was_long_before,
         )
         from devlint.signatures.answers.roles import is_generated
@@ -447,8 +448,11 @@ class Inspection:
             replace(e, text=in_quotes_of(self._text.text, e.text, [self._text.around(e.span, 0), *near])) for e in edits
         ]
         fix = aligned(Fix(change.title, change.safety, tuple(sorted(edits)), change.imports), self._text)
-        laid_out = kept_within(fix, self._text, self._width, facts.step, self._form)
-        if self._told_width() is not None:
+        is_told = self._told_width() is not None
+        # A part of a line that nobody broke needn't be broken for what comes behind it.
+        most_before = 0 if is_told else longest_before(self._text, fix.edits)
+        laid_out = kept_within(fix, self._text, lambda: max(self._width(), most_before), facts.step, self._form)
+        if is_told:
             return laid_out
         if was_long_before(self._text, fix.edits):
             return fix

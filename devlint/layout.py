@@ -219,6 +219,11 @@ def gets_too_long(text: TextMap, edits: Sequence[Edit], width: Callable[[], int]
     )
 
 
+def longest_before(text: TextMap, edits: Sequence[Edit]) -> int:
+    """How long the longest line is that edits change."""
+    return max((_length(line) for _, _, old, _ in _changes(text, edits) for line in old.splitlines()), default=0)
+
+
 def was_long_before(text: TextMap, edits: Sequence[Edit]) -> bool:
     """Whether each line that edits make longer than anybody's lines may be was that before, and is hardly longer now."""
     changed = [(old, new) for _, _, old, new in _changes(text, edits) if _too_long(old, new, NARROWEST)]

@@ -65,7 +65,7 @@ def why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall:
     if is_mixing and scope is not None:
         by_host = facts.model.is_called_by_host(scope, facts.node(report.node))
         return f"code for the host calls `{scope.name}`" if by_host else ""
-    if rule.severity == "warning" and _tests_itself(report, facts, project):
+    if (rule.severity == "warning" or is_mixing) and _tests_itself(report, facts, project):
         return "so a module of a package tries itself"
     by_role = stall is not None and stall.by_role
     hot = facts.hot_loop(report.node) if rule.only_training and not by_role else None

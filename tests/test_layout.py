@@ -435,3 +435,16 @@ def test_a_line_that_has_to_be_broken_is_broken_as_the_others_of_its_file(tmp_pa
     below = ("self.augment_dim,", "device=self.dev)")
     broken = ["        augmented_part = torch.zeros(features.shape[0],", *(" " * 37 + line for line in below)]
     assert "\n".join(broken) in text
+
+
+def test_a_line_that_was_longer_than_most_is_broken_for_what_is_new_alone(tmp_path):
+    filler = "".join(
+        f"        self.layer_{n} = nn.Linear(data_dim + augment_dim, data_dim + {n})\n" for n in range(100, 200)
+    )
+    load = "torch.load(os.path.join(device.checkpoints_dir, device.dataset_name, 'length_estimator_bigru_256', 'latest.tar')"
+    file = tmp_path / "net.py"
+    text = ALIGNED.format(filler=f"{filler}        state = {load})\n        self.net.load_state_dict(state['net'])\n")
+    file.write_text(f"import os\n{text}")
+    linter = Linter(Settings(root=tmp_path, src=(tmp_path,), select=("DEV301",)), load_registry())
+    text = fix(read_source(file, file.name), linter, unsafe=True).source.text
+    assert f"        state = {load},\n{' ' * 27}map_location='cpu')\n" in text

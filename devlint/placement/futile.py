@@ -15,8 +15,10 @@ from devlint.source.trees import own_nodes
 _MAX_CALLERS = 2
 # What `torch.autograd.Variable` takes, as found by calling it: `device=` is a TypeError in every release.
 _OF_VARIABLE = frozenset({"data", "requires_grad", "volatile"})
-# A device that somebody forgot to quote is mended by itself.
-_DEVICE = regex(r"(?:cuda|cpu|gpu|mps|xpu|hpu|npu|xla|meta)\d{0,3}$")
+# What Python or IPython binds by itself; a device that somebody forgot to quote is mended by itself.
+_BOUND_ELSEWHERE = regex(
+    r"__\w{1,40}__$|(?:display|get_ipython|In|Out|_)$|(?:cuda|cpu|gpu|mps|xpu|hpu|npu|xla|meta)\d{0,3}$"
+)
 
 
 class Asked(Protocol):
@@ -84,14 +86,15 @@ def _block_of(parent: ast.AST, child: ast.AST) -> str:
 
 
 def _once_each(scope: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of a scope, of each name that is read the first alone."""
+    """The nodes of a scope, of each name that is read the first alone; what annotates a local variable isn't read."""
     seen = set[str]()
-    for node in own_nodes(scope):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-            if node.id in seen:
-                continue
-            seen.add(node.id)
-        yield node
+    nodes = own_nodes(scope)
+    notes = {id(part) for n in nodes if isinstance(n, ast.AnnAssign) for part in ast.walk(n.annotation)}
+    for node in nodes:
+        name = node.id if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) else ""
+        if id(node) not in notes and (not name or name not in seen):
+            seen.add(name)
+            yield node
 
 
 def _fails(node: ast.AST, model: Asked, is_in_function: bool) -> bool:
@@ -103,7 +106,7 @@ def _fails(node: ast.AST, model: Asked, is_in_function: bool) -> bool:
         case ast.ImportFrom(level=level, module=str()) if level > 0:
             return is_in_function and not model.imported_modules(node)
         case ast.Name(id=name, ctx=ast.Load()):
-            return is_in_function and _DEVICE.match(name) is None and model.is_unbound(node)
+            return is_in_function and _BOUND_ELSEWHERE.match(name) is None and model.is_unbound(node)
         case ast.Call(keywords=[_, *_]):
             pass
         case _:

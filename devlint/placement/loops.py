@@ -41,6 +41,8 @@ _HANDS_ON = regex(
 
 
 # Functions that write down where a training stands: now and then, whatever their callers go by to tell when.
+# Functions that go through all data once.
+_OF_EPOCH = regex(r"(?:^|_)epoch(?:_|$)")
 _SAVING = regex(r"_*(?:save(?:_\w{1,60})?|(?:\w{1,60}_)?(?:checkpoint|ckpt)(?:_\w{1,60})?)")
 
 _STEP_METHOD_NAMES = frozenset(name for known in ecosystem.STEP_METHODS for name in known.methods)
@@ -380,7 +382,7 @@ class Loops:
             reason, file = f"`{function.name}` is called each step", self._model.source.path
             line, column, quiet = function.lineno, function.col_offset, is_evaluation(function.name)
             return HotLoop(line, column, reason, likely=True, kind="step", file=file, evaluates=quiet)
-        if depth >= MAX_CALLERS or _SAVING.fullmatch(function.name):
+        if depth >= MAX_CALLERS or _SAVING.fullmatch(function.name) or _OF_EPOCH.search(function.name):
             return None
         if (function, depth) not in self._callers:
             self._callers[function, depth] = self._of_callers(function, depth)

@@ -40,6 +40,7 @@ def is_ruled_out(model: File, stall: Stall) -> bool:
         or _is_array_by_use(stall)
         or _is_said_to_be_on_host(model, stall)
         or _is_moved_later(stall)
+        or _is_made_of_data(stall)
     )
 
 
@@ -159,6 +160,29 @@ def _given(call: ast.Call) -> list[ast.expr]:
 def _names_device(node: ast.expr) -> bool:
     """`device`, `self.device`."""
     return isinstance(node, (ast.Name, ast.Attribute)) and last_name(node) == "device"
+
+
+def _is_made_of_data(stall: Stall) -> bool:
+    """Whether something is computed of `torch.tensor(...)` without a device, so of what surely was on the host, unless somebody moved it."""
+    if stall.certain or stall.value.place.off_host or stall.value.place.sort == "input":
+        return False
+    return _is_made_on_host(stall.function, stall.asked)
+
+
+def _is_made_on_host(function: FunctionModel, node: ast.expr, back: int = 4) -> bool:
+    match node:
+        case ast.Name(id=name):
+            given = function.assigned.get(name, [])
+            return bool(back) and len(given) == 1 and _is_made_on_host(function, given[0], back - 1)
+        case ast.Subscript(value=inner) | ast.BinOp(left=inner, right=ast.Constant()):
+            return _is_made_on_host(function, inner, back)
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="tensor"), keywords=given):
+            return not any(k.arg in ("device", None) for k in given)
+        case ast.Call(func=ast.Attribute(value=owner, attr=attr), args=args):
+            if last_name(owner) in ("functional", "F"):
+                return bool(args) and _is_made_on_host(function, args[0], back)
+            return attr not in ("to", "cuda", "type", "npu", "xpu") and _is_made_on_host(function, owner, back)
+    return False
 
 
 _HOLDING = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)

@@ -20,6 +20,7 @@ from devlint.signatures.values.values import (
     GATHERED,
     HOST,
     LIST,
+    NAMESPACE,
     NEVER,
     NONE,
     NOTHING,
@@ -40,8 +41,6 @@ from devlint.signatures.values.values import (
 from devlint.source.modules import last_name
 
 Meaning = Callable[[Call], Value]
-# The data of a namespace: an object of no class of the project.
-NAMESPACE = "types.SimpleNamespace"
 
 
 def meaning(name: str) -> Meaning | None:
@@ -204,6 +203,10 @@ def _dict(call: Call) -> Value:
             table |= dict(zip(contents.data, contents.parts, strict=True))
         else:
             table = None
+    pairs = containers.element(frame, call.given[0][1]) if len(call.given) == 1 and not call.keywords else NOTHING
+    if table is None and pairs.kind is TUPLE and len(pairs.parts) == 2 and not call.open_ended:
+        # `dict(model.named_parameters())`
+        return containers.made(frame, DICT, Value(containers.EACH, parts=pairs.parts[1:]), call.node)
     if table is None or call.open_ended:
         return containers.made(frame, DICT, Value(containers.EACH, parts=(NOTHING,)), call.node)
     table |= {name: value for name, (_, value) in call.keywords.items()}

@@ -127,7 +127,23 @@ def _bind_data(frame: Frame, owner: ast.expr, value: Value) -> None:
 def _assign(frame: Frame, node: ast.Assign) -> None:
     value = evaluate(frame, node.value)
     for target in node.targets:
+        if isinstance(target, ast.Subscript):
+            _put_by_index(frame, target, node.value, value)
         bind(frame, target, value)
+
+
+def _put_by_index(frame: Frame, target: ast.Subscript, node: ast.expr, value: Value) -> None:
+    """`x[index] = value`, a tensor saying where: unlike a slice, that takes nothing from elsewhere but a number.
+
+    Found by running `index_put_`; where a mask says so, one element alone is a number, too.
+    """
+    if not any(option.kind is TENSOR for _, option in value.options()):
+        return
+    parts = target.slice.elts if isinstance(target.slice, ast.Tuple) else [target.slice]
+    indices = [evaluate(frame, part) for part in parts if not isinstance(part, (ast.Slice, ast.Constant))]
+    if any(option.kind is TENSOR for index in indices for _, option in index.options()):
+        held = target.value, evaluate(frame, target.value)
+        frame.need("operation", target, "index_put_", held, (node, value), guarded=True)
 
 
 def _ann_assign(frame: Frame, node: ast.AnnAssign) -> None:

@@ -19,6 +19,7 @@ from devlint.signatures.values.values import (
     IMPORTED,
     LIST,
     MODULES,
+    NAMESPACE,
     NEVER,
     NOTHING,
     NUMBER,
@@ -496,9 +497,9 @@ class Frame:
                     self.env[identity, CONTENTS] = mapped(contents, lambda c: self.reader.blurred(c), self.atoms)
             elif option.kind == OBJECT:
                 for key in [k for k in self.env if isinstance(k, tuple) and k[0] == identity]:
+                    held, self.env[key] = self.env[key], NOTHING
                     if depth:
-                        self.displace(self.env[key], depth - 1)
-                    self.env[key] = NOTHING
+                        self.displace(held, depth - (option.data != NAMESPACE))
             elif option.kind == "tuple" and depth:
                 for part in option.parts:
                     self.displace(part, depth - 1)

@@ -271,7 +271,7 @@ def _of_super(frame: Frame, value: Value, name: str) -> Value:
 
 def _of_device(frame: Frame, value: Value, name: str) -> Value:
     if name == "type":
-        return value.but(kind="device type")
+        return value.but(kind="device type", path=(*value.path, ".type") if value.path is not None else None)
     return A_NUMBER if name == "index" else NOTHING
 
 

@@ -178,6 +178,8 @@ class Made:
         return hash((self.name, self.site))
 
 
+# The data of a namespace: an object of no class of the project, nested ones being one thing that somebody wrote down.
+NAMESPACE = "types.SimpleNamespace"
 # The name of a module's state dict.
 STATE_DICT = "state dict"
 # An input, or what an unknown call gave, and the way to a part of it: `("x", ".mask", "[0]")`.

@@ -62,7 +62,7 @@ def _is_written_before(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
         for n in own_nodes(scope)
         if isinstance(n, ast.Call) and n.lineno < call.lineno and not _is_in_other_branch(n, call, facts)
     ]
-    if any(_writes(n, file) or _writes_one_of(n, file) for n in before) or _is_given_by_writer(file, facts):
+    if any(_writes(n, file) or _writes_one_of(n, file, facts) for n in before) or _is_given_by_writer(file, facts):
         return True
     parts = {n.id for value in (file, *values_of(file, facts)) for n in ast.walk(value) if isinstance(n, ast.Name)}
     if any(_EXPORTING.match(last_name(n.func)) and _is_handed(n, "", parts) for n in before):
@@ -132,9 +132,14 @@ def _is_written_by_callees(before: list[ast.Call], file: ast.expr, facts: Facts)
     if not _means_one_file(file, facts) or _is_given_again(file, facts):
         return False
     called = {last_name(n.func) for n in before}
-    writing = [n for n in _calls_of({"save"}, facts) if len(n.args) > 1 and paths & _paths_of(n.args[1], facts)]
-    scopes = [facts.model.enclosing_scope(n) for n in writing]
-    return any(not isinstance(scope, ast.Module) and scope.name in called for scope in scopes)
+    writing = [
+        n
+        for n in _calls_of({"save"}, facts)
+        if (len(n.args) > 1 and paths & _paths_of(n.args[1], facts)) or _writes_one_of(n, file, facts)
+    ]
+    # What is called by its name, or by that of its class, of which an object is made: `Trainer(callbacks=[Saving()])`.
+    around = (scope for n in writing for scope in facts.model.ancestors(n))
+    return any(isinstance(scope, (*_FUNCTIONS, ast.ClassDef)) and scope.name in called for scope in around)
 
 
 def _is_written_by_callers(scope: ast.AST, file: ast.expr, facts: Facts) -> bool:
@@ -184,23 +189,26 @@ def _writes(call: ast.Call, file: ast.expr) -> bool:
     return named and len(call.args) > 1 and ast.unparse(_opened(call.args[1])) == ast.unparse(_opened(file))
 
 
-def _writes_one_of(call: ast.Call, file: ast.expr) -> bool:
+def _writes_one_of(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
     """`torch.save(x, folder + f"epoch_{i}.pt")`, of a file that is called so but for a number: the best of a run is read again."""
-    named = isinstance(call.func, ast.Attribute) and call.func.attr == "save" and len(call.args) > 1
-    return named and _numbered(file) == _numbered(call.args[1]) and _ANY in _numbered(file)
+    if not isinstance(call.func, ast.Attribute) or call.func.attr != "save" or len(call.args) < 2:
+        return False
+    read = _numbered(file, facts)
+    return _ANY in read and _LETTERS.search(read) is not None and read == _numbered(call.args[1], facts)
 
 
-# What stands for a part that differs.
+# What stands for a part that differs, and the text beside it that says which file is meant.
 _ANY = "\0"
+_LETTERS = regex(r"[^\W\d_]{2}")
 
 
-def _numbered(path: ast.expr) -> str:
+def _numbered(path: ast.expr, facts: Facts) -> str:
     """A path with a mark in the place of each number or text that is put into it; "" for what isn't put together so."""
     match path:
         case ast.Constant(value=str(text)):
             return text
         case ast.BinOp(left=left, op=ast.Add(), right=right):
-            both = _numbered(left), _numbered(right)
+            both = _numbered(left, facts), _numbered(right, facts)
             return "".join(both) if all(both) else ""
         case ast.JoinedStr(values=values):
             return "".join(str(v.value) if isinstance(v, ast.Constant) else _ANY for v in values)
@@ -209,8 +217,12 @@ def _numbered(path: ast.expr) -> str:
         case ast.Call(func=ast.Attribute(value=ast.Constant(value=str(text)), attr="format")):
             return re.sub(r"\{[^{}]*\}", _ANY, text)
         case ast.Call(func=ast.Attribute(attr="join"), args=[*parts]):
-            found = [_numbered(part) for part in parts]
+            found = [_numbered(part, facts) for part in parts]
             return "/".join(found) if all(found) else ""
+        case ast.Name() if len(values := list(facts.model.assigned_values(path))) == 1 and _ANY in (
+            known := _numbered(values[0], facts)
+        ):
+            return known
         case ast.Name() | ast.Attribute():
             return f"<{ast.unparse(path)}>"
     return ""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from devlint.facts import DEVICE_CLASS, UNKNOWN, Kind, Value, walk
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
-from devlint_rules.devices.spelling import INDEXED, definitions, spellings
+from devlint_rules.devices.spelling import INDEXED, definitions, may_be_text, spellings
 
 if TYPE_CHECKING:
     from devlint.facts import Facts, FunctionModel, Unit
@@ -302,7 +302,10 @@ def _typed(device: cst.BaseExpression) -> cst.Attribute:
 
 def _is_device(node: cst.BaseExpression, facts: Facts) -> bool:
     """Whether it is surely a `torch.device`, and neither its `.type` nor a name that may be a string."""
-    return all(v.kind is Kind.DEVICE and v.name == DEVICE_CLASS for _, v in facts.value(node).alternatives())
+    if not all(v.kind is Kind.DEVICE and v.name == DEVICE_CLASS for _, v in facts.value(node).alternatives()):
+        return False
+    found = facts.node(node)
+    return not isinstance(found, ast.expr) or not may_be_text(found, facts)
 
 
 def _base(device: cst.BaseExpression, facts: Facts) -> Value:

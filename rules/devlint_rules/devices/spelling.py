@@ -33,6 +33,22 @@ def spellings(node: ast.expr, facts: Facts, steps: int = _MAX_STEPS) -> list[ast
     return [literal for some in found for literal in some or ()] if None not in found else None
 
 
+def may_be_text(node: ast.expr, facts: Facts, steps: int = _MAX_STEPS) -> bool:
+    """Whether one of the things that an expression may be is a string literal, on a machine without an accelerator say."""
+    match node:
+        case ast.Constant(value=str()):
+            return True
+        case ast.IfExp(body=body, orelse=orelse):
+            parts: list[ast.expr] = [body, orelse]
+        case ast.BoolOp(values=values):
+            parts = values
+        case ast.Name() if steps:
+            parts = definitions(node, facts) or []
+        case _:
+            return False
+    return any(may_be_text(part, facts, steps - 1) for part in parts)
+
+
 def definitions(name: ast.Name, facts: Facts) -> list[ast.expr] | None:
     """All expressions that a name is assigned; None where it is bound in another way, or its scope can't be told."""
     for scope in (*facts.model.ancestors(name),):

@@ -93,8 +93,8 @@ class ItemInHotLoop(Rule):
     precision. Offered where the value is added to a number, or appended to a list, that starts right before the loop and
     is read after it, and where nothing else makes each step wait: another reading, text, a branch, a gradient scaler, a
     function that scores, or a copy in the same statement. Not offered where the sum would be made in a type of few digits, and in
-    loops that read the clock. Where the loop computes with what nobody has read, any `model(x)`, or with a model whose file
-    may wait too, or imports others of the project, it is a suggestion, which `--fix` leaves to you.
+    loops that read the clock. Where the loop calls functions of the project, or computes with what nobody has read, any `model(x)`,
+    or with a model whose file may wait too, or imports others of the project, it is a suggestion, which `--fix` leaves to you.
 
     ## References
     - [Performance Tuning Guide: avoid unnecessary CPU-GPU synchronization](https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html)
@@ -241,14 +241,16 @@ def _copies_inside(statement: ast.AST, facts: Facts) -> bool:
 
 
 def _calls_unknown(loop: ast.stmt, facts: Facts) -> bool:
-    """Whether a loop computes with something that nobody has read, `model(x)` of any model, or that may wait or copy by itself."""
+    """Whether a loop calls functions of the project, or something that nobody has read, `model(x)` of any model, or that may wait or copy by itself."""
+    calls = [n for n in own_nodes(loop) if isinstance(n, ast.Call)]
     return any(
-        isinstance(n, ast.Call)
-        and bool(n.args)
-        and facts.model.callee(n) is None
-        and any(_may_wait(v, facts) for v in _called(n, facts))
-        and not isinstance(next(facts.model.ancestors(n), None), ast.Expr)
-        for n in own_nodes(loop)
+        facts.model.callee(n) is not None
+        or (
+            bool(n.args)
+            and any(_may_wait(v, facts) for v in _called(n, facts))
+            and not isinstance(next(facts.model.ancestors(n), None), ast.Expr)
+        )
+        for n in calls
     )
 
 

@@ -36,6 +36,8 @@ _COUNTS = regex(
 _SIZED = regex(r"\b(?:int|range)\([^()\n]{0,60}(?:max|length|lens?)(?:\.max)?(?:\(\))?\)")
 # In the text of a model's `forward`, which computes with numbers of Python's as well.
 _READ_THERE = regex(r"\.(?:item|tolist|numpy)\(|\.cpu\(\)|\bnonzero\(")
+# By the name of a tensor's type what is made on the host is brought to where it is: `grid.type(x.data.type())`.
+_UPLOADS = regex(r"\.type\(\)")
 # Functions that nobody has read, and that score, decode, show or keep what they are given.
 _ON_THE_HOST = regex(
     r"(?i)accuracy|(?:^|_)acc(?:_|$)|metric|scor|(?:^|_)m?iou|dice|(?:^|_)f1|(?:^|_)auc|bleu|rouge|decode|(?:^|_)nms|post_?process|to_numpy|tensor2"
@@ -238,7 +240,7 @@ def _reads_in_method(module: Value, method_name: str, facts: Facts) -> bool:
         if owner.cls is None or method is None or method.node in seen:
             continue
         texts = (method.text, *_texts_called(method, facts))
-        if any(pattern.search(text) for pattern in (_READ_THERE, _COUNTS, _DECIDES, _SIZED) for text in texts):
+        if any(p.search(text) for p in (_READ_THERE, _COUNTS, _DECIDES, _SIZED, _UPLOADS) for text in texts):
             return True
         buffers = _BUFFERS.findall(owner.cls.source.text_of(owner.cls.node))
         if not set(buffers).isdisjoint(_ASKED_OF_SELF.findall(method.text)):

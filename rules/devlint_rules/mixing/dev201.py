@@ -90,7 +90,7 @@ class CrossDeviceOp(Rule):
     fix = "D"
 
     def shape(self) -> m.BaseMatcherNode:
-        return m.OneOf(m.BinaryOperation(), m.Comparison(), m.Call(), m.AugAssign())
+        return m.OneOf(m.BinaryOperation(), m.Comparison(), m.Call(), m.AugAssign(), m.Subscript())
 
     def judge(self, node: cst.CSTNode, facts: Facts) -> Iterator[Report]:
         mixing = facts.mixing(node)

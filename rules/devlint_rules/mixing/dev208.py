@@ -49,6 +49,7 @@ class RacingHostCopy(Rule):
 
     ## Fix safety
     Unsafe: without `non_blocking` the host waits for the copy where it is begun, which costs what the flag was to save.
+    Not offered where a parameter says whether to wait.
 
     ## References
     - [A guide on good usage of non_blocking and pin_memory](https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html)

@@ -65,7 +65,7 @@ class DiscardedMove(Rule):
     ## Fix safety
     Safe: the result is assigned to what was moved, when that is a name, an attribute or a subscript, and isn't there already.
     Unsafe where only the use of it tells that it is a tensor, as for the parts of a batch: it may be meant to stay.
-    Not offered for what is only collected in a list, or where arrays are made without a copy to the host: that works as
+    Not offered for what goes to the host and isn't read there, for what is only collected in a list, or where arrays are made without a copy to the host: that works as
     long as the result is dropped.
 
     ## References

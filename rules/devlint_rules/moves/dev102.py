@@ -165,6 +165,8 @@ def _is_kept(node: cst.Call, facts: Facts) -> bool:
     parents = facts.model.ancestors(found) if found is not None else iter(())
     for parent in parents:
         match parent:
+            case ast.Assign(targets=[ast.Name(id=name)]) if _is_made_leaf(name, parent, facts):
+                return False
             case ast.Assign() | ast.AnnAssign() | ast.Return():
                 return not _is_put_by_hand(parent, facts)
             case ast.List() | ast.Tuple() | ast.Dict() | ast.ListComp() | ast.DictComp() | ast.IfExp():
@@ -172,6 +174,18 @@ def _is_kept(node: cst.Call, facts: Facts) -> bool:
             case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)):
                 return name in KEEPERS
         break
+    return False
+
+
+def _is_made_leaf(name: str, statement: ast.stmt, facts: Facts) -> bool:
+    """Whether what a name holds is told to ask for a gradient later: made without one, it is a leaf, which an optimizer takes."""
+    for node in own_nodes(facts.model.enclosing_scope(statement)):
+        match node:
+            case (
+                ast.Attribute(value=ast.Name(id=owner), attr="requires_grad_", lineno=line)
+                | ast.Attribute(value=ast.Name(id=owner), attr="requires_grad", ctx=ast.Store(), lineno=line)
+            ) if owner == name and line > statement.lineno:
+                return True
     return False
 
 

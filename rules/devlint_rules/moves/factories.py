@@ -246,7 +246,7 @@ def sized_by(making: ast.Call, moving: ast.Call, facts: Facts) -> str | None:
         and _holds(n.func.value, name)
         for n in own_nodes(scope)
     )
-    if any(v.place == HOST for v in options) or (is_given and not moves and _says_where_elsewhere(scope, name)):
+    if any(v.place == HOST for v in options) or (is_given and not moves and _says_where_elsewhere(scope, name, facts)):
         return ""
     return f"{name}.device" if is_given and not moves else None
 
@@ -297,14 +297,18 @@ def _move_of(made: ast.Call, facts: Facts) -> ast.Call | None:
     return None
 
 
-def _says_where_elsewhere(scope: ast.AST, name: str) -> bool:
+def _says_where_elsewhere(scope: ast.AST, name: str, facts: Facts) -> bool:
     """Whether a function moves more than what is as large as one input: then it says where with the same words everywhere."""
     moved = (
         n
         for n in own_nodes(scope)
         if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.func.attr in ("cuda", "to")
     )
-    return any(not any(isinstance(part, ast.Name) and part.id == name for part in ast.walk(n.func)) for n in moved)
+    return any(
+        not any(isinstance(part, ast.Name) and part.id == name for part in ast.walk(n.func))
+        and not any(sized.id == name for sized in _sizes(n.func, facts))
+        for n in moved
+    )
 
 
 def _holds(node: ast.expr, name: str) -> bool:

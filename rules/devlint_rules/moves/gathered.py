@@ -321,11 +321,20 @@ def _hands_on(node: ast.AST, found: Kept, in_constructor: bool, alias: str) -> b
             targets = [access_path(t) or "" for t in node.targets]
             return any(t.startswith("self.") for t in targets) and _speaks_of(value, paths)
         case ast.For(iter=iterated) if in_constructor and _speaks_of(iterated, paths):
+            each = {n.id for n in ast.walk(node.target) if isinstance(n, ast.Name)}
             return any(
-                isinstance(n, ast.Delete) or (isinstance(n, ast.Assign) and not is_move(n.value))
+                isinstance(n, ast.Delete)
+                or (isinstance(n, ast.Assign) and not is_move(n.value))
+                or (isinstance(n, ast.Call) and _makes_of(n, each))
                 for n in own_nodes(node)
             )
     return False
+
+
+def _makes_of(call: ast.Call, names: set[str]) -> bool:
+    """`Block(layer=layer)`: a class by its name, which keeps what it is given."""
+    given = (*call.args, *(k.value for k in call.keywords))
+    return last_name(call.func)[:1].isupper() and any(isinstance(a, ast.Name) and a.id in names for a in given)
 
 
 def is_move(node: ast.expr) -> bool:
