@@ -17,7 +17,7 @@ from devlint.disk import FileError, TooLargeFileError
 from devlint.engine import Linter
 from devlint.escapes import quoted_name
 from devlint.files import Source, Target, read_source, write_source
-from devlint.findings import INTERNAL_ERROR, Finding, Span
+from devlint.findings import INTERNAL_ERROR, Finding, Safety, Span
 from devlint.records import record
 from devlint.reports import FileResult
 from devlint.rule import Registry, load_registry
@@ -42,7 +42,8 @@ class Plan:
     """What to do with each file."""
 
     fix: bool = False
-    unsafe_fixes: bool = False
+    # Fixes are applied that are at least as safe.
+    safety: Safety = "safe"
     # Show what --fix would change, and write nothing.
     diff: bool = False
     # The paths that the user named, links resolved: what lies elsewhere is written only with `follow_links`.
@@ -168,7 +169,7 @@ class Worker:
         # Imported here because it brings LibCST.
         from devlint.fixer import fix
 
-        outcome = fix(source, linter, unsafe=self.plan.unsafe_fixes)
+        outcome = fix(source, linter, safety=self.plan.safety)
         findings, fixed = tuple(outcome.remaining), outcome.source if outcome.applied else source
         diff = unified_diff(source, fixed) if self.plan.diff and fixed is not source else ""
         return FileResult(

@@ -44,9 +44,8 @@ class FixOutcome:
     remaining: list[Finding]
 
 
-def fix(source: Source, linter: Linter, *, unsafe: bool, display: bool = False) -> FixOutcome:
-    """Applies the safe fixes of a source's findings, the unsafe ones where asked to, and those for display in tests of them."""
-    safety: Safety = "display" if display else "unsafe" if unsafe else "safe"
+def fix(source: Source, linter: Linter, *, safety: Safety) -> FixOutcome:
+    """Applies the fixes of a source's findings that are as safe as asked: those for display are in tests of them alone."""
     findings = linter.every_finding(source)
     applied: list[Finding] = []
     withheld: Counter[_Identity] = Counter()

@@ -7,7 +7,7 @@ from typing import Literal
 
 import click
 
-from devlint.findings import FOR_TERMINALS, Confidence, OutputFormat, Severity
+from devlint.findings import FOR_TERMINALS, Confidence, OutputFormat, Safety, Severity
 from devlint.records import record
 
 
@@ -66,6 +66,11 @@ class Options:
     markdown: bool = False
     no_cache: bool = False
     cache_dir: Path | None = None
+
+    @property
+    def safety(self) -> Safety:
+        """How safe a fix has to be at least to be applied."""
+        return "unsafe" if self.unsafe_fixes else "safe"
 
 
 def check_together(options: Options) -> None:

@@ -92,7 +92,7 @@ class Output:
             if self.options.statistics:
                 from devlint.reports import statistics
 
-                text = statistics.render(run.results, asked.form, unsafe_fixes=run.unsafe_fixes)
+                text = statistics.render(run.results, asked.form, safety=run.safety)
             elif asked.form not in FOR_TERMINALS:
                 text = rendered(asked.form, run)
             elif quiet and not any(result.findings for result in run.results):

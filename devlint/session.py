@@ -154,7 +154,7 @@ class Session:
         named = tuple(os.path.realpath(path) for path in options.paths or (".",) if path != "-")
         # With --add-noqa, --diff is of the comments.
         shows_fixes = options.diff and options.add_noqa is None
-        return Plan(options.fix, options.unsafe_fixes, shows_fixes, named, options.follow_links)
+        return Plan(options.fix, options.safety, shows_fixes, named, options.follow_links)
 
     def settings_for(self, folder: Path) -> Settings:
         """The settings of a folder with the command line laid over them; raises SettingsError."""
@@ -553,7 +553,7 @@ class Session:
         run = Run(
             results,
             {rule.code: rule for rule in self.registry.outlines()},
-            unsafe_fixes=options.unsafe_fixes,
+            safety=options.safety,
             quiet=options.quiet,
             failed=failed,
             also=unexplained,

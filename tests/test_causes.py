@@ -142,7 +142,7 @@ def test_what_was_left_behind_is_told_where_it_was():
 def test_fixes_of_one_cause_are_applied_once():
     """The buffer mends it: no move where it meets the others is needed any more."""
     source = source_from_bytes(LEFT.encode(), None, "x.py")
-    outcome = fix(source, linter(), unsafe=True, display=True)
+    outcome = fix(source, linter(), safety="display")
     assert outcome.source.text == LEFT.replace(
         "self.mean = torch.tensor([0.4, 0.5, 0.6])",
         'self.register_buffer("mean", torch.tensor([0.4, 0.5, 0.6]), persistent=False)',
@@ -152,7 +152,7 @@ def test_fixes_of_one_cause_are_applied_once():
 
 def test_each_fix_of_a_statement_is_applied_though_one_finding_tells_of_it():
     text = HOST.replace("torch.zeros(64, 4).cuda()", "torch.zeros(64, 4).cuda() + torch.ones(64, 4).cuda()")
-    outcome = fix(source_from_bytes(text.encode(), None, "x.py"), linter(), unsafe=False)
+    outcome = fix(source_from_bytes(text.encode(), None, "x.py"), linter(), safety="safe")
     assert 'torch.zeros(64, 4, device="cuda") + torch.ones(64, 4, device="cuda")' in outcome.source.text
 
 
@@ -172,5 +172,5 @@ def test_what_another_remedy_takes_in_waits_for_it():
     )
     hoisted = "low = torch.zeros(4).cuda()\nhigh = torch.ones(4).cuda()\nfor x in"
     after = HOST.replace("torch.zeros(64, 4).cuda()\n", "low + high\n").replace("for x in", hoisted)
-    outcome = fix(source_from_bytes(before.encode(), None, "x.py"), linter(), unsafe=True, display=True)
+    outcome = fix(source_from_bytes(before.encode(), None, "x.py"), linter(), safety="display")
     assert outcome.source.text == after

@@ -125,7 +125,7 @@ class Risky(Renaming):
 
 def fixed(text: str, *rules: type[Rule]) -> FixOutcome:
     linter = Linter(Settings(root=Path.cwd()), Registry([*META_RULES, *rules]))
-    return fix(source_from_bytes(text.encode(), None, "x.py"), linter, unsafe=False)
+    return fix(source_from_bytes(text.encode(), None, "x.py"), linter, safety="safe")
 
 
 def test_each_finding_is_fixed_and_nothing_else_changes_by_a_byte():

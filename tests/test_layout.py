@@ -24,7 +24,7 @@ def fixed(folder: Path, body: str, settings: str = "[tool.ruff]\nline-length = 8
     file = folder / "net.py"
     file.write_text(HEAD + "".join(f"        {line}\n" if line else "\n" for line in body.split("\n")))
     linter = Linter(Settings(root=folder, src=(folder,)), load_registry())
-    return fix(read_source(file, file.name), linter, unsafe=True)
+    return fix(read_source(file, file.name), linter, safety="unsafe")
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_texts_stand_in_the_quotes_of_the_file(tmp_path, names, expected):
     head = f"import sys\n\nimport torch\nfrom torch import nn\n\nnames = [{', '.join(names)}]\nnet = nn.Linear(2, 2)\n"
     file.write_text(f"{head}net.load_state_dict(torch.load(sys.argv[1]))\n")
     linter = Linter(Settings(root=tmp_path, src=(tmp_path,)), load_registry())
-    outcome = fix(read_source(file, file.name), linter, unsafe=False)
+    outcome = fix(read_source(file, file.name), linter, safety="safe")
     assert outcome.source.text == f"{head}net.load_state_dict(torch.load(sys.argv[1], map_location={expected}))\n"
 
 
@@ -306,7 +306,7 @@ def test_lines_that_are_aligned_to_a_bracket_go_with_it(tmp_path, call, expected
     file = tmp_path / "net.py"
     file.write_text(WRAPPED + call)
     linter = Linter(Settings(root=tmp_path, src=(tmp_path,)), load_registry())
-    outcome = fix(read_source(file, file.name), linter, unsafe=False)
+    outcome = fix(read_source(file, file.name), linter, safety="safe")
     assert outcome.source.text == WRAPPED + expected
 
 
@@ -370,7 +370,7 @@ def test_a_call_that_goes_on_is_broken_in_the_one_that_closes(tmp_path, lines):
     end = '["state_dict"],\n                    strict=False)\n'
     file.write_text(f"{head}{start}){end}")
     linter = Linter(Settings(root=tmp_path, src=(tmp_path,)), load_registry())
-    outcome = fix(read_source(file, file.name), linter, unsafe=False)
+    outcome = fix(read_source(file, file.name), linter, safety="safe")
     assert outcome.source.text == f'{head}{start},\n                               map_location="cpu"){end}'
 
 
@@ -431,7 +431,7 @@ def test_a_line_that_has_to_be_broken_is_broken_as_the_others_of_its_file(tmp_pa
     file = tmp_path / "net.py"
     file.write_text(ALIGNED.format(filler=filler))
     linter = Linter(Settings(root=tmp_path, src=(tmp_path,), select=("DEV105",)), load_registry())
-    text = fix(read_source(file, file.name), linter, unsafe=True).source.text
+    text = fix(read_source(file, file.name), linter, safety="unsafe").source.text
     below = ("self.augment_dim,", "device=self.dev)")
     broken = ["        augmented_part = torch.zeros(features.shape[0],", *(" " * 37 + line for line in below)]
     assert "\n".join(broken) in text
@@ -446,5 +446,5 @@ def test_a_line_that_was_longer_than_most_is_broken_for_what_is_new_alone(tmp_pa
     text = ALIGNED.format(filler=f"{filler}        state = {load})\n        self.net.load_state_dict(state['net'])\n")
     file.write_text(f"import os\n{text}")
     linter = Linter(Settings(root=tmp_path, src=(tmp_path,), select=("DEV301",)), load_registry())
-    text = fix(read_source(file, file.name), linter, unsafe=True).source.text
+    text = fix(read_source(file, file.name), linter, safety="unsafe").source.text
     assert f"        state = {load},\n{' ' * 27}map_location='cpu')\n" in text

@@ -67,7 +67,7 @@ def worker() -> Worker:
 
 @pytest.fixture(scope="module")
 def fixer() -> Worker:
-    return Worker(Plan(diff=True, unsafe_fixes=True), load_registry())
+    return Worker(Plan(diff=True, safety="unsafe"), load_registry())
 
 
 def one_line(error: Exception, start: str = "") -> None:

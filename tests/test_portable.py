@@ -13,6 +13,7 @@ import pytest
 
 from devlint.engine import Linter
 from devlint.files import read_source
+from devlint.findings import Safety
 from devlint.fixer import fix
 from devlint.knowledge.counterparts import counterpart, counterparts
 from devlint.rule import load_registry
@@ -25,11 +26,11 @@ from devlint.runtime import virtual_cuda, virtual_device  # noqa: E402
 REGISTRY = load_registry()
 
 
-def fixed(code: str, folder: Path, *, unsafe: bool = True, **choices: object) -> str:
+def fixed(code: str, folder: Path, *, safety: Safety = "unsafe", **choices: object) -> str:
     path = folder / "program.py"
     path.write_text(textwrap.dedent(code), encoding="utf-8")
     settings = dataclasses.replace(Settings(folder, select=("DEV7",)), **choices)
-    outcome = fix(read_source(path, path.name), Linter(settings, REGISTRY), unsafe=unsafe)
+    outcome = fix(read_source(path, path.name), Linter(settings, REGISTRY), safety=safety)
     assert not outcome.remaining, outcome.remaining
     return outcome.source.text
 
@@ -63,7 +64,7 @@ SAFE = """
 
 
 def test_safe_fixes_do_the_same_with_cuda(tmp_path):
-    after = fixed(SAFE, tmp_path, unsafe=False)
+    after = fixed(SAFE, tmp_path, safety="safe")
     assert "cuda" not in after
     results = []
     for code in (SAFE, after):
@@ -75,7 +76,7 @@ def test_safe_fixes_do_the_same_with_cuda(tmp_path):
 
 @pytest.mark.slow
 def test_safe_fixes_do_the_same_without_an_accelerator(tmp_path):
-    after = fixed(SAFE, tmp_path, unsafe=False)
+    after = fixed(SAFE, tmp_path, safety="safe")
     for code in (textwrap.dedent(SAFE), after):
         cleared = without_accelerator(f"{code}\nprint(clear())")
         assert cleared.stdout == "cleared\n", cleared.stderr
@@ -187,7 +188,7 @@ MADE = "import torch\n\n\ndef made({}):\n    return torch.cuda.FloatTensor([1.0]
 def test_fixes_of_other_rules_name_no_cuda(tmp_path, select, parameters, place):
     path = tmp_path / "program.py"
     path.write_text(MADE.format(parameters), encoding="utf-8")
-    outcome = fix(read_source(path, path.name), Linter(Settings(tmp_path, select=select), REGISTRY), unsafe=False)
+    outcome = fix(read_source(path, path.name), Linter(Settings(tmp_path, select=select), REGISTRY), safety="safe")
     if place is None:
         assert outcome.source.text == MADE.format(parameters)
         assert [finding.fix for finding in outcome.remaining] == [None] * len(outcome.remaining)

@@ -10,7 +10,7 @@ import click
 import pytest
 
 from devlint.files import Source, read_source
-from devlint.findings import Cost, Edit, Finding, Fix, Note, Seen, Span
+from devlint.findings import Cost, Edit, Finding, Fix, Note, Safety, Seen, Span
 from devlint.reports import FileResult, Run, concise, json, statistics, summary, text
 
 
@@ -19,9 +19,9 @@ def finding(span: Span, *, path: str = "f.py", safety: str | None = "safe", **mo
     return Finding("DEV101", "discarded-move", "the move is dropped", path, span, fix=fix, **more)
 
 
-def shown(source_text: str, *findings: Finding, unsafe_fixes: bool = False) -> str:
+def shown(source_text: str, *findings: Finding, safety: Safety = "safe") -> str:
     result = FileResult("f.py", findings, Source(None, "f.py", source_text))
-    return click.unstyle(text.render(Run([result], unsafe_fixes=unsafe_fixes)))
+    return click.unstyle(text.render(Run([result], safety=safety)))
 
 
 def test_text_with_notes_hint_and_fix(tmp_path, monkeypatch):
@@ -49,13 +49,13 @@ def test_text_with_notes_hint_and_fix(tmp_path, monkeypatch):
 def test_an_unsafe_fix_names_its_option():
     found = finding(Span(1, 1, 1, 2), safety="unsafe")
     assert "help: assign the result (fixable with --fix --unsafe-fixes)\n" in shown("x\n", found)
-    assert "help: assign the result ([*] fixable with --fix)\n" in shown("x\n", found, unsafe_fixes=True)
+    assert "help: assign the result ([*] fixable with --fix)\n" in shown("x\n", found, safety="unsafe")
 
 
 def test_a_suggestion_is_left_to_the_reader():
     found = finding(Span(1, 1, 1, 2), safety="display")
-    for unsafe_fixes in (False, True):
-        report = shown("x\n", found, unsafe_fixes=unsafe_fixes)
+    for safety in ("safe", "unsafe"):
+        report = shown("x\n", found, safety=safety)
         assert "help: assign the result (a suggestion, which --fix leaves to you)\n" in report
         assert report.endswith("Found 1 error in 1 file\n")
 
@@ -96,13 +96,13 @@ def test_long_lines_are_cut():
 
 def test_a_file_that_could_not_be_read():
     failed = Finding("DEV000", "unreadable-file", "can't be read", "gone.py", Span(1, 1, 1, 1))
-    report = text.render(Run([FileResult("gone.py", (failed,))], unsafe_fixes=False))
+    report = text.render(Run([FileResult("gone.py", (failed,))], safety="safe"))
     assert click.unstyle(report).splitlines()[0] == "gone.py:1:1: DEV000 [unreadable-file] can't be read"
 
 
 def test_concise():
     results = [FileResult("f.py", (finding(Span(2, 3, 2, 4)), finding(Span(3, 1, 3, 2), safety="unsafe")))]
-    assert click.unstyle(concise.render(Run(results, unsafe_fixes=False))) == (
+    assert click.unstyle(concise.render(Run(results, safety="safe"))) == (
         "f.py:2:3: DEV101 [*] the move is dropped\n"
         "f.py:3:1: DEV101 the move is dropped\n"
         "Found 2 errors in 1 file (1 fixable with --fix, 1 more with --unsafe-fixes)\n"
@@ -154,7 +154,7 @@ def test_notebook_places(tmp_path):
     line = source.lines.index("x.to(d)\n") + 1
     found = finding(Span(line, 1, line, 8), path="n.ipynb", notes=(Note("made", "n.ipynb", line - 1, 1),))
     results = [FileResult("n.ipynb", (found,), source)]
-    report = click.unstyle(text.render(Run(results, unsafe_fixes=False)))
+    report = click.unstyle(text.render(Run(results, safety="safe")))
     assert report.startswith("n.ipynb:cell 2:2:1: DEV101")
     assert "2 | x.to(d)" in report
     assert "note: made (n.ipynb:cell 2:1:1)\n1 | x = 1" in report
@@ -163,47 +163,47 @@ def test_notebook_places(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("safeties", "fixed", "unsafe_fixes", "line"),
+    ("safeties", "fixed", "asked", "line"),
     [
-        ([], 0, False, "All checks passed!"),
-        ([None], 0, False, "Found 1 error in 1 file"),
-        (["safe", "unsafe", "unsafe"], 0, False, "Found 3 errors in 1 file (1 fixable with --fix, 2 more with --unsafe-fixes)"),
-        (["unsafe"], 0, False, "Found 1 error in 1 file (1 fixable with --unsafe-fixes)"),
-        (["safe", "unsafe"], 0, True, "Found 2 errors in 1 file (2 fixable with --fix --unsafe-fixes)"),
-        ([], 2, False, "Found 2 errors in 1 file (2 fixed, 0 remaining)"),
-        ([None], 2, False, "Found 3 errors in 1 file (2 fixed, 1 remaining)"),
+        ([], 0, "safe", "All checks passed!"),
+        ([None], 0, "safe", "Found 1 error in 1 file"),
+        (["safe", "unsafe", "unsafe"], 0, "safe", "Found 3 errors in 1 file (1 fixable with --fix, 2 more with --unsafe-fixes)"),
+        (["unsafe"], 0, "safe", "Found 1 error in 1 file (1 fixable with --unsafe-fixes)"),
+        (["safe", "unsafe"], 0, "unsafe", "Found 2 errors in 1 file (2 fixable with --fix --unsafe-fixes)"),
+        ([], 2, "safe", "Found 2 errors in 1 file (2 fixed, 0 remaining)"),
+        ([None], 2, "safe", "Found 3 errors in 1 file (2 fixed, 1 remaining)"),
     ],
 )  # fmt: skip
-def test_summary(safeties, fixed, unsafe_fixes, line):
+def test_summary(safeties, fixed, asked, line):
     findings = tuple(finding(Span(1, 1, 1, 2), safety=safety) for safety in safeties)
     gone = (finding(Span(1, 1, 1, 2)),) * fixed
-    assert summary([FileResult("f.py", findings, fixed=gone)], unsafe_fixes=unsafe_fixes) == line
+    assert summary([FileResult("f.py", findings, fixed=gone)], safety=asked) == line
 
 
 def test_warnings_are_no_errors():
     stall = dataclasses.replace(finding(Span(1, 1, 1, 2), safety=None), severity="warning", confidence="likely")
     crash = finding(Span(2, 1, 2, 2), safety=None)
     results = [FileResult("f.py", (stall, stall, crash), fixed=(stall,))]
-    assert summary(results, unsafe_fixes=False) == "Found 1 error and 3 warnings in 1 file (1 fixed, 3 remaining)"
-    assert summary([FileResult("f.py", (stall,))], unsafe_fixes=False) == "Found 1 warning in 1 file"
-    lines = click.unstyle(concise.render(Run(results, unsafe_fixes=False))).splitlines()
+    assert summary(results, safety="safe") == "Found 1 error and 3 warnings in 1 file (1 fixed, 3 remaining)"
+    assert summary([FileResult("f.py", (stall,))], safety="safe") == "Found 1 warning in 1 file"
+    lines = click.unstyle(concise.render(Run(results, safety="safe"))).splitlines()
     assert [line.endswith(" (likely)") for line in lines] == [True, True, False, False]
-    assert statistics.render(results, "text", unsafe_fixes=False) == "3  DEV101  warning      discarded-move\n"
+    assert statistics.render(results, "text", safety="safe") == "3  DEV101  warning      discarded-move\n"
 
 
 def test_statistics_promise_only_what_fix_does():
     results = [FileResult("f.py", tuple(finding(Span(1, 1, 1, 2), safety=s) for s in ("safe", "unsafe", None)))]
-    assert statistics.render(results, "text", unsafe_fixes=False) == "3  DEV101  error    [*] discarded-move\n"
+    assert statistics.render(results, "text", safety="safe") == "3  DEV101  error    [*] discarded-move\n"
 
-    def fixable(unsafe_fixes):
-        (row,) = standard_json.loads(statistics.render(results, "json", unsafe_fixes=unsafe_fixes))
+    def fixable(safety):
+        (row,) = standard_json.loads(statistics.render(results, "json", safety=safety))
         return row["count"], row["fixable"], row["fixable_unsafely"]
 
-    assert fixable(False) == (3, 1, 1)
-    assert fixable(True) == (3, 2, 0)
+    assert fixable("safe") == (3, 1, 1)
+    assert fixable("unsafe") == (3, 2, 0)
     unsafe = [FileResult("f.py", (finding(Span(1, 1, 1, 2), safety="unsafe"),))]
-    assert "[*]" not in statistics.render(unsafe, "text", unsafe_fixes=False)
-    assert "[*]" in statistics.render(unsafe, "text", unsafe_fixes=True)
+    assert "[*]" not in statistics.render(unsafe, "text", safety="safe")
+    assert "[*]" in statistics.render(unsafe, "text", safety="unsafe")
 
 
 STALL = ("DEV501", "item-in-hot-loop")
@@ -231,7 +231,7 @@ def test_the_summary_ranks_errors_then_stalls_by_their_loops():
         (("DEV604", "legacy-cuda-type"), Cost("other"), 1),
         (CRASH, Cost("error"), 2),
     )
-    report = click.unstyle(text.render(Run(results, unsafe_fixes=False))).split("\n\n")
+    report = click.unstyle(text.render(Run(results, safety="safe"))).split("\n\n")
     assert report[-2] == (
         "Costliest first:\n"
         "  error                              2  DEV201 cross-device-op     f.py:18:1 and 1 more\n"
@@ -241,19 +241,19 @@ def test_the_summary_ranks_errors_then_stalls_by_their_loops():
         "  warning                            1  DEV604 legacy-cuda-type    f.py:17:1"
     )
     assert report[-1] == "Found 2 errors and 17 warnings in 1 file\n"
-    assert "Costliest" not in text.render(Run(results, unsafe_fixes=False, quiet=True))
+    assert "Costliest" not in text.render(Run(results, safety="safe", quiet=True))
 
 
 def test_few_findings_and_findings_of_one_kind_are_not_ranked():
     one_kind = costing((STALL, Cost("slow", 1), 50))
     few = costing((CRASH, Cost("error"), 2), (STALL, Cost("slow", 1), 3))
     for results in (one_kind, few, []):
-        assert "Costliest" not in text.render(Run(results, unsafe_fixes=False))
+        assert "Costliest" not in text.render(Run(results, safety="safe"))
 
 
 def test_the_ranking_stays_short():
     results = costing(*((STALL, Cost("slow", loops), 2) for loops in range(1, 13)))
-    lines = click.unstyle(text.render(Run(results, unsafe_fixes=False))).split("\n\n")[-2].splitlines()
+    lines = click.unstyle(text.render(Run(results, safety="safe"))).split("\n\n")[-2].splitlines()
     assert lines[1].split()[:6] == ["warning,", "each", "step,", "12", "loops", "deep"]
     assert lines[9:] == ["  ... and 8 more of 4 kinds"]
 
@@ -261,9 +261,7 @@ def test_the_ranking_stays_short():
 def test_what_was_seen_ranks_before_what_is_expected():
     (result,) = costing((CRASH, Cost("error"), 3), (STALL, Cost("slow", 1), 3))
     seen = tuple(dataclasses.replace(f, seen=Seen(620)) if f.code == STALL[0] else f for f in result.findings)
-    lines = (
-        click.unstyle(text.render(Run([FileResult("f.py", seen)], unsafe_fixes=False))).split("\n\n")[-2].splitlines()
-    )
+    lines = click.unstyle(text.render(Run([FileResult("f.py", seen)], safety="safe"))).split("\n\n")[-2].splitlines()
     assert lines[1:] == [
         "  seen 1,860 times  3  DEV501 item-in-hot-loop  f.py:4:1 and 2 more",
         "  error             3  DEV201 cross-device-op   f.py:1:1 and 2 more",

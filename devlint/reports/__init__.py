@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from devlint.disk import FileError
 from devlint.escapes import printable
 from devlint.files import Source, read_source
-from devlint.findings import NOTHING_UNTOLD, Finding, OutputFormat, Severity, Untold
+from devlint.findings import NOTHING_UNTOLD, Finding, OutputFormat, Safety, Severity, Untold
 from devlint.records import record
 
 if TYPE_CHECKING:
@@ -46,7 +46,8 @@ class Run:
     results: Sequence[FileResult]
     # The rules by code, for reports that explain them.
     rules: Mapping[str, type[Rule]] = field(default_factory=dict)
-    unsafe_fixes: bool = False
+    # Fixes were, or would be, applied that are at least as safe.
+    safety: Safety = "safe"
     # Findings alone, without a summary.
     quiet: bool = False
     # Not all could be looked at.
@@ -126,7 +127,7 @@ def by_severity(findings: Sequence[Finding]) -> str:
     return " and ".join(counted(number, severity) for number, severity in numbers if number)
 
 
-def summary(results: Sequence[FileResult], *, unsafe_fixes: bool, failed: bool = False) -> str:
+def summary(results: Sequence[FileResult], *, safety: Safety, failed: bool = False) -> str:
     """The closing line: how much was found, and what mends it; "" where nothing was, but not all was looked at."""
     findings = [finding for result in results for finding in result.findings]
     fixed = [finding for result in results for finding in result.fixed]
@@ -134,11 +135,11 @@ def summary(results: Sequence[FileResult], *, unsafe_fixes: bool, failed: bool =
         return "" if failed else "All checks passed!"
     files = len({result.display for result in results if result.findings or result.fixed})
     found = f"Found {by_severity([*findings, *fixed])} in {counted(files, 'file')}"
-    safe = sum(1 for f in findings if f.fix and f.fix.goes_with("unsafe" if unsafe_fixes else "safe"))
+    safe = sum(1 for f in findings if f.fix and f.fix.goes_with(safety))
     unsafe = sum(1 for f in findings if f.fix and f.fix.goes_with("unsafe")) - safe
     parts = []
     if safe:
-        parts.append(f"{safe} fixable with --fix{' --unsafe-fixes' * unsafe_fixes}")
+        parts.append(f"{safe} fixable with --fix{' --unsafe-fixes' * (safety != 'safe')}")
     if unsafe:
         parts.append(f"{unsafe} {'more ' if safe else 'fixable '}with --unsafe-fixes")
     if fixed:

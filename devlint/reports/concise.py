@@ -16,13 +16,13 @@ def render(run: Run) -> str:
         place = place_of(source, finding.span.line, finding.span.column)
         where = click.style(spell_place(finding.path, place), bold=True)
         code = click.style(finding.code, fg=COLORS[finding.severity], bold=True)
-        fixable = finding.fix is not None and finding.fix.goes_with("unsafe" if run.unsafe_fixes else "safe")
+        fixable = finding.fix is not None and finding.fix.goes_with(run.safety)
         lines.append(
             f"{where}: {linked(code, run.page_of(finding) if run.links else '')} "
             f"{'[*] ' * fixable}{printable(finding.message)}"
             + " (likely)" * (finding.confidence == "likely")
             + (f" ({finding.seen})" if finding.seen else "")
         )
-    if not run.quiet and (closing := summary(run.results, unsafe_fixes=run.unsafe_fixes, failed=run.failed)):
+    if not run.quiet and (closing := summary(run.results, safety=run.safety, failed=run.failed)):
         lines.append(closing)
     return "".join(line + "\n" for line in lines) + run.also

@@ -30,9 +30,7 @@ def render(run: Run) -> str:
     sources = Sources(run.results)
     also = f'<pre class="also">{escape(run.also)}</pre>\n' if run.also else ""
     return Template((page / "page.html").read_text("utf-8")).substitute(
-        summary=escape(
-            summary(run.results, unsafe_fixes=run.unsafe_fixes, failed=run.failed) or "not all was looked at"
-        ),
+        summary=escape(summary(run.results, safety=run.safety, failed=run.failed) or "not all was looked at"),
         style=(page / "page.css").read_text("utf-8"),
         script=(page / "page.js").read_text("utf-8"),
         rules=_choices((f.code, f"{f.code} {f.name}") for f, _ in found),

@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from devlint.findings import Finding, OutputFormat
+from devlint.findings import Finding, OutputFormat, Safety
 from devlint.reports import FileResult
 
 
-def render(results: Sequence[FileResult], output_format: OutputFormat, *, unsafe_fixes: bool) -> str:
+def render(results: Sequence[FileResult], output_format: OutputFormat, *, safety: Safety) -> str:
     """A line for each rule, the most frequent first; `[*]` where --fix, as it was called, would mend some."""
     rules: dict[str, list[Finding]] = {}
     for finding in (finding for result in results for finding in result.findings):
         rules.setdefault(finding.code, []).append(finding)
     ordered = sorted(rules.values(), key=lambda found: (-len(found), found[0].code))
-    rows = [(len(found), found[0], *_fixable(found, unsafe_fixes)) for found in ordered]
+    rows = [(len(found), found[0], *_fixable(found, safety)) for found in ordered]
     if output_format == "json":
         counts = [
             {
@@ -36,8 +36,8 @@ def render(results: Sequence[FileResult], output_format: OutputFormat, *, unsafe
     )
 
 
-def _fixable(found: Sequence[Finding], unsafe_fixes: bool) -> tuple[int, int]:
+def _fixable(found: Sequence[Finding], safety: Safety) -> tuple[int, int]:
     """How many findings --fix mends, and how many more --unsafe-fixes would."""
     fixes = [finding.fix for finding in found if finding.fix is not None and finding.fix.goes_with("unsafe")]
-    mended = sum(fix.goes_with("unsafe" if unsafe_fixes else "safe") for fix in fixes)
+    mended = sum(fix.goes_with(safety) for fix in fixes)
     return mended, len(fixes) - mended

@@ -27,7 +27,7 @@ def render(run: Run) -> str:
     blocks = ["\n".join(_finding(finding, sources, run)) + "\n\n" for finding, _ in run.findings]
     if not run.quiet:
         blocks.append(ranking(run.results))
-        closing = summary(run.results, unsafe_fixes=run.unsafe_fixes, failed=run.failed)
+        closing = summary(run.results, safety=run.safety, failed=run.failed)
         blocks.append(f"{closing}\n" if closing else "")
     return "".join(blocks) + run.also
 
@@ -45,7 +45,7 @@ def _finding(finding: Finding, sources: Sources, run: Run) -> Iterator[str]:
         yield from _note(note, sources, gutter)
     if finding.seen is not None:
         yield f"{click.style('seen', fg='magenta', bold=True)}: {str(finding.seen).removeprefix('seen ')}"
-    advice = list(_advice(finding, run.unsafe_fixes))
+    advice = list(_advice(finding, run.safety))
     label = click.style("help", fg="cyan", bold=True)
     yield from (f"{label}: {line}" for line in advice)
 
@@ -58,11 +58,11 @@ def _note(note: Note, sources: Sources, gutter: int) -> Iterator[str]:
     yield from _excerpt(source, span, gutter, mark="")
 
 
-def _advice(finding: Finding, unsafe_fixes: bool) -> Iterator[str]:
+def _advice(finding: Finding, safety: Safety) -> Iterator[str]:
     if finding.hint:
         yield printable(finding.hint)
     if finding.fix is not None:
-        is_applied = finding.fix.goes_with("unsafe" if unsafe_fixes else "safe")
+        is_applied = finding.fix.goes_with(safety)
         option = "[*] fixable with --fix" if is_applied else _OPTIONS[finding.fix.safety]
         yield f"{printable(finding.fix.title)} ({option})"
 

@@ -77,7 +77,7 @@ def _fixed(rule: type[Rule], code: str) -> str:
     with _in_folder() as folder:
         path = folder / "example.py"
         path.write_text(code, encoding="utf-8")
-        return fix(read_source(path, path.name), _linter(rule), unsafe=True, display=True).source.text
+        return fix(read_source(path, path.name), _linter(rule), safety="display").source.text
 
 
 def _outcome(title: str, rule: type[Rule], effect: Effect, code: str, *, wanted: bool, real: bool) -> Outcome:

@@ -9,7 +9,7 @@ from typing import Any
 from lsprotocol import types
 
 from devlint.files import Source
-from devlint.findings import Finding
+from devlint.findings import Finding, Safety
 from devlint.server.desk import Desk, Outcome
 from devlint.server.diagnostics import SOURCE, range_of
 from devlint.server.documents import Edits
@@ -44,7 +44,7 @@ class Asked:
         return self.only is not None and all(str(one).startswith("source.fixAll") for one in self.only)
 
 
-def actions(key: str, outcome: Outcome, asked: Asked, *, fix_all: bool, unsafe: bool) -> Iterator[types.CodeAction]:
+def actions(key: str, outcome: Outcome, asked: Asked, *, fix_all: bool, safety: Safety) -> Iterator[types.CodeAction]:
     """The actions for a range of a document, without their edits: `edits_of` makes those, when one is chosen."""
     quick = types.CodeActionKind.QuickFix
     for number, finding in enumerate(outcome.findings):
@@ -62,13 +62,13 @@ def actions(key: str, outcome: Outcome, asked: Asked, *, fix_all: bool, unsafe: 
         if finding.code not in _NOT_SUPPRESSED:
             title = f"{SOURCE}: suppress {finding.code} here, with `# noqa: {finding.code}`"
             yield _action(title, quick, about, _data(key, outcome, "noqa", number))
-    if fix_all and asked.wants(FIX_ALL) and any(_is_fixable(f, unsafe) for f in outcome.findings):
-        which = "fixes" if unsafe else "safe fixes"
+    if fix_all and asked.wants(FIX_ALL) and any(_is_fixable(f, safety) for f in outcome.findings):
+        which = "safe fixes" if safety == "safe" else "fixes"
         yield _action(f"{SOURCE}: apply all {which}", FIX_ALL, [], _data(key, outcome, "all", -1))
 
 
-def _is_fixable(finding: Finding, unsafe: bool) -> bool:
-    return finding.fix is not None and finding.fix.goes_with("unsafe" if unsafe else "safe")
+def _is_fixable(finding: Finding, safety: Safety) -> bool:
+    return finding.fix is not None and finding.fix.goes_with(safety)
 
 
 def _touch(a: types.Range, b: types.Range) -> bool:
@@ -94,7 +94,7 @@ def _data(key: str, outcome: Outcome, what: str, number: int) -> dict[str, objec
     return {"document": key, "version": outcome.snapshot.version, "do": what, "finding": number}
 
 
-def edits_of(desk: Desk, data: Any, *, unsafe: bool) -> Edits:
+def edits_of(desk: Desk, data: Any, *, safety: Safety) -> Edits:
     """The edits of an action, told by its data; raises WithheldError where they aren't to be made."""
     outcome = desk.outcomes.get(str(data["document"])) if isinstance(data, dict) else None
     if outcome is None or data.get("version") != outcome.snapshot.version:
@@ -104,7 +104,7 @@ def edits_of(desk: Desk, data: Any, *, unsafe: bool) -> Edits:
     if data["do"] == "all":
         from devlint.fixer import fix
 
-        return outcome.snapshot.edits_to(fix(source, linter, unsafe=unsafe).source)
+        return outcome.snapshot.edits_to(fix(source, linter, safety=safety).source)
     finding = outcome.findings[int(data["finding"])]
     if data["do"] == "noqa":
         from devlint.adoption.noqa import with_noqa

@@ -316,7 +316,7 @@ class Server(LanguageServer):
         asked = Asked(own_uri, params.range, params.context.diagnostics, only)
         options = self.options_of(outcome.snapshot.path)
         key = self.documents.key_of(uri)
-        found = list(actions(key, outcome, asked, fix_all=options.fix_all, unsafe=options.unsafe_fixes))
+        found = list(actions(key, outcome, asked, fix_all=options.fix_all, safety=options.safety))
         lazily = self.can("text_document", "code_action", "resolve_support") and not asked.wants_fix_all_alone
         if not lazily:
             found = [done for action in found if (done := await self.with_edit(action)) is not None]
@@ -326,9 +326,9 @@ class Server(LanguageServer):
         """An action with its edit; None where that isn't to be made, which is told if asked to."""
         data: Any = action.data if isinstance(action.data, dict) else getattr(action.data, "_asdict", dict)()
         snapshot = self.documents.snapshot(str(data.get("document")))
-        unsafe = self.options_of(snapshot.path if snapshot is not None else None).unsafe_fixes
+        safety = self.options_of(snapshot.path if snapshot is not None else None).safety
         try:
-            changes = await self.worker.do(lambda: edits_of(self.desk, data, unsafe=unsafe), ASKED)
+            changes = await self.worker.do(lambda: edits_of(self.desk, data, safety=safety), ASKED)
         except WithheldError as error:
             if tell:
                 self.tell(str(error))

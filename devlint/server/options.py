@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from devlint.findings import Confidence
+from devlint.findings import Confidence, Safety
 from devlint.rule import Registry
 from devlint.settings import Selection, Settings, SettingsError, check_selectors, nearest
 
@@ -34,6 +34,11 @@ class Options:
     # Whether it is told that a text isn't valid Python.
     show_syntax_errors: bool = True
     hover: bool = True
+
+    @property
+    def safety(self) -> Safety:
+        """How safe fix-all's fixes are at least."""
+        return "unsafe" if self.unsafe_fixes else "safe"
 
     def laid_over(self, settings: Settings) -> Settings:
         """The settings of a project with these over them."""

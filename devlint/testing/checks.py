@@ -9,11 +9,12 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import get_args
 from unittest import mock
 
 from devlint.engine import Linter
 from devlint.files import Source, read_source
-from devlint.findings import Finding
+from devlint.findings import Finding, Safety
 from devlint.fixer import fix
 from devlint.rule import Registry, load_registry
 from devlint.settings import Settings, load_settings
@@ -90,11 +91,10 @@ def _place(finding: Finding) -> tuple[int, str, str]:
 
 def _same_fixes(case: Case, file: File, source: Source, linter: Linter) -> None:
     __tracebackhide__ = True
-    applied = (file.safe, False, False), (file.fixed, True, False), (file.suggested, True, True)
-    for wanted, unsafe, display in applied:
+    for safety, wanted in zip(get_args(Safety), (file.safe, file.fixed, file.suggested), strict=True):
         if wanted is None:
             continue
-        mended = partial(fix, linter=linter, unsafe=unsafe, display=display)
+        mended = partial(fix, linter=linter, safety=safety)
         fixed = mended(source).source
         told = _difference("the fixes make something else of it", wanted, fixed.text)
         told = told or _difference("fixing twice changes more", wanted, mended(fixed).source.text)

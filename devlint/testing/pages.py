@@ -29,7 +29,7 @@ def check_page(rule: type[Rule], folder: Path) -> None:
     bad, good = rule.example("Example"), rule.example("Use instead")
     if set(found(bad)) != {rule.code}:
         raise AssertionError(f"{rule.code}: nothing, or something else, is found in its example")
-    fixed = fix(read_source(path, path.name), linter, unsafe=True, display=True).source.text
+    fixed = fix(read_source(path, path.name), linter, safety="display").source.text
     if found(good):
         raise AssertionError(f"{rule.code}: it is found in what to use instead")
     if rule.fix != "-" and found(fixed):
