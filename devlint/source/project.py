@@ -11,7 +11,7 @@ import tokenize
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
@@ -531,32 +531,36 @@ class Project:
         return SourceModule(str(path), text, slimmed(tree), name, path.stem == "__init__")
 
 
+# The same few are asked about again and again.
+_path = lru_cache(maxsize=1 << 12)(Path)
 # How each kind of question is answered, from its words.
 _ANSWERS: dict[str, Callable[..., str]] = {
-    "package": lambda project, folder: "\0".join(map(str, project._roots.package(Path(folder)))),
-    "place": lambda project, name, folder: str(project._roots.place(name, Path(folder)) or ""),
-    "outside": lambda project, first, folder: str(project._roots.is_outside(first, Path(folder))),
-    "text": lambda project, path: project._files.digest(Path(path)),
+    "package": lambda project, folder: "\0".join(map(str, project._roots.package(_path(folder)))),
+    "place": lambda project, name, folder: str(project._roots.place(name, _path(folder)) or ""),
+    "outside": lambda project, first, folder: str(project._roots.is_outside(first, _path(folder))),
+    "text": lambda project, path: project._files.digest(_path(path)),
     "matches": lambda project, path, pattern: str(project._matches(path, pattern)),
-    "importers": lambda project, path: "\0".join(map(str, project._importers.of(Path(path)))),
-    "calling": lambda project, path: "\0".join(map(str, project._callers.of(Path(path)))),
-    "unused": lambda project, path, cls, name: str(project._mentions.is_unused(Path(path), cls, name)),
+    "importers": lambda project, path: "\0".join(map(str, project._importers.of(_path(path)))),
+    "calling": lambda project, path: "\0".join(map(str, project._callers.of(_path(path)))),
+    "unused": lambda project, path, cls, name: str(project._mentions.is_unused(_path(path), cls, name)),
     "tested": lambda project, path, cls, name: str(
-        project._mentions.is_unused(Path(path), cls, name, but_by_tests=True)
+        project._mentions.is_unused(_path(path), cls, name, but_by_tests=True)
     ),
-    "given": lambda project, path, name: str(project._mentions.is_given(Path(path), name)),
-    "called": lambda project, path, cls, names: str(project._mentions.is_called(Path(path), cls, tuple(names.split()))),
-    "listing": lambda project, path: project._texts.listing(Path(path)),
-    "matching": lambda project, pattern, folder: project._texts.spelt_matches(Path(folder), pattern),
+    "given": lambda project, path, name: str(project._mentions.is_given(_path(path), name)),
+    "called": lambda project, path, cls, names: str(
+        project._mentions.is_called(_path(path), cls, tuple(names.split()))
+    ),
+    "listing": lambda project, path: project._texts.listing(_path(path)),
+    "matching": lambda project, pattern, folder: project._texts.spelt_matches(_path(folder), pattern),
 }
 # What is quickly told, and while it is the same, the answer is.
 _BASES: dict[str, Callable[..., str]] = {
-    "matches": lambda project, path, pattern: project._files.digest(Path(path)),
-    "importers": lambda project, path: project._importers.basis(Path(path)),
-    "calling": lambda project, path: project._callers.basis(Path(path)),
-    "matching": lambda project, pattern, folder: project._texts.basis(Path(folder)),
-    "unused": lambda project, path, cls, name: project._mentions.basis(Path(path)),
-    "tested": lambda project, path, cls, name: project._mentions.basis(Path(path)),
-    "given": lambda project, path, name: project._mentions.basis(Path(path)),
-    "called": lambda project, path, cls, names: project._mentions.basis(Path(path)),
+    "matches": lambda project, path, pattern: project._files.digest(_path(path)),
+    "importers": lambda project, path: project._importers.basis(_path(path)),
+    "calling": lambda project, path: project._callers.basis(_path(path)),
+    "matching": lambda project, pattern, folder: project._texts.basis(_path(folder)),
+    "unused": lambda project, path, cls, name: project._mentions.basis(_path(path)),
+    "tested": lambda project, path, cls, name: project._mentions.basis(_path(path)),
+    "given": lambda project, path, name: project._mentions.basis(_path(path)),
+    "called": lambda project, path, cls, names: project._mentions.basis(_path(path)),
 }

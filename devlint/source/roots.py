@@ -30,6 +30,7 @@ class ImportRoots:
         self.files = files or FileSystem()
         self._places: dict[tuple[str, str], Path | None] = {}
         self._packages: dict[Path, tuple[Path, str]] = {}
+        self._had: dict[str, bool] = {}
 
     def name_of(self, path: Path) -> tuple[Path, str]:
         """(import root, dotted name) of a file, by the packages that it stands in."""
@@ -77,7 +78,12 @@ class ImportRoots:
 
     def _has(self, root: Path, first: str) -> bool:
         """Whether a folder has a folder or a module of that name."""
-        return self.files.is_folder(f"{root}/{first}") or self.files.is_file(f"{root}/{first}.py")
+        # As text: most names begin alike, and paths are compared part by part.
+        asked = f"{root}/{first}"
+        known = self._had.get(asked)
+        if known is None:
+            known = self._had[asked] = self.files.is_folder(asked) or self.files.is_file(f"{asked}.py")
+        return known
 
     def is_outside(self, first: str, folder: Path) -> bool:
         """Whether no name that begins so leads into the project from a file in a folder."""

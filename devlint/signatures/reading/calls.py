@@ -63,7 +63,7 @@ def _call(frame: Frame, node: ast.Call) -> Value:
         if told is not None:
             return tests.outcome(told)
     dropped, frame.dropped = frame.dropped, None
-    callee = _callee(frame, node.func, may_move=dropped is node and _OF_DEVICES.search(ast.unparse(node)) is not None)
+    callee = _callee(frame, node.func, moving=node if dropped is node else None)
     if dropped is node and isinstance(node.func, ast.Attribute) and node.func.attr in MOVES:
         frame.drops[node] = callee
     call = Call(frame, node)
@@ -87,8 +87,8 @@ def _call(frame: Frame, node: ast.Call) -> Value:
 _OF_DEVICES = regex(r"(?i)cuda|[cg]pu|device|accel|[nx]pu")
 
 
-def _callee(frame: Frame, func: ast.expr, *, may_move: bool = False) -> Value:
-    """What is called; a method of something unknown goes by its name. `may_move`: what isn't known may move its module."""
+def _callee(frame: Frame, func: ast.expr, *, moving: ast.Call | None = None) -> Value:
+    """What is called; a method of something unknown goes by its name. `moving` is a call that may move its module, if that isn't known."""
     if not isinstance(func, ast.Attribute):
         return evaluate(frame, func)
     owner = evaluate(frame, func.value)
@@ -99,7 +99,8 @@ def _callee(frame: Frame, func: ast.expr, *, may_move: bool = False) -> Value:
         if option.kind is UNKNOWN and frame.slot(option, f".{func.attr}") is None:
             return Value(METHOD, data=func.attr, parts=(option,))
         method = attribute(frame, option, func.attr)
-        if may_move and option.kind is MODULE and method.kind is UNKNOWN and class_of(option) is not None:
+        is_open = option.kind is MODULE and method.kind is UNKNOWN and class_of(option) is not None
+        if moving is not None and is_open and _OF_DEVICES.search(ast.unparse(moving)) is not None:
             scatter(frame, option)
         return method
 

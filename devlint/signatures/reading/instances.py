@@ -14,7 +14,7 @@ from devlint.signatures.state import containers
 from devlint.signatures.state.frame import Frame
 from devlint.signatures.state.objects import attribute, place_of
 from devlint.signatures.state.outcome import Signature
-from devlint.signatures.values.conditions import FALSE, TRUE, Clause, Condition, clauses_of
+from devlint.signatures.values.conditions import FALSE, TRUE, Clause, Condition, clauses_of, tests_of
 from devlint.signatures.values.values import (
     BATCH,
     CONSTANT,
@@ -366,11 +366,16 @@ class Instance:
         return known
 
     def _decided(self, condition: Condition) -> Condition:
-        atoms = self.frame.atoms
+        told = [self._of_clause(clause) for clause in clauses_of(condition)]
+        if len(told) == 1:
+            return told[0]
+        joined = frozenset([clause for ways in told for clause in ways])
+        if all(len(ways) == 1 for ways in told) and len(tests_of(joined)) == len(tests_of(condition)):
+            # Each test is one of the caller's, and no two are the same: nothing makes anything superfluous that didn't before.
+            return joined
         result = FALSE
-        for clause in clauses_of(condition):
-            told = self._of_clause(clause)
-            result = atoms.either(result, told) if result else told
+        for ways in told:
+            result = self.frame.atoms.either(result, ways)
         return result
 
     def _of_clause(self, clause: Clause) -> Condition:

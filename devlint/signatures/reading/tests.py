@@ -18,6 +18,7 @@ from devlint.signatures.state.frame import Frame
 from devlint.signatures.values.conditions import FALSE, TRUE, Condition
 from devlint.signatures.values.values import (
     ARRAY,
+    BATCH,
     CLASS,
     CONSTANT,
     DEVICE,
@@ -500,10 +501,17 @@ def _types(frame: Frame, value: Value) -> tuple[Value, ...]:
     return (value,)
 
 
+_OF_HOST = frozenset(
+    {"numpy.ndarray", "numpy.generic", "builtins.int", "builtins.float", "builtins.bool", "builtins.str"}
+)
+
+
 def _is_a(frame: Frame, value: Value, named: Value) -> Condition | None:
     """Whether a value is of one type; None where that isn't known."""
     if value.kind is UNKNOWN:
-        return None
+        # What is on an accelerator is neither an array nor a number, whatever it is.
+        is_of_host = named.kind is REFERENCE and named.data in _OF_HOST
+        return FALSE if is_of_host and value.place.off_host else None
     if value.kind is WRAPPER and (
         named.kind is CLASS or (named.kind is REFERENCE and named.data.startswith("torch.nn."))
     ):
@@ -569,13 +577,29 @@ def has(frame: Frame, value: Value, name: str, *, outcome: bool = True) -> Condi
     return result
 
 
+# What a tensor has beside its methods.
+_TENSOR_ATTRIBUTES = frozenset(
+    {"H", "T", "data", "device", "dtype", "grad", "grad_dtype", "grad_fn", "imag", "is_cpu", "is_cuda", "is_ipu", "is_leaf",
+     "is_maia", "is_meta", "is_mkldnn", "is_mps", "is_mtia", "is_nested", "is_quantized", "is_sparse", "is_sparse_csr", "is_vulkan",
+     "is_xla", "is_xpu", "itemsize", "layout", "mH", "mT", "name", "names", "nbytes", "ndim", "output_nr", "real", "requires_grad",
+     "retains_grad", "shape", "volatile", "__array__", "__len__", "__getitem__"}
+)  # fmt: skip
+
+
+def _is_of_tensors(name: str) -> bool:
+    return name in _TENSOR_ATTRIBUTES or name in torch_knowledge().tensor_methods
+
+
 def _option_has(frame: Frame, option: Value, name: str) -> Condition:
     if option.kind is WRAPPER:
         return TRUE if name in torch_knowledge().wrappers.get(str(option.data), (name,)) else FALSE
     if option.kind is MODULE and name == "module" and option.path is None and _has_no_module(option):
         return FALSE
     if option.kind is TENSOR:
-        return TRUE if name in ("device", "cuda", "to", "cpu", "shape", "dtype") else FALSE
+        return TRUE if _is_of_tensors(name) else FALSE
+    if option.kind in (UNKNOWN, BATCH) and option.place.off_host and _is_of_tensors(name):
+        # What is on an accelerator is a tensor, or as good as one.
+        return TRUE
     if option.kind in (CONSTANT, NUMBER, ARRAY) and name in ("cuda", "device", "detach"):
         return FALSE
     return frame.atoms.literal(("has", _token(option), name))

@@ -38,7 +38,7 @@ from devlint.signatures.values.values import (
     one_of,
     under,
 )
-from devlint.source.modules import FunctionModel, SourceModule
+from devlint.source.modules import FunctionModel, SourceModule, dotted
 
 # What a state knows: names, and what things that change in place hold: (identity, ".attribute"), (identity, "[]") for
 # the contents of a container, (identity, "@") for the place of a module.
@@ -582,7 +582,7 @@ class Call:
     @property
     def text(self) -> str:
         """What is called, as the reader wrote it."""
-        text = ast.unparse(self.node.func)
+        text = dotted(self.node.func) or ast.unparse(self.node.func)
         return text if len(text) <= 40 else f"...{text.rsplit('.', 1)[-1]}"[:40]
 
     def fresh(self, place: Place = UNKNOWN_PLACE, *, likely: bool = True) -> Value:
