@@ -376,6 +376,7 @@ def test_diff():
 
 
 def test_diff_tells_of_a_fix_that_it_lacks():
+    write("pyproject.toml", '[tool.devlint]\nextend-safe-fixes = ["DEV104"]\n')
     write(
         "model.py",
         """import torch

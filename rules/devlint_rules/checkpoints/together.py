@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from devlint.facts import own_nodes, walk
@@ -77,7 +78,7 @@ def _is_left(call: ast.Call, found: ast.Call, facts: Facts) -> bool:
         return False
     if is_own(call, 0, facts):
         # What is a cache by its name may lie beside what is loaded here, and have come with it.
-        return is_near and is_cache(call, call.args[0], facts)
+        return is_near and (is_cache(call, call.args[0], facts) or _is_moved_alike(call, found, facts))
     if is_beside and is_given_up(call, facts):
         return True
     if is_provided_for(call, facts):
@@ -85,6 +86,21 @@ def _is_left(call: ast.Call, found: ast.Call, facts: Facts) -> bool:
     if not is_beside and (facts.model.is_unused(call) or is_of_no_call(call, facts) or has_device(call, facts)):
         return False
     return is_of_base(call) or is_tried_again(call, facts) or not may_be_mended(call, facts)
+
+
+def _is_moved_alike(one: ast.Call, other: ast.Call, facts: Facts) -> bool:
+    """`first = torch.load(a).to(device)`, `second = torch.load(b).to(device)`: a reader sees both as one thing."""
+    moves = [_move_of(call, facts) for call in (one, other)]
+    return moves[0] is not None and moves[0] == moves[1]
+
+
+def _move_of(call: ast.Call, facts: Facts) -> tuple[str, list[str]] | None:
+    """What the method that is called on a load's result is called, and what it is given."""
+    attribute, outer = islice((*facts.model.ancestors(call), None, None), 2)
+    match attribute, outer:
+        case ast.Attribute(attr=name), ast.Call(func=func, args=args) if func is attribute:
+            return name, [*map(ast.dump, args)]
+    return None
 
 
 def _is_in_one_loop(one: ast.Call, other: ast.Call, facts: Facts) -> bool:

@@ -82,9 +82,10 @@ class UnregisteredModule(Rule):
     ```
 
     ## Fix safety
-    Safe: the list or dict is wrapped, and what is done to it later works on the wrapped one too. No fix is offered
+    A suggestion, which `--fix` leaves to you: a checkpoint that was saved before lacks the keys that were missing, and no longer
+    loads. The list or dict is wrapped, and what is done to it later works on the wrapped one too. No fix is offered
     where it wouldn't (`remove`, `sort`, `get`, lists in lists, keys that aren't plain strings), or where the attribute
-    is set before `super().__init__()`. A checkpoint that was saved before lacks the keys that were missing.
+    is set before `super().__init__()`.
 
     ## References
     - [torch.nn.ModuleList](https://docs.pytorch.org/docs/stable/generated/torch.nn.ModuleList.html)
@@ -95,7 +96,7 @@ class UnregisteredModule(Rule):
     name = "unregistered-module"
     trigger = attributes.TRIGGER
     effect = Effect(holds="not list(stack.parameters())")
-    fix = "S"
+    fix = "D"
 
     def concerns(self, unit: Unit) -> bool:
         found = attributes.kept(unit.statement)
@@ -177,7 +178,7 @@ def _wrapped(
     container = "ModuleDict" if kind == "dict" else "ModuleList"
     prefix, imports = _torch_nn(facts)
     edit = facts.replaced(found.value, f"{prefix}{container}({_inside(found.value, facts)})")
-    return Change(f"keep them in an `nn.{container}`", "safe", edits=(edit,), imports=imports)
+    return Change(f"keep them in an `nn.{container}`", "display", edits=(edit,), imports=imports)
 
 
 def _inside(value: ast.expr, facts: Facts) -> str:

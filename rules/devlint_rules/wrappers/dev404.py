@@ -73,7 +73,8 @@ class VectorLoss(Rule):
     ```
 
     ## Fix safety
-    Safe: `.mean()` changes nothing about a single number. Not offered where the function takes the mean on another path.
+    A suggestion, which `--fix` leaves to you: `.mean()` changes nothing about a single number, but what else is done with the losses of
+    each GPU (`loss.item()`) fails as before. Not offered where the function takes the mean on another path.
 
     ## References
     - [torch.nn.DataParallel](https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html)
@@ -84,7 +85,7 @@ class VectorLoss(Rule):
     name = "vector-loss"
     trigger = r"\.backward\s*\("
     effect = Effect(raises="RuntimeError", words="grad can be implicitly created only for scalar outputs")
-    fix = "S"
+    fix = "D"
 
     def shape(self) -> m.BaseMatcherNode:
         return m.Call(func=m.Attribute(attr=m.Name("backward")))
@@ -107,7 +108,7 @@ class VectorLoss(Rule):
             "likely" if vector.kind is Kind.BATCH else "certain",
             notes=facts.notes(s for s in vector.trail if s.message.startswith("wrapped by")),
             hint=f"take the mean where `{facts.name_of(loss)}` is computed" if averaged else None,
-            change=None if averaged else Change("take the mean of the losses", "safe", ((loss, _mean(loss)),)),
+            change=None if averaged else Change("take the mean of the losses", "display", ((loss, _mean(loss)),)),
         )
 
 
