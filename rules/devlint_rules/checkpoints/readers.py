@@ -15,8 +15,10 @@ from devlint_rules.guards import moves_on_each_way
 if TYPE_CHECKING:
     from devlint.facts import Facts, PlacementModel
 
-# A place that is on an accelerator: `"cuda"`, `"cuda:0"`, `torch.device("cuda")`.
-_CUDA = regex(r"(?:torch\.device\()?['\"]cuda(?::\d+)?['\"]\)?")
+# A place that is on an accelerator: `"cuda"`, `"cuda:0"`, `f"cuda:{gpu}"`, `torch.device("cuda")`.
+_CUDA = regex(
+    r"(?:torch\.device\()?(?:['\"]cuda(?::\d+)?['\"]|f['\"]cuda:\{[\w.]{1,60}\}['\"]|['\"]cuda:\{\}['\"]\.format\([\w.]{1,60}\))\)?"
+)
 _TRAINING = frozenset({"train", "fit", "training", "run_train", "train_model"})
 # Calls are followed backwards this far.
 _MAX_CALLERS = 2

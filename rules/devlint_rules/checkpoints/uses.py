@@ -70,7 +70,7 @@ def holds_arrays(use: ast.expr, facts: Facts) -> bool:
     """
     part, parent = _out_of_parts(use, facts)
     if isinstance(parent, ast.Attribute) and parent.attr in ("items", "values"):
-        return any(_is_made_tensor(item, facts) for item in _items_of(parent, facts))
+        return any(_is_made_tensor(item, facts) or _is_image(item, facts) for item in _items_of(parent, facts))
     return (isinstance(parent, ast.Attribute) and parent.attr == "numpy") or _is_made_tensor(part, facts)
 
 
@@ -85,9 +85,18 @@ def _is_made_tensor(part: ast.AST, facts: Facts) -> bool:
     )
 
 
+def _is_image(item: ast.Name, facts: Facts) -> bool:
+    """`label.save(path)`: a tensor has no such method, and pictures do."""
+    attribute, call = islice((*facts.model.ancestors(item), None, None), 2)
+    return isinstance(attribute, ast.Attribute) and attribute.attr == "save" and isinstance(call, ast.Call)
+
+
 def _items_of(method: ast.Attribute, facts: Facts) -> Iterator[ast.Name]:
     """Where the body of `for name, value in x.items():` reads the value."""
-    call, loop = islice((*facts.model.ancestors(method), None, None), 2)
+    call, loop, outer = islice((*facts.model.ancestors(method), None, None, None), 3)
+    if isinstance(loop, ast.Call) and loop.args[:1] == [call]:
+        # `tqdm(x.items())`
+        call, loop = loop, outer
     if not isinstance(loop, (ast.For, ast.comprehension)) or loop.iter is not call:
         return
     target = loop.target.elts[-1] if isinstance(loop.target, ast.Tuple) else loop.target

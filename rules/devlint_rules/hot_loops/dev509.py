@@ -14,6 +14,7 @@ from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.beside import is_never_reached
 from devlint_rules.hot_loops import stalls
+from devlint_rules.hot_loops.other_waits import reads_in_method
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
@@ -245,6 +246,8 @@ def _works(call: ast.Call, facts: Facts) -> tuple[Value, bool] | None:
     for _, module in facts.model.value(call.func).alternatives():
         forward = module.cls.method("forward") if module.is_module and module.cls is not None else None
         if not module.is_module or (forward is not None and any(_reads_value(n) for n in forward.nodes)):
+            continue
+        if forward is not None and reads_in_method(module, "forward", facts):
             continue
         if module.cls is None and not module.name.startswith(("torch.nn.", "torchvision.")):
             continue

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from devlint.facts import HOST, Kind, Value, leaves, own_nodes, walk
 from devlint.findings import Edit, Note
+from devlint.knowledge.ecosystem import LIGHTNING_MODULES
 from devlint.knowledge.metrics import UNSETTLED, WaitTable, needs_one_device, wait_table
 from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
@@ -131,6 +132,7 @@ class MetricInHotLoop(Rule):
             notes=(*_made_notes(makers, call, facts), *stalls.loop_notes(hot, value, facts)),
             hint=None if change else remedy.text if remedy is not None else ONCE,
             change=change,
+            minor=hot.evaluates or _is_of_lightning(call, facts),
         )
 
 
@@ -202,6 +204,12 @@ def _evaluates(call: ast.Call, hot: HotLoop, facts: Facts) -> bool:
     if "train" in names or any(isinstance(n, ast.Attribute) and n.attr == "backward" for n in own_nodes(around)):
         return False
     return stalls.under_no_grad(call, facts.model) or bool(_EVALUATION.search(names))
+
+
+def _is_of_lightning(call: ast.Call, facts: Facts) -> bool:
+    """Whether a Lightning module keeps a metric and logs it, as its documentation has it: who minds has another way to begin with."""
+    cls = facts.model.class_around(call)
+    return cls is not None and not LIGHTNING_MODULES.isdisjoint(cls.outside_bases)
 
 
 def _on_accelerator(call: ast.Call, facts: Facts) -> tuple[Value, bool] | None:

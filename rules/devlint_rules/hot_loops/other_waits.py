@@ -29,7 +29,7 @@ _DECIDES = regex(
 )
 # The same for what is as large as a tensor's values say: `torch.where(x > 0)`, `x[mask]`, `x[y == 1]`.
 _COUNTS = regex(
-    r"\bwhere\([^,()]{1,80}(?:\([^()]{0,60}\)[^,()]{0,40})?\)|\[~?\w{0,40}mask\w{0,20}\]"
+    r"\bwhere\([^,()]{1,80}(?:\([^()]{0,60}\)[^,()]{0,40})?\)|\[~?(?:self\.)?\w{0,40}mask\w{0,20}\]"
     r"|\[[\w.~ ]{1,60}(?:[<>]=?|==|!=)[\w. ]{1,60}\]|\b(?:masked_select|argwhere)\("
 )
 # As many as the longest of a batch: `int(lengths.max())`, `range(max_len)`.
@@ -207,12 +207,12 @@ def _reads_inside(call: ast.Call, facts: Facts, is_told: Callable[[ast.Call], bo
     value = facts.model.value(call.func)
     modules = [v for _, v in value.alternatives() if v.is_module]
     if modules:
-        return any(_reads_in_method(module, "forward", facts) for module in modules)
+        return any(reads_in_method(module, "forward", facts) for module in modules)
     match call.func:
         case ast.Attribute(value=owner, attr=method):
             modules = [v for _, v in facts.model.value(owner).alternatives() if v.is_module and v.cls is not None]
             if modules:
-                return any(_reads_in_method(module, method, facts) for module in modules)
+                return any(reads_in_method(module, method, facts) for module in modules)
     if any(v.name.startswith(("torch.", "builtins.")) for _, v in value.alternatives()):
         return False
     name = last_name(call.func)
@@ -229,7 +229,7 @@ def _reads_inside(call: ast.Call, facts: Facts, is_told: Callable[[ast.Call], bo
     )
 
 
-def _reads_in_method(module: Value, method_name: str, facts: Facts) -> bool:
+def reads_in_method(module: Value, method_name: str, facts: Facts) -> bool:
     """Whether a module of the project, or what a wrapper wraps, reads tensors in a method, such as `forward`, or in what that calls."""
     todo, seen = [(module, method_name)], set()
     while todo:

@@ -138,15 +138,17 @@ class NumpyFromAccelerator(Rule):
 
 
 def _may_be_array(operand: ast.expr, called: str, facts: Facts) -> bool:
-    """Whether a function of NumPy is given what a loop takes out of a part of what a model gave: `for box in out["boxes"]`.
+    """Whether a function of NumPy is given a part of what a model gave, or what a loop takes out of one: `for box in out["boxes"]`.
 
     What stands under a key a model may have copied to the host itself, and arrays go through the same call.
     """
     root = operand
-    while isinstance(root, ast.Subscript):
-        root = root.value
+    while isinstance(root, (ast.Subscript, ast.Compare)):
+        root = root.value if isinstance(root, ast.Subscript) else root.left
     if not called.startswith("numpy.") or not isinstance(root, ast.Name):
         return False
+    if _is_under_key(root, facts):
+        return True
     loops = (n for n in own_nodes(facts.model.enclosing_scope(root)) if isinstance(n, ast.For))
     return any(
         any(isinstance(n, ast.Name) and n.id == root.id for n in ast.walk(loop.target))
