@@ -197,7 +197,9 @@ class ColdCode:
                 return any(self.is_step_guard(v) for v in values)
             case ast.BoolOp(op=ast.Or(), values=values):
                 # At the end it is done as well.
-                return all(self.is_step_guard(v) or _is_end(v) for v in values) and not all(map(_is_end, values))
+                return all(self.is_step_guard(v) or _is_end(v) or _is_each(v) for v in values) and not all(
+                    _is_end(v) or _is_each(v) for v in values
+                )
             case ast.UnaryOp(op=ast.Not(), operand=operand):
                 return _counts(operand) or self._is_flag(operand) or _is_abnormal(operand) or _is_warm(operand)
             case ast.Compare():
@@ -416,6 +418,15 @@ def _is_end(test: ast.expr) -> bool:
     return isinstance(test, (ast.Name, ast.Attribute)) and _END.fullmatch(last_name(test)) is not None
 
 
+def _is_each(test: ast.expr) -> bool:
+    """`args.log_interval == 1`: who asks for each step has it."""
+    match test:
+        case ast.Compare(left=left, ops=[ast.Eq()], comparators=[ast.Constant(value=1)]):
+            return _EVERY.search(last_name(left)) is not None
+    return False
+
+
+_EVERY = regex(r"(?:^|_)(?:interval|every|freq|frequency|period)(?:_|$)")
 _END = regex(r"_?(?:is_)?(?:done|finished|stop|stopped|should_stop|abort|exit|end)")
 
 

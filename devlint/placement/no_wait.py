@@ -41,6 +41,7 @@ def is_ruled_out(model: File, stall: Stall) -> bool:
         or _is_said_to_be_on_host(model, stall)
         or _is_moved_later(stall)
         or _is_made_of_data(stall)
+        or _is_left_a_number(stall)
     )
 
 
@@ -160,6 +161,32 @@ def _given(call: ast.Call) -> list[ast.expr]:
 def _names_device(node: ast.expr) -> bool:
     """`device`, `self.device`."""
     return isinstance(node, (ast.Name, ast.Attribute)) and last_name(node) == "device"
+
+
+def _is_left_a_number(stall: Stall) -> bool:
+    """`if not isinstance(at, int): return False` before `int(at)`: only numbers come by; `int(field(x, "max_seqlen"))` is one."""
+    asked = stall.asked
+    if isinstance(asked, ast.Call) and not stall.value.place.off_host:
+        texts = [a.value for a in asked.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+        if any(_LONGEST.fullmatch(text) for text in texts):
+            return True
+    if stall.sense != READ or not isinstance(asked, ast.Name):
+        return False
+    return any(
+        isinstance(s, ast.If) and isinstance(s.body[-1], ast.Return) and _asks_for_other_than_int(s.test, asked.id)
+        for s in stall.function.node.body
+        if s.lineno < stall.node.lineno
+    )
+
+
+# How long the longest is, which engines keep as a number beside the lengths.
+_LONGEST = regex(r"max_?(?:seq_?)?len(?:gth)?(?:_\w{1,10})?")
+
+
+def _asks_for_other_than_int(test: ast.expr, name: str) -> bool:
+    """`x is not None and not isinstance(x, int)`"""
+    tests = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+    return any(isinstance(t, ast.UnaryOp) and ast.unparse(t.operand) == f"isinstance({name}, int)" for t in tests)
 
 
 def _is_made_of_data(stall: Stall) -> bool:

@@ -126,10 +126,12 @@ def _moves(node: ast.AST, also: Callable[[ast.AST], bool]) -> bool:
 
 
 def _is_move(node: ast.AST) -> bool:
-    """`model.cuda()`, `x.to("cuda")`."""
+    """`model.cuda()`, `x.to("cuda")`, `x.to(0)`."""
     match node:
         case ast.Call(func=ast.Attribute(attr="cuda", value=owner)):
             return last_name(owner) != "torch"
         case ast.Call(func=ast.Attribute(attr="to"), args=[ast.Constant(value=str() as place), *_]):
             return place.startswith("cuda")
+        case ast.Call(func=ast.Attribute(attr="to"), args=[ast.Constant(value=place), *_]):
+            return type(place) is int
     return False

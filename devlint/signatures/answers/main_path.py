@@ -34,7 +34,7 @@ def is_minor(reader: Reader, stall: Stall, hot: Hot, gives: Gives) -> bool:
     """Whether a wait in hot code is off the main path, or couldn't be spared."""
     if is_aside(stall.function.source.path) or _is_meant(stall) or _is_for_the_host(stall) or _judges(hot):
         return True
-    if is_known(stall):
+    if is_known(stall) or any(_is_said_to_be_rare(f) for f in (stall.function, hot.root)):
         return True
     way = [(stall.function.source, stall.node), *reversed(hot.calls)]
     return (
@@ -46,6 +46,19 @@ def is_minor(reader: Reader, stall: Stall, hot: Hot, gives: Gives) -> bool:
         or _learns_nowhere(reader, stall, hot)
         or any(is_unused(reader.project, f, but_by_tests=True) for f in {hot.root, stall.function})
     )
+
+
+# What a request, or a run, has done once, as a docstring says, and a way of computing that is asked for to get the same each time.
+_ONCE = regex(
+    r"(?i)\bonce(?: (?:per|for each|for every|a|an) (?:request|prompt|generation|run|session))?[ \t]{0,9}(?:[.;,)\n]|$)|request-static"
+)
+_EXACT = regex(r"(?:^|_)(?:non_?)?deterministic(?:_|$)")
+
+
+def _is_said_to_be_rare(function: FunctionModel) -> bool:
+    """Whether a function says that what it does is done once, or is another way for those who ask for it."""
+    page = ast.get_docstring(function.node, clean=False) or ""
+    return _ONCE.search(page.partition("\n")[0]) is not None or _EXACT.search(function.name) is not None
 
 
 # Functions, folders and classes of what judges a model, or checks what others computed.
@@ -465,6 +478,13 @@ def follows_wait(source: SourceModule, node: ast.AST, waits: Collection[int], wa
     if any(id(n) in waits for n in ast.walk(node) if n is not node):
         return True
     for earlier in reversed(source.before(source.statement_of(node))):
+        if isinstance(earlier, ast.If) and isinstance(earlier.body[-1], ast.Return) and not earlier.orelse:
+            # `if start < least: return x`: whoever comes by has waited.
+            if any(id(n) in waits for n in ast.walk(earlier.test)):
+                return True
+            if any(isinstance(n, ast.Call) and _queues_much(n.func) for n in ast.walk(earlier.test)):
+                return False
+            continue
         if hasattr(earlier, "body"):
             return False
         inner = list(ast.walk(earlier))

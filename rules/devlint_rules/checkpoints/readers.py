@@ -338,7 +338,7 @@ def _own_functions(scope: ast.AST) -> list[ast.FunctionDef]:
 
 
 def _moves_anyway(node: ast.AST, model: PlacementModel, scope: ast.AST, shared: set[ast.AST]) -> bool:
-    """`model.cuda()`, `x.to("cuda")` under no condition of a scope but those `shared` with what is asked about.
+    """`model.cuda()`, `x.to("cuda")`, `x.to(0)` under no condition of a scope but those `shared` with what is asked about.
 
     So is `x.to(DEVICE)` of a file, a function or a class that says `DEVICE = "cuda"`, and what raises without one:
     `torch.cuda.synchronize()`.
@@ -381,6 +381,9 @@ def _asks_of(condition: ast.AST, names: set[str]) -> bool:
 
 
 def _names_cuda(place: ast.expr, model: PlacementModel) -> bool:
+    if isinstance(place, ast.Constant) and type(place.value) is int:
+        # `model.to(0)`: the first accelerator.
+        return True
     if isinstance(place, ast.Attribute) and isinstance(place.value, ast.Name) and place.value.id == "self":
         cls = next((p for p in model.ancestors(place) if isinstance(p, ast.ClassDef)), None)
         given = _set_in(cls, place.attr) if cls is not None else []

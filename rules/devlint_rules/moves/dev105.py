@@ -211,7 +211,8 @@ def _of_default(node: ast.AST, facts: Facts) -> ast.AST:
 
     It makes what a caller of the function hasn't given (`if prior is None: prior = ...`), or its other branch binds the same name.
     """
-    parameters = {a.arg for a in facts.scope.parameters} if facts.scope is not None else set()
+    # What has to be given is hardly given as None.
+    parameters = set(facts.scope.defaults) if facts.scope is not None else set()
     bound = _bound_by(facts.statement)
     for parent in facts.model.ancestors(node):
         match parent:
