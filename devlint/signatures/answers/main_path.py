@@ -103,12 +103,8 @@ def _learns_nowhere(reader: Reader, stall: Stall, hot: Hot) -> bool:
 
 
 def _is_meant(stall: Stall) -> bool:
-    """Whether a function stands for PyTorch's own that waits, what is collected is the host's, or memory is short, as on a Mac."""
-    return stall.sense == FLUSH and (
-        _FLUSHING.search(stall.function.name) is not None
-        or stall.name == "gc.collect"
-        or "mps" in ast.unparse(stall.node)
-    )
+    """Whether a function stands for PyTorch's own that waits, or what is collected is the host's."""
+    return stall.sense == FLUSH and (_FLUSHING.search(stall.function.name) is not None or stall.name == "gc.collect")
 
 
 # What somebody looks at or listens to, decoded once for all of it.
@@ -208,11 +204,6 @@ _AT_THE_ENDS = regex(
 )
 
 
-# What makes a picture or a recording of latents, and the other way round.
-_OF_CODEC = regex(r"VAE|Vae|Autoencoder|AutoEncoder")
-_CODING = regex(r"(?:en|de)code")
-
-
 def _is_once(hot: Hot) -> bool:
     """Whether what makes code hot may well run once a request."""
     root = hot.root
@@ -222,8 +213,6 @@ def _is_once(hot: Hot) -> bool:
         return True
     if root.cls is None:
         return False
-    if _OF_CODEC.search(root.cls.name) and _CODING.search(root.name):
-        return True
     if _AT_THE_ENDS.fullmatch(root.cls.name) is not None or _is_node(root.cls, root.name):
         return True
     return root.name == "__call__" and (not _wraps(root.cls) or _goes_all_the_way(root))

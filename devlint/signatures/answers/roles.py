@@ -322,7 +322,7 @@ def _head(source: SourceModule) -> str:
 
 # Folders of what is kept for those who use it still, and of what shows how to.
 _ASIDE = regex(
-    r"(?:^|/)(?:legacy|deprecated|obsolete|archive|old|standalone|demos?|demo_\w{1,60}|\w{1,60}_demo|gradio\w{0,60})/"
+    r"(?:^|/)(?:legacy|deprecated|obsolete|archive|old|standalone|demos?|demo_\w{1,60}|\w{1,60}_demo|gradio\w{0,60})/|(?:^|/)examples?/examples?(?:_\w{1,60})?\.py$"
 )
 
 

@@ -371,7 +371,10 @@ def _module_method(call: Call, owner: Value, name: str) -> Value:
             frame.reader.call_with(call, given, [owner])
         return owner
     if name in ("parameters", "buffers", "named_parameters", "named_buffers"):
-        each = mapped(place_of(frame, owner), lambda p: containers.parameter(owner, p).but(data=owner), frame.atoms)
+        # They go with the module whenever that moves: where they are now tells nothing for sure of later.
+        each = mapped(
+            place_of(frame, owner), lambda p: containers.parameter(owner, p).but(data=owner, rank=""), frame.atoms
+        )
         if name.startswith("named_"):
             each = Value(TUPLE, parts=(A_NUMBER, each))
         return containers.made(frame, LIST, Value(containers.EACH, parts=(each,)), call.node)

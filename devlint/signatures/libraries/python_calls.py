@@ -203,10 +203,6 @@ def _dict(call: Call) -> Value:
             table |= dict(zip(contents.data, contents.parts, strict=True))
         else:
             table = None
-    pairs = containers.element(frame, call.given[0][1]) if len(call.given) == 1 and not call.keywords else NOTHING
-    if table is None and pairs.kind is TUPLE and len(pairs.parts) == 2 and not call.open_ended:
-        # `dict(model.named_parameters())`
-        return containers.made(frame, DICT, Value(containers.EACH, parts=pairs.parts[1:]), call.node)
     if table is None or call.open_ended:
         return containers.made(frame, DICT, Value(containers.EACH, parts=(NOTHING,)), call.node)
     table |= {name: value for name, (_, value) in call.keywords.items()}

@@ -157,7 +157,14 @@ def item(frame: Frame, value: Value, index: Value, node: ast.expr) -> Value:
             )
         return extended(value.but(kind=UNKNOWN), _written(index)) if value.path is not None else NOTHING
     just_stored = _just_stored(frame, value, contents, node)
-    return just_stored or mapped(contents, lambda c: _part(frame, value, c, index, node), frame.atoms)
+    return just_stored or mapped(contents, lambda c: _as_now(frame, _part(frame, value, c, index, node)), frame.atoms)
+
+
+def _as_now(frame: Frame, part: Value) -> Value:
+    """A part of a list: of the parameters of a module, which may have moved since, and they with it."""
+    if part.kind is not TENSOR or not isinstance(part.data, Value):
+        return part
+    return mapped(place_of(frame, part.data), lambda p: part.but(place=p.place, step=p.step), frame.atoms)
 
 
 def _part(frame: Frame, owner: Value, contents: Value, index: Value, node: ast.expr) -> Value:

@@ -35,9 +35,10 @@ class CrossDeviceOp(Rule):
     """An operation whose tensors are on different devices.
 
     ## What it does
-    Flags operators, functions of `torch` and `torch.nn.functional`, losses and tensor methods that need their tensors
-    on one device and surely get them from two, and shows how each got where it is. A tensor without dimensions may
-    stay on the host, as PyTorch lets it; what is on the host under the same condition as the other is left alone.
+    Flags operators, functions of `torch` and `torch.nn.functional`, losses, tensor methods and `x[index] = y` that need
+    their tensors on one device and surely get them from two, and shows how each got where it is. A tensor without
+    dimensions may stay on the host, as PyTorch lets it; what is on the host under the same condition as the other is left
+    alone.
 
     ## Why is this bad
     `RuntimeError: Expected all tensors to be on the same device`, at run time and only on a machine with a GPU.
