@@ -113,6 +113,9 @@ def _is_called_after_data(call: ast.Call, facts: Facts) -> bool:
     """Whether the file is called after data or figures, and not after a model: `metrics.pth`, `vocab_file`."""
     if call.args and _DATA_PATH.fullmatch(last_name(call.args[0])):
         return True
+    if any(map(_MODEL_NAME.fullmatch, _targets(call, facts))):
+        # `model = torch.load(folder + "net_lr0.1_log.pth")`
+        return False
     values = [call.args[0], *values_of(call.args[0], facts)] if call.args else []
     texts = texts_in(values)
     return any(_OF_DATA.search(text) or (_IN_DATA.search(text) and not _OF_CHECKPOINTS.search(text)) for text in texts)
@@ -144,6 +147,7 @@ _DATA_NAME = regex(
 _DATA_DICT = regex(
     r"(?:\w{1,40}_)?(?:(?:vocab|corpus|data|dataset|label|sample)_(?:dict|map|list)|meta_?(?:data|infos?)|pred(?:iction)?s|vocab|corpus|tokenizer|config|cfg|hparams|settings)"
 )
+_MODEL_NAME = regex(r"(?i)(?:\w{1,40}_)?(?:model|net|network|\w{0,20}coder)")
 _OF_DATA = regex(
     r"(?i)(?:^|[/_.-])(?:features?|labels?|targets?|data|dataset|metrics?|results?|stats|statistics|history|losses|logs?|vocab"
     r"|dict|args|opts?|options|config|hparams|splits?|indices|ids|trajectories|returns)\.(?:pt|pth|pkl|bin|t7|tar)$"
