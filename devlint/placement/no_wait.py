@@ -11,7 +11,7 @@ from devlint.placement.choices import Choices
 from devlint.regexes import regex
 from devlint.signatures.answers.attributes import is_cpu
 from devlint.signatures.answers.waits import Stall
-from devlint.signatures.state.waits import DECIDE, FLUSH, MADE, READ
+from devlint.signatures.state.waits import DECIDE, FLUSH, MADE, READ, STAGED
 from devlint.source.modules import FunctionModel, SourceModule, last_name
 from devlint.source.trees import walk
 
@@ -39,9 +39,9 @@ def is_ruled_out(model: File, stall: Stall) -> bool:
         or _is_no_tensor_by_name(model, stall)
         or _is_array_by_use(stall)
         or _is_said_to_be_on_host(model, stall)
-        or _is_moved_later(stall)
-        or _is_made_of_data(stall)
         or _is_left_a_number(stall)
+        # What is uploaded is on the host by then, and is to be.
+        or (stall.sense != STAGED and (_is_moved_later(stall) or _is_made_of_data(stall)))
     )
 
 
