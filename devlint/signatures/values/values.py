@@ -353,6 +353,8 @@ def either(options: Iterable[tuple[Condition, Value]], atoms: Atoms) -> Value:
                     flat[option] = atoms.either(known, joint)
     if not flat:
         return NEVER
+    if len(flat) > 1 and any(o.kind is UNKNOWN and o.rank for o in flat):
+        flat = _whatever_rank(flat, atoms)
     if len(flat) == 1:
         return next(iter(flat))
     if len(flat) > MAX_ALTERNATIVES:
@@ -360,9 +362,25 @@ def either(options: Iterable[tuple[Condition, Value]], atoms: Atoms) -> Value:
     return Value(EITHER, parts=tuple((condition, option) for option, condition in flat.items()))
 
 
+def _whatever_rank(options: dict[Value, Condition], atoms: Atoms) -> dict[Value, Condition]:
+    """Alternatives without those that are another one but for a rank: of what may be no tensor that is no difference."""
+    found: dict[Value, Condition] = {}
+    first: dict[Value, Value] = {}
+    for option, condition in options.items():
+        plain = option.but(rank="") if option.kind is UNKNOWN and option.rank else option
+        other = first.setdefault(plain, option)
+        if other is option:
+            found[option] = condition
+            continue
+        first[plain] = plain
+        found[plain] = atoms.either(found.pop(other), condition)
+    return found
+
+
 def one_of(when_a: Condition, a: Value, when_b: Condition, b: Value, atoms: Atoms) -> Value:
     """One value or another: what either is under one condition stays under it, where it is one of the two in any case."""
-    if a.kind is not EITHER and b.kind is not EITHER and when_a and when_b and a != b:
+    of_rank = a.kind is UNKNOWN and b.kind is UNKNOWN and a.rank != b.rank
+    if a.kind is not EITHER and b.kind is not EITHER and when_a and when_b and a != b and not of_rank:
         return Value(EITHER, parts=((when_a, a), (when_b, b)))
     others = set(b.options())
     same = [option for option in a.options() if option in others]

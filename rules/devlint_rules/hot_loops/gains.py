@@ -38,7 +38,7 @@ def gains_little(read: ast.expr, hot: HotLoop, facts: Facts) -> bool:
 
 
 def costs_nothing_new(read: ast.AST, hot: HotLoop | None, facts: Facts) -> bool:
-    """Whether a wait is a guard, asks whether a run has got better, is for what each step says, or stands beside many steps of a model."""
+    """Whether a wait is a guard, asks whether a run has got better, is for what each step prints anyway, or stands beside many steps of a model."""
     if _guards(facts.statement, facts):
         return True
     return hot is not None and hot.node is not None and (_is_said(read, hot.node, facts) or _is_long(read, hot.node))
@@ -53,11 +53,9 @@ _READING = frozenset({"item", "tolist", "float", "int"})
 
 
 def _is_said(read: ast.AST, loop: ast.AST, facts: Facts) -> bool:
-    """Whether each step prints what is read: so somebody wants it, `print(loss.item())`, whatever else reads it."""
+    """Whether another line of each step prints what is read: `losses.append(loss.item())` costs nothing beside that print."""
     if not isinstance(read, ast.Call) or last_name(read.func) not in _READING:
         return False
-    if any(isinstance(p, ast.Call) and last_name(p.func) in _SHOWING for p in facts.model.ancestors(read)):
-        return True
     asked = ast.dump(read)
     return any(
         isinstance(n, ast.Call)
