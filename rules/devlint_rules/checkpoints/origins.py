@@ -64,6 +64,8 @@ def _is_written_before(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
     ]
     if any(_writes(n, file) or _writes_one_of(n, file, facts) for n in before) or _is_given_by_writer(file, facts):
         return True
+    if _is_best_of_run(file, facts) and any(last_name(n.func) in _TRAINING for n in before):
+        return True
     parts = {n.id for value in (file, *values_of(file, facts)) for n in ast.walk(value) if isinstance(n, ast.Name)}
     if any(_EXPORTING.match(last_name(n.func)) and _is_handed(n, "", parts) for n in before):
         return True
@@ -75,6 +77,17 @@ def _is_written_before(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
     return model is not None and any(
         _is_handed(n, ast.unparse(model), parts) and not _MAKING.match(last_name(n.func)) for n in before
     )
+
+
+def _is_best_of_run(file: ast.expr, facts: Facts) -> bool:
+    """`checkpoint.best_model_path`: where a trainer's callback says that it has put what a run brought."""
+    return any(
+        isinstance(n, ast.Attribute) and n.attr in _OF_RUN for v in (file, *values_of(file, facts)) for n in walk(v)
+    )
+
+
+_OF_RUN = frozenset({"best_model_path", "last_model_path", "best_model_checkpoint"})
+_TRAINING = frozenset({"fit", "train", "tune"})
 
 
 # What makes another thing of a model, such as its optimizer, writes nothing.
