@@ -427,7 +427,9 @@ def _is_published(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
     found = texts_in(values)
     if _is_release(call, file, facts):
         return True
-    if any(_HASHED.search(text) for text in found) or any("torchvision" in name for name in _names_in(file, facts)):
+    if any(_HASHED.search(text) or _BACKBONE.search(text) for text in found) or any(
+        "torchvision" in name for name in _names_in(file, facts)
+    ):
         return True
     addresses = [text for text in found if "://" in text]
     is_told = isinstance(file, ast.Attribute) and is_setting(file)
@@ -477,6 +479,11 @@ _ADDRESS = regex(r"https?://[^\s\"']{1,300}\.(?:pth|pt|bin|tar|ckpt|th|zip)\b")
 # What the makers of torch publish, and files that are named after their hash, as they do.
 _PUBLISHED = regex(r"https?://download\.pytorch\.org/")
 _HASHED = regex(r"\w-[0-9a-f]{8,64}\.\w{1,10}")
+# What somebody has called so who downloaded it there: `resnet34-pre.pth`.
+_BACKBONE = regex(
+    r"(?i)(?:resnet|resnext|vgg|densenet|alexnet|mobilenet|inception|squeezenet|shufflenet)\w{0,12}"
+    r"[-_](?:pre|pretrained|imagenet)\.\w{1,8}$"
+)
 
 
 def _ships_with_the_code(file: ast.expr, facts: Facts) -> bool:

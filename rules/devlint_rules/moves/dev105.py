@@ -207,9 +207,9 @@ def _is_host_of_makers(move: factories.Move, facts: Facts) -> bool:
 def _stored(statement: ast.stmt, attribute: str) -> str:
     """`device` of `self.device = device`; "" for other statements."""
     match statement:
-        case ast.Assign(
-            targets=[ast.Attribute(value=ast.Name(id="self"), attr=attr)], value=ast.Name(id=name)
-        ) if attr == attribute:
+        case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=attr)], value=ast.Name(id=name)) if (
+            attr == attribute
+        ):
             return name
     return ""
 
