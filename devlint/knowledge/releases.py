@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# What releases before 0.4 wanted, and later ones have no use for, or refuse, as Python itself does by now: `x.cuda(async=True)`.
+# What releases before 0.4 wanted, and later ones have no use for, or refuse, as Python itself does by now (`async=` of a copy).
 # A loss has no dimension since 0.4, so that taking its first element is an IndexError. Triton has a `volatile=` of its own.
 BEFORE_0_4 = (
     r"[Vv]ar\w{0,20}\([^\n]{0,200}\bvolatile\s*=\s*\w|\.volatile\s*=\s*\w"

@@ -40,12 +40,14 @@ def is_own(call: ast.Call, first: int, facts: Facts) -> bool:
 
 
 def _is_of_rank(file: ast.expr, facts: Facts) -> bool:
-    """Whether each process has a file of its own: the one that reads it wrote it, on the device that it has."""
-    parts = (n for value in (file, *values_of(file, facts)) for n in ast.walk(value))
-    return any(isinstance(n, (ast.Name, ast.Attribute)) and _RANK.fullmatch(last_name(n)) for n in parts)
+    """Whether each process, or each device, has a file of its own: the one that reads it wrote it, on the device that it has."""
+    parts = [n for value in (file, *values_of(file, facts)) for n in ast.walk(value)]
+    owners = {id(n.value) for n in parts if isinstance(n, ast.Attribute)}
+    names = (n for n in parts if isinstance(n, (ast.Name, ast.Attribute)) and id(n) not in owners)
+    return any(_RANK.fullmatch(last_name(n)) for n in names)
 
 
-_RANK = regex(r"(?:get_)?(?:local_|global_)?rank")
+_RANK = regex(r"(?:get_)?(?:local_|global_)?rank|device|DEVICE")
 
 
 # -- what this program wrote -------------------------------------------------------------------------------------------
@@ -299,6 +301,8 @@ def _is_made_where_missing(call: ast.Call, file: ast.expr, scope: ast.AST) -> bo
     saves = [
         n for n in own_nodes(scope) if isinstance(n, ast.Call) and last_name(n.func) == "save" and _writes(n, file)
     ]
+    if any(isinstance(n, ast.Try) and _is_made_in_handler(n, call, saves) for n in own_nodes(scope)):
+        return True
     return any(
         isinstance(n, ast.If)
         and _EXISTS.search(ast.unparse(n.test)) is not None
@@ -311,6 +315,15 @@ def _is_made_where_missing(call: ast.Call, file: ast.expr, scope: ast.AST) -> bo
         )
         for n in own_nodes(scope)
     )
+
+
+def _is_made_in_handler(attempt: ast.Try, call: ast.Call, saves: list[ast.Call]) -> bool:
+    """`try: load(path)`, `except FileNotFoundError:` and there it is made, and saved."""
+    handlers = [h for h in attempt.handlers if h.type is not None and _MISSING.search(ast.unparse(h.type))]
+    return _holds(attempt.body, call) and any(_holds(h.body, save) for h in handlers for save in saves)
+
+
+_MISSING = regex(r"\b(?:FileNotFoundError|OSError|IOError)\b")
 
 
 def _is_read_into_what_is_made(test: ast.If, call: ast.Call, path: str, saves: list[ast.Call]) -> bool:

@@ -270,7 +270,22 @@ _ENDING = frozenset({"exit", "_exit", "quit"})
 def _is_published(model: PlacementModel, call: ast.Call) -> bool:
     """Whether a call downloads what somebody published, or what it loads is what its function otherwise downloads."""
     calls = [n for n in own_nodes(model.enclosing_scope(call)) if isinstance(n, ast.Call)]
-    return any(last_name(n.func) in _DOWNLOADING for n in (call, *calls))
+    if any(last_name(n.func) in _DOWNLOADING for n in (call, *calls)):
+        return True
+    path = ast.unparse(call.args[0]) if call.args else ""
+    return bool(path) and any(_fetches(n, path) for n in own_nodes(model.enclosing_scope(call)))
+
+
+def _fetches(node: ast.AST, path: str) -> bool:
+    """`urlretrieve(url, path)`; `with open(path, "wb") as f: f.write(response.content)`"""
+    match node:
+        case ast.Call(func=func, args=[_, ast.expr() as target, *_]) if last_name(func) == "urlretrieve":
+            return ast.unparse(target) == path
+        case ast.With(items=[ast.withitem(context_expr=ast.Call(func=ast.Name(id="open"), args=[opened, *_]))]):
+            return ast.unparse(opened) == path and any(
+                isinstance(n, ast.Attribute) and n.attr in ("content", "iter_content") for n in ast.walk(node)
+            )
+    return False
 
 
 def is_of_base(call: ast.Call) -> bool:
