@@ -413,11 +413,11 @@ class Inspection:
 
     def _fix(self, report: Report, piece: Piece, facts: Facts) -> Fix | None:
         from devlint.findings import Edit
+        from devlint.habits import in_quotes_of
         from devlint.knowledge.releases import SINCE_0_4
         from devlint.layout import (
             aligned,
             gets_too_long,
-            in_quotes_of,
             is_broken_aside,
             is_put_in_brackets,
             kept_within,
