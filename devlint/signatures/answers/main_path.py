@@ -21,6 +21,7 @@ from devlint.signatures.answers.waits import Stall
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.waits import COPY, FLUSH, SIZE
 from devlint.source.modules import FunctionModel, SourceModule, last_name
+from devlint.source.trees import calls_in
 
 # Whether a project gives a parameter that is off by default.
 Gives = Callable[[str], bool]
@@ -122,7 +123,7 @@ def _is_for_the_host(stall: Stall) -> bool:
     root = stall.asked
     while isinstance(root, (ast.Call, ast.Subscript, ast.Attribute)) and not _is_own_attribute(root):
         root = root.func if isinstance(root, ast.Call) else root.value
-    called = {last_name(n.func) for n in ast.walk(stall.asked) if isinstance(n, ast.Call)}
+    called = {last_name(n.func) for n in calls_in(stall.asked)}
     names = {n.id for n in ast.walk(stall.asked) if isinstance(n, ast.Name)}
     if "decode" in called or any(_OF_RESULT.fullmatch(name) for name in (*names, *_kept_as(stall))):
         return True
