@@ -413,10 +413,10 @@ class Inspection:
 
     def _fix(self, report: Report, piece: Piece, facts: Facts) -> Fix | None:
         from devlint.findings import Edit
+        from devlint.habits import in_quotes_of
         from devlint.layout import (
             aligned,
             gets_too_long,
-            in_quotes_of,
             is_broken_aside,
             is_put_in_brackets,
             kept_within,

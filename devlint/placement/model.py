@@ -30,7 +30,7 @@ from devlint.signatures.reading.reader import Reader
 from devlint.source.kinds import Kind
 from devlint.source.modules import FunctionModel, FunctionNode, SourceModule, dotted, last_name
 from devlint.source.project import Project
-from devlint.source.trees import touches, walk, without_runs
+from devlint.source.trees import calls_in, touches, walk, without_runs
 from devlint.source.units import Unit, all_functions, units_at
 
 if TYPE_CHECKING:
@@ -410,8 +410,8 @@ class PlacementModel(FileText):
         return [
             (file, node)
             for file in self.files_naming(name)
-            for node in walk(file.source.tree)
-            if isinstance(node, ast.Call) and last_name(node.func) == name
+            for node in calls_in(file.source.tree)
+            if last_name(node.func) == name
         ]
 
     def calls_of_a(self, cls: str) -> list[ast.Call]:
@@ -474,7 +474,7 @@ class PlacementModel(FileText):
     def maker_of(self, value: Value) -> ast.Call | None:
         """The call of this file that made an object: the shortest of a chain that starts there."""
         path = self.source.path
-        made = [n for n in ast.walk(self.source.tree) if isinstance(n, ast.Call) and site_at(path, n) == value.site]
+        made = [n for n in calls_in(self.source.tree) if site_at(path, n) == value.site]
         return min(made, key=lambda n: (n.end_lineno or 0, n.end_col_offset or 0), default=None)
 
     def classes(self) -> list[ClassInfo]:

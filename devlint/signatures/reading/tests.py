@@ -11,7 +11,7 @@ from devlint.knowledge.ecosystem import TENSOR_TYPES
 from devlint.regexes import regex
 from devlint.signatures.libraries import waits
 from devlint.signatures.libraries.devices import parse_place
-from devlint.signatures.libraries.methods import TYPE_NAME
+from devlint.signatures.libraries.tensor_methods import TYPE_NAME
 from devlint.signatures.reading.expressions import evaluate
 from devlint.signatures.state.classes import ClassInfo
 from devlint.signatures.state.frame import Frame

@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import is_setting, last_name, own_nodes, units_at, walk
+from devlint.facts import calls_in, is_setting, last_name, own_nodes, units_at
 from devlint.lazy import regex
 from devlint_rules.checkpoints.writers import is_written_from_host
 
@@ -84,7 +84,7 @@ def _is_written_before(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
 def _is_best_of_run(file: ast.expr, facts: Facts) -> bool:
     """`checkpoint.best_model_path`: where a trainer's callback says that it has put what a run brought."""
     return any(
-        isinstance(n, ast.Attribute) and n.attr in _OF_RUN for v in (file, *values_of(file, facts)) for n in walk(v)
+        isinstance(n, ast.Attribute) and n.attr in _OF_RUN for v in (file, *values_of(file, facts)) for n in ast.walk(v)
     )
 
 
@@ -283,7 +283,7 @@ def is_cache(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
         return False
     scope = facts.model.enclosing_scope(call)
     around = [p.name for p in facts.model.ancestors(call) if isinstance(p, (*_FUNCTIONS, ast.ClassDef))]
-    around += [last_name(n.func) for v in values_of(file, facts) for n in ast.walk(v) if isinstance(n, ast.Call)]
+    around += [last_name(n.func) for v in values_of(file, facts) for n in calls_in(v)]
     return "cache" in f"{around} {ast.unparse(file)}".lower() or _is_made_where_missing(call, file, scope)
 
 
@@ -367,7 +367,7 @@ def _calls_of(names: Collection[str], facts: Facts) -> Iterator[ast.Call]:
     """The calls of the file's text with one of some last names; nothing is modelled for them."""
     source = facts.model.source
     for unit in units_at(source, sorted({line for name in names for line in source.called_on(name)})):
-        yield from (n for n in walk(unit.node) if isinstance(n, ast.Call) and last_name(n.func) in names)
+        yield from (n for n in calls_in(unit.node) if last_name(n.func) in names)
 
 
 _TO_HOST = ".cpu()"

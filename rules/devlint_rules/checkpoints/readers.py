@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from devlint.facts import last_name, own_nodes, walk
+from devlint.knowledge.cuda import raising
 from devlint.lazy import regex
 from devlint_rules.guards import moves_on_each_way
 
@@ -24,12 +25,6 @@ _TRAINING = frozenset({"train", "fit", "training", "run_train", "train_model"})
 _MAX_CALLERS = 2
 # And forwards this far.
 _MAX_CALLED = 2
-
-# What raises without an accelerator, as found by calling it: other functions of torch.cuda do nothing then, or give 0.
-_RAISING = frozenset(
-    {"synchronize", "current_device", "current_stream", "get_device_name", "get_device_properties", "get_device_capability",
-     "mem_get_info", "default_stream", "get_rng_state", "Event", "Stream"}
-)  # fmt: skip
 
 Asked = Callable[["PlacementModel", ast.AST], bool]
 
@@ -256,11 +251,18 @@ def _ends_without(statement: ast.Assert | ast.If) -> bool:
     test = ast.unparse(statement.test)
     if isinstance(statement, ast.Assert):
         return _AVAILABLE.fullmatch(test) is not None
-    last = statement.body[-1]
-    ends = isinstance(last, ast.Raise) or (
-        isinstance(last, ast.Expr) and isinstance(last.value, ast.Call) and last_name(last.value.func) in _ENDING
-    )
-    return ends and test.startswith("not ") and _AVAILABLE.fullmatch(test.removeprefix("not ")) is not None
+    without = statement.body if test.startswith("not ") else statement.orelse
+    return _AVAILABLE.fullmatch(test.removeprefix("not ")) is not None and bool(without) and _ends(without[-1])
+
+
+def _ends(statement: ast.stmt) -> bool:
+    """Whether a statement leaves the program: it raises, or calls `sys.exit()`."""
+    match statement:
+        case ast.Raise():
+            return True
+        case ast.Expr(value=ast.Call(func=func)):
+            return last_name(func) in _ENDING
+    return False
 
 
 _AVAILABLE = regex(r"(?:torch\.)?cuda\.is_available\(\)")
@@ -380,15 +382,12 @@ def _moves_anyway(node: ast.AST, model: PlacementModel, scope: ast.AST, shared: 
     match node:
         case ast.Call(func=ast.Attribute(attr="cuda")):
             pass
-        case ast.Call(func=ast.Attribute(value=ast.Attribute(attr="cuda"), attr="set_device"), args=[index]) if (
-            "rank" not in ast.unparse(index)
-        ):
-            # It fails without one. What each process of several has is another matter.
-            pass
         case ast.Call(func=ast.Attribute(attr="to"), args=[place, *_]) if _names_cuda(place, model):
             pass
-        case ast.Call(func=ast.Attribute(value=ast.Attribute(attr="cuda"), attr=name)) if name in _RAISING:
-            pass
+        case ast.Call(func=ast.Attribute(value=ast.Attribute(attr="cuda"), attr=name), args=given) if name in raising():
+            # What each process of several has is another matter.
+            if name == "set_device" and any("rank" in ast.unparse(index) for index in given):
+                return False
         case ast.Call(func=ast.Attribute(), args=[ast.Constant(value="cuda" | "gpu")]) if isinstance(
             next(model.ancestors(node), None), ast.Expr
         ):

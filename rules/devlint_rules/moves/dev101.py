@@ -14,6 +14,7 @@ from devlint.facts import (
     Kind,
     Value,
     access_path,
+    calls_in,
     is_test_file,
     kept_on_node,
     last_name,
@@ -510,8 +511,7 @@ def _is_leaf(node: ast.expr, facts: Facts) -> bool:
     return any(
         k.arg == "requires_grad" and isinstance(k.value, ast.Constant) and k.value.value is True
         for value in made
-        for n in ast.walk(value)
-        if isinstance(n, ast.Call)
+        for n in calls_in(value)
         for k in n.keywords
     )
 

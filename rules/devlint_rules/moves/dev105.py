@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from devlint.facts import HOST, is_test_file, place_of_device, walk
+from devlint.facts import HOST, calls_in, is_test_file, place_of_device, walk
 from devlint.findings import Edit, Safety, Span
 from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
@@ -89,7 +89,7 @@ class CreatedThenMoved(Rule):
             model.ensure(unit.scope)
         if any(model.qualified(call.func) in factories.ALL | factories.LIKE for call in made):
             return True
-        return any(isinstance(call, ast.Call) and call in model.uploads for call in walk(unit.node))
+        return any(call in model.uploads for call in calls_in(unit.node))
 
     def shape(self) -> m.BaseMatcherNode:
         return m.Call(func=m.Attribute(attr=m.OneOf(*(m.Name(n) for n in MOVES))))
