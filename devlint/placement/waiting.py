@@ -139,7 +139,7 @@ def stalls_of(model: Waiting) -> list[HotStall]:
                 if not minor and (name := _handed(stall)):
                     minor = name in handed
                     handed.add(name)
-                minor = minor or lacks_sign(stall, by_role=True, calls=bool(role.calls))
+                minor = minor or _judges_data(model, stall) or lacks_sign(stall, by_role=True, calls=bool(role.calls))
                 way = tuple(_way(role))
                 often, loops = _often(model, stall, role), 1 + _loops(model, stall)
                 found.append(_told(stall, often, way, loops, minor=minor, by_role=True))
@@ -154,6 +154,12 @@ def stalls_of(model: Waiting) -> list[HotStall]:
             way = (_loop(loop), *loop.path)
             found.append(_told(stall, "at each step", way, model.loops_to(stall.node), minor=minor))
     return _at_one_go(found)
+
+
+def _judges_data(model: Waiting, stall: Stall) -> bool:
+    """Whether a loop over the batches of a loader runs a wait, and nothing is trained in it: a model is judged by them."""
+    loop = model.hot_loop(stall.node)
+    return loop is not None and loop.kind == "batch" and loop.evaluates
 
 
 # So many readings of losses in one function are there to be logged: one patch mends them all.

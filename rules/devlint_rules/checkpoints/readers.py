@@ -232,11 +232,18 @@ def _ends_without(statement: ast.Assert | ast.If) -> bool:
     test = ast.unparse(statement.test)
     if isinstance(statement, ast.Assert):
         return _AVAILABLE.fullmatch(test) is not None
-    last = statement.body[-1]
-    ends = isinstance(last, ast.Raise) or (
-        isinstance(last, ast.Expr) and isinstance(last.value, ast.Call) and last_name(last.value.func) in _ENDING
-    )
-    return ends and test.startswith("not ") and _AVAILABLE.fullmatch(test.removeprefix("not ")) is not None
+    without = statement.body if test.startswith("not ") else statement.orelse
+    return _AVAILABLE.fullmatch(test.removeprefix("not ")) is not None and bool(without) and _ends(without[-1])
+
+
+def _ends(statement: ast.stmt) -> bool:
+    """Whether a statement leaves the program: it raises, or calls `sys.exit()`."""
+    match statement:
+        case ast.Raise():
+            return True
+        case ast.Expr(value=ast.Call(func=func)):
+            return last_name(func) in _ENDING
+    return False
 
 
 _AVAILABLE = regex(r"(?:torch\.)?cuda\.is_available\(\)")
