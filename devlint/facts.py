@@ -40,6 +40,7 @@ from devlint.source.paths import access_path, is_under
 from devlint.source.texts import is_test, is_test_file
 from devlint.source.trees import calls_in, kept_on_node, own_nodes, walk
 from devlint.source.units import Unit, units_at
+from devlint.source.uses import uses_of
 
 if TYPE_CHECKING:
     from devlint.pieces import Piece
@@ -105,6 +106,7 @@ __all__ = [
     "place_of_device",
     "text_of_path",
     "units_at",
+    "uses_of",
     "walk",
 ]
 
