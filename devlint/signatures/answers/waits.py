@@ -33,6 +33,7 @@ from devlint.signatures.values.values import (
 )
 from devlint.source.devices import TARGETS, is_device_name
 from devlint.source.modules import FunctionModel, SourceModule, dotted, last_name
+from devlint.source.trees import calls_in
 
 
 @dataclass(frozen=True)
@@ -191,7 +192,7 @@ def _is_saved_on_host(frame: Frame, node: ast.expr) -> bool:
             forward = next((f for f in cls.node.body if _is_forward(f)), None) if cls is not None else None
             if cls is None or forward is None:
                 return False
-            saved = [n for n in ast.walk(forward) if isinstance(n, ast.Call) and last_name(n.func) == _SAVING]
+            saved = [n for n in calls_in(forward) if last_name(n.func) == _SAVING]
             return bool(saved) and all(
                 len(call.args) > at
                 and not any(isinstance(a, ast.Starred) for a in call.args[: at + 1])
@@ -262,7 +263,7 @@ _SIZE_OF_STEP = regex(r"(?:\w{1,60}_)?(?:chunk|channel|batch|window|hop|kernel)_
 def _counts_by_name(node: ast.expr) -> bool:
     """Whether something is computed of what is called the size of a chunk, and of no tensor's part."""
     names = [n for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
-    functions = {id(n.func) for n in ast.walk(node) if isinstance(n, ast.Call)}
+    functions = {id(n.func) for n in calls_in(node)}
     values = [n.id for n in names if id(n) not in functions and n.id not in ("self", "math")]
     return (
         bool(values)

@@ -16,6 +16,7 @@ from devlint.regexes import regex
 from devlint.signatures.reading import (  # noqa: F401 - some fill EXPRESSIONS
     batches,
     calls,
+    comparing,
     comprehensions,
     implicit,
     inputs,
@@ -247,7 +248,7 @@ class Reader:
 
     def is_cuda(self, frame: Frame, value: Value, *, negative: bool = False) -> Value:
         """`x.is_cuda`, `x.is_cpu`."""
-        told = tests.on_accelerator(frame, value)
+        told = comparing.on_accelerator(frame, value)
         if negative:
             told = self.atoms.negated(told)
         if told in (TRUE, FALSE):

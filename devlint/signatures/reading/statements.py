@@ -8,8 +8,9 @@ from typing import Any
 
 from devlint.signatures.libraries import waits
 from devlint.signatures.reading import implicit, patterns
+from devlint.signatures.reading.assumptions import assume, narrow
 from devlint.signatures.reading.expressions import evaluate, keep_defaults, operate
-from devlint.signatures.reading.tests import assume, condition_of, denial_of, narrow
+from devlint.signatures.reading.tests import condition_of, denial_of
 from devlint.signatures.state import containers, objects
 from devlint.signatures.state.frame import PLACE, Frame, Key
 from devlint.signatures.values.conditions import FALSE, TRUE, Condition, about

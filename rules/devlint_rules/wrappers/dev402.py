@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from devlint.facts import HOST, NONE, Kind, Sort, Step, Value, own_nodes, parse_device, walk
+from devlint.facts import HOST, NONE, Kind, Sort, Step, Value, calls_in, own_nodes, parse_device
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.wrappers.unwrapping import DATA_PARALLEL, DISTRIBUTED, wrapping_by
@@ -66,7 +66,7 @@ class WrappedBeforeMove(Rule):
     fix = "U"
 
     def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
-        return any(isinstance(part, ast.Call) for part in walk(unit.node))
+        return any(calls_in(unit.node))
 
     def shape(self) -> m.BaseMatcherNode:
         return m.Call(args=[m.AtLeastN(m.Arg(), n=1)])

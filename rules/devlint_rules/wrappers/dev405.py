@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import Kind, Value, walk
+from devlint.facts import Kind, Value, calls_in
 from devlint.findings import Edit, Span
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
@@ -68,7 +68,7 @@ class WrappedOptimizer(Rule):
     fix = "S"
 
     def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
-        return any(isinstance(part, ast.Call) for part in walk(unit.node))
+        return any(calls_in(unit.node))
 
     def shape(self) -> m.BaseMatcherNode:
         return m.Call(args=[m.AtLeastN(m.Arg(), n=1)])
