@@ -21,7 +21,7 @@ def is_of_data(call: ast.Call, facts: Facts) -> bool:
     if _DATA_FILE.search(facts.path) is not None or _is_called_after_data(call, facts):
         return True
     scope = facts.model.enclosing_scope(call)
-    if _is_kept_as_data(call, scope, facts):
+    if _is_kept_as_data(call, scope, facts) or _is_given_as_array(call, scope, facts):
         return True
     if _PLOTTING.search("" if isinstance(scope, ast.Module) else scope.name) is not None:
         return True
@@ -130,6 +130,21 @@ def _is_kept_as_data(call: ast.Call, scope: ast.AST, facts: Facts) -> bool:
         return False
     named = [last_name(n.func) for n in own_nodes(scope) if isinstance(n, ast.Call)]
     return not any(map(_OF_CHECKPOINTS.search, (*named, *texts_in(own_nodes(scope)))))
+
+
+def _is_given_as_array(call: ast.Call, scope: ast.AST, facts: Facts) -> bool:
+    """Whether a function says that what it loads, and returns, is an array: `def read(path) -> np.ndarray`."""
+    if not isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)) or scope.returns is None:
+        return False
+    names = set(_targets(call, facts))
+    given = [n.value for n in own_nodes(scope) if isinstance(n, ast.Return) and n.value is not None]
+    is_returned = any(
+        n is call or (isinstance(n, ast.Name) and n.id in names) for value in given for n in ast.walk(value)
+    )
+    return is_returned and _ARRAY.fullmatch(ast.unparse(scope.returns)) is not None
+
+
+_ARRAY = regex(r"(?:np|numpy)\.(?:ndarray|typing\.NDArray|ndarray\[.*\])|(?:npt\.)?NDArray(?:\[.*\])?")
 
 
 _OF_CHECKPOINTS = regex(

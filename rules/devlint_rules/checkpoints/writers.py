@@ -40,7 +40,7 @@ def is_written_from_host(call: ast.Call, file: ast.expr, texts: list[str], facts
         found += (w for w in _writes_in(model) if reading.may_be_from(w))
     found = found or [w for w in _of_class(call, own, facts) if reading.may_be_unnamed(w)]
     if found:
-        return all(_is_on_host(w.value, w) for w in found)
+        return all(_is_on_host(w.value, w) or _is_of_numbers(w) for w in found)
     if isinstance(file, ast.Name) and not texts:
         # Whatever a caller gives to a file of code that saves too: it is what is saved there, mostly.
         found = [w for w in own if reading.may_be_unnamed(w)]
@@ -144,6 +144,32 @@ def _of_class(call: ast.Call, own: list[Write], facts: Facts) -> list[Write]:
     return [w for w in own if cls is not None and _class_around(w.call, facts.model) is cls]
 
 
+def _is_of_numbers(write: Write) -> bool:
+    """Whether the class that writes uses torch for nothing but files: what it counts and keeps are numbers, as in a schedule."""
+    cls = _class_around(write.call, write.model)
+    if cls is None or not isinstance(write.value, (ast.Dict, ast.Name)) or not _keys_of(write):
+        return False
+    used = {
+        n.attr
+        for n in walk(cls)
+        if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name) and n.value.id == "torch"
+    }
+    said = {n.attr if isinstance(n, ast.Attribute) else getattr(n, "id", "") for n in walk(cls)}
+    return used <= _FILES and said.isdisjoint(_OF_TENSORS) and not any(map(_is_foreign, cls.bases))
+
+
+def _is_foreign(base: ast.expr) -> bool:
+    """Whether a class comes of another file's: what that keeps isn't seen here."""
+    return isinstance(base, ast.Attribute)
+
+
+_FILES = frozenset({"save", "load"})
+# What is said of tensors and of what holds some.
+_OF_TENSORS = frozenset(
+    {"state_dict", "load_state_dict", "parameters", "to", "cuda", "tensor", "Tensor", "nn", "Module"}
+)
+
+
 def _class_around(node: ast.AST, model: PlacementModel) -> ast.ClassDef | None:
     return next((p for p in model.ancestors(node) if isinstance(p, ast.ClassDef)), None)
 
@@ -194,10 +220,10 @@ def _texts_of(file: ast.expr, write: Write) -> set[str]:
 # -- where a value is that is written ----------------------------------------------------------------------------------
 
 _MAX_DEPTH = 6
-# What they give holds nothing of a device.
+# What they give holds nothing of a device; the state of a generator is on the host, wherever it draws (`Generator.get_state`).
 _PLAIN = frozenset(
     {"cpu", "numpy", "tolist", "item", "int", "float", "str", "len", "bool", "round", "vars", "from_numpy", "range", "keys",
-     "format", "join"}
+     "format", "join", "get_rng_state", "get_rng_state_all", "get_state"}
 )  # fmt: skip
 # What they give is where its arguments are.
 _OF_ARGUMENTS = frozenset(

@@ -134,10 +134,16 @@ class MissingModuleAttribute(Rule):
             change=change,
             # A test that takes several ways is run with each of them.
             minor=found is not first
+            or (missing.sometimes and wrapper == "DistributedDataParallel" and not facts.model.texts_match(_STARTING))
             or (missing.sometimes and is_test(Path(facts.path)) and _TESTS.search(facts.text.text) is not None),
         )
 
 
+# What starts several processes, or says who does: without any of it, DistributedDataParallel raises when it is made.
+_STARTING = (
+    r"init_process_group|init_dist|initialize_dist|setup_dist|torchrun|distributed\.(?:run|launch)|mpirun|SLURM|slurm|submitit|torch_xla"
+    r"|(?:from|import)\s+(?:accelerate|deepspeed|horovod|ignite|lightning|pytorch_lightning|ray|transformers)\b"
+)
 # A script that evaluates is called `test_few_shot.py` too.
 _TESTS = regex(r"\bdef test_|\bunittest\b")
 
