@@ -3,7 +3,8 @@
 - A statement that waits for the accelerator several times has one finding of the rules about waits, and a value that was
   read before, and is the same still, none.
 - Of two rules on one expression, the one whose remedy takes in the other's speaks, or the one that says more of the same.
-- Where a tensor that was left behind meets others, the finding stands where it was left behind.
+- Where a tensor that was left behind meets others, the finding stands where it was left behind; what one expression made
+  on the host, and meets others twice on a line, is told once.
 """
 
 from __future__ import annotations
@@ -47,7 +48,21 @@ def _noting(finding: Finding, others: Iterable[Finding]) -> Finding:
 def _at_meetings(findings: list[Finding], _text: str) -> list[Finding]:
     told = _met(findings)
     gone = {id(f) for others in told.values() for f in others}
-    return [_noting(f, told[f]) if f in told else f for f in findings if id(f) not in gone]
+    return _of_one_making([_noting(f, told[f]) if f in told else f for f in findings if id(f) not in gone])
+
+
+def _of_one_making(findings: list[Finding]) -> list[Finding]:
+    """Of meetings on one line with what one expression made on the host, such as `row[mask], col[mask]`, the first."""
+    first: dict[object, Finding] = {}
+    others: dict[Finding, list[Finding]] = defaultdict(list)
+    for finding in findings:
+        made = tuple((n.path, n.line, n.column) for n in finding.notes if "created on cpu" in n.message)
+        if finding.code in MEETINGS and made:
+            leader = first.setdefault((finding.code, finding.path, finding.span.line, made), finding)
+            if leader is not finding:
+                others[leader].append(finding)
+    gone = {id(f) for told in others.values() for f in told}
+    return [_noting(f, others[f]) if f in others else f for f in findings if id(f) not in gone]
 
 
 def _met(findings: Iterable[Finding]) -> dict[Finding, list[Finding]]:

@@ -139,6 +139,17 @@ def test_what_was_left_behind_is_told_where_it_was():
     assert [f.code for f in check(LEFT)] == ["DEV103"]
 
 
+def test_what_one_expression_made_is_told_once_on_a_line():
+    found = check(
+        "import torch\n"
+        "table = torch.rand(9, 2)\n"
+        'mask = torch.ones(9, dtype=torch.bool, device="cuda")\n'
+        "pairs = torch.cat([table[mask], table[~mask]])\n"
+    )
+    assert [(f.code, f.span.line, f.span.column) for f in found] == [("DEV205", 4, 20)]
+    assert [n.message.partition(":")[0] for n in found[0].notes][-1] == "DEV205"
+
+
 def test_fixes_of_one_cause_are_applied_once():
     """The buffer mends it: no move where it meets the others is needed any more."""
     source = source_from_bytes(LEFT.encode(), None, "x.py")
