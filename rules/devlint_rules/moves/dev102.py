@@ -114,7 +114,9 @@ class MovedParameter(Rule):
 def _is_handed_back(node: cst.Call, facts: Facts) -> bool:
     """Whether a method hands it back, and the file keeps what that gives on nothing: it stands in for a loss, say."""
     found, scope = facts.node(node), facts.scope
-    if scope is None or scope.cls is None or not isinstance(next(facts.model.ancestors(found), None), ast.Return):
+    if found is None or scope is None or scope.cls is None:
+        return False
+    if not isinstance(next(facts.model.ancestors(found), None), ast.Return):
         return False
     return not any(
         isinstance(n, ast.Assign)
