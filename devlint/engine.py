@@ -138,7 +138,7 @@ class Linter:
     def form_of(self, source: Source) -> str:
         """How lines of a source are broken where its project tells yapf, and the source keeps to that, or by its own habit; "" else."""
         if self.told_width(source) is None:
-            from devlint.layout import habit_of
+            from devlint.habits import habit_of
 
             return habit_of(source.text)
         return self.project().form(source.path or self.settings.root / source.display, self.settings.root)

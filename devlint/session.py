@@ -18,12 +18,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from devlint.asked import Asked
 from devlint.console import emit, is_terminal
 from devlint.escapes import printable, printable_lines
 from devlint.failure import CLEAN, FAILED, FOUND, Failure
 from devlint.findings import Untold
-from devlint.options import ReportForm, check_together
-from devlint.output import Output
 from devlint.settings.selection import ALWAYS_REPORTED, specificity
 
 if TYPE_CHECKING:
@@ -59,73 +58,15 @@ class Session:
     """One run of `check`."""
 
     def __init__(self, options: Options) -> None:
-        from devlint.patterns import is_valid
-        from devlint.rule import load_registry
-        from devlint.settings import Selection, SettingsError, check_selectors, load_settings, split_config
-
-        check_together(options)
-        self.options = options
-        self.output = Output(options)
         self.started = time.monotonic()
-        self.registry = load_registry()
-        self.failed = False
+        self.asked = Asked(options)
+        self.options, self.output, self.registry = options, self.asked.output, self.asked.registry
+        self.failed = bool(self.registry.left_out)
         # The files that couldn't be linted, when baselines were made.
         self.unread: list[str] = []
-        for fault in self.registry.left_out:
-            self.failed = True
-            self.output.warn("error", f"left out: {fault}")
-        self._settings: dict[Path, Settings] = {}
-        self._warned: set[str] = set()
-        self._paths = list(options.paths or (".",))
         # What there is to say after the report.
         self.told: list[str] = []
-        try:
-            select, ignore, extend_select = (
-                check_selectors(getattr(options, name), self.registry, f"--{name.replace('_', '-')}")
-                for name in ("select", "ignore", "extend_select")
-            )
-            self.config, self.inline = split_config(options.config)
-            if options.config:
-                load_settings(
-                    Path(), config=self.config, isolated=options.isolated, registry=self.registry, inline=self.inline
-                )
-                # Wherever the run goes.
-                self.config = self.config and self.config.absolute()
-        except SettingsError as error:
-            raise Failure(str(error)) from None
-        for pattern in options.exclude:
-            if not is_valid((pattern,)):
-                raise Failure(f"--exclude: '{pattern}' is no path pattern; write it as in a .gitignore file")
-        self.evidence = self._read_evidence()
-        self.overrides = Selection(select or None, ignore, extend_select)
-        self.here = self._settings_here()
-        self.forms = options.output_format or (ReportForm(self.here.output_format),)
-        self.fail_on = options.fail_on or self.here.fail_on
-
-    def _settings_here(self) -> Settings:
-        """The settings of the current folder, which hold for the run itself; the defaults where they can't be used."""
-        from devlint.settings import Settings, SettingsError
-
-        try:
-            return self.settings_for(Path.cwd())
-        except SettingsError:
-            # Whoever meets a file of theirs is told.
-            return Settings(Path.cwd())
-
-    def _read_evidence(self) -> Evidence | None:
-        if self.options.evidence is None:
-            return None
-        from devlint.evidence import EvidenceError, read_evidence
-
-        try:
-            return read_evidence(self.options.evidence)
-        except EvidenceError as error:
-            raise Failure(f"--evidence {error}") from None
-
-    @property
-    def cache_folder(self) -> Path:
-        """The folder that results are kept in, which need not be there."""
-        return self.options.cache_dir.absolute() if self.options.cache_dir is not None else self.here.cache_folder
+        self._paths = list(options.paths or (".",))
 
     def _cache(self) -> Results | None:
         """The results of earlier runs; None where none are wanted, or can be kept."""
@@ -135,7 +76,7 @@ class Session:
         from devlint.cache.folder import prepared
         from devlint.cache.results import Results
 
-        database = prepared(self.cache_folder)
+        database = prepared(self.asked.cache_folder)
         return Results(database, self.registry) if database is not None else None
 
     def _elsewhere(self) -> Runner | None:
@@ -145,43 +86,6 @@ class Session:
         from devlint.remote import Cluster
 
         return Cluster(self.options.executor, self.registry).run
-
-    @property
-    def plan(self) -> Plan:
-        from devlint.batch import Plan
-
-        options = self.options
-        named = tuple(os.path.realpath(path) for path in options.paths or (".",) if path != "-")
-        # With --add-noqa, --diff is of the comments.
-        shows_fixes = options.diff and options.add_noqa is None
-        return Plan(options.fix, options.safety, shows_fixes, named, options.follow_links)
-
-    def settings_for(self, folder: Path) -> Settings:
-        """The settings of a folder with the command line laid over them; raises SettingsError."""
-        import dataclasses
-
-        from devlint.settings import load_settings
-
-        if folder not in self._settings:
-            options = self.options
-            found = load_settings(
-                folder, config=self.config, isolated=options.isolated, registry=self.registry, inline=self.inline
-            )
-            self._settings[folder] = dataclasses.replace(
-                found,
-                overrides=self.overrides,
-                confidence=options.confidence or found.confidence,
-                preview=options.preview or found.preview,
-                markdown=options.markdown or found.markdown,
-                ignore_noqa=options.ignore_noqa,
-                exclude=(*found.exclude, *(_from_root(pattern, found.root) for pattern in options.exclude)),
-            )
-            # Several folders may have the same settings.
-            for missing in set(_missing_roots(found)) - self._warned:
-                self._warned.add(missing)
-                self.output.warn("warning", missing)
-            self.output.say(f"settings for {folder}: {found.origin or 'the defaults'}")
-        return self._settings[folder]
 
     def run(self) -> int:
         """Does what the options ask for; returns the exit code."""
@@ -197,8 +101,8 @@ class Session:
         """Warns of patterns that leave nothing out: misspelt, perhaps."""
         from devlint.files import idle_excludes
 
-        for pattern in idle_excludes(self.here):
-            self.output.warn("warning", f"exclude: '{pattern}' names nothing under {self.here.root}")
+        for pattern in idle_excludes(self.asked.here):
+            self.output.warn("warning", f"exclude: '{pattern}' names nothing under {self.asked.here.root}")
 
     def _show_settings(self) -> int:
         from devlint.settings import SettingsError, layers_for
@@ -207,8 +111,8 @@ class Session:
         options = self.options
         path = Path(options.paths[0] if options.paths else ".")
         try:
-            layers = layers_for(path, self.config, options.isolated, self.inline, self.registry)
-            settings = self.settings_for(path if path.is_dir() else path.parent)
+            layers = layers_for(path, self.asked.config, options.isolated, self.asked.inline, self.registry)
+            settings = self.asked.settings_for(path if path.is_dir() else path.parent)
         except SettingsError as error:
             raise Failure(str(error)) from None
         emit(printable_lines(shown(path, layers, settings, self.registry)))
@@ -249,14 +153,16 @@ class Session:
         with tempfile.TemporaryDirectory(prefix="devlint-") as folder:
             top = Path(os.path.realpath(folder))
             repository.export(
-                None, top, also=[os.path.relpath(self.options.baseline or self.here.baseline_file, repository.top)]
+                None,
+                top,
+                also=[os.path.relpath(self.options.baseline or self.asked.here.baseline_file, repository.top)],
             )
             # It marks the root, as in the repository.
             (top / ".git").mkdir(exist_ok=True)
             (top / inside).mkdir(parents=True, exist_ok=True)
             os.chdir(top / inside)
             self._paths = [os.path.relpath(path, here) if os.path.isabs(path) else path for path in self._paths]  # noqa: PTH117
-            self._settings.clear()
+            self.asked.forget()
             try:
                 yield top
             finally:
@@ -274,7 +180,7 @@ class Session:
 
     def _lint(self, targets: Sequence[Target]) -> list[FileResult]:
         """What the plan of the options comes to for each target, by what earlier runs found where that still holds."""
-        plan = self.plan
+        plan = self.asked.plan
         results = self._run_plan(targets, plan, self._cache() if targets else None)
         return self._settled(results, targets) if plan.fix and not plan.diff else results
 
@@ -290,7 +196,7 @@ class Session:
             left = [t for t in targets if by_name[t.display].findings and not changed <= {t.display}]
             if not left:
                 break
-            latest = self._run_plan(left, self.plan, None)
+            latest = self._run_plan(left, self.asked.plan, None)
             for result in latest:
                 before = by_name[result.display]
                 by_name[result.display] = replace(result, fixed=(*before.fixed, *result.fixed))
@@ -358,7 +264,7 @@ class Session:
         from devlint.disk import FileError
         from devlint.reports import counted
 
-        worker = Worker(self.plan, self.registry)
+        worker = Worker(self.asked.plan, self.registry)
         by_display = {target.display: target for target in targets}
         left, comments, files = [], 0, 0
         for result in results:
@@ -473,7 +379,7 @@ class Session:
 
         paths = [Path(path) for path in self._paths]
         found: list[Target | Missing] = list(
-            discover(paths, self.settings_for, force_exclude=self.options.force_exclude)
+            discover(paths, self.asked.settings_for, force_exclude=self.options.force_exclude)
         )
         for item in found:
             if isinstance(item, Missing):
@@ -503,7 +409,7 @@ class Session:
         name = self.options.stdin_filename
         path = Path(os.path.abspath(name)) if name else None  # noqa: PTH100 - resolving would follow links
         try:
-            settings = self.settings_for(path.parent if path else Path.cwd())
+            settings = self.asked.settings_for(path.parent if path else Path.cwd())
         except SettingsError as error:
             raise Failure(str(error)) from None
         if sys.stdin is None:
@@ -512,7 +418,7 @@ class Session:
         data = raw
         results: list[FileResult] = []
         if not (path and self.options.force_exclude and is_excluded(path, settings)):
-            worker = Worker(self.plan, self.registry)
+            worker = Worker(self.asked.plan, self.registry)
             display = Path(name).as_posix() if name else "-"
             try:
                 source = source_from_bytes(raw, path, display, settings.max_file_size)
@@ -537,13 +443,13 @@ class Session:
             self.output.warn("warning", line)
         failed = self.failed or any(finding.code == "DEV000" for finding in findings)
         unexplained = ""
-        if self.evidence is not None:
-            results, unexplained = self._beside_evidence(results, self.evidence)
+        if self.asked.evidence is not None:
+            results, unexplained = self._beside_evidence(results, self.asked.evidence)
         if options.diff:
             changed = self.output.show_diff(results, failed, self.told if options.add_noqa is not None else ())
             return FAILED if failed else FOUND if changed and not options.exit_zero else CLEAN
         self._report(results, unexplained, failed=failed, to_stderr=to_stderr)
-        fatal = [finding for finding in findings if self.fail_on == "warning" or finding.severity == "error"]
+        fatal = [finding for finding in findings if self.asked.fail_on == "warning" or finding.severity == "error"]
         return FAILED if failed else FOUND if fatal and not options.exit_zero else CLEAN
 
     def _report(self, results: Sequence[FileResult], unexplained: str, *, failed: bool, to_stderr: bool) -> None:
@@ -561,14 +467,14 @@ class Session:
             shard=options.shard,
         )
         told = (*self.told, *self._left_out({finding.code for finding, _ in run.findings}, results))
-        self.output.report(run, self.forms, told=told, to_stderr=to_stderr)
+        self.output.report(run, self.asked.forms, told=told, to_stderr=to_stderr)
 
     def _left_out(self, found: Set[str], results: Iterable[FileResult]) -> list[str]:
         """What rules that the command line names don't tell: whoever names one expects all.
 
         Of those named by the beginnings of their codes, what is withheld; and what is in preview of those that found nothing.
         """
-        named = tuple({*(self.overrides.select or ()), *self.overrides.extend_select} - {"ALL", "DEV"})
+        named = tuple({*(self.asked.overrides.select or ()), *self.asked.overrides.extend_select} - {"ALL", "DEV"})
         asked = {rule.code: rule for rule in self.registry.outlines() if specificity(named, rule) >= 0}
         from devlint.reports import counted
 
@@ -579,7 +485,7 @@ class Session:
             if code in asked
         ]
         previewed = [c for c, rule in asked.items() if rule.senses and not rule.hears_only() and c not in found]
-        if previewed and not self.here.previews:
+        if previewed and not self.asked.here.previews:
             codes = " and ".join(filter(None, (", ".join(previewed[:-1]), previewed[-1])))
             told.append(f"More of {codes} is in preview: waits in code that is hot by its role (--preview)")
         return told
@@ -597,22 +503,3 @@ class Session:
         ordered = [FileResult(f.path, (f,), sources[f.path].source) for f in findings]
         ordered += [replace(r, findings=(), source=None) for r in results if r.fixed or r.diff]
         return ordered, describe(left)
-
-
-def _missing_roots(settings: Settings) -> Iterator[str]:
-    """What to say of folders that `src` names and that aren't there."""
-    if settings.src == (settings.root, settings.root / "src"):
-        # The default names them as they may be.
-        return
-    for root in settings.src:
-        if not root.is_dir():
-            shown = root.relative_to(settings.root) if root.is_relative_to(settings.root) else root
-            yield f"{settings.origin or '--config'}: src: there is no folder '{shown.as_posix()}' to import from"
-
-
-def _from_root(pattern: str, root: Path) -> str:
-    """A pattern that is meant from the current folder, as one meant from a root above it."""
-    here = os.path.relpath(Path.cwd(), root).replace(os.sep, "/")
-    if here == "." or here.startswith("../") or "/" not in pattern.rstrip("/"):
-        return pattern
-    return f"/{here}/{pattern.lstrip('/')}"

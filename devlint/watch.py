@@ -145,7 +145,7 @@ def _scope(session: Session, also: Iterable[str] = ()) -> _Scope:
     named = [Path(os.path.abspath(path)) for path in options.paths or (".",)]  # noqa: PTH100
     targets = _targets(session, named)
     targets += _targets(session, sorted({t.settings.root for t in targets if _is_project(t.settings)}))
-    files = [path.absolute() for path in (session.config, options.baseline, options.evidence) if path is not None]
+    files = [path.absolute() for path in (session.asked.config, options.baseline, options.evidence) if path is not None]
     folders = {Path.cwd(), *map(Path, also), *(path.parent for path in files)}
     folders |= {path if path.is_dir() else path.parent for path in named}
     for target in targets:
@@ -163,5 +163,5 @@ def _is_project(settings: Settings) -> bool:
 
 
 def _targets(session: Session, paths: list[Path]) -> list[Target]:
-    found = discover(paths, session.settings_for, force_exclude=session.options.force_exclude)
+    found = discover(paths, session.asked.settings_for, force_exclude=session.options.force_exclude)
     return [item for item in found if isinstance(item, Target)]

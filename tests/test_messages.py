@@ -88,3 +88,17 @@ def test_a_loss_is_explained_by_what_the_model_gave():
         "computed there by `model`",
         "computed there by `criterion`",
     ]
+
+
+def test_a_wait_names_the_option_that_it_stands_under():
+    text = (
+        "import torch\nfrom torch import nn\n\n\nclass Net(nn.Module):\n    def __init__(self, count=False):\n"
+        "        super().__init__()\n        self.count = count\n\n    def forward(self, x, lengths):\n"
+        "        if self.count:\n            self.longest = int(lengths.max())\n        return x[:, : int(lengths.min())]\n"
+    )
+    settings = Settings(root=Path.cwd(), preview=True, select=("DEV501",))
+    found = Linter(settings, load_registry()).check(source_from_bytes(text.encode(), None, "x.py"))
+    assert [f.message.partition(" once ")[2] for f in found] == [
+        "a call of `Net.forward` under `if self.count`",
+        "a call of `Net.forward`",
+    ]

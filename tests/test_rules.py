@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from devlint.knowledge.cuda import asking, raising
 from devlint.rule import META_RULES, load_registry
 
 ROOT = Path(__file__).parents[1]
@@ -44,6 +45,12 @@ def test_the_readmes_table_has_every_family():
     assert set(dict(rows)) == set(about)
     for family, words in rows:
         assert about[family].startswith(f"{family}: {words.partition(':')[0]}")
+
+
+def test_what_is_told_to_need_cuda_raises_without_it():
+    from devlint_rules.devices import dev603
+
+    assert set(dev603._OF_BACKENDS) <= raising() <= asking()
 
 
 @pytest.mark.slow

@@ -1,6 +1,6 @@
 """Writes devlint/knowledge/torch.json: what PyTorch's functions, methods and classes are, read off the installed torch;
-and beside it operators.json, what they demand of devices (operator_facts.py), and counterparts.json, what stands in for
-`torch.cuda` on any accelerator (counterparts.py).
+and beside it operators.json, what they demand of devices (operator_facts.py), counterparts.json, what stands in for
+`torch.cuda` on any accelerator (counterparts.py), and cuda.json, what its functions ask of the machine (cuda_functions.py).
 
     python tools/generate_knowledge.py            # writes the files
     python tools/generate_knowledge.py --check    # exit 1 when a file differs from what this torch gives
@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import counterparts
+import cuda_functions
 import operator_facts
 import torch
 import torch.nn as nn
@@ -298,7 +299,7 @@ def instance_attributes(wrapper: type[nn.Module]) -> set[str]:
 def main() -> int:
     text = json.dumps(collect(), indent=0, sort_keys=True) + "\n"
     check = "--check" in sys.argv
-    others = max(operator_facts.main(check=check), counterparts.main(check=check))
+    others = max(part.main(check=check) for part in (operator_facts, counterparts, cuda_functions))
     if check:
         same = OUTPUT.read_text() == text
         print("up to date" if same else f"{OUTPUT} is out of date: run python {Path(__file__).name}")

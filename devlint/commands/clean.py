@@ -21,12 +21,12 @@ def clean(cache_dir: Path | None, config: tuple[str, ...], isolated: bool) -> No
 
     They are those of the project of the current folder, or those in the folder of --cache-dir.
     """
+    from devlint.asked import Asked
     from devlint.cache.folder import clean as remove
     from devlint.options import Options
-    from devlint.session import Session
 
     need_folder()
-    folder = Session(Options(config=config, isolated=isolated, cache_dir=cache_dir)).cache_folder
+    folder = Asked(Options(config=config, isolated=isolated, cache_dir=cache_dir)).cache_folder
     try:
         removed = remove(folder)
     except OSError as error:

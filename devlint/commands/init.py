@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from devlint.addresses import REPOSITORY
+from devlint.asked import Asked
 from devlint.commands import HELP
 from devlint.commands.options import need_folder
 from devlint.console import emit
@@ -63,7 +64,7 @@ def _revision() -> str:
 def _set_up(source: Source, *, yes: bool, dry_run: bool, pre_commit: bool, ci: bool) -> None:
     from devlint.adoption.setup import hooks_and_jobs
 
-    here = Session(Options()).here
+    here = Asked(Options()).here
     # Patterns and names count from the project's root.
     os.chdir(here.root)
     layout = _layout(here)

@@ -10,6 +10,7 @@ from devlint.signatures.answers.hot import Hot
 from devlint.signatures.answers.waits import Stall
 from devlint.signatures.state.waits import COPY, DECIDE, READ
 from devlint.source.modules import FunctionModel, last_name
+from devlint.source.trees import calls_in
 
 # Functions that answer a request: what they return is what somebody on the host asked for.
 _ANSWERING = regex(
@@ -101,9 +102,7 @@ def _fills_what_was_given(model: File, stall: Stall) -> bool:
     for parent in model.ancestors(stall.node):
         match parent:
             case ast.Assign(targets=[ast.Subscript(value=ast.Name(id=name))], value=value):
-                return name in handed and "numpy" in {
-                    last_name(n.func) for n in ast.walk(value) if isinstance(n, ast.Call)
-                }
+                return name in handed and "numpy" in {last_name(n.func) for n in calls_in(value)}
             case ast.stmt():
                 return False
     return False

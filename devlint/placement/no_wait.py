@@ -35,6 +35,7 @@ def is_ruled_out(model: File, stall: Stall) -> bool:
         return _takes_numbers(model, stall)
     return (
         _is_no_tensor_here(model, stall)
+        or _asks_whether_given(stall)
         or _is_made_for_host(model, stall)
         or _is_no_tensor_by_name(model, stall)
         or _is_array_by_use(stall)
@@ -57,6 +58,15 @@ def _is_no_tensor_here(model: File, stall: Stall) -> bool:
         isinstance(parent, ast.If) and child in parent.orelse and _asks_for_tensor(parent.test) == asked
         for child, parent in _around(model, stall.node)
     )
+
+
+def _asks_whether_given(stall: Stall) -> bool:
+    """`if past:` where `past=None` is a parameter, whatever its annotation says: of a tensor nobody could ask that."""
+    match stall.sense, stall.asked:
+        case (kind, ast.Name(id=name)) if kind == DECIDE and stall.asked is stall.node:
+            given = stall.function.defaults.get(name)
+            return isinstance(given, ast.Constant) and given.value is None and name not in stall.function.assigned
+    return False
 
 
 def _around(model: File, node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:

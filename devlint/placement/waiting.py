@@ -139,7 +139,7 @@ def stalls_of(model: Waiting) -> list[HotStall]:
                 if not minor and (name := _handed(stall)):
                     minor = name in handed
                     handed.add(name)
-                minor = minor or lacks_sign(stall, by_role=True, calls=bool(role.calls))
+                minor = minor or _judges_data(model, stall) or lacks_sign(stall, by_role=True, calls=bool(role.calls))
                 way = tuple(_way(role))
                 often, loops = _often(model, stall, role), 1 + _loops(model, stall)
                 found.append(_told(stall, often, way, loops, minor=minor, by_role=True))
@@ -154,6 +154,12 @@ def stalls_of(model: Waiting) -> list[HotStall]:
             way = (_loop(loop), *loop.path)
             found.append(_told(stall, "at each step", way, model.loops_to(stall.node), minor=minor))
     return _at_one_go(found)
+
+
+def _judges_data(model: Waiting, stall: Stall) -> bool:
+    """Whether a loop over the batches of a loader runs a wait, and nothing is trained in it: a model is judged by them."""
+    loop = model.hot_loop(stall.node)
+    return loop is not None and loop.kind == "batch" and loop.evaluates
 
 
 # So many readings of losses in one function are there to be logged: one patch mends them all.
@@ -283,13 +289,42 @@ def _loop(loop: HotLoop) -> Step:
 
 def _often(model: Waiting, stall: Stall, hot: Hot) -> str:
     """How often code runs that a function hot by its role leads to."""
-    once = f"once a call of `{_named(hot.root)}`"
+    under = _option(model, stall.node)
+    once = f"call of `{_named(hot.root)}`{under}"
     around = next(_repeating(model, stall.node), None)
     if around is None:
-        return once
+        return f"once a {once}"
     if isinstance(around, (ast.For, ast.AsyncFor, ast.While)):
-        return f"at each pass of the loop on line {around.lineno}, in each call of `{_named(hot.root)}`"
-    return f"for each element, in each call of `{_named(hot.root)}`"
+        return f"at each pass of the loop on line {around.lineno}, in each {once}"
+    return f"for each element, in each {once}"
+
+
+# An option of more letters tells a reader less than the line itself.
+_MAX_OPTION = 40
+
+
+def _option(model: Waiting, node: ast.AST) -> str:
+    """The option in its own function that a node runs under, in words: `if self.count:`."""
+    child = node
+    for parent in model.ancestors(node):
+        match parent:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+                return ""
+            case ast.If(test=test, body=body) if child in body and _is_option(test):
+                text = ast.unparse(test)
+                return f" under `if {text}`" if len(text) <= _MAX_OPTION else ""
+        child = parent
+    return ""
+
+
+def _is_option(test: ast.expr) -> bool:
+    """`flag`, `self.flag`, `mode == "fast"`, `size is not None`."""
+    match test:
+        case ast.Compare(left=left, comparators=[ast.Constant()]):
+            return isinstance(left, (ast.Name, ast.Attribute))
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return isinstance(operand, (ast.Name, ast.Attribute))
+    return isinstance(test, (ast.Name, ast.Attribute))
 
 
 def _named(function: FunctionModel) -> str:

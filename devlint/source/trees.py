@@ -90,6 +90,11 @@ def walk(node: ast.AST) -> list[ast.AST]:
     return found
 
 
+def calls_in(node: ast.AST) -> list[ast.Call]:
+    """The calls in a node, itself counted, those nearer to it first."""
+    return [part for part in walk(node) if isinstance(part, ast.Call)]
+
+
 def own_nodes(scope: ast.AST) -> list[ast.AST]:
     """The nodes of a scope, nested definitions named but not entered; the last come first."""
     found: list[ast.AST] = []

@@ -21,6 +21,7 @@ from devlint.signatures.answers.waits import Stall
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.waits import COPY, FLUSH, SIZE
 from devlint.source.modules import FunctionModel, SourceModule, last_name
+from devlint.source.trees import calls_in
 
 # Whether a project gives a parameter that is off by default.
 Gives = Callable[[str], bool]
@@ -122,7 +123,7 @@ def _is_for_the_host(stall: Stall) -> bool:
     root = stall.asked
     while isinstance(root, (ast.Call, ast.Subscript, ast.Attribute)) and not _is_own_attribute(root):
         root = root.func if isinstance(root, ast.Call) else root.value
-    called = {last_name(n.func) for n in ast.walk(stall.asked) if isinstance(n, ast.Call)}
+    called = {last_name(n.func) for n in calls_in(stall.asked)}
     names = {n.id for n in ast.walk(stall.asked) if isinstance(n, ast.Name)}
     if "decode" in called or any(_OF_RESULT.fullmatch(name) for name in (*names, *_kept_as(stall))):
         return True
@@ -330,7 +331,9 @@ def is_straight(source: SourceModule, node: ast.AST, gives: Gives) -> bool:
                 return False
             case ast.FunctionDef(body=body) | ast.AsyncFunctionDef(body=body):
                 before = body[: next((at for at, statement in enumerate(body) if statement is child), 0)]
-                return not any(_leaves_by_mode(s) or _leaves_off_host(s, parent) for s in before)
+                return not any(
+                    _leaves_by_mode(s) or _leaves_off_host(s, parent) or _leaves_unless_asked(s, source) for s in before
+                )
             case ast.Lambda():
                 return True
         child = parent
@@ -359,24 +362,48 @@ def _holds_mostly(test: ast.expr, source: SourceModule, at: ast.AST, gives: Give
 
 def _is_on(name: str, source: SourceModule, at: ast.AST) -> bool:
     """Whether a name is a parameter that is on by default."""
-    for parent in source.ancestors(at):
-        if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            arguments = parent.args
-            named = [*arguments.posonlyargs, *arguments.args]
-            defaults = dict(
-                zip((a.arg for a in named[len(named) - len(arguments.defaults) :]), arguments.defaults, strict=True)
-            )
-            defaults |= {
-                a.arg: d for a, d in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if d is not None
-            }
-            value = defaults.get(name)
-            return isinstance(value, ast.Constant) and value.value is True
-    return False
+    function = next((p for p in source.ancestors(at) if isinstance(p, (ast.FunctionDef, ast.AsyncFunctionDef))), None)
+    value = _default(function, name) if function is not None else None
+    return isinstance(value, ast.Constant) and value.value is True
+
+
+def _default(function: ast.FunctionDef | ast.AsyncFunctionDef, name: str) -> ast.expr | None:
+    """What a parameter of a function holds where nobody gives it."""
+    arguments = function.args
+    named = [*arguments.posonlyargs, *arguments.args]
+    with_defaults = (a.arg for a in named[len(named) - len(arguments.defaults) :])
+    defaults = dict(zip(with_defaults, arguments.defaults, strict=True))
+    defaults |= {a.arg: d for a, d in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if d is not None}
+    return defaults.get(name)
+
+
+def _is_off(option: ast.expr, source: SourceModule, at: ast.AST) -> bool:
+    """Whether an option is off by default: a parameter of the function, or one of the constructor that is kept under its name."""
+    match option:
+        case ast.Name(id=name):
+            around = (p for p in source.ancestors(at) if isinstance(p, (ast.FunctionDef, ast.AsyncFunctionDef)))
+        case ast.Attribute(value=ast.Name(id="self"), attr=name):
+            cls = next((p for p in source.ancestors(at) if isinstance(p, ast.ClassDef)), None)
+            methods = cls.body if cls is not None else []
+            around = (m for m in methods if isinstance(m, ast.FunctionDef) and m.name == "__init__")
+        case _:
+            return False
+    function = next(around, None)
+    value = _default(function, name) if function is not None else None
+    return isinstance(value, ast.Constant) and not value.value
 
 
 def _leaves_by_mode(statement: ast.stmt) -> bool:
     """`if self.stage == "decode": ...; return ...`: the rest is for another mode."""
     return isinstance(statement, ast.If) and isinstance(statement.body[-1], ast.Return) and _is_mode(statement.test)
+
+
+def _leaves_unless_asked(statement: ast.stmt, source: SourceModule) -> bool:
+    """`if not self.debug: return x`: the rest is for those who ask for it."""
+    match statement:
+        case ast.If(test=ast.UnaryOp(op=ast.Not(), operand=option), body=[*_, ast.Return()]):
+            return _is_off(option, source, statement)
+    return False
 
 
 def _leaves_off_host(statement: ast.stmt, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:

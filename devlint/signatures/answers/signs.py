@@ -16,14 +16,14 @@ from devlint.regexes import regex
 from devlint.signatures.answers.waits import Stall
 from devlint.signatures.state.waits import COPY, DECIDE, FLUSH, READ, SIZE
 
-# What names are of, the first that fits: sizes come before what they are sizes of.
+# What names are of, the first that fits: sizes come before what they are sizes of, times before their indices.
 _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("size", regex(r"\w{0,60}(?:grid|thw)\w{0,60}|\w{1,60}_(?:sizes?|hws?|shapes?)|sizes|shapes|hws")),
     ("count", regex(r"\w{0,60}(?:len|num_)\w{0,60}")),
     ("mask", regex(r"\w{0,60}mask\w{0,60}")),
     ("loss", regex(r"\w{0,60}loss\w{0,60}")),
-    ("index", regex(r"\w{0,60}(?:ind(?:ex|ices)|idx|pos)\w{0,60}|\w{0,60}ids?")),
     ("time", regex(r"\w{0,60}(?:time|sigma|step)\w{0,60}|t")),
+    ("index", regex(r"\w{0,60}(?:ind(?:ex|ices)|idx|pos)\w{0,60}|\w{0,60}ids?")),
 )
 # Of which kinds a wait is told with nothing else to speak for it.
 _BY_ROLE = {
@@ -94,6 +94,9 @@ def _named(names: set[str]) -> str:
 def _names(asked: ast.expr) -> Iterator[str]:
     for node in ast.walk(asked):
         match node:
+            case ast.Name(id="len"):
+                # The function: what has a length is named beside it.
+                continue
             case ast.Name(id=name) | ast.Attribute(attr=name):
                 yield name
             case ast.Constant(value=str(key)):

@@ -11,7 +11,7 @@ from devlint.knowledge import canonical, ecosystem
 from devlint.knowledge.operators import Operator, operator
 from devlint.regexes import regex
 from devlint.signatures.libraries.devices import CUDA, device_from
-from devlint.signatures.libraries.methods import target_of
+from devlint.signatures.libraries.moves import target_of
 from devlint.signatures.state import containers
 from devlint.signatures.state.frame import Call, Frame
 from devlint.signatures.state.waits import COLLECTIVE, COPY, DECIDE, FLUSH, MADE, RACE, READ, SIZE, STAGED, TEXT, note

@@ -290,8 +290,13 @@ def unpacked(frame: Frame, value: Value, targets: Sequence[ast.expr]) -> list[Va
     count = len(targets)
     starred = next((i for i, t in enumerate(targets) if isinstance(t, ast.Starred)), None)
     found: list[list[tuple[frozenset[frozenset[int]], Value]]] = [[] for _ in targets]
+    nested = any(isinstance(t, (ast.Tuple, ast.List)) for t in targets)
     for condition, option in value.options():
-        for place, part in zip(found, _unpacked_plain(frame, option, count, starred), strict=True):
+        # `x, (h, w) = ...` takes apart what holds more than one tensor, whatever is known of it.
+        parts = (
+            [NOTHING] * count if nested and option.kind is TENSOR else _unpacked_plain(frame, option, count, starred)
+        )
+        for place, part in zip(found, parts, strict=True):
             place.append((condition, part))
     return [either(options, frame.atoms) if options else NOTHING for options in found]
 

@@ -8,11 +8,11 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from devlint.facts import is_test, last_name, own_nodes, walk
+from devlint.facts import calls_in, is_test, last_name, own_nodes
 from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.checkpoints.contents import asks_for_numbers, is_of_checkpoint, is_of_data
-from devlint_rules.checkpoints.hopeless import loads_what_wraps
+from devlint_rules.checkpoints.hopeless import is_of_pattern, loads_what_wraps
 from devlint_rules.checkpoints.origins import DOWNLOADS, is_own
 from devlint_rules.checkpoints.provided import is_provided_for, is_tried_again
 from devlint_rules.checkpoints.readers import (
@@ -101,7 +101,7 @@ class LoadWithoutMapLocation(Rule):
     mends_minor = True
 
     def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
-        calls = [part for part in walk(unit.node) if isinstance(part, ast.Call)]
+        calls = calls_in(unit.node)
         if calls:
             model.ensure(unit.scope)
         return any(model.qualified(call.func) in _LOADING or model.map_location_of(call) for call in calls)
@@ -114,11 +114,8 @@ class LoadWithoutMapLocation(Rule):
         scope, said, ways = model.enclosing_scope(node), ast.dump(node), _ways_of(node, model)
         return (
             n
-            for n in walk(model.source.tree)
-            if isinstance(n, ast.Call)
-            and ast.dump(n) == said
-            and model.enclosing_scope(n) is not scope
-            and not ways.isdisjoint(_ways_of(n, model))
+            for n in calls_in(model.source.tree)
+            if ast.dump(n) == said and model.enclosing_scope(n) is not scope and not ways.isdisjoint(_ways_of(n, model))
         )
 
     def judge(self, node: cst.Call, facts: Facts) -> Iterator[Report]:
@@ -148,6 +145,7 @@ class LoadWithoutMapLocation(Rule):
         fixed = first or (
             may_be_mended(found, facts)
             and not is_tried_again(found, facts)
+            and not is_of_pattern(found)
             and not loads_what_wraps(found, facts)
             and not stays_half_done(found, facts)
             and not _is_of_optimizer(found, facts)
@@ -343,11 +341,7 @@ def _given_later(node: cst.Call, facts: Facts) -> bool:
     if not isinstance(parent, ast.Assign) or not isinstance(parent.targets[0], ast.Name):
         return False
     name = parent.targets[0].id
-    calls = (
-        n
-        for n in walk(facts.model.source.tree)
-        if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == name
-    )
+    calls = (n for n in calls_in(facts.model.source.tree) if isinstance(n.func, ast.Name) and n.func.id == name)
     return any(k.arg in ("map_location", None) for call in calls for k in call.keywords)
 
 

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import Kind, walk
+from devlint.facts import Kind, calls_in
 from devlint.findings import Note
 from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
@@ -69,7 +69,7 @@ class WrappedStateDict(Rule):
 
     def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
         model.ensure(unit.scope)
-        calls = (part for part in walk(unit.node) if isinstance(part, ast.Call))
+        calls = calls_in(unit.node)
         return any(state_of(model.value(call)) is not None for call in calls)
 
     def shape(self) -> m.BaseMatcherNode:
@@ -130,8 +130,8 @@ def _is_given_to_a_loader(state_dict: ast.expr, facts: Facts) -> bool:
     owner = ast.unparse(state_dict.value)
     return any(
         owner == ast.unparse(given)
-        for call in walk(facts.model.source.tree)
-        if isinstance(call, ast.Call) and _LOADER.search(ast.unparse(call.func))
+        for call in calls_in(facts.model.source.tree)
+        if _LOADER.search(ast.unparse(call.func))
         for given in (*call.args, *(k.value for k in call.keywords))
     )
 

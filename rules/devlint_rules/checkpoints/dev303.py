@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from devlint.facts import Kind, Value, walk
+from devlint.facts import Kind, Value, calls_in
 from devlint.findings import Note
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
@@ -68,7 +68,7 @@ class PrefixedKeysMismatch(Rule):
     fix = "U"
 
     def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
-        return any(isinstance(part, ast.Call) for part in walk(unit.node))
+        return any(calls_in(unit.node))
 
     def shape(self) -> m.BaseMatcherNode:
         return m.Call(func=m.Attribute(attr=m.Name("load_state_dict")), args=[m.AtLeastN(m.Arg(), n=1)])

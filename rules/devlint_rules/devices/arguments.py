@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from devlint.facts import Kind, Value, own_nodes
 from devlint.knowledge import canonical, torch_knowledge
+from devlint.knowledge.cuda import taking_device
 from devlint.knowledge.ecosystem import CHEAP_MODULES
 
 if TYPE_CHECKING:
@@ -36,12 +37,6 @@ _FUNCTIONS: dict[str, tuple[int, tuple[str, ...]]] = {
     "torch.accelerator.set_device_index": (0, ("device",)),
     "torch.accelerator.synchronize": (0, ("device",)),
 }
-# Functions of `torch.cuda` and `torch.xpu` whose first argument is a device.
-_OF_BACKENDS = frozenset(
-    {"set_device", "device", "synchronize", "current_stream", "get_device_name", "get_device_properties", "get_device_capability",
-     "memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved", "mem_get_info", "memory_summary",
-     "reset_peak_memory_stats"}
-)  # fmt: skip
 # Methods of tensors and modules: the position of the device, -1 where it is given by keyword alone.
 _METHODS = {"to": 0, "cuda": 0, "xpu": 0, "ipu": 0, "hpu": 0, "npu": 0, "to_empty": -1, "pin_memory": 0}
 _MOVED = (Kind.TENSOR, Kind.PARAMETER, Kind.MODULE, Kind.WRAPPER)
@@ -91,7 +86,8 @@ def _takes(name: str, position: int, keyword: str) -> bool:
         return position == place or keyword in keywords
     module, _, function = name.rpartition(".")
     if module in ("torch.cuda", "torch.xpu", "torch.mtia"):
-        return function in _OF_BACKENDS and (position == 0 or keyword == "device")
+        # Others have what CUDA has, under the same names.
+        return function in taking_device() and (position == 0 or keyword == "device")
     knowledge = torch_knowledge()
     return keyword == "device" and (
         name in knowledge.factories or name in knowledge.functions or name in knowledge.modules

@@ -6,8 +6,9 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from devlint.facts import Kind, Unit, blocks_of, dotted, own_nodes, units_at
+from devlint.facts import Kind, Unit, blocks_of, calls_in, dotted, last_name, own_nodes, units_at
 from devlint.findings import Note
+from devlint.knowledge.cuda import asking
 from devlint.lazy import cst, m
 from devlint.rule import Effect, Report, Rule
 from devlint_rules.devices.environment import VARIABLES, access_by
@@ -92,12 +93,6 @@ class _Use(NamedTuple):
     path: str = ""
 
 
-# Functions of torch.cuda that start the driver. `device_count` doesn't (it asks NVML), `manual_seed` waits until
-# something else does; both were read in torch/cuda/__init__.py and torch/cuda/random.py of torch 2.13.
-_STARTS = frozenset(
-    {"is_available", "init", "set_device", "current_device", "get_device_name", "get_device_properties", "get_device_capability",
-     "synchronize", "current_stream", "mem_get_info", "is_bf16_supported", "Stream", "Event"}
-)  # fmt: skip
 _CHILDREN = frozenset(
     {"Popen", "Process", "run", "call", "check_call", "check_output", "system", "spawn", "execv", "execvp", "execve", "launch",
      "start_processes", "ProcessPoolExecutor", "Pool"}
@@ -145,17 +140,10 @@ def _use_before_calls(statement: ast.stmt, facts: Facts, seen: set[ast.AST]) -> 
 def _calls_of(scope: FunctionModel, facts: Facts) -> list[Unit]:
     """The units that call a function; one that only names it may hand it to a process."""
     return [
-        u
-        for u in facts.model.calling_units(scope)
-        if any(
-            isinstance(n, ast.Call) and isinstance(n.func, (ast.Name, ast.Attribute)) and _last(n.func) == scope.name
-            for n in ast.walk(u.node)
-        )
+        unit
+        for unit in facts.model.calling_units(scope)
+        if any(last_name(call.func) == scope.name for call in calls_in(unit.node))
     ]
-
-
-def _last(func: ast.Name | ast.Attribute) -> str:
-    return func.id if isinstance(func, ast.Name) else func.attr
 
 
 def _use_in(statement: ast.stmt, facts: Facts, depth: int) -> _Use | None:
@@ -207,7 +195,7 @@ def _says_use(call: ast.Call, module: SourceModule) -> bool:
         return False
     if name.startswith("torch."):
         devices = [k.value for k in call.keywords if k.arg == "device"] if name.count(".") == 1 else []
-        return (name.startswith("torch.cuda.") and name.removeprefix("torch.cuda.") in _STARTS) or any(
+        return (name.startswith("torch.cuda.") and name.removeprefix("torch.cuda.") in asking()) or any(
             isinstance(d, ast.Constant) and str(d.value).startswith("cuda") for d in devices
         )
     match call:
@@ -239,7 +227,7 @@ def _uses(call: ast.Call, facts: Facts) -> bool | None:
     """Whether a call only likely uses an accelerator; None where it doesn't."""
     module, _, function = (facts.model.value(call.func).name or "").rpartition(".")
     if module in ("torch.cuda", "torch.xpu"):
-        return False if function in _STARTS else None
+        return False if function in asking() else None
     if (
         isinstance(call.func, ast.Attribute)
         and call.func.attr == "cuda"
@@ -272,6 +260,6 @@ def _is_for_child(node: ast.expr, facts: Facts) -> bool:
             return True
         if not isinstance(later, ast.Call) or later.lineno <= node.lineno:
             continue
-        if isinstance(later.func, (ast.Name, ast.Attribute)) and _last(later.func) in _CHILDREN:
+        if last_name(later.func) in _CHILDREN:
             return True
     return False

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import Kind, Value, access_path, last_name, walk
+from devlint.facts import Kind, Value, access_path, calls_in, last_name, walk
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.devices.arguments import has_no_parameters
@@ -107,7 +107,7 @@ _GIVEN = r"(?<![\w.])(?!(?:self|cls|args|opts?|cfg|config|params|hparams)\b)\w{1
 def _is_of_engine(owner: ast.expr, facts: Facts) -> bool:
     """Whether DeepSpeed made it: its engine, unlike the module within, has a `device`."""
     values = facts.model.assigned_values(owner) if isinstance(owner, ast.Name) else []
-    parts = {n for value in values for n in ast.walk(value) if isinstance(n, ast.Call)}
+    parts = {n for value in values for n in calls_in(value)}
     return any((access_path(call.func) or "").startswith("deepspeed.") for call in parts)
 
 

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from devlint.facts import MOVES, Kind, Value, dotted, own_nodes, parse_device, walk
+from devlint.facts import MOVES, Kind, Value, calls_in, dotted, own_nodes, parse_device
 from devlint.findings import Note
 from devlint.lazy import cst, m
 from devlint.rule import Effect, Report, Rule
@@ -79,7 +79,7 @@ class CudaInWorker(Rule):
 
     def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
         model.ensure(unit.scope)
-        calls = (part for part in walk(unit.node) if isinstance(part, ast.Call))
+        calls = calls_in(unit.node)
         return any(model.value(call).kind is Kind.LOADER for call in calls)
 
     def shape(self) -> m.BaseMatcherNode:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import HOST, UNKNOWN, Kind, place_of_device
+from devlint.facts import HOST, UNKNOWN, Kind, calls_in, place_of_device
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.devices.dev604 import DTYPES
@@ -61,7 +61,7 @@ class LegacyConstructorDevice(Rule):
     fix = "S"
 
     def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
-        return any(isinstance(n, ast.Call) and any(k.arg == "device" for k in n.keywords) for n in ast.walk(unit.node))
+        return any(k.arg == "device" for call in calls_in(unit.node) for k in call.keywords)
 
     def shape(self) -> m.BaseMatcherNode:
         return m.Call()

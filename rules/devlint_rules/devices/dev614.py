@@ -117,7 +117,10 @@ def _index(node: cst.Call, call: ast.Call, facts: Facts) -> Iterator[Report]:
     assert isinstance(call.func, ast.Attribute)
     taken = taker(call, facts)
     tensor = facts.model.value(call.func.value)
-    if taken is None or taken.name in _COUNT_DEVICES or _is_guarded(call, facts) or tensor.place.off_host:
+    if taken is None or _is_guarded(call, facts) or tensor.place.off_host:
+        return
+    if taken.name.startswith("torch.cuda."):
+        # What asks CUDA of a device wants a tensor that is there anyway.
         return
     if not tensor.is_tensor and tensor.kind is not Kind.UNKNOWN:
         return
@@ -128,12 +131,6 @@ def _index(node: cst.Call, call: ast.Call, facts: Facts) -> Iterator[Report]:
         "likely",
         change=Change("use its device", "safe", edits=(facts.replaced(call, f"{owner}.device"),)),
     )
-
-
-# Functions of one backend, which want a tensor of it anyway.
-_COUNT_DEVICES = frozenset(
-    f"torch.cuda.{name}" for name in ("device", "set_device", "synchronize", "current_stream", "get_device_properties")
-)
 
 
 def _is_guarded(call: ast.Call, facts: Facts) -> bool:

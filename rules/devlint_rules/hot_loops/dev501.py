@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from devlint.facts import Kind, Value, last_name, own_nodes, walk
+from devlint.facts import Kind, Value, calls_in, last_name, own_nodes, walk
 from devlint.findings import Edit
 from devlint.knowledge import torch_knowledge
 from devlint.lazy import cst, m, regex
@@ -175,7 +175,7 @@ def _is_list(read: ast.expr) -> bool:
 def _hint(node: cst.Call, facts: Facts) -> str:
     """Several reads in one statement can wait together."""
     found = facts.node(node)
-    reads = [n for n in ast.walk(facts.statement) if isinstance(n, ast.Call) and _is_item(n, facts)]
+    reads = [n for n in calls_in(facts.statement) if _is_item(n, facts)]
     if len(reads) > 1 and found in reads:
         return f"{stalls.KEEP_DETACHED}; `torch.stack([...]).tolist()` reads the {len(reads)} in one wait"
     return stalls.KEEP_DETACHED

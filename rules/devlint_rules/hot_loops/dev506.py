@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import last_name, own_nodes, walk
+from devlint.facts import calls_in, last_name, own_nodes
 from devlint.knowledge.ecosystem import CLOCKS
 from devlint.lazy import cst, m, regex
 from devlint.rule import Effect, Report, Rule
@@ -162,7 +162,7 @@ def _is_needed(name: str, around: ast.AST, facts: Facts) -> bool:
 def _waits_behind(facts: Facts) -> bool:
     """Whether the first statement behind it that queues or reads anything reads: `synchronize(); meter.update(loss.item())`."""
     for statement in facts.model.source.after(facts.statement):
-        calls = [n for n in walk(statement) if isinstance(n, ast.Call)]
+        calls = calls_in(statement)
         if any(last_name(c.func) in _READING and not c.args for c in calls):
             return not isinstance(statement, ast.If)
         if not isinstance(statement, (ast.Expr, ast.Assign, ast.AugAssign)) or not all(map(_queues_nothing, calls)):

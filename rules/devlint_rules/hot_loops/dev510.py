@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from devlint.facts import HOST, Kind, Value, leaves, own_nodes, walk
+from devlint.facts import HOST, Kind, Value, calls_in, leaves, own_nodes
 from devlint.findings import Edit, Note
 from devlint.knowledge.ecosystem import LIGHTNING_MODULES
 from devlint.knowledge.metrics import UNSETTLED, WaitTable, needs_one_device, wait_table
@@ -97,11 +97,11 @@ class MetricInHotLoop(Rule):
     fix = "U"
 
     def concerns(self, unit: Unit) -> bool:
-        return any(isinstance(part, ast.Call) and (part.args or part.keywords) for part in walk(unit.node))
+        return any(call.args or call.keywords for call in calls_in(unit.node))
 
     def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
         model.ensure(unit.scope)
-        calls = (part for part in walk(unit.node) if isinstance(part, ast.Call))
+        calls = calls_in(unit.node)
         return any(_updated(call, model) for call in calls) and stalls.reads_accelerator(unit, model)
 
     def shape(self) -> m.BaseMatcherNode:

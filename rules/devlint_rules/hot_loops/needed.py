@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import dotted, last_name, own_nodes, walk
+from devlint.facts import calls_in, dotted, last_name, own_nodes, walk
 from devlint.lazy import regex
 from devlint_rules.hot_loops import stalls
 
@@ -100,7 +100,7 @@ def _is_agreed_on(read: ast.expr, hot: HotLoop, facts: Facts) -> bool:
 def _has_just_waited(statement: ast.stmt, facts: Facts) -> bool:
     """`torch.cuda.synchronize()` stands before it, and nothing was queued since."""
     for earlier in reversed(facts.model.source.before(statement)):
-        calls = [n for n in walk(earlier) if isinstance(n, ast.Call)]
+        calls = calls_in(earlier)
         if any(last_name(c.func) == "synchronize" for c in calls):
             return True
         if hasattr(earlier, "body") or not all(_IDLE.fullmatch(dotted(c.func) or "") for c in calls):

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from devlint.facts import Mixing, Sort, blocks_of, is_test_file, is_told, last_name, own_nodes
+from devlint.facts import Mixing, Sort, blocks_of, calls_in, is_test_file, is_told, last_name, own_nodes
 from devlint.knowledge import torch_knowledge
 from devlint.knowledge.ecosystem import PLAIN_BASES
 from devlint.lazy import regex
@@ -50,8 +50,8 @@ def in_other_branches(call: ast.Call, facts: Facts) -> list[ast.Call]:
         for other in other_branches(statement, facts)
         for part in ast.walk(other)
         if isinstance(part, ast.Assign) and [ast.unparse(t) for t in part.targets] == [name]
-        for n in ast.walk(part.value)
-        if isinstance(n, ast.Call) and ast.unparse(n.func) == ast.unparse(call.func) and takes_device(n)
+        for n in calls_in(part.value)
+        if ast.unparse(n.func) == ast.unparse(call.func) and takes_device(n)
     ]
 
 

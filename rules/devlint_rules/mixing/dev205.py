@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import Sense
+from devlint.facts import Sense, calls_in
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.mixing.apart import (
@@ -139,5 +139,5 @@ def _is_made_here(indexed: ast.expr, facts: Facts) -> bool:
     is_once = isinstance(facts.model.enclosing_scope(indexed), ast.Module)
     if is_once and not any(isinstance(p, (ast.For, ast.While)) for p in facts.model.ancestors(indexed)):
         return False
-    made = (n for value in facts.model.assigned_values(indexed) for n in ast.walk(value) if isinstance(n, ast.Call))
+    made = (n for value in facts.model.assigned_values(indexed) for n in calls_in(value))
     return any(facts.model.qualified(call.func) in factories.ALL for call in made)

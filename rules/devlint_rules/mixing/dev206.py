@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import HOST, Place, Sort, Value, is_device_name, walk
+from devlint.facts import HOST, Place, Sort, Value, calls_in, is_device_name
 from devlint.lazy import cst, m
 from devlint.rule import Effect, Report, Rule
 from devlint_rules.mixing.apart import place_text
@@ -54,7 +54,7 @@ class GeneratorDevice(Rule):
 
     def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
         model.ensure(unit.scope)
-        calls = [part for part in walk(unit.node) if isinstance(part, ast.Call)]
+        calls = calls_in(unit.node)
         return any(_may_differ(call, model) for call in calls)
 
     def shape(self) -> m.BaseMatcherNode:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import FunctionModel, dotted, last_name, walk
+from devlint.facts import FunctionModel, calls_in, dotted, last_name, walk
 from devlint.lazy import cst, m
 from devlint.rule import Effect, Report, Rule
 
@@ -76,7 +76,7 @@ class PartialContainerMove(Rule):
 
     def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
         scope = unit.scope
-        return scope is not None and any(_left(n, scope) for n in walk(unit.node) if isinstance(n, ast.Call))
+        return scope is not None and any(_left(n, scope) for n in calls_in(unit.node))
 
     def shape(self) -> m.BaseMatcherNode:
         return m.Call()

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import text_of_path, walk
+from devlint.facts import calls_in, text_of_path
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.mixing.created import takes_device
@@ -76,7 +76,7 @@ class MixedResult(Rule):
     fix = "S"
 
     def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
-        return unit.scope is not None and any((n.lineno, n.col_offset) in model.mixed for n in walk(unit.node) if isinstance(n, ast.Call))  # fmt: skip
+        return unit.scope is not None and any((n.lineno, n.col_offset) in model.mixed for n in calls_in(unit.node))  # fmt: skip
 
     def shape(self) -> m.BaseMatcherNode:
         return m.Call()

@@ -14,6 +14,7 @@ from devlint.facts import (
     Kind,
     Value,
     access_path,
+    calls_in,
     is_test_file,
     kept_on_node,
     last_name,
@@ -111,6 +112,7 @@ class DiscardedMove(Rule):
             _is_there_already(call, moved, facts)
             or _is_wanted_on_host(call, moved, facts)
             or _is_given_back(call, moved, facts)
+            or _is_shown(moved, facts)
         )
         assigned = _assignment(node, facts)
         change = None if needless else assigned
@@ -123,7 +125,8 @@ class DiscardedMove(Rule):
             hint=_hint(subject, assigned) if change is None else None,
             change=change,
             # What a test moves of which only its use tells is moved to see that it can be.
-            minor=(_is_there_already(call, moved, facts) and not _goes_by_itself(call, moved))
+            minor=_is_shown(moved, facts)
+            or (_is_there_already(call, moved, facts) and not _goes_by_itself(call, moved))
             or _changes_nothing(call, moved, facts)
             or _is_computed_there(call, moved, facts.notes(drop.trail), facts)
             or (drop.likely and is_test_file(Path(facts.path))),
@@ -317,6 +320,16 @@ def _registers(node: ast.AST, names: set[str]) -> bool:
     return False
 
 
+def _is_shown(moved: cst.BaseExpression, facts: Facts) -> bool:
+    """Whether the next line does nothing but show where the tensor still is, as a notebook does: it teaches what a move leaves."""
+    following = facts.model.source.after(facts.statement)
+    match following[:1]:
+        case [ast.Expr(value=ast.Attribute(value=shown, attr="is_cuda" | "device"))]:
+            root = facts.node(_root(moved))
+            return root is not None and ast.dump(shown) == ast.dump(root)
+    return False
+
+
 def _is_wanted_on_host(call: cst.Call, moved: cst.BaseExpression, facts: Facts) -> bool:
     """Whether what was to be moved is only collected, or its function asks for arrays of what isn't copied to the host.
 
@@ -498,8 +511,7 @@ def _is_leaf(node: ast.expr, facts: Facts) -> bool:
     return any(
         k.arg == "requires_grad" and isinstance(k.value, ast.Constant) and k.value.value is True
         for value in made
-        for n in ast.walk(value)
-        if isinstance(n, ast.Call)
+        for n in calls_in(value)
         for k in n.keywords
     )
 

@@ -106,8 +106,24 @@ class MovedParameter(Rule):
             # A test that asks for no gradient, and optimizes nothing, has an input of this name.
             minor=(is_test_file(Path(facts.path)) and _LEARNED.search(facts.text.text) is None)
             or _is_brought(node, made, facts)
-            or _is_fixed(made),
+            or _is_fixed(made)
+            or _is_handed_back(node, facts),
         )
+
+
+def _is_handed_back(node: cst.Call, facts: Facts) -> bool:
+    """Whether a method hands it back, and the file keeps what that gives on nothing: it stands in for a loss, say."""
+    found, scope = facts.node(node), facts.scope
+    if found is None or scope is None or scope.cls is None:
+        return False
+    if not isinstance(next(facts.model.ancestors(found), None), ast.Return):
+        return False
+    return not any(
+        isinstance(n, ast.Assign)
+        and any(isinstance(t, ast.Attribute) for t in n.targets)
+        and any(isinstance(c, ast.Call) and last_name(c.func) == scope.name for c in walk(n.value))
+        for n in walk(facts.model.source.tree)
+    )
 
 
 def _is_fixed(made: cst.Call) -> bool:
@@ -167,6 +183,9 @@ def _is_kept(node: cst.Call, facts: Facts) -> bool:
         match parent:
             case ast.Assign(targets=[ast.Name(id=name)]) if _is_made_leaf(name, parent, facts):
                 return False
+            case ast.Return() if facts.scope is not None and _OF_LOSS.search(facts.scope.name):
+                # A loss that nobody learns from, which only has to take a `backward()`.
+                return False
             case ast.Assign() | ast.AnnAssign() | ast.Return():
                 return not _is_put_by_hand(parent, facts)
             case ast.List() | ast.Tuple() | ast.Dict() | ast.ListComp() | ast.DictComp() | ast.IfExp():
@@ -175,6 +194,9 @@ def _is_kept(node: cst.Call, facts: Facts) -> bool:
                 return name in KEEPERS
         break
     return False
+
+
+_OF_LOSS = regex(r"(?i)loss")
 
 
 def _is_made_leaf(name: str, statement: ast.stmt, facts: Facts) -> bool:

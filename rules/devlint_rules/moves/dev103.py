@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from devlint.facts import Mixing, is_test_file, kept_on_node, walk
+from devlint.facts import Mixing, calls_in, is_test_file, kept_on_node
 from devlint.findings import Edit
 from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
@@ -156,9 +156,8 @@ def _is_registered(name: str, cls: ClassModel) -> bool:
 def _registered_names(cls: ast.ClassDef) -> frozenset[object]:
     return frozenset(
         n.args[0].value
-        for n in walk(cls)
-        if isinstance(n, ast.Call)
-        and isinstance(n.func, ast.Attribute)
+        for n in calls_in(cls)
+        if isinstance(n.func, ast.Attribute)
         and n.func.attr in ("register_buffer", "register_parameter")
         and n.args
         and isinstance(n.args[0], ast.Constant)

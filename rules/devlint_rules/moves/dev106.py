@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import Kind, Value, walk
+from devlint.facts import Kind, Value, calls_in
 from devlint.lazy import cst, m
 from devlint.rule import Effect, Report, Rule
 
@@ -59,7 +59,7 @@ class MovedOptimizer(Rule):
 
     def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
         model.ensure(unit.scope)
-        methods = (n.func for n in walk(unit.node) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute))
+        methods = (n.func for n in calls_in(unit.node) if isinstance(n.func, ast.Attribute))
         return any(f.attr in MOVES and _lacks(model.value(f.value), f.attr) for f in methods)
 
     def shape(self) -> m.BaseMatcherNode:

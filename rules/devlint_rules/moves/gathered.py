@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from devlint.facts import MOVES, NONE, FunctionModel, Kind, access_path, last_name, own_nodes, walk
+from devlint.facts import MOVES, NONE, FunctionModel, Kind, access_path, calls_in, last_name, own_nodes, walk
 from devlint_rules.moves.attributes import Kept, is_parameter, overrides
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def may_gather(value: ast.expr, constructor: FunctionModel | None) -> bool:
 
 def _may_hold_modules(display: ast.expr, constructor: FunctionModel | None) -> bool:
     """Whether something that isn't a builtin is called in a display or comprehension, or was kept in a name before."""
-    called = {id(n.func): n.func for n in ast.walk(display) if isinstance(n, ast.Call)}
+    called = {id(n.func): n.func for n in calls_in(display)}
     if any(not (isinstance(func, ast.Name) and func.id in BUILTINS) for func in called.values()):
         return True
     if isinstance(display, (ast.ListComp, ast.DictComp)):

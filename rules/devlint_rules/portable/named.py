@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from devlint.facts import dotted, own_nodes, walk
+from devlint.facts import calls_in, dotted, own_nodes
 from devlint.knowledge.counterparts import counterparts
 from devlint.lazy import regex
 from devlint_rules.portable.at_hand import outermost
@@ -45,7 +45,7 @@ def _falls_back(call: ast.AST, facts: Facts) -> bool:
 
 def is_decided_elsewhere(call: ast.Call, facts: Facts) -> bool:
     """Whether another question of a file decides where CUDA is named: what is asked here must not answer otherwise."""
-    others = (n for n in walk(facts.model.source.tree) if isinstance(n, ast.Call) and n is not call)
+    others = (n for n in calls_in(facts.model.source.tree) if n is not call)
     return any(
         dotted(n.func) == "torch.cuda.is_available" and not _is_choice(n, facts) and is_decided_by(n.func, facts)
         for n in others

@@ -116,11 +116,16 @@ class MissingModuleAttribute(Rule):
         model = missing.wrapper.inner
         bare_too = model is not None and found.attr == "device" and has_no_device(model, facts)
         change = of_first_parameter(node, [model]) if model and bare_too else _unwrapped(node, found, missing, facts)
+        first, *others = _told_at_once(found, facts) if change is None and missing.sometimes else [found]
+        others = others if found is first else []
         yield Report(
             node,
             f"{when} has no attribute `{node.attr.value}`: AttributeError when it is reached",
             "likely" if missing.wrapper.likely or missing.sometimes else "certain",
-            notes=facts.notes(missing.wrapper.trail),
+            notes=(
+                *facts.notes(missing.wrapper.trail),
+                *(facts.note("asked for what it lacks here too", o) for o in others),
+            ),
             hint="the wrapped model has none either"
             if bare_too
             else None
@@ -128,7 +133,8 @@ class MissingModuleAttribute(Rule):
             else _hint(missing, found.attr, subject),
             change=change,
             # A test that takes several ways is run with each of them.
-            minor=missing.sometimes and is_test(Path(facts.path)) and _TESTS.search(facts.text.text) is not None,
+            minor=found is not first
+            or (missing.sometimes and is_test(Path(facts.path)) and _TESTS.search(facts.text.text) is not None),
         )
 
 
@@ -318,6 +324,11 @@ def _mended_with(found: ast.Attribute, facts: Facts) -> list[ast.Attribute]:
     origin = wrap_notes(missing[found].wrapper, facts)
     beside = [other for other, lacking in missing.items() if wrap_notes(lacking.wrapper, facts) == origin]
     return [n for n in beside if _is_told(n, facts)] if any(missing[n].sometimes for n in beside) else [found]
+
+
+def _told_at_once(found: ast.Attribute, facts: Facts) -> list[ast.Attribute]:
+    """What is asked of the same wrapper, in reading order: where a name for the bare model mends it all, the first speaks for the rest."""
+    return sorted(_mended_with(found, facts), key=lambda n: (n.lineno, n.col_offset))
 
 
 def _is_unwrappable(found: ast.Attribute, facts: Facts) -> bool:

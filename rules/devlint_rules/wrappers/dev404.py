@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import GATHERED, Kind, Value, last_name, walk
+from devlint.facts import GATHERED, Kind, Value, calls_in, last_name
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 
@@ -135,9 +135,7 @@ def _is_gathered(value: Value) -> bool:
 def _is_of_one_device(vector: Value, facts: Facts) -> bool:
     """Whether the wrapper is told one device, `device_ids=[0]`: then it calls the model and gathers nothing."""
     lines = {s.line for s in vector.trail if s.message.startswith("wrapped by") and s.path == facts.model.source.path}
-    calls = [
-        n for n in walk(facts.model.source.tree) if isinstance(n, ast.Call) and last_name(n.func) == "DataParallel"
-    ]
+    calls = [n for n in calls_in(facts.model.source.tree) if last_name(n.func) == "DataParallel"]
     # Where the trail is lost, all wrappers of the file count.
     ids = [k.value for c in calls if not lines or c.lineno in lines for k in c.keywords if k.arg == "device_ids"]
     of_one = [isinstance(i, (ast.List, ast.Tuple)) and len(i.elts) == 1 for i in ids]
