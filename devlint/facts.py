@@ -35,11 +35,13 @@ from devlint.regexes import regex
 from devlint.signatures.values.values import text_of as text_of_path
 from devlint.source.devices import MOVES, SETTINGS_NAMES, is_device_name, is_setting
 from devlint.source.kinds import Kind
+from devlint.source.masks import is_mask
 from devlint.source.modules import FunctionModel, FunctionNode, SourceModule, blocks_of, dotted, last_name
 from devlint.source.paths import access_path, is_under
 from devlint.source.texts import is_test, is_test_file
 from devlint.source.trees import calls_in, kept_on_node, own_nodes, walk
 from devlint.source.units import Unit, units_at
+from devlint.source.uses import uses_of
 
 if TYPE_CHECKING:
     from devlint.pieces import Piece
@@ -92,6 +94,7 @@ __all__ = [
     "calls_in",
     "dotted",
     "is_device_name",
+    "is_mask",
     "is_setting",
     "is_test",
     "is_test_file",
@@ -105,6 +108,7 @@ __all__ = [
     "place_of_device",
     "text_of_path",
     "units_at",
+    "uses_of",
     "walk",
 ]
 

@@ -25,13 +25,15 @@ def in_quotes_of(text: str, code: str, near: Sequence[str] = ()) -> str:
     text, near = _WHOLE_COMMENT.sub("", text), [_WHOLE_COMMENT.sub("", lines) for lines in near]
     counts = [(len(_SINGLE.findall(lines)), len(_DOUBLE.findall(lines))) for lines in near]
     singles, doubles = next(((s, d) for s, d in counts if bool(s) != bool(d)), (0, 0))
+    by_line = bool(counts) and bool(counts[0][0]) != bool(counts[0][1])
     if not singles and not doubles:
         singles, doubles = len(_SINGLE.findall(text)), len(_DOUBLE.findall(text))
         if doubles and singles < _FEWEST_QUOTED:
             return code
     if not singles or singles < _MORE_OFTEN * doubles:
         return code
-    return _DOUBLE.sub(lambda found: found[0] if found[0] in text else f"'{found[0][1:-1]}'", code)
+    said = near[0] if by_line else text
+    return _DOUBLE.sub(lambda found: found[0] if found[0] in said else f"'{found[0][1:-1]}'", code)
 
 
 def habit_of(text: str) -> str:

@@ -414,7 +414,6 @@ class Inspection:
     def _fix(self, report: Report, piece: Piece, facts: Facts) -> Fix | None:
         from devlint.findings import Edit
         from devlint.habits import in_quotes_of
-        from devlint.knowledge.releases import SINCE_0_4
         from devlint.layout import (
             aligned,
             gets_too_long,
@@ -439,8 +438,8 @@ class Inspection:
             start, end, code = minimal_edit(piece.code, piece.rendered(change.replacements))
             base = self._text.offset(piece.span.line, piece.span.column)
             edits.append(Edit(Span(*self._text.position(base + start), *self._text.position(base + end)), code))
-        if any(re.search(SINCE_0_4, edit.text) for edit in edits) and self._is_for_old_releases:
-            # It would run on none of the releases that the project is for.
+        if self._is_for_old_releases:
+            # Nobody can try there what is mended, and `map_location="cpu"` or a device of a factory would be a TypeError.
             return None
         # The same in all that a function gets: its own lines say it, or the file.
         near = [self._text.slice(self._text.span_of(facts.scope.node))] if facts.scope is not None else []

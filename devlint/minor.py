@@ -6,7 +6,8 @@ import ast
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from devlint.knowledge.releases import OF_OLD_LOSSES
+from devlint.knowledge.releases import BEFORE_0_4
+from devlint.regexes import regex
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 # Events of tensors that meet others elsewhere.
 ABOUT_MIXING = ("mixing", "unplaced-factory")
+
+_BEFORE_0_4 = regex(BEFORE_0_4)
 
 # What only Python 2 reads: `print "done"`.
 _PYTHON_2 = r"(?m)^[ \t]{0,40}print[ \t]{1,9}['\"]"
@@ -79,11 +82,11 @@ def why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall:
 
 
 def _is_for_old_releases(facts: Facts) -> bool:
-    """Whether a file takes a loss's number as releases before 0.4 gave it, and no other way, and nobody says for which ones it is."""
+    """Whether a file says what releases before 0.4 alone can do, and takes no number as later ones do, and nobody says for which it is."""
     if facts.surroundings.oldest_torch is not None:
         return False
     text = facts.model.source.without_comments
-    return ".item()" not in text and OF_OLD_LOSSES.search(text) is not None
+    return ".item()" not in text and _BEFORE_0_4.search(text) is not None
 
 
 def _tests_itself(report: Report, facts: Facts, project: Project) -> bool:

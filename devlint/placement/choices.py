@@ -11,7 +11,7 @@ from devlint.regexes import regex
 from devlint.signatures.answers.callees import Callee
 from devlint.signatures.state.classes import ClassInfo
 from devlint.source.modules import FunctionModel, SourceModule, last_name
-from devlint.source.trees import walk
+from devlint.source.uses import uses_of
 
 # What a parameter is given is followed through so many calls.
 MAX_DEPTH = 3
@@ -51,7 +51,6 @@ class Choices:
     def __init__(self, model: File) -> None:
         self._model = model
         self._calls: dict[FunctionModel, list[tuple[File, ast.Call]] | None] = {}
-        self._uses: dict[str, tuple[list[ast.Call], bool]] | None = None
 
     def is_never_made(self, node: ast.AST) -> bool:
         """Whether each call in sight of a node's function, and there are some, decides a test around the node against it."""
@@ -126,26 +125,11 @@ class Choices:
             files += model.files_naming(name)
         found: list[tuple[File, ast.Call]] = []
         for file in files:
-            calls, is_handed_on = file.choices.uses_of(name)
-            if is_handed_on:
+            uses = uses_of(file.source, name)
+            if uses.is_handed_on:
                 return None
-            found += [(file, call) for call in calls]
+            found += [(file, call) for call in uses.calls]
         return found if len(found) <= MAX_CALLS and len(files) <= MAX_FILES else None
-
-    def uses_of(self, name: str) -> tuple[list[ast.Call], bool]:
-        """The calls in this file of what has a name, and whether that name stands elsewhere than in a call of it."""
-        if self._uses is None:
-            self._uses = {}
-            called = set[int]()
-            for node in walk(self._model.source.tree):
-                if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)):
-                    called.add(id(node.func))
-                    self._uses.setdefault(last_name(node.func), ([], False))[0].append(node)
-            for node in walk(self._model.source.tree):
-                if isinstance(node, (ast.Name, ast.Attribute)) and id(node) not in called:
-                    at = last_name(node)
-                    self._uses[at] = (self._uses[at][0] if at in self._uses else [], True)
-        return self._uses.get(name, ([], False))
 
 
 def tests_around(parent: ast.AST, child: ast.AST) -> Iterator[tuple[ast.expr, bool]]:

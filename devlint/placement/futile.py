@@ -40,12 +40,29 @@ def comes_to_nothing(model: Asked, node: ast.AST, depth: int = 0) -> bool:
     scope = model.enclosing_scope(node)
     shared = _conditions(model, node)
     function = model.source.function_at(scope) if isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)) else None
-    if any(_fails(n, model, function) and _conditions(model, n) <= shared for n in _once_each(scope)):
+    failing = (n for n in _once_each(scope) if _fails(n, model, function) and _conditions(model, n) <= shared)
+    if any(not _leaves_between(scope, node, n) for n in failing):
         return True
     if depth == _MAX_CALLERS or not isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)):
         return False
     calls = model.calls_in_sight(scope)
     return bool(calls) and all(comes_to_nothing(file, call, depth + 1) for file, call in calls)
+
+
+def _leaves_between(scope: ast.AST, node: ast.AST, failing: ast.AST) -> bool:
+    """Whether a function, or a pass of a loop, may be over behind a node and before it comes to what fails."""
+    return any(
+        isinstance(n, (ast.Return, ast.Break, ast.Continue)) and _start(node) < _end(n) <= _start(failing)
+        for n in own_nodes(scope)
+    )
+
+
+def _start(node: ast.AST) -> tuple[int, int]:
+    return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
+
+
+def _end(node: ast.AST) -> tuple[int, int]:
+    return getattr(node, "end_lineno", 0), getattr(node, "end_col_offset", 0)
 
 
 def _conditions(model: Asked, node: ast.AST) -> set[tuple[ast.AST, str]]:

@@ -32,6 +32,7 @@ from devlint.source.modules import FunctionModel, FunctionNode, SourceModule, do
 from devlint.source.project import Project
 from devlint.source.trees import calls_in, touches, walk, without_runs
 from devlint.source.units import Unit, all_functions, units_at
+from devlint.source.uses import uses_of
 
 if TYPE_CHECKING:
     from devlint.placement.replicas import Pinned
@@ -293,14 +294,10 @@ class PlacementModel(FileText):
         The scopes that they stand in are run, which is most of the work.
         """
         for unit in units_at(self.source, self.source.called_on(name)):
-            for node in walk(unit.node):
-                if (
-                    isinstance(node, ast.Call)
-                    and (dotted(node.func) or ast.unparse(node.func)).split(".")[-1] == name
-                    and wanted(node)
-                ):
+            for call in calls_in(unit.node):
+                if (dotted(call.func) or ast.unparse(call.func)).split(".")[-1] == name and wanted(call):
                     self.ensure(unit.scope)
-                    yield node
+                    yield call
 
     @cached_property
     def pinned(self) -> dict[ast.Call, Pinned]:
@@ -390,7 +387,7 @@ class PlacementModel(FileText):
         return [
             (model, Step(message, model.source.path, node.lineno, node.col_offset), node)
             for model in (self, *self._calling_models(scope))
-            for node in model._calls_of(scope)
+            for node in (call.node for call in model.readings.calls_of(scope))
         ]
 
     def calls_in_sight(self, function: FunctionNode) -> list[tuple[PlacementModel, ast.Call]]:
@@ -407,12 +404,7 @@ class PlacementModel(FileText):
         if seen or (cls or function) not in self.source.tree.body:
             return seen
         name = (cls or function).name
-        return [
-            (file, node)
-            for file in self.files_naming(name)
-            for node in calls_in(file.source.tree)
-            if last_name(node.func) == name
-        ]
+        return [(file, node) for file in self.files_naming(name) for node in uses_of(file.source, name).calls]
 
     def calls_of_a(self, cls: str) -> list[ast.Call]:
         """The calls of what this file names that a class of some name makes: `self.net(x)` after `self.net = Net()`."""
@@ -486,10 +478,6 @@ class PlacementModel(FileText):
         signature = self.project_reader.signature(function, None)
         paths = signature.tensors if signature is not None else frozenset()
         return frozenset(str(path[0]) for path in paths if len(path) == 1)
-
-    def _calls_of(self, scope: FunctionModel) -> Iterator[ast.Call]:
-        """The calls of a function that were seen in the scopes that were read, by the name that it has here."""
-        yield from (call.node for call in self.readings.calls_of(scope))
 
     # -- other files -----------------------------------------------------------------------------------------------
 

@@ -28,7 +28,7 @@ from devlint.signatures.answers.silence import (
     is_made_elsewhere,
     is_switched_to_host,
 )
-from devlint.signatures.libraries.torch_calls import MADE_OF_DATA
+from devlint.signatures.libraries.factories import MADE_OF_DATA
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.frame import Frame
 from devlint.signatures.state.outcome import Need

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from devlint.knowledge import torch_knowledge
 from devlint.regexes import regex
-from devlint.signatures.libraries.torch_calls import MADE_OF_DATA
+from devlint.signatures.libraries.factories import MADE_OF_DATA
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.frame import Frame
 from devlint.signatures.values.values import BATCH, CONSTANT, METHOD, TENSOR, UNKNOWN, Path, Step, Value, steps_to

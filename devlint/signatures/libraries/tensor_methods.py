@@ -8,9 +8,9 @@ from devlint.knowledge import ecosystem, torch_knowledge
 from devlint.knowledge.operators import operator
 from devlint.regexes import regex
 from devlint.signatures.libraries.devices import CUDA, named_device
+from devlint.signatures.libraries.factories import rank_made
 from devlint.signatures.libraries.moves import frame_drops, moved, receiver_of
 from devlint.signatures.libraries.operations import apply, operands_of
-from devlint.signatures.libraries.torch_calls import rank_made
 from devlint.signatures.state import containers
 from devlint.signatures.state.frame import Call, Frame
 from devlint.signatures.values.values import (

@@ -6,30 +6,27 @@ import ast
 import re
 from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import Any
 
 from devlint.knowledge import canonical, ecosystem, torch_knowledge
 from devlint.knowledge.metrics import is_metric
 from devlint.knowledge.operators import operator
-from devlint.regexes import regex
 from devlint.signatures.libraries import frameworks
 from devlint.signatures.libraries.devices import CUDA, device_from, named_device
+from devlint.signatures.libraries.factories import buffer, factory, legacy, made_at, parameter, result_of, variable
 from devlint.signatures.libraries.metrics import new_metric
 from devlint.signatures.libraries.operations import apply, operands_of
 from devlint.signatures.libraries.torch_modules import new_module, wrapped
 from devlint.signatures.state import containers
 from devlint.signatures.state.frame import Call
-from devlint.signatures.state.objects import COMPUTED, KEPT, PARAMETER, REGISTERED, move
+from devlint.signatures.state.objects import COMPUTED, move
 from devlint.signatures.values.values import (
     A_NUMBER,
     ARRAY,
     BATCH,
-    BUFFER,
     CONSTANT,
     DEVICE,
     DEVICE_OBJECT,
     EITHER,
-    EMPTY,
     GENERATOR,
     HOST,
     LIST,
@@ -52,11 +49,8 @@ from devlint.signatures.values.values import (
     mapped,
     rank_of,
 )
-from devlint.source.modules import last_name
 
 Meaning = Callable[[Call], Value]
-# What says that something is a tensor for sure, though of what isn't known.
-MADE_OF_DATA = "made of data"
 # Parts of it are at several places.
 SCATTERED = Place("unknown", "several")
 
@@ -88,9 +82,9 @@ def meaning(name: str) -> Meaning | None:
     if name in knowledge.loaders:
         return _loader
     if name in ecosystem.TENSOR_TYPES:
-        return partial(_legacy, place=HOST, keeps=name == "torch.Tensor")
+        return partial(legacy, place=HOST, keeps=name == "torch.Tensor")
     if re.fullmatch(r"torch\.cuda\.\w+Tensor", name):
-        return partial(_legacy, place=CUDA, keeps=False)
+        return partial(legacy, place=CUDA, keeps=False)
     if name.startswith(("torch.cuda.", "torch.distributed.", "torch.backends.")):
         return lambda call: A_NUMBER
     return None
@@ -111,177 +105,6 @@ def is_pretrained(name: str) -> bool:
     return name.endswith(".from_pretrained") and name.startswith(ecosystem.PRETRAINED_PACKAGES)
 
 
-# -- factories ---------------------------------------------------------------------------------------------------------
-
-
-def factory(call: Call, name: str) -> Value:
-    """A new tensor: where `device=` says, on the host if it says nothing."""
-    rank = rank_made(call, name)
-    device = named_device(call)
-    out = call.keywords.get("out")
-    if out is not None:
-        return out[1]
-    drawn = (call.pair(0, "mean"), call.pair(1, "std")) if name == "torch.normal" else ()
-    given = [pair for pair in drawn if pair is not None and pair[1].kind not in (NUMBER, CONSTANT)]
-    if given:
-        call.frame.need("operation", call.node, name, *given)
-        together = call.frame.reader.together(call.frame, call.node, *[value for _, value in given])
-        return mapped(together, lambda v: _result(v, ""), call.frame.atoms)
-    if device is None and (call.open_ended and (not call.node.args or _has_double_star(call))):
-        return Value(TENSOR, UNKNOWN_PLACE, likely=True, rank=rank)
-    if device is None and name in _TAKING_DATA:
-        return _from_data(call, rank, name)
-    if device is None:
-        place = call.frame.default_place
-        if place.sort == "unknown":
-            return Value(TENSOR, UNKNOWN_PLACE, likely=True, rank=rank)
-        return Value(TENSOR, place, rank=rank, step=call.step(f"created on {place.name or 'cpu'} by `{call.text}`"))
-    return mapped(device, lambda d: _made_at(call, d, rank), call.frame.atoms)
-
-
-def _has_double_star(call: Call) -> bool:
-    return any(k.arg is None for k in call.node.keywords)
-
-
-def _made_at(call: Call, device: Value, rank: Any) -> Value:
-    if device.kind is CONSTANT and call.frame.default_place != HOST:
-        return Value(TENSOR, UNKNOWN_PLACE, likely=True, rank=rank)
-    if device.kind is CONSTANT:
-        return Value(TENSOR, HOST, rank=rank, step=call.step(f"created on cpu by `{call.text}`"))
-    step = call.step(f"created there by `{call.text}`", device.step)
-    if device.place.sort in ("host", "accelerator"):
-        step = call.step(f"created on {device.place.name} by `{call.text}`")._replace(told=True)
-    return Value(TENSOR, device.place, rank=rank, step=step, likely=device.likely)
-
-
-_TAKING_DATA = frozenset({"torch.tensor", "torch.as_tensor", "torch.asarray"})
-
-
-def _from_data(call: Call, rank: Any, name: str) -> Value:
-    """`torch.tensor(data)`: where the data is, if that is a tensor."""
-    data = call.argument(0, "data") or NOTHING
-
-    def plain(option: Value) -> Value:
-        if option.kind in (TENSOR, BATCH):
-            return Value(TENSOR, option.place, rank=option.rank, step=option.step, likely=option.likely)
-        if option.kind is UNKNOWN:
-            # Of a tensor it stays where that is; but what `torch.tensor` is given hardly is one.
-            return Value(
-                UNKNOWN,
-                option.place if name != "torch.tensor" else UNKNOWN_PLACE,
-                data=option.path or option.data,
-                likely=True,
-                tags=option.tags | {MADE_OF_DATA},
-            )
-        found = rank
-        if option.kind in (NUMBER, CONSTANT) and not isinstance(option.data, str):
-            found = ZERO_DIM if option.kind is CONSTANT else ""
-        return Value(
-            TENSOR, HOST, rank=found, likely=option.kind not in (CONSTANT, NUMBER, LIST, TUPLE, ARRAY),
-            step=call.step(f"created on cpu by `{call.text}`"),
-        )  # fmt: skip
-
-    return mapped(data, plain, call.frame.atoms)
-
-
-# Factories whose result has a dimension whatever they are given.
-_ALWAYS_RANKED = regex(
-    r"torch\.(arange|range|linspace|logspace|eye|randperm|\w+_window|tr\w+_indices|from_numpy|frombuffer|sparse\w*)"
-)
-_SIZED = frozenset({"torch.zeros", "torch.ones", "torch.empty", "torch.rand", "torch.randn", "torch.full"})
-
-
-def rank_made(call: Call, name: str) -> str:
-    """Whether a factory's result surely has a dimension, or none."""
-    if _ALWAYS_RANKED.fullmatch(name):
-        return RANKED
-    sizes = call.node.args
-    if name == "torch.full":
-        sizes = sizes[:1]
-    elif name == "torch.randint":
-        sizes = [a for a in sizes if isinstance(a, (ast.Tuple, ast.List))] or sizes[-1:]
-    elif name == "torch.normal":
-        sizes = sizes[2:3]
-    named = call.keywords.get("size")
-    if named is not None:
-        sizes = [named[0]]
-    if name in _TAKING_DATA:
-        first = call.argument(0, "data")
-        if first is not None and first.kind in (LIST, TUPLE):
-            contents = containers.contents_of(call.frame, first)
-            return RANKED if contents is not None and (contents.kind != TUPLE or contents.parts) else EMPTY
-        return ZERO_DIM if first is not None and first.kind is CONSTANT else ""
-    if not sizes:
-        return ""
-    if len(sizes) == 1 and isinstance(sizes[0], (ast.Tuple, ast.List)):
-        parts = sizes[0].elts
-        if not parts:
-            return ZERO_DIM
-        return EMPTY if any(_is_zero(p) for p in parts) else RANKED
-    if name in _SIZED or name == "torch.randint":
-        if any(_is_zero(s) for s in sizes):
-            # It stands for nothing, and whatever takes it may leave it aside.
-            return EMPTY
-        # `torch.zeros(loss.shape)`: most losses are single numbers.
-        return "" if len(sizes) == 1 and _is_shape_of_loss(sizes[0]) else RANKED
-    return ""
-
-
-def _is_shape_of_loss(node: ast.expr) -> bool:
-    match node:
-        case ast.Attribute(value=owner, attr="shape") | ast.Call(func=ast.Attribute(value=owner, attr="size"), args=[]):
-            return _LOSS.fullmatch(last_name(owner)) is not None
-    return False
-
-
-_LOSS = regex(r"(?:\w{1,60}_)?loss(?:_\w{1,60})?")
-
-
-def _is_zero(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value == 0
-
-
-def _legacy(call: Call, place: Place, *, keeps: bool) -> Value:
-    """`torch.FloatTensor(...)`, `torch.cuda.FloatTensor(...)`; `torch.Tensor(t)` keeps a tensor where it is, the others refuse one from elsewhere."""
-    if "device" in call.keywords:
-        # It takes none but its own: that is another rule's finding, and there is no tensor then.
-        return Value(TENSOR, UNKNOWN_PLACE, likely=True, rank=RANKED)
-    step = call.step(f"created on {place.name} by `{call.text}`")
-    rank = RANKED
-    if call.node.args and isinstance(call.node.args[0], ast.List) and not call.node.args[0].elts:
-        rank = ""
-    if call.given and keeps and call.given[0][1].kind is TENSOR:
-        first = call.given[0][1]
-        return Value(TENSOR, first.place, rank=first.rank, likely=True, step=first.step)
-    if place == HOST and call.frame.default_place != HOST:
-        # `set_default_tensor_type` is for these as well.
-        return Value(TENSOR, UNKNOWN_PLACE, likely=True, rank=rank)
-    return Value(TENSOR, place, rank=rank, step=step)
-
-
-def _variable(call: Call) -> Value:
-    """`Variable(t)` is the tensor itself; `nn.Parameter(t)` one that modules register."""
-    return call.argument(0, "data") or NOTHING
-
-
-def _parameter(call: Call) -> Value:
-    given = call.argument(0, "data")
-    if given is None:
-        return Value(TENSOR, HOST, tags=frozenset({PARAMETER}), step=call.step("created on cpu by `Parameter`"))
-
-    def registered(option: Value) -> Value:
-        if option.kind is TENSOR:
-            return option.but(tags=(option.tags - {KEPT}) | {PARAMETER}, path=None)
-        return Value(TENSOR, option.place, tags=frozenset({PARAMETER}), likely=True, step=option.step)
-
-    return mapped(given, registered, call.frame.atoms)
-
-
-def _buffer(call: Call) -> Value:
-    given = call.argument(0, "data") or NOTHING
-    return mapped(given, lambda v: v.but(tags=v.tags | {REGISTERED, PARAMETER, BUFFER}), call.frame.atoms)
-
-
 # -- functions ---------------------------------------------------------------------------------------------------------
 
 
@@ -294,7 +117,7 @@ def function(call: Call, name: str) -> Value:
     if device is not None and (name.endswith("_like") or name in knowledge.factories):
         pairs = tensor_arguments(call)
         rank = rank_of(pairs[0][1]) if pairs else ""
-        return mapped(device, lambda d: _made_at(call, d, rank), frame.atoms)
+        return mapped(device, lambda d: made_at(call, d, rank), frame.atoms)
     if facts is not None:
         made = apply(call, facts, operands_of(call, facts))
         if name == "torch.reshape" and len(call.node.args) > 1 and getattr(call.node.args[1], "elts", True):
@@ -303,7 +126,7 @@ def function(call: Call, name: str) -> Value:
     pairs = tensor_arguments(call)
     returned = knowledge.functions.get(name, "tensor")
     result = frame.reader.together(frame, call.node, *_parts(call, pairs[:1]))
-    made = mapped(result, lambda v: _result(v, ""), frame.atoms)
+    made = mapped(result, lambda v: result_of(v, ""), frame.atoms)
     match returned:
         case "tensor" | "batch":
             return made
@@ -345,19 +168,6 @@ def _parts(call: Call, pairs: list[tuple[ast.expr, Value]]) -> list[Value]:
         elif value.kind in (TENSOR, UNKNOWN, BATCH, EITHER, ARRAY):
             found.append(value)
     return found
-
-
-def _result(value: Value, rank: Any) -> Value:
-    if value.kind is TENSOR:
-        return value.but(rank=rank, path=None, tags=frozenset(), data=None)
-    if "mixed" in value.tags:
-        return Value(TENSOR, UNKNOWN_PLACE, rank=rank)
-    if value.kind is UNKNOWN:
-        # What functions of torch give are tensors, where what they were given is.
-        return Value(TENSOR, value.place, likely=True, rank=rank, step=value.step)
-    if value.kind is BATCH:
-        return Value(TENSOR, value.place, likely=True, rank=rank, step=value.step)
-    return Value(TENSOR, UNKNOWN_PLACE, rank=rank)
 
 
 # -- devices -----------------------------------------------------------------------------------------------------------
@@ -480,12 +290,12 @@ def _meshgrid(call: Call) -> Value:
     given = [v for _, v in tensor_arguments(call)]
     if len(given) == 1 and given[0].kind is UNKNOWN:
         # A list of so many tensors as a caller says.
-        each = mapped(containers.element(frame, given[0]), lambda v: _result(v, RANKED), frame.atoms)
+        each = mapped(containers.element(frame, given[0]), lambda v: result_of(v, RANKED), frame.atoms)
         return containers.made(frame, LIST, Value(containers.EACH, parts=(each,)), call.node)
     parts = [p for v in given for p in (v.parts if v.kind is TUPLE else (v,))]
     frame.need("operation", call.node, "torch.meshgrid", *tensor_arguments(call))
     count = len(parts) if parts and not call.open_ended else 0
-    made = mapped(frame.reader.together(frame, call.node, *parts[:4]), lambda v: _result(v, RANKED), frame.atoms)
+    made = mapped(frame.reader.together(frame, call.node, *parts[:4]), lambda v: result_of(v, RANKED), frame.atoms)
     if count:
         return Value(TUPLE, parts=(made,) * count)
     return containers.made(frame, LIST, Value(containers.EACH, parts=(made,)), call.node)
@@ -514,18 +324,18 @@ def _sparse(call: Call) -> Value:
     pairs = [(n, v) for n, v in call.given if v.kind in (TENSOR, UNKNOWN, EITHER)]
     frame.need("operation", call.node, "torch.sparse_coo_tensor", *pairs[:2])
     if device is not None:
-        return mapped(device, lambda d: _made_at(call, d, RANKED), frame.atoms)
+        return mapped(device, lambda d: made_at(call, d, RANKED), frame.atoms)
     result = frame.reader.together(frame, call.node, *[v for _, v in pairs[:2]])
-    return mapped(result, lambda v: _result(v, RANKED), frame.atoms)
+    return mapped(result, lambda v: result_of(v, RANKED), frame.atoms)
 
 
 def _compressed(call: Call) -> Value:
     """A compressed sparse tensor is where its values are, its indices are taken there, unless it is told a device."""
     device = named_device(call)
     if device is not None:
-        return mapped(device, lambda d: _made_at(call, d, RANKED), call.frame.atoms)
+        return mapped(device, lambda d: made_at(call, d, RANKED), call.frame.atoms)
     values = call.argument(2, "values") or NOTHING
-    return mapped(values, lambda v: _result(v, RANKED) if v.kind in (TENSOR, UNKNOWN) else NOTHING, call.frame.atoms)
+    return mapped(values, lambda v: result_of(v, RANKED) if v.kind in (TENSOR, UNKNOWN) else NOTHING, call.frame.atoms)
 
 
 SPECIAL: dict[str, Meaning] = {
@@ -549,9 +359,9 @@ SPECIAL: dict[str, Meaning] = {
     "torch.from_dlpack": _nothing,
     "torch.meshgrid": _meshgrid,
     "torch.broadcast_tensors": lambda call: _each_where_it_is(call),
-    "torch.autograd.Variable": _variable,
-    "torch.nn.Parameter": _parameter,
-    "torch.nn.Buffer": lambda call: _buffer(call),
+    "torch.autograd.Variable": variable,
+    "torch.nn.Parameter": parameter,
+    "torch.nn.Buffer": buffer,
     "torch.utils.data.DataLoader": _loader,
     "torch.utils.data.default_collate": lambda call: Value(BATCH, HOST, rank=RANKED, data="item", likely=True),
     "torch.utils.data.TensorDataset": lambda call: _dataset(call),
@@ -583,7 +393,7 @@ def _each_where_it_is(call: Call) -> Value:
         given = list(given[0].parts)
     if call.open_ended or len(given) < 2:
         return NOTHING
-    return Value(TUPLE, parts=tuple(mapped(v, lambda o: _result(o, RANKED), call.frame.atoms) for v in given))
+    return Value(TUPLE, parts=tuple(mapped(v, lambda o: result_of(o, RANKED), call.frame.atoms) for v in given))
 
 
 def _gradients(call: Call) -> Value:
@@ -593,14 +403,14 @@ def _gradients(call: Call) -> Value:
         each = containers.element(call.frame, inputs)
     else:
         each = inputs
-    made = mapped(each, lambda v: _result(v, rank_of(v)), call.frame.atoms)
+    made = mapped(each, lambda v: result_of(v, rank_of(v)), call.frame.atoms)
     return containers.made(call.frame, LIST, Value(containers.EACH, parts=(made,)), call.node)
 
 
 def _padded(call: Call) -> Value:
     given = call.given[0][1] if call.given else NOTHING
     each = containers.element(call.frame, given)
-    return mapped(each, lambda v: _result(v, RANKED), call.frame.atoms)
+    return mapped(each, lambda v: result_of(v, RANKED), call.frame.atoms)
 
 
 def _exported(call: Call) -> Value:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from devlint.knowledge import canonical
 from devlint.regexes import regex
 from devlint.signatures.libraries import methods, python_calls, torch_calls, torch_modules, waits
-from devlint.signatures.reading import tests, uses
+from devlint.signatures.reading import tests, types_asked, uses
 from devlint.signatures.reading.decorators import keeps_result
 from devlint.signatures.reading.expressions import EXPRESSIONS, evaluate
 from devlint.signatures.reading.instances import Instance
@@ -474,7 +474,7 @@ def _is_of_another_class(frame: Frame, function: FunctionModel, given: dict[str,
         return False
     me = given.get(function.parameters[0].arg)
     cls = frame.reader.class_info(function.source, function.cls)
-    return me is not None and cls is not None and not tests.may_be_of(frame, me, cls)
+    return me is not None and cls is not None and not types_asked.may_be_of(frame, me, cls)
 
 
 def _find(frame: Frame, signature: Signature) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+from devlint.signatures.reading.assumptions import assume
 from devlint.signatures.reading.expressions import EXPRESSIONS, evaluate
-from devlint.signatures.reading.tests import assume, condition_of
+from devlint.signatures.reading.tests import condition_of
 from devlint.signatures.state import containers
 from devlint.signatures.state.frame import Frame
 from devlint.signatures.values.values import DICT, LIST, NEVER, NOTHING, TUPLE, UNKNOWN, Path, Value, constant

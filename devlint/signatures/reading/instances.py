@@ -9,7 +9,7 @@ from typing import Any
 
 from devlint.signatures.libraries.devices import device_from
 from devlint.signatures.libraries.torch_modules import holds_nothing
-from devlint.signatures.reading import tests
+from devlint.signatures.reading import comparing, tests, types_asked
 from devlint.signatures.state import containers
 from devlint.signatures.state.frame import Frame
 from devlint.signatures.state.objects import attribute, place_of
@@ -424,12 +424,12 @@ class Instance:
             case ("true", token):
                 return tests.truth(frame, self._token(token), host_when)
             case ("none", token):
-                return tests.is_none(frame, self._token(token))
+                return comparing.is_none(frame, self._token(token))
             case ("on host", Place() as place):
                 at = self.place(place)
                 result = FALSE
                 for condition, option in at.options():
-                    told = frame.atoms.negated(tests.on_accelerator(frame, option))
+                    told = frame.atoms.negated(comparing.on_accelerator(frame, option))
                     result = frame.atoms.either(result, frame.atoms.both(condition, told))
                 return result
             case ("same place", Place() as a, Place() as b):
@@ -437,21 +437,21 @@ class Instance:
                 for first_when, first in self._open_place(a).options():
                     for second_when, second in self._open_place(b).options():
                         joint = frame.atoms.both(first_when, second_when)
-                        told = tests.same_place(frame, first.place, second.place)
+                        told = comparing.same_place(frame, first.place, second.place)
                         result = frame.atoms.either(result, frame.atoms.both(joint, told))
                 return result
             case ("isinstance", token, tuple() as types):
                 named = [self._token(t) for t in types]
-                return tests.instance_of(frame, self._token(token), tuple(named))
+                return types_asked.instance_of(frame, self._token(token), tuple(named))
             case ("spelt", token, str() as asked, str() as text):
                 return tests.spelt(frame, self._token(token), asked, text)
             case ("has", token, str() as name):
-                return tests.has(frame, self._token(token), name)
-            case (str() as kind, a, b) if kind in tests.COMPARISONS:
+                return types_asked.has(frame, self._token(token), name)
+            case (str() as kind, a, b) if kind in comparing.COMPARISONS:
                 # A number of which nothing is known needn't be what it is at another call.
-                left = tests.called_number(frame, self._token(a), self._number(a))
-                right = tests.called_number(frame, self._token(b), self._number(b))
-                return tests.compared(frame, kind, left, right, host_when)
+                left = comparing.called_number(frame, self._token(a), self._number(a))
+                right = comparing.called_number(frame, self._token(b), self._number(b))
+                return comparing.compared(frame, kind, left, right, host_when)
         return frame.atoms.literal(("at call", self._serial, key), host_when)
 
     def _number(self, token: object) -> str:

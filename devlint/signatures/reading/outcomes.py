@@ -6,17 +6,11 @@ import ast
 
 from devlint.signatures.libraries import waits
 from devlint.signatures.libraries.devices import CUDA
+from devlint.signatures.reading.assumptions import assume
+from devlint.signatures.reading.comparing import comparison
 from devlint.signatures.reading.expressions import EXPRESSIONS, evaluate, together
-from devlint.signatures.reading.tests import (
-    assume,
-    comparison,
-    condition_of,
-    denial_of,
-    host_when_true,
-    outcome,
-    truth,
-    type_compared,
-)
+from devlint.signatures.reading.tests import condition_of, denial_of, host_when_true, outcome, truth
+from devlint.signatures.reading.types_asked import type_compared
 from devlint.signatures.state.frame import Frame
 from devlint.signatures.values.conditions import TRUE
 from devlint.signatures.values.values import (

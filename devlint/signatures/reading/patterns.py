@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from devlint.signatures.reading import tests
+from devlint.signatures.reading import comparing, types_asked
 from devlint.signatures.reading.expressions import evaluate
 from devlint.signatures.state.frame import Frame
 from devlint.signatures.values.conditions import FALSE, TRUE, Condition
@@ -23,16 +23,16 @@ def condition_of(frame: Frame, subject: Value, pattern: ast.pattern) -> Conditio
         case ast.MatchAs(pattern=inner) if inner is not None:
             return condition_of(frame, subject, inner)
         case ast.MatchValue(value=value):
-            return tests.compared(frame, "==", subject, evaluate(frame, value))
+            return comparing.compared(frame, "==", subject, evaluate(frame, value))
         case ast.MatchSingleton(value=value):
-            return tests.compared(frame, "==", subject, constant(value))
+            return comparing.compared(frame, "==", subject, constant(value))
         case ast.MatchOr(patterns=patterns):
             result = FALSE
             for one in patterns:
                 result = frame.atoms.either(result, condition_of(frame, subject, one))
             return result
         case ast.MatchClass(cls=cls, patterns=[], kwd_patterns=[]):
-            return tests.instance_of(frame, subject, (evaluate(frame, cls),))
+            return types_asked.instance_of(frame, subject, (evaluate(frame, cls),))
     return frame.atoms.literal(("pattern", id(pattern), frame.reader.turn()))
 
 

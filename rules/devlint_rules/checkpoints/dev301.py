@@ -12,7 +12,7 @@ from devlint.facts import calls_in, is_test, last_name, own_nodes
 from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.checkpoints.contents import asks_for_numbers, is_of_checkpoint, is_of_data
-from devlint_rules.checkpoints.hopeless import loads_what_wraps
+from devlint_rules.checkpoints.hopeless import is_of_pattern, loads_what_wraps
 from devlint_rules.checkpoints.origins import DOWNLOADS, is_own
 from devlint_rules.checkpoints.provided import is_provided_for, is_tried_again
 from devlint_rules.checkpoints.readers import (
@@ -145,6 +145,7 @@ class LoadWithoutMapLocation(Rule):
         fixed = first or (
             may_be_mended(found, facts)
             and not is_tried_again(found, facts)
+            and not is_of_pattern(found)
             and not loads_what_wraps(found, facts)
             and not stays_half_done(found, facts)
             and not _is_of_optimizer(found, facts)

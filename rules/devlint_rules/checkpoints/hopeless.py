@@ -16,6 +16,17 @@ if TYPE_CHECKING:
 _PART = regex(r"(?i)epoch|state_dict|optimizer|arch|best|args|config")
 
 
+def is_of_pattern(call: ast.Call) -> bool:
+    """Whether a file's name still has its placeholder, which nothing fills in: `torch.load("net_%d.pth")` finds no file anywhere."""
+    match call.args[:1]:
+        case [ast.Constant(value=str() as name)]:
+            return _PLACEHOLDER.search(name) is not None
+    return False
+
+
+_PLACEHOLDER = regex(r"%[ds]|\{\w{0,20}\}")
+
+
 def loads_what_wraps(call: ast.Call, facts: Facts) -> bool:
     """Whether a load fails wherever it is: `start = x["epoch"]`, and `net.load_state_dict(x)` with that very dict, which holds more than the net's parameters."""
     match next(facts.model.ancestors(call), None):

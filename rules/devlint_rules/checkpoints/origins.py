@@ -40,12 +40,14 @@ def is_own(call: ast.Call, first: int, facts: Facts) -> bool:
 
 
 def _is_of_rank(file: ast.expr, facts: Facts) -> bool:
-    """Whether each process has a file of its own: the one that reads it wrote it, on the device that it has."""
-    parts = (n for value in (file, *values_of(file, facts)) for n in ast.walk(value))
-    return any(isinstance(n, (ast.Name, ast.Attribute)) and _RANK.fullmatch(last_name(n)) for n in parts)
+    """Whether each process, or each device, has a file of its own: the one that reads it wrote it, on the device that it has."""
+    parts = [n for value in (file, *values_of(file, facts)) for n in ast.walk(value)]
+    owners = {id(n.value) for n in parts if isinstance(n, ast.Attribute)}
+    names = (n for n in parts if isinstance(n, (ast.Name, ast.Attribute)) and id(n) not in owners)
+    return any(_RANK.fullmatch(last_name(n)) for n in names)
 
 
-_RANK = regex(r"(?:get_)?(?:local_|global_)?rank")
+_RANK = regex(r"(?:get_)?(?:local_|global_)?rank|device|DEVICE")
 
 
 # -- what this program wrote -------------------------------------------------------------------------------------------
@@ -64,6 +66,8 @@ def _is_written_before(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
     ]
     if any(_writes(n, file) or _writes_one_of(n, file, facts) for n in before) or _is_given_by_writer(file, facts):
         return True
+    if _is_best_of_run(file, facts) and any(last_name(n.func) in _TRAINING for n in before):
+        return True
     parts = {n.id for value in (file, *values_of(file, facts)) for n in ast.walk(value) if isinstance(n, ast.Name)}
     if any(_EXPORTING.match(last_name(n.func)) and _is_handed(n, "", parts) for n in before):
         return True
@@ -75,6 +79,17 @@ def _is_written_before(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
     return model is not None and any(
         _is_handed(n, ast.unparse(model), parts) and not _MAKING.match(last_name(n.func)) for n in before
     )
+
+
+def _is_best_of_run(file: ast.expr, facts: Facts) -> bool:
+    """`checkpoint.best_model_path`: where a trainer's callback says that it has put what a run brought."""
+    return any(
+        isinstance(n, ast.Attribute) and n.attr in _OF_RUN for v in (file, *values_of(file, facts)) for n in ast.walk(v)
+    )
+
+
+_OF_RUN = frozenset({"best_model_path", "last_model_path", "best_model_checkpoint"})
+_TRAINING = frozenset({"fit", "train", "tune"})
 
 
 # What makes another thing of a model, such as its optimizer, writes nothing.
@@ -286,6 +301,8 @@ def _is_made_where_missing(call: ast.Call, file: ast.expr, scope: ast.AST) -> bo
     saves = [
         n for n in own_nodes(scope) if isinstance(n, ast.Call) and last_name(n.func) == "save" and _writes(n, file)
     ]
+    if any(isinstance(n, ast.Try) and _is_made_in_handler(n, call, saves) for n in own_nodes(scope)):
+        return True
     return any(
         isinstance(n, ast.If)
         and _EXISTS.search(ast.unparse(n.test)) is not None
@@ -298,6 +315,15 @@ def _is_made_where_missing(call: ast.Call, file: ast.expr, scope: ast.AST) -> bo
         )
         for n in own_nodes(scope)
     )
+
+
+def _is_made_in_handler(attempt: ast.Try, call: ast.Call, saves: list[ast.Call]) -> bool:
+    """`try: load(path)`, `except FileNotFoundError:` and there it is made, and saved."""
+    handlers = [h for h in attempt.handlers if h.type is not None and _MISSING.search(ast.unparse(h.type))]
+    return _holds(attempt.body, call) and any(_holds(h.body, save) for h in handlers for save in saves)
+
+
+_MISSING = regex(r"\b(?:FileNotFoundError|OSError|IOError)\b")
 
 
 def _is_read_into_what_is_made(test: ast.If, call: ast.Call, path: str, saves: list[ast.Call]) -> bool:
@@ -414,7 +440,9 @@ def _is_published(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
     found = texts_in(values)
     if _is_release(call, file, facts):
         return True
-    if any(_HASHED.search(text) for text in found) or any("torchvision" in name for name in _names_in(file, facts)):
+    if any(_HASHED.search(text) or _BACKBONE.search(text) for text in found) or any(
+        "torchvision" in name for name in _names_in(file, facts)
+    ):
         return True
     addresses = [text for text in found if "://" in text]
     is_told = isinstance(file, ast.Attribute) and is_setting(file)
@@ -464,6 +492,11 @@ _ADDRESS = regex(r"https?://[^\s\"']{1,300}\.(?:pth|pt|bin|tar|ckpt|th|zip)\b")
 # What the makers of torch publish, and files that are named after their hash, as they do.
 _PUBLISHED = regex(r"https?://download\.pytorch\.org/")
 _HASHED = regex(r"\w-[0-9a-f]{8,64}\.\w{1,10}")
+# What somebody has called so who downloaded it there: `resnet34-pre.pth`.
+_BACKBONE = regex(
+    r"(?i)(?:resnet|resnext|vgg|densenet|alexnet|mobilenet|inception|squeezenet|shufflenet)\w{0,12}"
+    r"[-_](?:pre|pretrained|imagenet)\.\w{1,8}$"
+)
 
 
 def _ships_with_the_code(file: ast.expr, facts: Facts) -> bool:

@@ -70,10 +70,11 @@ def _fills_itself(node: ast.AST) -> bool:
 def is_of_wrapped(call: ast.Call, facts: Facts) -> bool:
     """Whether a model is wrapped where there is an accelerator, and bare where there is none, in a project that never looks at its keys.
 
-    Then what was written with one can't be loaded without: every key begins with `module.`.
+    Then what was written with one can't be loaded without: every key begins with `module.`. Or it is loaded into what is in the
+    wrapper (`model.module.load_state_dict(...)`), which a bare model hasn't got.
     """
     texts = facts.model.source.without_comments
-    if _is_of_own_wrapped(call, facts):
+    if _is_of_own_wrapped(call, facts) or _fills_inside_of_wrapper(call, facts):
         return True
     if re.search(_UNWRAPPED, texts) is not None or facts.model.texts_match(_UNWRAPPED, elsewhere=True):
         return False
@@ -90,6 +91,24 @@ def _is_of_own_wrapped(call: ast.Call, facts: Facts) -> bool:
     before = facts.text.text.count("\n", 0, facts.text.text.find(wrapped[0])) < call.lineno
     loaded = re.search(rf"\b{name}\.load_state_dict\(\w+\[", texts) is not None
     return before and loaded and re.search(rf"[:(] ?{name}\.state_dict\(\)", texts) is not None
+
+
+def _fills_inside_of_wrapper(call: ast.Call, facts: Facts) -> bool:
+    """Whether what is loaded into is inside of what an `if` about accelerators wraps, and nothing asks there whether it did."""
+    wrapped = re.search(_WRAPPED, facts.model.source.without_comments)
+    if wrapped is None:
+        return False
+    inside = f"{wrapped['name']}.module.load_state_dict"
+    fills = [
+        n
+        for n in own_nodes(facts.model.enclosing_scope(call))
+        if isinstance(n, ast.Call) and ast.unparse(n.func) == inside
+    ]
+    tests = (p.test for n in fills for p in facts.model.ancestors(n) if isinstance(p, (ast.If, ast.IfExp)))
+    return bool(fills) and not any(_ASKS_FOR_WRAPPER.search(ast.unparse(test)) for test in tests)
+
+
+_ASKS_FOR_WRAPPER = regex(r"(?i)cuda|gpu|devices?\b|module|attr|instance|parallel|distributed|ddp")
 
 
 def is_of_pickled_wrapper(call: ast.Call, facts: Facts) -> bool:
@@ -253,7 +272,22 @@ _ENDING = frozenset({"exit", "_exit", "quit"})
 def _is_published(model: PlacementModel, call: ast.Call) -> bool:
     """Whether a call downloads what somebody published, or what it loads is what its function otherwise downloads."""
     calls = [n for n in own_nodes(model.enclosing_scope(call)) if isinstance(n, ast.Call)]
-    return any(last_name(n.func) in _DOWNLOADING for n in (call, *calls))
+    if any(last_name(n.func) in _DOWNLOADING for n in (call, *calls)):
+        return True
+    path = ast.unparse(call.args[0]) if call.args else ""
+    return bool(path) and any(_fetches(n, path) for n in own_nodes(model.enclosing_scope(call)))
+
+
+def _fetches(node: ast.AST, path: str) -> bool:
+    """`urlretrieve(url, path)`; `with open(path, "wb") as f: f.write(response.content)`"""
+    match node:
+        case ast.Call(func=func, args=[_, ast.expr() as target, *_]) if last_name(func) == "urlretrieve":
+            return ast.unparse(target) == path
+        case ast.With(items=[ast.withitem(context_expr=ast.Call(func=ast.Name(id="open"), args=[opened, *_]))]):
+            return ast.unparse(opened) == path and any(
+                isinstance(n, ast.Attribute) and n.attr in ("content", "iter_content") for n in ast.walk(node)
+            )
+    return False
 
 
 def is_of_base(call: ast.Call) -> bool:

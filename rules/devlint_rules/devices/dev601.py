@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from devlint.facts import Kind, Unit, blocks_of, dotted, own_nodes, units_at
+from devlint.facts import Kind, Unit, blocks_of, calls_in, dotted, last_name, own_nodes, units_at
 from devlint.findings import Note
 from devlint.knowledge.cuda import asking
 from devlint.lazy import cst, m
@@ -140,17 +140,10 @@ def _use_before_calls(statement: ast.stmt, facts: Facts, seen: set[ast.AST]) -> 
 def _calls_of(scope: FunctionModel, facts: Facts) -> list[Unit]:
     """The units that call a function; one that only names it may hand it to a process."""
     return [
-        u
-        for u in facts.model.calling_units(scope)
-        if any(
-            isinstance(n, ast.Call) and isinstance(n.func, (ast.Name, ast.Attribute)) and _last(n.func) == scope.name
-            for n in ast.walk(u.node)
-        )
+        unit
+        for unit in facts.model.calling_units(scope)
+        if any(last_name(call.func) == scope.name for call in calls_in(unit.node))
     ]
-
-
-def _last(func: ast.Name | ast.Attribute) -> str:
-    return func.id if isinstance(func, ast.Name) else func.attr
 
 
 def _use_in(statement: ast.stmt, facts: Facts, depth: int) -> _Use | None:
@@ -267,6 +260,6 @@ def _is_for_child(node: ast.expr, facts: Facts) -> bool:
             return True
         if not isinstance(later, ast.Call) or later.lineno <= node.lineno:
             continue
-        if isinstance(later.func, (ast.Name, ast.Attribute)) and _last(later.func) in _CHILDREN:
+        if last_name(later.func) in _CHILDREN:
             return True
     return False

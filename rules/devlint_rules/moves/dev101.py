@@ -112,6 +112,7 @@ class DiscardedMove(Rule):
             _is_there_already(call, moved, facts)
             or _is_wanted_on_host(call, moved, facts)
             or _is_given_back(call, moved, facts)
+            or _is_shown(moved, facts)
         )
         assigned = _assignment(node, facts)
         change = None if needless else assigned
@@ -124,7 +125,8 @@ class DiscardedMove(Rule):
             hint=_hint(subject, assigned) if change is None else None,
             change=change,
             # What a test moves of which only its use tells is moved to see that it can be.
-            minor=(_is_there_already(call, moved, facts) and not _goes_by_itself(call, moved))
+            minor=_is_shown(moved, facts)
+            or (_is_there_already(call, moved, facts) and not _goes_by_itself(call, moved))
             or _changes_nothing(call, moved, facts)
             or _is_computed_there(call, moved, facts.notes(drop.trail), facts)
             or (drop.likely and is_test_file(Path(facts.path))),
@@ -315,6 +317,16 @@ def _registers(node: ast.AST, names: set[str]) -> bool:
             return value in names
         case ast.Assign(targets=[ast.Attribute(attr=name)], value=ast.Call(func=func)):
             return name in names and last_name(func) in ("Parameter", "Buffer")
+    return False
+
+
+def _is_shown(moved: cst.BaseExpression, facts: Facts) -> bool:
+    """Whether the next line does nothing but show where the tensor still is, as a notebook does: it teaches what a move leaves."""
+    following = facts.model.source.after(facts.statement)
+    match following[:1]:
+        case [ast.Expr(value=ast.Attribute(value=shown, attr="is_cuda" | "device"))]:
+            root = facts.node(_root(moved))
+            return root is not None and ast.dump(shown) == ast.dump(root)
     return False
 
 

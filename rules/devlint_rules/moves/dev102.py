@@ -183,6 +183,9 @@ def _is_kept(node: cst.Call, facts: Facts) -> bool:
         match parent:
             case ast.Assign(targets=[ast.Name(id=name)]) if _is_made_leaf(name, parent, facts):
                 return False
+            case ast.Return() if facts.scope is not None and _OF_LOSS.search(facts.scope.name):
+                # A loss that nobody learns from, which only has to take a `backward()`.
+                return False
             case ast.Assign() | ast.AnnAssign() | ast.Return():
                 return not _is_put_by_hand(parent, facts)
             case ast.List() | ast.Tuple() | ast.Dict() | ast.ListComp() | ast.DictComp() | ast.IfExp():
@@ -191,6 +194,9 @@ def _is_kept(node: cst.Call, facts: Facts) -> bool:
                 return name in KEEPERS
         break
     return False
+
+
+_OF_LOSS = regex(r"(?i)loss")
 
 
 def _is_made_leaf(name: str, statement: ast.stmt, facts: Facts) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from devlint.facts import calls_in, is_test_file, walk
+from devlint.facts import HOST, calls_in, is_test_file, place_of_device, walk
 from devlint.findings import Edit, Safety, Span
 from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
@@ -132,7 +132,7 @@ class CreatedThenMoved(Rule):
             yield Report(node, "", change=_made_there(node, made, name, between, move, facts), aside=True)
         if costs_each_step is not self.of_each_step:
             return
-        if _goes_where_batch_was_left(move, facts):
+        if _goes_where_batch_was_left(move, facts) or _is_host_of_makers(move, facts):
             return
         at_random = name in factories.RANDOM or bool(between & factories.FILLING)
         # Random numbers may be drawn on the host on purpose: the same ones on every machine.
@@ -184,6 +184,43 @@ def _goes_where_batch_was_left(move: factories.Move, facts: Facts) -> bool:
         return False
     given = [v for v in facts.model.assigned_values(device.value) if loop.lineno <= v.lineno <= (loop.end_lineno or 0)]
     return not any(isinstance(n, ast.Attribute) and n.attr in ("to", "cuda") for v in given for n in ast.walk(v))
+
+
+def _is_host_of_makers(move: factories.Move, facts: Facts) -> bool:
+    """Whether `self.device` is what the constructor was given, and all who make such an object say that it is the host."""
+    device = facts.node(move.device)
+    cls = facts.model.class_around(device) if device is not None else None
+    constructor = cls.node.body if cls is not None else ()
+    for method in constructor:
+        match device, method:
+            case (
+                ast.Attribute(value=ast.Name(id="self"), attr=attr),
+                ast.FunctionDef(name="__init__", body=body),
+            ):
+                given = [_stored(statement, attr) for statement in body]
+                names = [name for name in given if name]
+                makers = facts.model.calls_in_sight(method) if names else []
+                return bool(makers) and all(_says_host(file, call, names[-1]) for file, call in makers)
+    return False
+
+
+def _stored(statement: ast.stmt, attribute: str) -> str:
+    """`device` of `self.device = device`; "" for other statements."""
+    match statement:
+        case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=attr)], value=ast.Name(id=name)) if (
+            attr == attribute
+        ):
+            return name
+    return ""
+
+
+def _says_host(file: PlacementModel, call: ast.Call, parameter: str) -> bool:
+    called = file.callee(call)
+    given = called.given(call).get(parameter) if called is not None else None
+    if given is None:
+        return False
+    places = [place_of_device(value, given) for _, value in file.value(given).alternatives()]
+    return bool(places) and all(place is not None and place[0] == HOST for place in places)
 
 
 def _told(name: str) -> str:

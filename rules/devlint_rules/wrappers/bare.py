@@ -6,7 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from devlint.facts import FunctionNode, Kind, Value, walk
+from devlint.facts import FunctionNode, Kind, Value, uses_of
 from devlint.knowledge import torch_knowledge
 from devlint.knowledge.ecosystem import PLAIN_BASES
 
@@ -77,16 +77,6 @@ def _is_rebound_elsewhere(node: ast.Name, name: str, facts: Facts) -> bool:
 
 def _has_known_callers(scope: FunctionNode, facts: Facts) -> bool:
     """Every mention of a function is a call in this file."""
-    name = scope.name
-    mentions = [
-        n
-        for n in walk(facts.model.source.tree)
-        if (isinstance(n, ast.Name) and n.id == name) or (isinstance(n, ast.Attribute) and n.attr == name)
-    ]
-    called = all(isinstance(next(facts.model.ancestors(n), None), ast.Call) and _is_callee(n, facts) for n in mentions)
-    return bool(mentions) and called and not facts.model.texts_match(rf"\b{name}\b", elsewhere=True)
-
-
-def _is_callee(node: ast.expr, facts: Facts) -> bool:
-    parent = next(facts.model.ancestors(node), None)
-    return isinstance(parent, ast.Call) and parent.func is node
+    uses = uses_of(facts.model.source, scope.name)
+    is_told = bool(uses.calls) and not uses.is_handed_on
+    return is_told and not facts.model.texts_match(rf"\b{scope.name}\b", elsewhere=True)

@@ -70,7 +70,7 @@ class ModuleOfBareModel(Rule):
     ```
 
     ## Fix safety
-    Safe: the model itself is what `.module` was meant to give.
+    Safe: the model itself is what `.module` was meant to give. Not offered where `model = model` would be left.
 
     ## References
     - [torch.nn.DataParallel](https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html)
@@ -105,8 +105,17 @@ class ModuleOfBareModel(Rule):
             f"`{subject}` is a bare {kind} that nothing wraps, and has no attribute `module`: AttributeError when it is reached",
             "likely" if unsure else "certain",
             notes=facts.notes(model.trail[:1]),
-            change=Change("drop `.module`: the model is bare", "safe", ((node, node.value),)),
+            hint="the model is bare: leave this out" if (is_own := _is_of_itself(found, facts)) else None,
+            change=None if is_own else Change("drop `.module`: the model is bare", "safe", ((node, node.value),)),
         )
+
+
+def _is_of_itself(found: ast.Attribute, facts: Facts) -> bool:
+    """`model = model.module`, of which `model = model` would be left."""
+    match facts.model.source.statement_of(found):
+        case ast.Assign(targets=[target], value=value) if value is found:
+            return ast.unparse(target) == ast.unparse(found.value)
+    return False
 
 
 def _is_given_one(model: Value, found: ast.Attribute, facts: Facts) -> bool:
