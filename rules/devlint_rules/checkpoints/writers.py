@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from devlint.facts import Kind, Sort, Value, access_path, last_name, own_nodes, units_at, walk
@@ -140,13 +140,13 @@ def _writes_in(model: PlacementModel) -> Iterator[Write]:
 
 def _of_class(call: ast.Call, own: list[Write], facts: Facts) -> list[Write]:
     """What the methods of the class save that a load stands in."""
-    cls = _class_around(call, facts.model)
-    return [w for w in own if cls is not None and _class_around(w.call, facts.model) is cls]
+    cls = facts.model.source.class_of(call)
+    return [w for w in own if cls is not None and facts.model.source.class_of(w.call) is cls]
 
 
 def _is_of_numbers(write: Write) -> bool:
     """Whether the class that writes uses torch for nothing but files: what it counts and keeps are numbers, as in a schedule."""
-    cls = _class_around(write.call, write.model)
+    cls = write.model.source.class_of(write.call)
     if cls is None or not isinstance(write.value, (ast.Dict, ast.Name)) or not _keys_of(write):
         return False
     used = {
@@ -168,10 +168,6 @@ _FILES = frozenset({"save", "load"})
 _OF_TENSORS = frozenset(
     {"state_dict", "load_state_dict", "parameters", "to", "cuda", "tensor", "Tensor", "nn", "Module"}
 )
-
-
-def _class_around(node: ast.AST, model: PlacementModel) -> ast.ClassDef | None:
-    return next((p for p in model.ancestors(node) if isinstance(p, ast.ClassDef)), None)
 
 
 def keys_asked(call: ast.Call, facts: Facts) -> set[str]:
@@ -207,14 +203,17 @@ def _keys_of(write: Write) -> set[str]:
     }
 
 
+def texts_in(values: Iterable[ast.AST]) -> list[str]:
+    """The texts that stand in expressions."""
+    return [n.value for v in values for n in ast.walk(v) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+
+
 def _texts_of(file: ast.expr, write: Write) -> set[str]:
     """The texts in a path, and in what its names are assigned."""
     names = [n for n in ast.walk(file) if isinstance(n, ast.Name)]
     values = [file, *(v for n in names for v in write.model.assigned_values(n))]
-    for name in names:
-        bound = write.model.source.bindings.get(name.id, ())
-        values += [s.value for s in bound if isinstance(s, (ast.Assign, ast.AnnAssign)) and s.value is not None]
-    return {n.value for v in values for n in ast.walk(v) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
+    values += (v for name in names for v in write.model.source.top_level_values(name.id))
+    return set(texts_in(values))
 
 
 # -- where a value is that is written ----------------------------------------------------------------------------------
@@ -324,7 +323,7 @@ def _is_moved_to_host(value: ast.expr, write: Write) -> bool:
 
 def _is_counter(value: ast.Attribute, write: Write) -> bool:
     """Whether an attribute begins as a number, and is counted up by numbers: `self.step = 0`, `self.step += 1`."""
-    cls = _class_around(write.call, write.model)
+    cls = write.model.source.class_of(write.call)
     stored, counted = [], False
     for node in ast.walk(cls) if cls is not None else ():
         match node:
