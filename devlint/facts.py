@@ -35,6 +35,7 @@ from devlint.regexes import regex
 from devlint.signatures.values.values import text_of as text_of_path
 from devlint.source.devices import MOVES, SETTINGS_NAMES, is_device_name, is_setting
 from devlint.source.kinds import Kind
+from devlint.source.masks import is_mask
 from devlint.source.modules import FunctionModel, FunctionNode, SourceModule, blocks_of, dotted, last_name
 from devlint.source.paths import access_path, is_under
 from devlint.source.texts import is_test, is_test_file
@@ -93,6 +94,7 @@ __all__ = [
     "calls_in",
     "dotted",
     "is_device_name",
+    "is_mask",
     "is_setting",
     "is_test",
     "is_test_file",

@@ -513,6 +513,23 @@ def test_several_processes_keep_the_order():
     assert found() == [("broken.py", "DEV000")]
 
 
+def test_what_is_found_doesnt_hang_on_the_order_of_files():
+    # A block that never runs ties fourteen functions into a circle, for those alone who ask what stands in it.
+    steps = "".join(
+        f"def step{n}(batch):\n    return {f'step{n + 1}' if n < 13 else 'train'}(batch)\n" for n in range(1, 14)
+    )
+    write(
+        "circle.py",
+        "import torch\ndef train(batch):\n    if False:\n        return step1(batch)\n    return batch.cuda()\n"
+        f"{steps}def check():\n    return step1(torch.ones(3)) + torch.ones(3)\n",
+    )
+    write("asks.py", "import torch\nfrom circle import train\nx = train(torch.ones(3)) + torch.ones(3)\n")
+    alone = devlint("circle.py", "--output-format", "concise").stdout.splitlines()
+    both = devlint("asks.py", "circle.py", "--output-format", "concise").stdout.splitlines()
+    assert "DEV203" in alone[0]
+    assert alone[0] in both
+
+
 # A linter that fails in its own ways, run through the whole program.
 _HARNESS = """
 import os, sys, time

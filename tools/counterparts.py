@@ -205,15 +205,20 @@ def releases(wheels: Iterable[Path]) -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
-def main(*, check: bool) -> int:
-    """Writes the file, or says whether it is as it would be written (0: yes)."""
-    text = json.dumps(collect(), indent=1, sort_keys=True) + "\n"
+def put(output: Path, facts: dict[str, Any], *, check: bool) -> int:
+    """Writes a file of facts, or says whether it is as it would be written (0: yes)."""
+    text = json.dumps(facts, indent=1, sort_keys=True) + "\n"
     if not check:
-        OUTPUT.write_text(text)
-    elif OUTPUT.read_text() != text:
-        print(f"{OUTPUT} is out of date: run python tools/generate_knowledge.py")
+        output.write_text(text)
+    elif output.read_text() != text:
+        print(f"{output} is out of date: run python tools/generate_knowledge.py")
         return 1
     return 0
+
+
+def main(*, check: bool) -> int:
+    """Writes the file, or says whether it is as it would be written (0: yes)."""
+    return put(OUTPUT, collect(), check=check)
 
 
 if __name__ == "__main__":

@@ -9,14 +9,14 @@ import click
 
 from devlint.commands import HELP
 from devlint.commands.options import (
-    FormOfReport,
     ValuesAfterEquals,
     cache_options,
     list_option,
     need_folder,
+    report_options,
     settings_options,
 )
-from devlint.findings import Confidence, OutputFormat, Severity
+from devlint.findings import Confidence, Severity
 from devlint.options import Options
 from devlint.session import Session
 from devlint.signals import ended_by_signals
@@ -68,13 +68,7 @@ def _shard(_context: click.Context, _parameter: click.Parameter, value: str | No
 )
 @list_option("--ignore", "CODES", "Leave these rules out.")
 @list_option("--extend-select", "CODES", "Run these rules as well.")
-@click.option(
-    "--output-format",
-    multiple=True,
-    type=FormOfReport(),
-    help=f"The form of the report, and where to write it; may be repeated. One of {', '.join(get_args(OutputFormat))} [default: text].",
-)
-@click.option("-o", "--output-file", type=click.Path(dir_okay=False, path_type=Path), help="Write the report there.")
+@report_options("text")
 @click.option("--confidence", type=click.Choice(get_args(Confidence)), help="The least confidence that is reported.")
 @click.option("--preview", is_flag=True, help="Tell what is new and not yet judged on enough code as well.")
 @click.option(

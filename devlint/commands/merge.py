@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from devlint.commands import HELP
-from devlint.commands.options import FormOfReport
+from devlint.commands.options import report_options
 from devlint.failure import CLEAN, FAILED, FOUND, Failure
 from devlint.findings import OutputFormat, Severity
 from devlint.options import Options, ReportForm, check_together
@@ -20,13 +20,7 @@ if TYPE_CHECKING:
 
 @click.command(context_settings=HELP)
 @click.argument("reports", nargs=-1, required=True, metavar="REPORT...", type=click.Path(path_type=Path))
-@click.option(
-    "--output-format",
-    multiple=True,
-    type=FormOfReport(),
-    help=f"The form of the report, and where to write it; may be repeated. One of {', '.join(get_args(OutputFormat))} [default: json].",
-)
-@click.option("-o", "--output-file", type=click.Path(dir_okay=False, path_type=Path), help="Write the report there.")
+@report_options("json")
 @click.option(
     "--fail-on",
     type=click.Choice(get_args(Severity)),

@@ -128,3 +128,17 @@ def need_torch(what: str) -> None:
 
     if find_spec("torch") is None:
         raise Failure(f"`devlint {what}` needs PyTorch, which isn't installed here: pip install 'devlint[runtime]'")
+
+
+def report_options(default: str) -> _Decorator:
+    """`--output-format` and `--output-file`; `default` names the form where none is given."""
+    forms = click.option(
+        "--output-format",
+        multiple=True,
+        type=FormOfReport(),
+        help=f"The form of the report, and where to write it; may be repeated. One of {', '.join(get_args(OutputFormat))} [default: {default}].",
+    )
+    file = click.option(
+        "-o", "--output-file", type=click.Path(dir_okay=False, path_type=Path), help="Write the report there."
+    )
+    return lambda command: forms(file(command))

@@ -38,8 +38,8 @@ class Parameters:
 
 
 @record(frozen=True, slots=True)
-class Operator:
-    """One function (`torch.add`) or method (`torch.Tensor.add_`), by what it was seen to do.
+class Called:
+    """What a call was seen to do: what it demands of the devices of its tensors, and what it gives.
 
     Parameters are named as in the signature; `self` is a method's own tensor. A list of tensors is one parameter, whose
     elements count each. Tensors without dimensions are apart: see `zero_dim_ok`.
@@ -47,7 +47,7 @@ class Operator:
 
     name: str
     params: Parameters = Parameters()
-    # Parameters whose tensors must all be on one device.
+    # Parameters whose tensors must all be on one device; of a module, with its own tensors, where it holds any.
     together: frozenset[str] = _NOTHING
     # May be on the host though others are on an accelerator; not the reverse (indices of `x[i]`).
     host_ok: frozenset[str] = _NOTHING
@@ -59,14 +59,6 @@ class Operator:
     sometimes: frozenset[str] = _NOTHING
     # Of `together`: a tensor without dimensions may be on the host.
     zero_dim_ok: frozenset[str] = _NOTHING
-    # Which parameter is an index into another.
-    index: str = ""
-    # Where the result is: "together" (where the operands are; where they differ, with the first of them), "host",
-    # "cuda", "first" (it is the first operand itself), "to" (as the arguments tell), "data" (with a tensor among the
-    # data, else as a factory), "inputs" (with that parameter), "device" (as `device=` tells). See `part_places`.
-    result: str = "together"
-    # For a tuple of tensors at several places: "together" or "host", by part.
-    part_places: tuple[str, ...] = ()
     # tensor, tensors (a tuple or list of them), batch (tensors in some structure), scalar, bool, none, other; for a
     # tuple of several kinds see `parts`.
     kind: str = "tensor"
@@ -76,8 +68,6 @@ class Operator:
     # float (or as the input), int, bool; by part where they differ.
     dtype: str = "float"
     part_dtypes: tuple[str, ...] = ()
-    # The result never needs a gradient, though its dtype could.
-    no_grad: bool = False
     # The host waits for operands on an accelerator: "always", "sometimes" (see below) or "never".
     waits: str = "never"
     # Sometimes: not where one of these is given; only where all of these are given; only where one of these is given
@@ -95,42 +85,35 @@ class Operator:
 
 
 @record(frozen=True, slots=True)
-class ModuleFacts:
-    """One class of torch.nn, by what its objects were seen to do."""
+class Operator(Called):
+    """One function (`torch.add`) or method (`torch.Tensor.add_`)."""
 
-    name: str
-    # Of `forward`.
-    params: Parameters = Parameters()
+    # Which parameter is an index into another.
+    index: str = ""
+    # Where the result is: "together" (where the operands are; where they differ, with the first of them), "host",
+    # "cuda", "first" (it is the first operand itself), "to" (as the arguments tell), "data" (with a tensor among the
+    # data, else as a factory), "inputs" (with that parameter), "device" (as `device=` tells). See `part_places`.
+    result: str = "together"
+    # For a tuple of tensors at several places: "together" or "host", by part.
+    part_places: tuple[str, ...] = ()
+    # The result never needs a gradient, though its dtype could.
+    no_grad: bool = False
+
+
+@record(frozen=True, slots=True)
+class ModuleFacts(Called):
+    """One class of torch.nn, by what its objects were seen to do: `params` are those of `forward`."""
+
     has_parameters: bool = False
     has_buffers: bool = False
     # "parameters" (inputs must be where the parameters are) or "inputs" (it computes wherever its inputs are).
     computes_where: str = "inputs"
-    # Inputs that must be on one device; with the module's own tensors, where it holds any.
-    together: frozenset[str] = _NOTHING
-    host_ok: frozenset[str] = _NOTHING
-    anywhere: frozenset[str] = _NOTHING
-    host_only: frozenset[str] = _NOTHING
-    sometimes: frozenset[str] = _NOTHING
-    zero_dim_ok: frozenset[str] = _NOTHING
     # Arguments of the constructor that make it hold tensors (`weight=`), which the inputs must be with then.
     holding: frozenset[str] = _NOTHING
     # Arguments of the constructor that are true by default; it holds no tensors where all of them are false.
     unheld_by: frozenset[str] = _NOTHING
     # Of its constructor.
     made_with: Parameters = Parameters()
-    kind: str = "tensor"
-    parts: tuple[str, ...] = ()
-    tuple_with: frozenset[str] = _NOTHING
-    dtype: str = "float"
-    part_dtypes: tuple[str, ...] = ()
-    waits: str = "never"
-    waits_unless: frozenset[str] = _NOTHING
-    waits_with: frozenset[str] = _NOTHING
-    waits_for: frozenset[str] = _NOTHING
-    rank: str = ""
-    rank_unless: frozenset[str] = _NOTHING
-    at_least_1: bool = False
-    needs_rank: frozenset[str] = _NOTHING
 
 
 @record(frozen=True, slots=True)

@@ -32,6 +32,7 @@ from devlint.signatures.values.values import (
     steps_to,
 )
 from devlint.source.devices import TARGETS, is_device_name
+from devlint.source.masks import is_mask
 from devlint.source.modules import FunctionModel, SourceModule, dotted, last_name
 from devlint.source.trees import calls_in
 
@@ -405,36 +406,9 @@ def _size(reader: Reader, frame: Frame, wait: Wait) -> tuple[Value, bool] | None
     return on_accelerator(frame, wait.asked, wait.value, surely_tensor=wait.name != "repeat_interleave")
 
 
-_MASK_NAME = regex(r"\w{0,60}masks?|(?:.{0,60}_)?(?:valid|finite|is_nan)")
-_MASKING = frozenset(
-    {"eq", "ne", "gt", "ge", "lt", "le", "isnan", "isinf", "isfinite", "isclose", "isin", "bool", "logical_and", "logical_or",
-     "logical_not", "logical_xor"}
-)  # fmt: skip
-
-
-def _is_mask(frame: Frame, node: ast.expr, back: int = 0) -> bool:
-    """Whether an expression gives truth values, if it gives a tensor."""
-    match node:
-        case ast.Compare(ops=ops):
-            return not any(isinstance(op, (ast.Is, ast.IsNot, ast.In, ast.NotIn)) for op in ops)
-        case ast.UnaryOp(op=ast.Invert()):
-            return True
-        case ast.BinOp(left=left, op=ast.BitAnd() | ast.BitOr() | ast.BitXor(), right=right):
-            return _is_mask(frame, left, back) or _is_mask(frame, right, back)
-        case ast.Call(func=ast.Attribute(attr="to" | "type"), args=[dtype]):
-            return ast.unparse(dtype) in ("torch.bool", "bool")
-        case ast.Call(func=ast.Attribute(attr="cat" | "stack" | "concat"), args=[first, *_]):
-            return _is_mask(frame, first, back)
-        case ast.Call(func=ast.Attribute(attr=name)):
-            return name in _MASKING
-        case ast.Subscript(value=inner):
-            return _is_mask(frame, inner, back)
-        case ast.Name(id=name) | ast.Attribute(attr=name) if _MASK_NAME.fullmatch(name):
-            return True
-        case ast.Name(id=name) if frame.function is not None and back < 3:
-            given = frame.function.assigned.get(name, ())
-            return bool(given) and all(_is_mask(frame, value, back + 1) for value in given)
-    return False
+def _is_mask(frame: Frame, node: ast.expr) -> bool:
+    assigned = frame.function.assigned if frame.function is not None else {}
+    return is_mask(node, lambda name: assigned.get(name.id, ()))
 
 
 def _made(reader: Reader, frame: Frame, wait: Wait) -> tuple[Value, bool] | None:

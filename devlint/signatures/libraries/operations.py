@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from devlint.knowledge.operators import ModuleFacts, Operator
+from devlint.knowledge.operators import Called, Operator
 from devlint.signatures.state import containers
 from devlint.signatures.state.frame import Call
 from devlint.signatures.values.values import (
@@ -38,7 +38,7 @@ _OF_SEVERAL = "torch.nn.utils."
 _NO_TENSORS = (CONSTANT, NUMBER, OUTCOME, DEVICE, "count", "range")
 
 
-def operands_of(call: Call, facts: Operator | ModuleFacts) -> list[Named]:
+def operands_of(call: Call, facts: Called) -> list[Named]:
     """The arguments of a call that may be tensors, or lists of them, each under its parameter's name."""
     found: list[Named] = []
     for position, (node, value) in enumerate(call.given):
@@ -49,9 +49,7 @@ def operands_of(call: Call, facts: Operator | ModuleFacts) -> list[Named]:
     return found
 
 
-def _spread(
-    call: Call, names: tuple[str, ...], node: ast.expr, value: Value, facts: Operator | ModuleFacts
-) -> list[Named]:
+def _spread(call: Call, names: tuple[str, ...], node: ast.expr, value: Value, facts: Called) -> list[Named]:
     if facts.name.startswith(_OF_SINGLE_TENSORS) and not facts.name.startswith(_OF_SEVERAL) and "hx" not in names:
         # Another thing than a tensor isn't what comes here.
         value = mapped(value, lambda v: NOTHING if v.kind in (TUPLE, LIST) else v, call.frame.atoms)
@@ -107,7 +105,7 @@ def _is_host_array(value: Value) -> bool:
     return value.kind in (TENSOR, BATCH) and value.place == HOST and rank_of(value) == RANKED
 
 
-def note(call: Call, facts: Operator | ModuleFacts, operands: list[Named], shown: str) -> None:
+def note(call: Call, facts: Called, operands: list[Named], shown: str) -> None:
     """Notes what an operator asks of its operands."""
     frame = call.frame
     together = [(node, value) for name, node, value in operands if name in facts.together]

@@ -327,7 +327,7 @@ def _lambda_body(frame: Frame, node: ast.Lambda) -> None:
 
 def _lambda(frame: Frame, node: ast.Lambda) -> Value:
     if frame.record is not None:
-        frame.aside(lambda: _lambda_body(frame, node))
+        frame.aside(lambda beside: _lambda_body(beside, node))
     frame.reader.refers_back(frame)
     function = frame.reader.lambda_of(frame, node)
     keep_defaults(frame, function)

@@ -44,6 +44,13 @@ class Knots:
         self._waiting: list[list[tuple[Item, bool]]] = []
         # On what the waiting ones hang.
         self._hung: dict[Item, _Hold] = {}
+        # The items of knots: what they saw of each other isn't all that is known in the end.
+        self._tied: set[Item] = set()
+
+    @property
+    def are_untied(self) -> bool:
+        """Whether nothing is being worked out."""
+        return not self._under_way
 
     def is_under_way(self, item: Item, *, is_call: bool = False) -> bool:
         """Whether an item is asked for, or called, while it is worked out; whoever does so hangs on it then."""
@@ -52,6 +59,10 @@ class Knots:
             return False
         self._hang(_Hold(position, position if is_call else _NEVER))
         return True
+
+    def is_of_knot(self, item: Item) -> bool:
+        """Whether some of what an item asked for wasn't known yet while it was worked out, or was told by such items."""
+        return item in self._tied
 
     def used(self, item: Item) -> None:
         """Says that what was worked out for an item is made use of."""
@@ -64,6 +75,7 @@ class Knots:
 
     def begin(self, item: Item) -> None:
         """An item is worked out from now on."""
+        self._tied.discard(item)
         self._under_way[item] = len(self._holds)
         self._holds.append(_Hold())
         self._waiting.append([])
@@ -72,6 +84,8 @@ class Knots:
         """An item is done: the knot that ends with it; None where it hangs on something else, or on nothing."""
         position = self._under_way.pop(item)
         hold, waiting = self._holds.pop(), self._waiting.pop()
+        if hold.asked < position:
+            self._tied.add(item)
         if hold.asked < position:
             self._hang(hold)
             self._hung[item] = hold

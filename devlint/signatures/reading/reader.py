@@ -6,7 +6,7 @@ Each is read once; a function once more where what it finds outside of it has ch
 from __future__ import annotations
 
 import ast
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import chain
@@ -121,6 +121,9 @@ class Reader:
         self.frames: dict[SourceModule, list[Frame]] = {}
         self._frames_of: dict[FunctionModel, list[Frame]] = {}
         self._circles: dict[Circle, None] = {}
+        # What is to be read aside, of which scope, once nothing is being worked out.
+        self._asides: deque[tuple[Frame, Callable[[], None]]] = deque()
+        self._is_aside = False
         # Who wants to know what the expressions of a file are.
         self.recordings: dict[SourceModule, Recording] = {}
 
@@ -128,6 +131,24 @@ class Reader:
         """A number that no other reading of anything has."""
         self._turns += 1
         return self._turns
+
+    def read_aside(self, frame: Frame, read: Callable[[], None]) -> None:
+        """Reads something of a scope that nobody else hears of, once nothing is being worked out."""
+        self._asides.append((frame, read))
+        self.read_asides()
+
+    def read_asides(self) -> None:
+        """Reads what was left aside, unless something is being worked out."""
+        if self._is_aside or not self.knots.are_untied:
+            return
+        self._is_aside = True
+        try:
+            while self._asides:
+                _, read = self._asides.popleft()
+                with suppress(RecursionError):
+                    read()
+        finally:
+            self._is_aside = False
 
     def refers_back(self, holder: Circle) -> None:
         """Hears of what holds a function that holds it: the reader's end cuts that."""
@@ -147,6 +168,9 @@ class Reader:
 
     def _drop_frames(self, source: SourceModule, is_gone: Callable[[Frame], bool]) -> None:
         """Lets go of readings of a file."""
+        self._asides = deque(
+            (frame, read) for frame, read in self._asides if frame.source is not source or not is_gone(frame)
+        )
         kept = []
         for frame in self.frames.pop(source, ()):
             if not is_gone(frame):
@@ -181,6 +205,7 @@ class Reader:
         for holder in self._circles:
             holder.cut()
         self._circles.clear()
+        self._asides.clear()
         for known in (self._signatures, self._modules, self._active, self._classes, self._levels, self._lambdas):
             known.clear()
         for kept in (self._defaults, self._recursive, self._changes, self._speaking, self._holding):
@@ -390,7 +415,10 @@ class Reader:
             self._depth -= 1
             knot = self.knots.end(item)
         self._signatures[function] = made
-        return self.signature(function, closure) if knot is not None and self.settle(knot) else made
+        if knot is not None and self.settle(knot):
+            return self.signature(function, closure)
+        self.read_asides()
+        return made
 
     def _finds_again(self, known: Signature, closure: Frame | None) -> bool:
         """Whether a function would find outside of it what it found when it was read."""
@@ -484,6 +512,10 @@ class Reader:
     def is_reading(self, function: FunctionModel) -> bool:
         """Whether a function is being read."""
         return self.knots.is_under_way(("function", function))
+
+    def is_of_knot(self, function: FunctionModel) -> bool:
+        """Whether some of what a function asked for was still being worked out while it was read."""
+        return self.knots.is_of_knot(("function", function))
 
     def calls_itself(self, function: FunctionModel) -> bool:
         """Whether a call of a function is met while that is being read."""

@@ -105,6 +105,8 @@ class Recorder(Generic[Told]):
         self._later: dict[ast.expr, tuple[Frame, Value]] = {}
         # Or as it was at some point.
         self._then: dict[ast.expr, tuple[Moment, Frame, Value]] = {}
+        # The expressions that were only read aside.
+        self._of_asides: set[ast.expr] = set()
         # The scopes that remember a point that they came to.
         self._remembering: dict[Frame, None] = {}
         # The calls in the scopes that were read, by what they call, and the other way round.
@@ -115,6 +117,13 @@ class Recorder(Generic[Told]):
         """Hears what an expression is."""
         if not frame.again and frame.function in self._read_again:
             return
+        if frame.is_aside:
+            if node not in self._of_asides and (node in self._values or node in self._then or node in self._later):
+                # It was read where it stands as well, which says more.
+                return
+            self._of_asides.add(node)
+        elif self._of_asides:
+            self._of_asides.discard(node)
         in_turn = frame.in_turn
         known = self.value(node) if in_turn else None
         if node in self._values:
@@ -164,6 +173,7 @@ class Recorder(Generic[Told]):
         self._values.clear()
         self._later.clear()
         self._then.clear()
+        self._of_asides.clear()
         self.calls.clear()
         self.callees.clear()
 
@@ -227,11 +237,13 @@ class Recorder(Generic[Told]):
         return frame
 
     def _first(self, function: FunctionModel, outer: Frame | None) -> Frame | None:
-        """The reading that made the signature of a function, if that was heard."""
+        """The reading that made the signature of a function, if that was heard, and if all that it asked for was known."""
         if outer is not None and (outer.again or outer.record is not self):
             return None
         if function.parent is None:
             self._reader.signature(function, None)
+        if self._reader.is_of_knot(function):
+            return None
         return next((f for f in self._reader.frames_of(function) if f.record is self and not f.again), None)
 
     def _all_given(self, function: FunctionModel, calls: Sequence[Given]) -> dict[Key, Value]:

@@ -199,7 +199,7 @@ def _import_from(frame: Frame, node: ast.ImportFrom) -> None:
 def _function(frame: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
     if frame.record is not None:
         known = (*node.args.defaults, *(d for d in node.args.kw_defaults if d is not None), *node.decorator_list)
-        frame.aside(lambda: _each(frame, known))
+        frame.aside(lambda beside: _each(beside, known))
     function = frame.source.function(node, frame.cls, frame.function)
     frame.nested.setdefault(function, False)
     if frame.function is not None:
@@ -226,7 +226,7 @@ def _class_body(frame: Frame, node: ast.ClassDef) -> None:
 
 def _class(frame: Frame, node: ast.ClassDef) -> None:
     if frame.record is not None:
-        frame.aside(lambda: _class_body(frame, node))
+        frame.aside(lambda beside: _class_body(beside, node))
     frame.env[node.name] = Value(CLASS, data=frame.reader.class_info(frame.source, node))
 
 
@@ -265,7 +265,7 @@ def _aside(frame: Frame, body: Sequence[ast.stmt]) -> None:
     """What a block that is never reached here says, for those who ask for its names."""
     if body:
         before, frame.unreached = frame.unreached, True
-        frame.aside(lambda: execute(frame, body))
+        frame.aside(lambda beside: execute(beside, body))
         frame.unreached = before
 
 

@@ -57,6 +57,7 @@ class Settling(Reading, Protocol):
     @property
     def knots(self) -> Knots: ...
     def settle(self, knot: Knot, /) -> bool: ...
+    def read_asides(self) -> None: ...
 
 
 class View:
@@ -130,6 +131,7 @@ class View:
         self._attributes[key] = found
         if knot is not None and self._reader.settle(knot):
             return self.attribute(cls, name, me)
+        self._reader.read_asides()
         return self._attributes[key]
 
     def _found(self, cls: ClassInfo, name: str, me: Path) -> Value:

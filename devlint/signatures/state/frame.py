@@ -78,6 +78,7 @@ class Reading(Protocol):
     def is_cuda(self, frame: Frame, value: Value, *, negative: bool = False) -> Value: ...
     def never_returns(self, frame: Frame, node: ast.Call) -> bool: ...
     def turn(self) -> int: ...
+    def read_aside(self, frame: Frame, read: Callable[[], None], /) -> None: ...
     def refers_back(self, holder: Circle) -> None: ...
 
     # Names, functions and classes.
@@ -162,6 +163,8 @@ class Frame:
         self.moment: Moment | None = None
         # It is read once more, or aside: nobody else is to hear of it.
         self.again = False
+        # It is read aside.
+        self.is_aside = False
         # Nothing comes by what is read: a test says so.
         self.unreached = False
         self.env: dict[Key, Value] = {}
@@ -298,23 +301,31 @@ class Frame:
         """A step of a trail, at a node."""
         return Step(message, self.source.path, node.lineno, node.col_offset, before)  # type: ignore[attr-defined]
 
-    def aside(self, read: Callable[[], None]) -> None:
-        """Reads something for those alone who ask what its expressions are: nothing comes of it."""
-        if self.record is None:
-            return
-        env, path, again, drops, nested = self.env, self.path, self.again, dict(self.drops), dict(self.nested)
-        sets = (self.tensors, self.supposed, self.moved, self.either_array, self.shaped)
-        copies: list[set[Any]] = [set(known) for known in sets]
-        noted = (self.needs, self.waits, self.uses, self.later, self.returns, self.exits, self.yields)
-        lists: list[list[Any]] = [*noted, *self.breaks[-1:], *self.continues[-1:]]
-        lengths = [len(known) for known in lists]
-        self.env, self.again = env.copy(), True
-        read()
-        self.env, self.path, self.again, self.drops, self.nested = env, path, again, drops, nested
-        self.tensors, self.supposed, self.moved, self.either_array, self.shaped = copies
-        self.moment = None
-        for known, length in zip(lists, lengths, strict=True):
-            del known[length:]
+    def aside(self, read: Callable[[Frame], None]) -> None:
+        """Reads something for those alone who ask what its expressions are, in a scope beside this one: nothing comes of it.
+
+        That waits until what is being worked out is done: else what a knot of functions tells would hang on whether
+        somebody asks for such expressions.
+        """
+        if self.record is not None:
+            beside = self._beside()
+            self.reader.read_aside(self, lambda: read(beside))
+
+    def _beside(self) -> Frame:
+        """A scope that holds what this one does at this point."""
+        beside = Frame(self.reader, self.source, self.function, self.outer, self.cls)
+        beside.record, beside.again, beside.is_aside = self.record, True, True
+        beside.env, beside.path, beside.unreached = self.env.copy(), self.path, self.unreached
+        beside.in_turn, beside.rounds, beside.passes = self.in_turn, self.rounds, self.passes
+        beside.supposing, beside.dropped = self.supposing, self.dropped
+        beside.breaks, beside.continues = [[] for _ in self.breaks], [[] for _ in self.continues]
+        beside.loop_stores, beside.last_stores = [{} for _ in self.loop_stores], dict(self.last_stores)
+        beside.tensors, beside.supposed, beside.moved = set(self.tensors), set(self.supposed), set(self.moved)
+        beside.either_array, beside.shaped = set(self.either_array), set(self.shaped)
+        beside.ruled_out, beside.elsewhere = list(self.ruled_out), list(self.elsewhere)
+        beside.nested, beside.drops = dict(self.nested), dict(self.drops)
+        beside.made_under, beside.placed_then = dict(self.made_under), dict(self.placed_then)
+        return beside
 
     # -- branches --------------------------------------------------------------------------------------------------
 

@@ -5,17 +5,12 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
-from devlint.facts import HOST, Value
+from devlint.facts import HOST, Value, is_mask
 from devlint.knowledge import ecosystem
-from devlint.lazy import regex
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
 
-# Indices of such names are masks, where they are tensors.
-_MASK_NAME = regex(r"\w*masks?|(?:.*_)?(?:valid|finite)")
-# Looks at a name's assignments this far back.
-_FARTHEST = 3
 # What reads its tensor back: the host waits right there, whatever it waited for before.
 _READERS = frozenset({"item", "tolist", "cpu", "numpy", "float", "int"})
 
@@ -36,7 +31,7 @@ def sized_by_values(node: ast.expr, facts: Facts) -> Sized | None:
         case ast.Call():
             return _by_function(node, facts)
         case ast.Subscript(value=base, slice=index) if not _fills(node, facts) and not _is_told(node, facts):
-            for mask in (part for part in _parts(index) if _is_mask(part, facts)):
+            for mask in (part for part in _parts(index) if is_mask(part, facts.model.assigned_values)):
                 value = _accelerated(mask, facts) or _accelerated(base, facts)
                 if value is not None and not _is_on_host(mask, facts):
                     return Sized(mask, value, _instead_of_mask(node, mask, facts))
@@ -100,27 +95,6 @@ def _by_function(call: ast.Call, facts: Facts) -> Sized | None:
 
 def _parts(index: ast.expr) -> list[ast.expr]:
     return index.elts if isinstance(index, ast.Tuple) else [index]
-
-
-def _is_mask(node: ast.expr, facts: Facts, back: int = 0) -> bool:
-    """Whether an expression gives truth values, if it gives a tensor."""
-    match node:
-        case ast.Compare(ops=ops):
-            return not any(isinstance(op, (ast.Is, ast.IsNot, ast.In, ast.NotIn)) for op in ops)
-        case ast.UnaryOp(op=ast.Invert()):
-            return True
-        case ast.BinOp(left=left, op=ast.BitAnd() | ast.BitOr() | ast.BitXor(), right=right):
-            return _is_mask(left, facts, back) or _is_mask(right, facts, back)
-        case ast.Call(func=ast.Attribute(attr="to" | "type"), args=[dtype]):
-            return ast.unparse(dtype) in ("torch.bool", "bool")
-        case ast.Call(func=ast.Attribute(attr=name)):
-            return name in ecosystem.MASK_FUNCTIONS
-        case ast.Name(id=name) | ast.Attribute(attr=name) if _MASK_NAME.fullmatch(name):
-            return True
-        case ast.Name():
-            assigned = list(facts.model.assigned_values(node)) if back < _FARTHEST else []
-            return bool(assigned) and all(_is_mask(value, facts, back + 1) for value in assigned)
-    return False
 
 
 def _fills(node: ast.Subscript, facts: Facts) -> bool:

@@ -7,16 +7,16 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from devlint.facts import HOST, NONE, Kind, Sort, Step, Value, calls_in, own_nodes, parse_device
-from devlint.lazy import cst, m
-from devlint.rule import Change, Effect, Report, Rule
-from devlint_rules.wrappers.unwrapping import DATA_PARALLEL, DISTRIBUTED, wrapping_by
+from devlint.facts import HOST, NONE, Kind, Sort, Step, Value, own_nodes, parse_device
+from devlint.lazy import cst
+from devlint.rule import Change, Effect, Report
+from devlint_rules.wrappers.unwrapping import DATA_PARALLEL, DISTRIBUTED, AboutWrapping, wrapping_by
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts, PlacementModel, Unit
+    from devlint.facts import Facts
 
 
-class WrappedBeforeMove(Rule):
+class WrappedBeforeMove(AboutWrapping):
     """A wrapper around a model that isn't on the wrapper's first device.
 
     ## What it does
@@ -60,16 +60,8 @@ class WrappedBeforeMove(Rule):
 
     code = "DEV402"
     name = "wrapped-before-move"
-    trigger = r"DataParallel\s*\(|DataParallel\s+as\b"
-    alias = r"DataParallel\s+as\s+(\w+)"
     effect = Effect(raises="RuntimeError", words="module must have its parameters and buffers on device cuda:0")
     fix = "U"
-
-    def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
-        return any(calls_in(unit.node))
-
-    def shape(self) -> m.BaseMatcherNode:
-        return m.Call(args=[m.AtLeastN(m.Arg(), n=1)])
 
     def judge(self, node: cst.Call, facts: Facts) -> Iterator[Report]:
         wrapping = wrapping_by(node, facts)

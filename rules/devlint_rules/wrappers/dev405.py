@@ -6,17 +6,17 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import Kind, Value, calls_in
+from devlint.facts import Kind, Value
 from devlint.findings import Edit, Span
-from devlint.lazy import cst, m
-from devlint.rule import Change, Effect, Report, Rule
-from devlint_rules.wrappers.unwrapping import DISTRIBUTED, wrapping_by
+from devlint.lazy import cst
+from devlint.rule import Change, Effect, Report
+from devlint_rules.wrappers.unwrapping import DISTRIBUTED, AboutWrapping, wrapping_by
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts, PlacementModel, Unit
+    from devlint.facts import Facts
 
 
-class WrappedOptimizer(Rule):
+class WrappedOptimizer(AboutWrapping):
     """An optimizer, or a loss without parameters, in a parallel wrapper.
 
     ## What it does
@@ -62,16 +62,8 @@ class WrappedOptimizer(Rule):
 
     code = "DEV405"
     name = "wrapped-optimizer"
-    trigger = r"DataParallel\s*\(|DataParallel\s+as\b"
-    alias = r"DataParallel\s+as\s+(\w+)"
     effect = Effect(raises="AttributeError", words="'DataParallel' object has no attribute 'step'")
     fix = "S"
-
-    def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
-        return any(calls_in(unit.node))
-
-    def shape(self) -> m.BaseMatcherNode:
-        return m.Call(args=[m.AtLeastN(m.Arg(), n=1)])
 
     def judge(self, node: cst.Call, facts: Facts) -> Iterator[Report]:
         wrapping = wrapping_by(node, facts)

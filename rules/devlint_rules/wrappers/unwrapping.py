@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from devlint.facts import Value
+from devlint.facts import Value, calls_in
 from devlint.findings import Note
-from devlint.lazy import cst
+from devlint.lazy import cst, m
+from devlint.rule import Rule
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts
+    from devlint.facts import Facts, PlacementModel, Unit
 
 DATA_PARALLEL = "torch.nn.DataParallel"
 DISTRIBUTED = "torch.nn.parallel.DistributedDataParallel"
@@ -41,6 +42,19 @@ def _free_quote(found: ast.expr, facts: Facts) -> str:
     """A quote that a string at this place may use: before Python 3.12, not that of the f-string around it."""
     texts = [facts.code_of(parent) for parent in facts.model.ancestors(found) if isinstance(parent, ast.JoinedStr)]
     return "'" if any('"' in text for text in texts) else '"'
+
+
+class AboutWrapping(Rule):
+    """What rules have in common that look at calls which make a parallel wrapper."""
+
+    trigger = r"DataParallel\s*\(|DataParallel\s+as\b"
+    alias = r"DataParallel\s+as\s+(\w+)"
+
+    def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
+        return any(calls_in(unit.node))
+
+    def shape(self) -> m.BaseMatcherNode:
+        return m.Call(args=[m.AtLeastN(m.Arg(), n=1)])
 
 
 def wrapping_by(node: cst.Call, facts: Facts) -> tuple[str, cst.Arg, ast.Call] | None:
