@@ -24,6 +24,7 @@ from devlint.cache.results import Results
 from devlint.files import discover
 from devlint.rule import Registry, load_registry
 from devlint.settings import Settings
+from devlint.source.texts import Texts
 
 BAD = 'import torch\n\nx = torch.ones(3)\nx.to("cuda")\n'
 CLEAN = "import torch\n\nx = torch.ones(3)\n"
@@ -357,6 +358,29 @@ def test_an_edit_costs_what_read_it(tmp_path):
     cache = Results(prepared(root / ".devlint_cache"), load_registry())
     total = len(_results(root, cache))
     assert cache.held >= total - 2
+
+
+def test_what_an_edit_has_asked_anew_is_looked_for_once(tmp_path, monkeypatch):
+    root = tmp_path / "tree"
+    _follow(root, [("pkg/near.py", _STATES["pkg/near.py"][1]), ("saved.py", _STATES["saved.py"][0] + "print(state)\n")])
+    searched = []
+    monkeypatch.setattr(Texts, "kept", lambda _, path: searched.append(path) or path.read_bytes())
+    cache = Results(prepared(root / ".devlint_cache"), load_registry())
+    assert len(_results(root, cache)) == cache.held
+    assert searched == []
+
+
+def test_of_what_was_asked_of_all_files_the_edited_one_alone_is_searched(tmp_path, monkeypatch):
+    root = tmp_path / "tree"
+    # Where words stand is kept by the first run that looks at results.
+    _follow(root, [("pkg/deep.py", _STATES["pkg/deep.py"][0] + "print()\n")])
+    searched = []
+    kept = Texts.kept
+    monkeypatch.setattr(Texts, "kept", lambda self, path: searched.append(path.name) or kept(self, path))
+    write(root, {"pkg/deep.py": _STATES["pkg/deep.py"][0] + "print(DEVICE)\n"})
+    under = Settings(root, src=(root, root / "src"))
+    Results(prepared(root / ".devlint_cache"), load_registry()).known([*discover([root], lambda _: under)])
+    assert "saved.py" not in searched
 
 
 def test_processes_keep_what_they_saw(tmp_path):

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from devlint.cache.identity import identity_of
 from devlint.cache.seen import Seen
 from devlint.cache.shapes import data_of, finding_of, untold_of
-from devlint.cache.store import Entry, Rows, Store
+from devlint.cache.store import Entry, Rows, Store, name_of
 from devlint.disk import digest_of
 from devlint.reports import FileResult
 from devlint.source.filesystem import FileSystem
-from devlint.source.looks import UNSETTLED, Looks
+from devlint.source.looks import UNSETTLED, Answer, Looks, Question
 
 if TYPE_CHECKING:
     from devlint.files import Target
@@ -34,6 +34,9 @@ class Results:
         self.facts = self._store.facts()
         self._files = FileSystem(self.facts)
         self._settings: dict[Settings, str] = {}
+        # What was answered anew since the results were kept: before this run, and in it.
+        self._latest: dict[int, Answer] | None = None
+        self._answered: dict[int, Answer] = {}
         # How many results were known.
         self.held = 0
 
@@ -58,7 +61,19 @@ class Results:
     def _project(self, roots: tuple[Path, ...]) -> Project:
         from devlint.source.project import Project
 
-        return Project(roots, files=self._files)
+        project = Project(roots, files=self._files)
+        project.goes_by(_Answered(self, roots))
+        return project
+
+    def latest(self, name: int) -> Answer | None:
+        """What a question was answered last, where that was after the results were kept that hang on it."""
+        if self._latest is None:
+            self._latest = self._store.latest()
+        return self._latest.get(name)
+
+    def answered(self, name: int, answer: Answer) -> None:
+        """Takes in what a question was answered in this run, for the next one."""
+        self._answered[name] = answer
 
     def _result(self, target: Target, entry: Entry) -> FileResult | None:
         """The kept result; None where it can't be used after all."""
@@ -98,8 +113,8 @@ class Results:
             # So that the next run need not read it.
             self._files.digest(target.path)
         facts = {path: f for path, f in (self._files.facts | seen.facts).items() if self.facts.get(path) != f}
-        if rows.entries or facts:
-            self._store.write(rows, facts, self._sources, int(time.time()))
+        if rows.entries or facts or self._answered:
+            self._store.write(rows, facts, self._answered, self._sources, int(time.time()))
 
     def _key(self, target: Target) -> str:
         """What a result hangs on beside files: how it is named, or met, from where, under which settings, by which devlint."""
@@ -109,6 +124,20 @@ class Results:
             settings = self._settings[target.settings] = digest_of(spelt.encode("utf-8", "surrogatepass"))
         spelt = "\0".join([str(target.path), target.display, "named" * target.is_named, settings])
         return digest_of(spelt.encode("utf-8", "surrogatepass"))
+
+
+class _Answered:
+    """The answers of the last runs, and of this one, under some import roots."""
+
+    def __init__(self, results: Results, roots: tuple[Path, ...]) -> None:
+        self._results = results
+        self._roots = roots
+
+    def get(self, question: Question) -> Answer | None:
+        return self._results.latest(name_of(self._roots, question))
+
+    def put(self, question: Question, answer: Answer) -> None:
+        self._results.answered(name_of(self._roots, question), answer)
 
 
 class _Check:

@@ -34,6 +34,7 @@ _TABLES = (
     "CREATE TABLE entry (key TEXT PRIMARY KEY, findings TEXT, records BLOB, sum INTEGER, time INTEGER) WITHOUT ROWID",
     "CREATE TABLE file (path BLOB PRIMARY KEY, state TEXT, digest TEXT, imports BLOB, sum INTEGER) WITHOUT ROWID",
     "CREATE TABLE identity (look TEXT PRIMARY KEY, sources TEXT) WITHOUT ROWID",
+    "CREATE TABLE latest (id INTEGER PRIMARY KEY, answer BLOB, basis BLOB, sum INTEGER)",
     "CREATE TABLE look (id INTEGER PRIMARY KEY, question BLOB, answer BLOB, basis BLOB)",
     "CREATE TABLE record (id INTEGER PRIMARY KEY, looks BLOB)",
     "CREATE TABLE swept (bytes INTEGER)",
@@ -94,14 +95,27 @@ class Store:
 
         return self._reading(read)
 
+    def latest(self) -> dict[int, Answer]:
+        """The answers that were found again, or found anew, where what they hang on was no longer the same: by `name_of`."""
+
+        def read(database: sqlite3.Connection) -> dict[int, Answer]:
+            rows = database.execute("SELECT * FROM latest")
+            told = ((name, a, b) for name, a, b, total in rows if total == _sum(b"%d" % name, a, b))
+            return {name: Answer(_text(answer), _text(basis)) for name, answer, basis in told}
+
+        return self._reading(read) or {}
+
     def rows(self, keys: Sequence[str]) -> Rows:
         """The entries of some keys, with all that they refer to."""
         return self._reading(lambda database: _read_rows(database, keys)) or Rows()
 
-    def write(self, rows: Rows, facts: Mapping[str, FileFacts], identity: str, now: int) -> None:
+    def write(
+        self, rows: Rows, facts: Mapping[str, FileFacts], latest: Mapping[int, Answer], identity: str, now: int
+    ) -> None:
         """Adds rows; what can't be written is lost. `identity` is how sources look, and their digest; or ""."""
         files = (_file_row(path, known) for path, known in facts.items())
         looks = ((name, *_spelt(*look)) for name, look in rows.looks.items())
+        answers = ((name, *_answer_row(name, answer)) for name, answer in latest.items())
         records = ((name, _packed(names)) for name, names in rows.records.items())
         entries = (_entry_row(key, entry, now) for key, entry in rows.entries.items())
 
@@ -112,6 +126,7 @@ class Store:
                     database.execute("INSERT OR REPLACE INTO identity VALUES (?, ?)", identity.split())
                 database.executemany("INSERT OR REPLACE INTO file VALUES (?, ?, ?, ?, ?)", files)
                 database.executemany("INSERT OR REPLACE INTO look VALUES (?, ?, ?, ?)", looks)
+                database.executemany("INSERT OR REPLACE INTO latest VALUES (?, ?, ?, ?)", answers)
                 database.executemany("INSERT OR REPLACE INTO record VALUES (?, ?)", records)
                 database.executemany("INSERT OR REPLACE INTO entry VALUES (?, ?, ?, ?, ?)", entries)
                 grown = _size(database)
@@ -198,6 +213,8 @@ def _sweep(database: sqlite3.Connection, *, halve: bool) -> None:
     database.executemany("DELETE FROM record WHERE id = ?", ((record,) for record in found.keys() - used))
     known = {look for (look,) in database.execute("SELECT id FROM look")}
     database.executemany("DELETE FROM look WHERE id = ?", ((look,) for look in known - looks))
+    # What is told again is told quickly enough.
+    database.execute("DELETE FROM latest")
     database.execute("DELETE FROM swept")
     free, whole = (database.execute(f"PRAGMA {what}").fetchone()[0] for what in ("freelist_count", "page_count"))
     database.execute("INSERT INTO swept VALUES (?)", [_size(database) * (whole - free) // max(whole, 1)])
@@ -227,6 +244,16 @@ def _file_row(path: str, facts: FileFacts) -> tuple[Any, ...]:
 
 def _spelt(question: Question, answer: Answer) -> tuple[bytes, bytes, bytes]:
     return _raw("\0".join(question)), _raw(answer.text), _raw(answer.basis)
+
+
+def name_of(roots: Sequence[Path], question: Question) -> int:
+    """What stands for a question that is asked under some import roots."""
+    return _sum(*(_raw(str(root)) for root in roots), b"", *map(_raw, question))
+
+
+def _answer_row(name: int, answer: Answer) -> tuple[bytes, bytes, int]:
+    text, basis = _raw(answer.text), _raw(answer.basis)
+    return text, basis, _sum(b"%d" % name, text, basis)
 
 
 def _sum(*parts: bytes) -> int:

@@ -10,7 +10,7 @@ from typing import Protocol
 from devlint.placement.choices import Choices, tests_around
 from devlint.placement.cold import ColdCode, File, flat, says
 from devlint.regexes import regex
-from devlint.source.modules import last_name
+from devlint.source.modules import SourceModule, last_name
 
 # Tests that keep code from running while somebody waits for it: kernels are compiled, graphs captured, caches filled.
 _APART = regex(
@@ -21,6 +21,8 @@ _APART = regex(
 class Asked(File, Protocol):
     """What is asked of the model of a file."""
 
+    @property
+    def source(self) -> SourceModule: ...
     def project_gives(self, name: str) -> bool: ...
     @property
     def choices(self) -> Choices: ...
@@ -74,7 +76,7 @@ class Guards:
             case ast.Name(id=name):
                 return name in _optional(function) and not self._model.project_gives(name)
             case ast.Attribute(value=ast.Name(id="self"), attr=name):
-                cls = next((p for p in self._model.ancestors(function) if isinstance(p, ast.ClassDef)), None)
+                cls = self._model.source.class_of(function)
                 return cls is not None and self._is_left_off(name, cls)
         return False
 

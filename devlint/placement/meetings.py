@@ -7,7 +7,8 @@ from collections.abc import Mapping
 
 from devlint.placement import values as old
 from devlint.placement.mixing import Mixing, Operand, Sense, is_input
-from devlint.signatures.answers.contradictions import Contradiction, contradictions, is_kept_elsewhere
+from devlint.signatures.answers.contradictions import Contradiction, contradictions
+from devlint.signatures.answers.excuses import is_kept_elsewhere
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.values import values as new
 from devlint.source.kinds import Kind

@@ -427,7 +427,7 @@ class PlacementModel(FileText):
 
     def callee(self, call: ast.Call) -> Callee | None:
         """The function, method or constructor of the project that a call calls, going by names alone."""
-        cls = next((p for p in self.ancestors(call) if isinstance(p, ast.ClassDef)), None)
+        cls = self.source.class_of(call)
         return callee(self.project_reader, self.source, cls, call)
 
     def is_given(self, called: Callee, call: ast.Call, parameter: str) -> bool:

@@ -65,7 +65,9 @@ def _asks_whether_given(stall: Stall) -> bool:
     match stall.sense, stall.asked:
         case (kind, ast.Name(id=name)) if kind == DECIDE and stall.asked is stall.node:
             given = stall.function.defaults.get(name)
-            return isinstance(given, ast.Constant) and given.value is None and name not in stall.function.assigned
+            stores = (n for n in stall.function.nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+            is_as_given = all(n.id != name or n.lineno > stall.node.lineno for n in stores)
+            return isinstance(given, ast.Constant) and given.value is None and is_as_given
     return False
 
 

@@ -35,7 +35,7 @@ class FileText:
                 if isinstance(binding, ast.ImportFrom) and (alias.asname or alias.name) == name:
                     package = self.source.absolute(binding)
                     module = self._project.find(package, Path(self.source.path))
-                    found += _top_level_values(module, alias.name) if module is not None else []
+                    found += module.top_level_values(alias.name) if module is not None else []
         return found
 
     def texts_match(self, pattern: str, *, elsewhere: bool = False) -> bool:
@@ -149,8 +149,3 @@ def called_as(scope: FunctionModel) -> str:
     if scope.name == "__init__":
         return scope.cls.name if scope.cls is not None else ""
     return "" if scope.name.startswith("__") else scope.name
-
-
-def _top_level_values(source: SourceModule, name: str) -> list[ast.expr]:
-    bindings = source.bindings.get(name, ())
-    return [b.value for b in bindings if isinstance(b, (ast.Assign, ast.AnnAssign)) and b.value is not None]

@@ -21,9 +21,10 @@ from devlint.signatures.answers.hosted import says_host
 from devlint.signatures.answers.hot import Hot, HotCode
 from devlint.signatures.answers.known import is_known
 from devlint.signatures.answers.main_path import follows_wait, is_minor
+from devlint.signatures.answers.off_host import in_words
 from devlint.signatures.answers.roles import is_aside, is_compiled, is_in_loop, is_of_tool
 from devlint.signatures.answers.signs import is_of_loss, lacks_sign
-from devlint.signatures.answers.waits import Stall, in_words, stalls
+from devlint.signatures.answers.waits import Stall, stalls
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.waits import COPY, DECIDE, FLUSH, MADE, RACE, READ, SIZE, STAGED
 from devlint.signatures.values.values import Value

@@ -103,6 +103,11 @@ class FileSystem:
         facts = self._facts_of(path)
         return facts.digest if facts is not None else NO_TEXT
 
+    def known_digest(self, path: Path) -> str:
+        """What stood for a file's bytes in the last run that met it; NO_TEXT where none did."""
+        known = self._known.get(str(path))
+        return known.digest if known is not None else NO_TEXT
+
     def _facts_of(self, path: Path) -> FileFacts | None:
         """What is known of a file; None where it can't be read."""
         try:

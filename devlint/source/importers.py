@@ -30,7 +30,8 @@ class Importers:
         # By import root: word -> the files with an import statement in which it stands.
         self._naming: dict[Path, dict[str, list[Path]]] = {}
         self._bases: dict[Path, str] = {}
-        self._imports: dict[Path, set[Path]] = {}
+        # By file: the dotted names that it imports, by the last part of each.
+        self._imported: dict[Path, dict[str, list[str]]] = {}
         self._known: dict[Path, list[Path]] = {}
         self._real = cache(lambda path: Path(os.path.realpath(path)))
 
@@ -52,16 +53,20 @@ class Importers:
         found: dict[Path, None] = {}
         name = path.parent.name if path.stem == "__init__" else path.stem
         for importer in map(self._real, self._around(path).get(name, ())):
-            if path in self._imports_of(importer):
+            if self._imports(importer, path, name):
                 found[importer] = None
                 if len(found) > self._most + 1:
                     break
         return found
 
-    def _imports_of(self, importer: Path) -> set[Path]:
-        if importer not in self._imports:
-            self._imports[importer] = self._roots.imports_of(importer)
-        return self._imports[importer]
+    def _imports(self, importer: Path, path: Path, name: str) -> bool:
+        """Whether a file imports another one, of that name: what ends in other names leads elsewhere, and isn't looked for."""
+        if importer not in self._imported:
+            named = self._imported[importer] = defaultdict(list)
+            for dotted in self._roots.names_in(importer):
+                named[dotted.rpartition(".")[2]].append(dotted)
+        places = (self._roots.place(dotted, importer.parent) for dotted in self._imported[importer].get(name, ()))
+        return any(self._real(place) == path for place in places if place is not None)
 
     def basis(self, path: Path) -> str:
         """What stands for all that who imports a file hangs on: which files there are, and their import statements."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from devlint.records import record
 
@@ -26,6 +26,13 @@ class Answer(NamedTuple):
 
 # Where one question got two answers in a run: files change while they are read.
 UNSETTLED = Answer("", "unsettled")
+
+
+class Answered(Protocol):
+    """What questions were answered in the last run that asked, for those that are asked again and again."""
+
+    def get(self, question: Question, /) -> Answer | None: ...
+    def put(self, question: Question, answer: Answer, /) -> None: ...
 
 
 @record

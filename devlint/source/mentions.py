@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections import deque
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
@@ -95,6 +95,8 @@ class Mentions:
         self._texts = texts
         # By project folder: its files, and the files in which each name stands that the project defines.
         self._files: dict[Path, dict[Path, None]] = {}
+        # Those whose texts were all looked through.
+        self._searched: set[Path] = set()
         self._looked_for: dict[Path, dict[bytes, tuple[list[Path], list[Path]]]] = {}
         self._index: dict[Path, tuple[Standing, Standing]] = {}
         self._bases: dict[Path, str] = {}
@@ -220,26 +222,32 @@ class Mentions:
         """The files in which a name stands, if the project defines it, and those that define it."""
         word = name.encode()
         known = self._looked_for.setdefault(project, {})
-        if word not in known and len(known) < _FEW and project not in self._index and self._is_kept(project, known):
+        if word not in known and len(known) < _FEW and project not in self._index and self._is_kept(project):
             known[word] = self._look_for(word, project)
         if word in known:
             return known[word]
         standing, defining = self._indexed(project)
         return standing.get(word, []), defining.get(word, [])
 
-    def _is_kept(self, project: Path, asked: Collection[bytes]) -> bool:
-        """Whether a project's texts are at hand once they were asked for: a large one's are too many to be kept."""
-        return not asked or self._texts.keeps(self._listed(project))
+    def _is_kept(self, project: Path) -> bool:
+        """Whether a project's texts are at hand once they were searched: a large one's are too many to be kept."""
+        return project not in self._searched or self._texts.keeps(self._listed(project))
 
     def _look_for(self, word: bytes, project: Path) -> tuple[list[Path], list[Path]]:
         """The same, of a name that nothing is known of: what an index of all names would tell."""
         if not _WORD.fullmatch(word):
             return [], []
-        whole, definition = re.compile(rb"\b%s\b" % word), re.compile(_DEFINING % word)
-        texts = ((path, self._texts.kept(path)) for path in self._listed(project))
-        holding = [(path, raw) for path, raw in texts if word in raw and whole.search(raw)]
-        defining = [path for path, raw in holding if path.suffix == ".py" and _stands_on_line(definition, word, raw)]
-        standing = [path for path, _ in holding] if defining else []
+        listed = self._listed(project)
+        holding, definition = self._texts.standing(word, project, listed), re.compile(_DEFINING % word)
+        if holding is None:
+            self._searched.add(project)
+            whole = re.compile(rb"\b%s\b" % word)
+            texts = ((path, self._texts.kept(path)) for path in listed)
+            holding = [path for path, raw in texts if word in raw and whole.search(raw)]
+        self._texts.note_standing(word, project, listed, holding)
+        code = (path for path in holding if path.suffix == ".py")
+        defining = [path for path in code if _stands_on_line(definition, word, self._texts.kept(path))]
+        standing = holding if defining else []
         # An index keeps no more of them.
         return standing[: MAX_KEPT + 1], defining[: MAX_KEPT + 1]
 

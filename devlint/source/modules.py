@@ -207,6 +207,15 @@ class SourceModule:
             yield parent
             parent = self._parent(parent)
 
+    def class_of(self, node: ast.AST) -> ast.ClassDef | None:
+        """The innermost class that a node stands in."""
+        return next((p for p in self.ancestors(node) if isinstance(p, ast.ClassDef)), None)
+
+    def top_level_values(self, name: str) -> list[ast.expr]:
+        """The expressions that the top level of this module assigns to a name."""
+        bound = self.bindings.get(name, ())
+        return [b.value for b in bound if isinstance(b, (ast.Assign, ast.AnnAssign)) and b.value is not None]
+
     def statement_of(self, node: ast.AST) -> ast.AST:
         """The statement that a node stands in, or is; the node itself, where nothing is around it."""
         return next((p for p in (node, *self.ancestors(node)) if isinstance(p, ast.stmt)), node)

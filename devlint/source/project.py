@@ -19,7 +19,7 @@ from devlint.disk import digest_of
 from devlint.regexes import regex
 from devlint.source.filesystem import NO_TEXT, FileSystem
 from devlint.source.importers import Importers
-from devlint.source.looks import Answer, Looks, Question
+from devlint.source.looks import Answer, Answered, Looks, Question
 from devlint.source.roots import COPIED, PAGES, TERMS, ImportRoots
 from devlint.source.shallow import make_shallow
 from devlint.source.texts import Texts, TooManyError, is_test_file, may_bind, shows_off
@@ -130,9 +130,29 @@ class Project:
     def holds(self, question: Question, before: Answer) -> bool:
         """Whether a question that was asked in an earlier run is answered the same now."""
         kind, *words = question
-        if before.basis and before.basis == _BASES[kind](self, *words):
-            return True
-        return before.text == _ANSWERS[kind](self, *words)
+        if not before.basis:
+            return before.text == _ANSWERS[kind](self, *words)
+        basis = _BASES[kind](self, *words)
+        return before.basis == basis or before.text == self._answered(question, basis, before).text
+
+    def _answered(self, question: Question, basis: str, before: Answer) -> Answer:
+        """The answer to a question now that its basis is another one than before; the next run needn't find it out again."""
+        kind, *words = question
+        earlier = self._texts.earlier
+        last = earlier.get(question) if earlier is not None else None
+        if last is not None and last.basis == basis:
+            return last
+        found = None
+        if kind == "matching":
+            found = self._texts.matching_since(question, before, words[0], _path(words[1]))
+        answer = Answer(_ANSWERS[kind](self, *words) if found is None else found, basis)
+        if earlier is not None:
+            earlier.put(question, answer)
+        return answer
+
+    def goes_by(self, earlier: Answered) -> None:
+        """Tells what was answered in earlier runs, and who keeps what is answered now."""
+        self._texts.earlier = earlier
 
     def _note(self, asking: Path, question: Question) -> None:
         """Remembers that a file's findings may hang on a question."""

@@ -99,16 +99,18 @@ class ImportRoots:
 
     def imports_of(self, path: Path) -> set[Path]:
         """The project's files that a file imports, told without parsing it."""
-        found: set[Path] = set()
+        located = (self.place(name, path.parent) for name in self.names_in(path))
+        return {location.resolve() for location in located if location is not None}
+
+    def names_in(self, path: Path) -> Iterator[str]:
+        """The dotted names that a file imports, told without parsing it: of modules, and of what may be one."""
         for match in import_pattern().finditer(self.files.import_statements(path)):
             module = self._absolute(match["module"] or match["plain"], path)
+            if module:
+                yield module
             # `from package import module` names a module as well.
-            names = (
-                [f"{module}.{name}" for name in imported_names(match["names"], original=True)] if match["names"] else []
-            )
-            located = (self.place(name, path.parent) for name in [module, *names] if name)
-            found.update(location.resolve() for location in located if location is not None)
-        return found
+            for name in imported_names(match["names"], original=True) if match["names"] else ():
+                yield f"{module}.{name}"
 
     def _absolute(self, module: str, path: Path) -> str:
         stripped = module.lstrip(".")

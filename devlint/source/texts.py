@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 
 from devlint.disk import digest_of
 from devlint.needed import words_for
 from devlint.patterns import USUAL_EXCLUDES
+from devlint.source.looks import Answer, Answered, Question
 from devlint.source.roots import ImportRoots
 
 # A project with more than these files, or folders, is too large to look through for one finding.
@@ -21,6 +22,8 @@ MAX_FILES = 8_000
 TOO_MANY = "too many"
 # So many bytes are kept at hand: a tree of the same text takes fifteen times as much.
 MAX_KEPT_TEXT = 40_000_000
+# The files in which a word stands are kept for the next run up to so much text.
+MAX_LISTED = 200_000
 
 
 class TooManyError(Exception):
@@ -56,6 +59,10 @@ class Texts:
         # Texts that are looked into again and again for a word.
         self._kept: dict[Path, bytes] = {}
         self._kept_bytes = 0
+        # What stands for what some files held in the last run (False), and hold now, by the kind of question and where it is of.
+        self._spelt: dict[tuple[str, str, bool], str] = {}
+        # What was answered in earlier runs, where results of those are looked at.
+        self.earlier: Answered | None = None
 
     def first_match(self, asking: Path, pattern: str, counts: Callable[[Path], bool]) -> Path | None:
         """A file, other than `asking`, that counts and matches; None where none does. Raises TooManyError."""
@@ -105,6 +112,46 @@ class Texts:
         except TooManyError:
             return TOO_MANY
 
+    def matching_since(self, question: Question, before: Answer, pattern: str, folder: Path) -> str | None:
+        """The files of a folder that match, as text; None where it isn't known what changed since that was asked before."""
+        files = self._files_of(folder, MAX_FILES)
+        found = None if files is None else self._found_since(question, before, files, _searching(pattern))
+        return None if found is None else "\0".join(map(str, found))
+
+    def standing(self, word: bytes, where: Path, files: Collection[Path]) -> list[Path] | None:
+        """The files of a project in which a word stands, where that was asked before; None where it wasn't."""
+        question, whole = ("standing", word.decode(), str(where)), re.compile(rb"\b%s\b" % word)
+        return self._found_since(question, None, files, lambda raw: word in raw and whole.search(raw) is not None)
+
+    def note_standing(self, word: bytes, where: Path, files: Collection[Path], found: Iterable[Path]) -> None:
+        """Takes in where a word stands, for the next run."""
+        if self.earlier is not None:
+            text = "\0".join(map(str, found))
+            if len(text) < MAX_LISTED:
+                key = ("standing", str(where), True)
+                basis = self._spelt.get(key) or self._spelt.setdefault(
+                    key, _spelt_basis(files, self._roots.files.digest)
+                )
+                self.earlier.put(("standing", word.decode(), str(where)), Answer(text, basis))
+
+    def _found_since(
+        self, question: Question, before: Answer | None, files: Collection[Path], matches: Callable[[bytes], bool]
+    ) -> list[Path] | None:
+        """The files that match, told from those that did in an earlier run: what is as it was then isn't searched.
+
+        None where it isn't known what changed since.
+        """
+        known, now = self._roots.files.known_digest, self._roots.files.digest
+        # Many questions are of the same files.
+        key = (question[0], question[-1], False)
+        basis = self._spelt.get(key) or self._spelt.setdefault(key, _spelt_basis(files, known))
+        answers = (before, self.earlier.get(question) if self.earlier is not None else None)
+        last = next((answer for answer in answers if answer is not None and answer.basis == basis), None)
+        if last is None or last.text == TOO_MANY:
+            return None
+        held = frozenset(last.text.split("\0"))
+        return [f for f in files if (str(f) in held if known(f) == now(f) else matches(self.kept(f)))]
+
     def matches_in(self, folder: Path, pattern: str) -> list[Path]:
         """The files of a folder that match; none where it has too many to look through."""
         try:
@@ -116,8 +163,7 @@ class Texts:
         """What stands for what the files of a folder hold: while that is the same, so are those that match."""
         if folder not in self._bases:
             files = self._files_of(folder, MAX_FILES)
-            spelt = TOO_MANY if files is None else "\0".join(f"{f}\0{self._roots.files.digest(f)}" for f in files)
-            self._bases[folder] = digest_of(spelt.encode("utf-8", "surrogateescape"))
+            self._bases[folder] = _spelt_basis(files, self._roots.files.digest)
         return self._bases[folder]
 
     def listing(self, asking: Path) -> str:
@@ -156,6 +202,11 @@ class Texts:
                     break
                 files += found
         return self._files[folder, limit]
+
+
+def _spelt_basis(files: Collection[Path] | None, digest: Callable[[Path], str]) -> str:
+    spelt = TOO_MANY if files is None else "\0".join([f"{file}\0{digest(file)}" for file in files])
+    return digest_of(spelt.encode("utf-8", "surrogateescape"))
 
 
 def _searching(pattern: str) -> Callable[[bytes], bool]:

@@ -383,7 +383,7 @@ def _is_off(option: ast.expr, source: SourceModule, at: ast.AST) -> bool:
         case ast.Name(id=name):
             around = (p for p in source.ancestors(at) if isinstance(p, (ast.FunctionDef, ast.AsyncFunctionDef)))
         case ast.Attribute(value=ast.Name(id="self"), attr=name):
-            cls = next((p for p in source.ancestors(at) if isinstance(p, ast.ClassDef)), None)
+            cls = source.class_of(at)
             methods = cls.body if cls is not None else []
             around = (m for m in methods if isinstance(m, ast.FunctionDef) and m.name == "__init__")
         case _:

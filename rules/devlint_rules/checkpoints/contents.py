@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from devlint.facts import last_name, own_nodes
 from devlint.lazy import regex
-from devlint_rules.checkpoints.origins import texts_in, values_of
-from devlint_rules.checkpoints.writers import keys_asked
+from devlint_rules.checkpoints.origins import values_of
+from devlint_rules.checkpoints.writers import keys_asked, texts_in
 
 if TYPE_CHECKING:
     from devlint.facts import Facts

@@ -180,7 +180,7 @@ def _given_to(target: ast.Name | ast.Attribute, model: PlacementModel) -> list[_
     path = access_path(target)
     scope = model.enclosing_scope(target)
     if isinstance(target, ast.Attribute):
-        around = next((p for p in model.ancestors(target) if isinstance(p, ast.ClassDef)), None)
+        around = model.source.class_of(target)
         nodes = walk(around) if around is not None and (path or "").startswith("self.") else own_nodes(scope)
     else:
         nodes = own_nodes(scope)

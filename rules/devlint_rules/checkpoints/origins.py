@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from devlint.facts import calls_in, is_setting, last_name, own_nodes, units_at
 from devlint.lazy import regex
-from devlint_rules.checkpoints.writers import is_written_from_host
+from devlint_rules.checkpoints.writers import is_written_from_host, texts_in
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
@@ -429,11 +429,6 @@ def _is_copied_to_host(saved: ast.expr, facts: Facts) -> bool:
 # -- what others wrote -------------------------------------------------------------------------------------------------
 
 
-def texts_in(values: Iterable[ast.AST]) -> list[str]:
-    """The texts that stand in expressions."""
-    return [n.value for v in values for n in ast.walk(v) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
-
-
 def _is_published(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
     """Whether what is loaded is published: what a download's file of code names, else what the path is made of."""
     values = [file, *values_of(file, facts), *_imported_values(file, facts)]
@@ -458,7 +453,7 @@ def _is_release(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
         file = file.value
     named = _is_kept_under_a_name(file) or (
         isinstance(file, ast.Name)
-        and any(True for _ in (*_top_level_values(file, facts), *_imported_values(file, facts)))
+        and bool(facts.model.source.top_level_values(file.id) or _imported_values(file, facts))
     )
     scope = facts.model.enclosing_scope(call)
     if not isinstance(scope, ast.Module) and isinstance(file, ast.Name) and _OF_BACKBONES.search(scope.name):
@@ -512,11 +507,11 @@ def values_of(file: ast.expr, facts: Facts) -> Iterator[ast.expr]:
         yield from (n.value for n in stores if any(ast.unparse(t) == ast.unparse(file) for t in n.targets))
     for name in (n for n in ast.walk(file) if isinstance(n, ast.Name)):
         given = (*facts.model.assigned_values(name), *_entered(name, facts), *_looped_over(name, facts))
-        for value in (*given, *_top_level_values(name, facts)):
+        for value in (*given, *facts.model.source.top_level_values(name.id)):
             yield value
             for inner in ast.walk(value):
                 if isinstance(inner, ast.Name) and inner.id != name.id:
-                    yield from _top_level_values(inner, facts)
+                    yield from facts.model.source.top_level_values(inner.id)
 
 
 def _makers(name: ast.Name, facts: Facts) -> list[ast.expr]:
@@ -540,9 +535,3 @@ def _imported_values(file: ast.expr, facts: Facts) -> list[ast.expr]:
     """What the names in an expression are where they are imported from."""
     names = (n.id for n in ast.walk(file) if isinstance(n, ast.Name))
     return [value for name in names for value in facts.model.imported_values(name)]
-
-
-def _top_level_values(name: ast.Name, facts: Facts) -> Iterator[ast.expr]:
-    for statement in facts.model.source.bindings.get(name.id, ()):
-        if isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value is not None:
-            yield statement.value

@@ -339,7 +339,7 @@ def _is_named_once(function: ast.FunctionDef, model: PlacementModel) -> bool:
 
 def _needs_accelerator(model: PlacementModel, node: ast.AST) -> bool:
     """Whether something is moved to an accelerator around a node, or by the object's own methods, whatever there is."""
-    owner = next((p for p in model.ancestors(node) if isinstance(p, ast.ClassDef)), None)
+    owner = model.source.class_of(node)
     methods = owner.body if owner is not None else []
     scopes = [
         model.enclosing_scope(node),
@@ -429,7 +429,7 @@ def _names_cuda(place: ast.expr, model: PlacementModel) -> bool:
         # `model.to(0)`: the first accelerator.
         return True
     if isinstance(place, ast.Attribute) and isinstance(place.value, ast.Name) and place.value.id == "self":
-        cls = next((p for p in model.ancestors(place) if isinstance(p, ast.ClassDef)), None)
+        cls = model.source.class_of(place)
         given = _set_in(cls, place.attr) if cls is not None else []
         return bool(given) and all(_CUDA.fullmatch(ast.unparse(value)) for value in given)
     if isinstance(place, ast.Name):

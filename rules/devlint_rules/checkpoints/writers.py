@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from devlint.facts import Kind, Sort, Value, access_path, last_name, own_nodes, units_at, walk
@@ -140,12 +140,8 @@ def _writes_in(model: PlacementModel) -> Iterator[Write]:
 
 def _of_class(call: ast.Call, own: list[Write], facts: Facts) -> list[Write]:
     """What the methods of the class save that a load stands in."""
-    cls = _class_around(call, facts.model)
-    return [w for w in own if cls is not None and _class_around(w.call, facts.model) is cls]
-
-
-def _class_around(node: ast.AST, model: PlacementModel) -> ast.ClassDef | None:
-    return next((p for p in model.ancestors(node) if isinstance(p, ast.ClassDef)), None)
+    cls = facts.model.source.class_of(call)
+    return [w for w in own if cls is not None and facts.model.source.class_of(w.call) is cls]
 
 
 def keys_asked(call: ast.Call, facts: Facts) -> set[str]:
@@ -181,14 +177,17 @@ def _keys_of(write: Write) -> set[str]:
     }
 
 
+def texts_in(values: Iterable[ast.AST]) -> list[str]:
+    """The texts that stand in expressions."""
+    return [n.value for v in values for n in ast.walk(v) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+
+
 def _texts_of(file: ast.expr, write: Write) -> set[str]:
     """The texts in a path, and in what its names are assigned."""
     names = [n for n in ast.walk(file) if isinstance(n, ast.Name)]
     values = [file, *(v for n in names for v in write.model.assigned_values(n))]
-    for name in names:
-        bound = write.model.source.bindings.get(name.id, ())
-        values += [s.value for s in bound if isinstance(s, (ast.Assign, ast.AnnAssign)) and s.value is not None]
-    return {n.value for v in values for n in ast.walk(v) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
+    values += (v for name in names for v in write.model.source.top_level_values(name.id))
+    return set(texts_in(values))
 
 
 # -- where a value is that is written ----------------------------------------------------------------------------------
@@ -298,7 +297,7 @@ def _is_moved_to_host(value: ast.expr, write: Write) -> bool:
 
 def _is_counter(value: ast.Attribute, write: Write) -> bool:
     """Whether an attribute begins as a number, and is counted up by numbers: `self.step = 0`, `self.step += 1`."""
-    cls = _class_around(write.call, write.model)
+    cls = write.model.source.class_of(write.call)
     stored, counted = [], False
     for node in ast.walk(cls) if cls is not None else ():
         match node:

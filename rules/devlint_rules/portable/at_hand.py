@@ -119,7 +119,7 @@ def _is_assigned_here(name: str, found: ast.expr, facts: Facts) -> bool:
 def _of_self(found: ast.expr, facts: Facts) -> AtHand | None:
     """`self.device`, where the class has one."""
     scope = facts.model.enclosing_scope(found)
-    cls = next((p for p in facts.model.ancestors(scope) if isinstance(p, ast.ClassDef)), None)
+    cls = facts.model.source.class_of(scope)
     if isinstance(scope, ast.Module) or cls is None or not scope.args.args or scope.args.args[0].arg != "self":
         return None
     text = facts.code_of(cls)

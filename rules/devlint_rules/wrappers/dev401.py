@@ -259,7 +259,7 @@ def _is_either_way_bare(found: ast.expr, facts: Facts) -> bool:
 def _runs_before_wrap(found: ast.expr, missing: Missing, facts: Facts) -> bool:
     """Whether a method is called by the one that wraps, before it does: `self.load()`, and then `self.net = DDP(self.net)`."""
     scope = facts.model.enclosing_scope(found)
-    cls = next((p for p in facts.model.ancestors(scope) if isinstance(p, ast.ClassDef)), None)
+    cls = facts.model.source.class_of(scope)
     if cls is None or isinstance(scope, ast.Module):
         return False
     lines = [n.line for n in wrap_notes(missing.wrapper, facts) if n.path == facts.model.source.path]

@@ -226,7 +226,7 @@ def _is_handed_out(given: cst.Arg, wrap: ast.Call, facts: Facts) -> bool:
 def _is_moved_by_method(given: cst.Arg, wrap: ast.Call, facts: Facts) -> bool:
     """Whether an object moves its model in a method that it has called before it wraps: `self.device()`."""
     model = facts.node(given.value)
-    cls = next((p for p in facts.model.ancestors(wrap) if isinstance(p, ast.ClassDef)), None)
+    cls = facts.model.source.class_of(wrap)
     if cls is None or not isinstance(model, ast.Attribute):
         return False
     asked = {
