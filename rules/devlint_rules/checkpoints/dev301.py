@@ -40,7 +40,7 @@ class LoadWithoutMapLocation(Rule):
     `functools.partial(torch.load, ...)`; and a call of a function of the project that hands its own parameter on as
     `map_location`, where the call leaves that at None. A call with `*args` or `**kwargs` may hold it and is left alone, and so is
     one that reads back a buffer or a cache that the program itself filled, or the best of a run that it has just
-    trained or had written, the keys of what frameworks write from the host, a file that ships beside the code, what the project saves from the host, to the same file or under the
+    trained or had written (`checkpoint.best_model_path` behind a `fit`), what it trains and saves where it isn't found, the keys of what frameworks write from the host, a file that ships beside the code, what the project saves from the host, to the same file or under the
     keys that are asked for (`torch.save(net.cpu().state_dict(), ...)`), weights that are published under their hash
     (`https://download.pytorch.org/...`, `.../resnet18-5c106cde.pth`), which everybody loads, what a dataset reads
     (a class or a file that is called so), what is kept under a name for data (`train_data = torch.load(path)`), or the state of a scheduler, a gradient scaler or a random
@@ -79,7 +79,7 @@ class LoadWithoutMapLocation(Rule):
     functions that it is handed to: it is copied by `load_state_dict`, moved, or read as a number. What is given is
     `"cpu"`, or the `device` that the code around has chosen and uses itself. Not offered for a
     `load_state_dict` that keeps what it is given, as that of a moving average may, for a best result that may be a tensor, nor where
-    the function fails in any case. All loads of a function, a class or a program are mended, and the
+    the function fails in any case, or the file's name still has its placeholder (`"net_%d.pth"`). All loads of a function, a class or a program are mended, and the
     same load in other functions, or none is.
 
     ## References

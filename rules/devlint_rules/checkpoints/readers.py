@@ -169,8 +169,14 @@ _PROGRAM = r"__name__ == ['\"]__main__['\"]"
 
 
 def is_of_no_call(call: ast.Call, facts: Facts) -> bool:
-    """Whether it is a method of a program's own class that loads, and nothing calls a method of that name: only `torch.load` is called so."""
+    """Whether it is a method of a program's own class that loads, and nothing calls a method of that name: only `torch.load` is called so.
+
+    Or a function of a program, whose name stands nowhere but where it is defined.
+    """
     scope = facts.model.enclosing_scope(call)
+    if isinstance(scope, ast.FunctionDef) and scope in facts.model.source.tree.body:
+        is_program = "." not in facts.model.source.name and re.search(_PROGRAM, facts.text.text) is not None
+        return is_program and _is_named_once(scope, facts.model)
     around = next(facts.model.ancestors(scope), None)
     if not isinstance(scope, ast.FunctionDef) or not isinstance(around, ast.ClassDef) or scope.name.startswith("__"):
         return False
@@ -322,7 +328,12 @@ def _is_nobodys(model: PlacementModel, call: ast.Call) -> bool:
         return True
     if not isinstance(scope, ast.FunctionDef) or scope not in model.source.tree.body:
         return False
-    named = rf"\b{re.escape(scope.name)}\b"
+    return _is_named_once(scope, model)
+
+
+def _is_named_once(function: ast.FunctionDef, model: PlacementModel) -> bool:
+    """Whether nothing says the name of a function but its own definition."""
+    named = rf"\b{re.escape(function.name)}\b"
     return len(re.findall(named, model.source.without_comments)) == 1 and not model.texts_match(named, elsewhere=True)
 
 

@@ -315,7 +315,7 @@ def _made_there(
         edits = _without_device(moving, move, facts)
     else:
         edit = facts.without_method(moving)
-        edits = (edit,) if edit is not None else None
+        edits = (edit, *_without_brackets(moving, facts)) if edit is not None else None
     if edits is None:
         return None
     cast = factories.cast_around(making, moving, name, facts) if not move.rest else None
@@ -329,6 +329,19 @@ def _made_there(
     safety: Safety = "safe" if same else "unsafe"
     edits = (facts.with_argument(making, *arguments), *edits)
     return Change("make it on the device", safety, edits=edits if sized_by else _in_sister_methods(edits, facts))
+
+
+def _without_brackets(moving: ast.Call, facts: Facts) -> Iterator[Edit]:
+    """The edits that take away what held a call together for its move: `-(torch.ones(n).float()).to(device)`."""
+    assert isinstance(moving.func, ast.Attribute)
+    text, span = facts.text, facts.text.span_of(moving.func.value)
+    start, end = text.offset(span.line, span.column), text.offset(span.end_line, span.end_column)
+    if not isinstance(moving.func.value, ast.Call) or start == 0 or text.text[start - 1] + text.text[end] != "()":
+        return
+    before = text.text[start - 2 : start - 1]
+    if text.text[end + 1] == "." and not before.isalnum() and before not in ("_", ")", "]"):
+        yield Edit(Span(*text.position(start - 1), span.line, span.column), "")
+        yield Edit(Span(span.end_line, span.end_column, *text.position(end + 1)), "")
 
 
 def _in_sister_methods(edits: tuple[Edit, ...], facts: Facts) -> tuple[Edit, ...]:
