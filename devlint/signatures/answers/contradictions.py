@@ -268,6 +268,10 @@ def _counts(value: Value, need: Need) -> bool:
     return value.rank == RANKED or (value.kind is BATCH and value.rank != ZERO_DIM)
 
 
+# Accelerators whose programs copy operands from the host by themselves (Gaudi, in its lazy mode).
+_TAKING_FROM_HOST = frozenset({"hpu"})
+
+
 def _apart(
     reader: Reader,
     frame: Frame,
@@ -281,7 +285,11 @@ def _apart(
     if a.place != HOST:
         if not (a.place.off_host and b.place.off_host) or not _are_different(a.place, b.place):
             return None
-    elif not (b.place.off_host or b.place.is_open) or not _counts(a, need):
+    elif (
+        not (b.place.off_host or b.place.is_open)
+        or not _counts(a, need)
+        or (b.place.off_host and b.place.name.partition(":")[0] in _TAKING_FROM_HOST)
+    ):
         return None
     if need.sense != "index" and OR_ARRAY in a.tags:
         return None

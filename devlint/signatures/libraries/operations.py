@@ -30,6 +30,7 @@ from devlint.signatures.values.values import (
     mapped,
     rank_of,
 )
+from devlint.source.modules import last_name
 
 Named = tuple[str, ast.expr, Value]
 # What computes with one tensor for each of its parameters; but for the states of recurrent modules, called `hx`.
@@ -113,7 +114,7 @@ def note(call: Call, facts: Called, operands: list[Named], shown: str) -> None:
         for _, option in value.options():
             frame.is_tensor(option)
     if together:
-        any_rank = not facts.zero_dim_ok
+        any_rank = not facts.zero_dim_ok and not _takes_numbers(call)
         if len(together) > 1 or together[0][1].kind is TUPLE:
             frame.need("operation", call.node, shown, *together, any_rank=any_rank)
         for name, node, value in operands:
@@ -123,6 +124,16 @@ def note(call: Call, facts: Called, operands: list[Named], shown: str) -> None:
     for name, node, value in operands:
         if name in facts.host_only:
             frame.need("host", call.node, shown, (node, value))
+
+
+def _takes_numbers(call: Call) -> bool:
+    """Whether a bound of `x.clamp(0, top)` is a number: then a tensor without dimensions is read as one too."""
+    return last_name(call.node.func).rstrip("_") in _BOUNDED and any(
+        value.kind in (NUMBER, CONSTANT) and value != NOTHING for _, value in call.everything()
+    )
+
+
+_BOUNDED = frozenset({"clamp", "clip"})
 
 
 def _short(name: str) -> str:

@@ -12,7 +12,7 @@ from devlint.lazy import cst, m, regex
 from devlint.rule import Effect, Report, Rule
 from devlint_rules.hot_loops import by_role, stalls
 from devlint_rules.hot_loops.gains import gains_little
-from devlint_rules.hot_loops.needed import is_needed
+from devlint_rules.hot_loops.needed import is_needed, opens_debugger
 from devlint_rules.hot_loops.sized import may_be_sized, sized_by_values
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ class BranchOnTensorInHotLoop(Rule):
                 "likely" if likely or hot.likely else "certain",
                 notes=stalls.loop_notes(hot, value, facts),
                 hint=_instead(node, tested, facts),
-                minor=isinstance(found, ast.expr) and gains_little(found, hot, facts),
+                minor=isinstance(found, ast.expr) and (gains_little(found, hot, facts) or opens_debugger(found, facts)),
             )
 
 
