@@ -172,7 +172,9 @@ _OWN_DEVICE = regex(r"self\.(?:\w{1,60}\.){0,4}_?device")
 def _comes_from_host(reader: Reading, function: FunctionModel, parameter: str, back: int = _MAX_BACK) -> bool:
     """Whether each call of a function, and there are some, gives for a parameter what is on the host, or was given so itself."""
     given = [(caller, call.get(parameter)) for caller, call in reader.given_to(function)] if back else []
-    return bool(given) and all(value is not None and _is_on_host(reader, caller, value, back) for caller, value in given)
+    return bool(given) and all(
+        value is not None and _is_on_host(reader, caller, value, back) for caller, value in given
+    )
 
 
 def _is_on_host(reader: Reading, caller: FunctionModel | None, value: Value, back: int) -> bool:

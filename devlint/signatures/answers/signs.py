@@ -72,7 +72,10 @@ def count_read(stall: Stall) -> str:
     asked = stall.asked
     while isinstance(asked, (ast.Subscript, ast.Call)):
         match asked:
-            case ast.Subscript(value=inner) | ast.Call(func=ast.Attribute(value=inner, attr="max" | "min" | "item"), args=[]):
+            case (
+                ast.Subscript(value=inner)
+                | ast.Call(func=ast.Attribute(value=inner, attr="max" | "min" | "item"), args=[])
+            ):
                 asked = inner
             case _:
                 return ""

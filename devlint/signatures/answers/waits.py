@@ -186,7 +186,9 @@ def _is_kept_by_others(reader: Reader, frame: Frame, wait: Wait) -> bool:
 
 # Attributes with names of fewer letters are of many things.
 _SHORT = 6
-_MADE_FOR_HOST = r"\b{}\w{{0,12}} = torch\.\w{{1,12}}\((?:[^()]|\([^()]{{0,60}}\)){{0,160}}?device=(?:torch\.device\()?[\"']cpu[\"']"
+_MADE_FOR_HOST = (
+    r"\b{}\w{{0,12}} = torch\.\w{{1,12}}\((?:[^()]|\([^()]{{0,60}}\)){{0,160}}?device=(?:torch\.device\()?[\"']cpu[\"']"
+)
 
 
 # Methods of tensors and of arrays, and of nothing else.

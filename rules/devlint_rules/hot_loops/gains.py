@@ -165,7 +165,9 @@ def _follows_read(facts: Facts) -> bool:
     """Whether a reading that is told comes right before a statement: by then all that was queued is done."""
     for earlier in reversed(facts.model.source.before(facts.statement)):
         calls = calls_in(earlier.test if isinstance(earlier, ast.If) else earlier)
-        leaves = isinstance(earlier, ast.If) and isinstance(earlier.body[-1], (ast.Continue, ast.Return, ast.Break, ast.Raise))
+        leaves = isinstance(earlier, ast.If) and isinstance(
+            earlier.body[-1], (ast.Continue, ast.Return, ast.Break, ast.Raise)
+        )
         if hasattr(earlier, "body") and not leaves:
             return False
         if any(last_name(call.func) in _READING and _is_told(call, facts) for call in calls):
