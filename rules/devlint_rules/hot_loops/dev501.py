@@ -13,7 +13,7 @@ from devlint.knowledge import torch_knowledge
 from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.hot_loops import by_role, stalls
-from devlint_rules.hot_loops.gains import gains_little
+from devlint_rules.hot_loops.gains import gains_little, is_said
 from devlint_rules.hot_loops.needed import is_needed, is_written
 from devlint_rules.hot_loops.other_waits import waits_anyway
 
@@ -153,7 +153,7 @@ class ItemInHotLoop(Rule):
             notes=stalls.loop_notes(hot, value, facts),
             hint=None if change else _hint(node, facts),
             change=change,
-            minor=change is None and gains_little(read, hot, facts),
+            minor=is_said(read, facts) or (change is None and gains_little(read, hot, facts)),
         )
 
 

@@ -83,6 +83,12 @@ def waits_beside(read: ast.expr, facts: Facts) -> bool:
     )
 
 
+def waits_in_forward(node: ast.AST, facts: Facts) -> bool:
+    """Whether the text of the `forward` around a node says that it waits, wherever its inputs are."""
+    scope = facts.model.enclosing_scope(node)
+    return isinstance(scope, ast.FunctionDef) and scope.name == "forward" and _reads(facts.code_of(scope))
+
+
 def _is_array_of_host(node: ast.AST) -> bool:
     """`model(x).detach().numpy()`, without a copy to the host."""
     match node:
