@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # What is asked of a loss before a step goes on.
 _FINITE = frozenset({"isfinite", "isnan", "isinf"})
 _BEST = regex(r"(?i)(?:^|_|\b)best(?:_|\b|$)")
-_STEPPING = regex(r"(?i)optim|scaler|engine|(?:^|_)opt(?:_|$)|accelerator")
+_STEPPING = regex(r"(?i)optim|scaler|engine|(?:^|_|\.)opt(?:_|$)|accelerator")
 # Flags of programs that run in several processes.
 _SEVERAL = regex(r"(?:is_|use_|do_)?(?:distributed|ddp|multi_?gpu|parallel)|is_(?:dist|distributed)_\w{1,30}")
 
@@ -42,9 +42,18 @@ def gains_little(read: ast.expr, hot: HotLoop, facts: Facts) -> bool:
 
 def costs_nothing_new(read: ast.AST, hot: HotLoop | None, facts: Facts) -> bool:
     """Whether a wait is a guard, asks whether a run has got better, is for what each step prints anyway, or stands beside many steps of a model."""
-    if _guards(facts.statement, facts):
+    if _guards(facts.statement, facts) or _has_waited_inside(read):
         return True
     return hot is not None and hot.node is not None and (is_said(read, facts) or _is_long(read, hot.node))
+
+
+# What counts on the host before a reading can begin.
+_COUNTING = frozenset({"masked_select", "nonzero", "argwhere", "unique"})
+
+
+def _has_waited_inside(read: ast.AST) -> bool:
+    """`right.masked_select(mask).sum().item()`: what is read waits by itself."""
+    return any(last_name(call.func) in _COUNTING for call in calls_in(read))
 
 
 # -- what each step says -----------------------------------------------------------------------------------------------
@@ -75,11 +84,23 @@ def is_said(read: ast.AST, facts: Facts) -> bool:
 
 
 def _shown_each_step(read: ast.AST, facts: Facts) -> Iterator[ast.Call]:
-    """The calls that show something in each step around a read."""
+    """The calls that show something in each step around a read, unless an option says that they don't."""
     step = _step_around(read, facts)
-    for node in own_nodes(step) if step is not None else ():
-        if isinstance(node, ast.Call) and last_name(node.func) in _SHOWING and _runs_with(node, read, facts):
-            yield node
+    if step is None:
+        return
+    bound = {n.id for n in own_nodes(step) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    for node in own_nodes(step):
+        if isinstance(node, ast.Call) and last_name(node.func) in _SHOWING:
+            tests = [p.test for p, _ in _branches(node, facts) if isinstance(p, (ast.If, ast.IfExp)) and p is not step]
+            if all(_is_option(test, bound) for test in tests):
+                yield node
+
+
+def _is_option(test: ast.expr, bound: set[str]) -> bool:
+    """`not args.quiet`, `is_main_process()`: a test that comes out alike in each step, in which the names `bound` are set."""
+    return not any(
+        isinstance(n, (ast.Compare, ast.BinOp)) or (isinstance(n, ast.Name) and n.id in bound) for n in walk(test)
+    )
 
 
 def _step_around(read: ast.AST, facts: Facts) -> ast.AST | None:

@@ -30,8 +30,8 @@ _WITHOUT_FEATURES = regex(r"[\w.]{1,60}(?:\.size\(\)|\.shape)\[:(?:-1|2)\]")
 def is_small(node: cst.Call, made: cst.Call, name: str, between: frozenset[str], facts: Facts) -> bool:
     """Whether `made` by a factory of that name, with methods `between` it and its move `node`, is too small to matter.
 
-    It is a handful of numbers, or the order of a batch; or a row that is moved where the same function waits for the accelerator all
-    the same.
+    It is a handful of numbers, or the order of a batch; the host has just waited to know its size; or it is a row that is moved
+    where the same function waits for the accelerator all the same.
     """
     if is_handful(name, made):
         return True
@@ -40,6 +40,8 @@ def is_small(node: cst.Call, made: cst.Call, name: str, between: frozenset[str],
         return False
     if name == "torch.randperm" and _is_of_batch(making):
         # Others would be drawn by the device's own generator.
+        return True
+    if _is_sized_by_read(making, facts):
         return True
     is_row = not between & _REPEATING and _is_row(name, made, making)
     return is_row and any(waits(moving, facts) for waits in (_uploads_beside, waits_beside, waits_in_forward))
@@ -51,6 +53,11 @@ def is_handful(name: str, made: cst.Call) -> bool:
     if name == "torch.eye":
         sizes = sizes * 2 if len(sizes) == 1 else sizes
     return bool(sizes) and None not in sizes and prod(size for size in sizes if size is not None) <= _HANDFUL
+
+
+def _is_few(making: ast.Call) -> bool:
+    """Whether all that a factory is given is written down: a few numbers, which this rule leaves."""
+    return bool(making.args) and all(isinstance(a, ast.Constant) for a in making.args)
 
 
 def _is_of_batch(making: ast.Call) -> bool:
@@ -65,6 +72,17 @@ def _is_row(name: str, made: cst.Call, making: ast.Call) -> bool:
         return True
     sizes = factories.told_sizes(name, made)
     return sizes.count(None) == 1 and prod(s for s in sizes if s is not None) <= _HANDFUL and not _is_whole(making)
+
+
+# What asks a tensor for a number.
+_ASKED = regex(r"\.item\(\)|\.tolist\(\)|\bint\([^()\n]{0,60}\.(?:max|sum)\(\)")
+
+
+def _is_sized_by_read(making: ast.Call, facts: Facts) -> bool:
+    """Whether the host has just waited for a size: `n = int(lengths.max())`, `torch.arange(n)`."""
+    names = [n for a in making.args for n in ast.walk(a) if isinstance(n, ast.Name)]
+    said = [*making.args, *(value for name in names for value in facts.model.assigned_values(name))]
+    return any(_ASKED.search(ast.unparse(node)) for node in said)
 
 
 def _is_whole(making: ast.Call) -> bool:
@@ -96,6 +114,6 @@ def _is_upload(node: ast.AST, facts: Facts) -> bool:
             return False
     name = facts.model.qualified(source.func)
     if name in factories.ALL:
-        return name in factories.OF_DATA
+        return name in factories.OF_DATA or _is_few(source)
     options = [v for _, v in facts.model.value(source).alternatives()]
     return bool(options) and all(v.kind is Kind.UNKNOWN or v.place == HOST for v in options)
