@@ -538,6 +538,8 @@ def bind_arguments(call: Call, function: FunctionModel, bound: Value | None) -> 
 def hand_on(frame: Frame, call: Call, needs: Sequence[Need], instance: Instance, told: frozenset[str]) -> None:
     """The needs of a function, as a call makes them: met, contradicted, or the caller's own."""
     assert instance.signature is not None
+    if not needs:
+        return
     given = {o.place for _, v in call.everything() for _, o in v.options() if o.kind in (TENSOR, BATCH, UNKNOWN)}
     if len(needs) > MAX_NEEDS:
         needs = needs[:MAX_NEEDS]

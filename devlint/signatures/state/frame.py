@@ -249,10 +249,11 @@ class Frame:
         if value is None:
             return None
         kind = value.kind
-        if kind is IMPORTED or (kind is EITHER and any(o.kind is IMPORTED for _, o in value.parts)):
+        if kind is not EITHER and kind is not IMPORTED:
+            return value
+        if kind is IMPORTED or any(o.kind is IMPORTED for _, o in value.parts):
             value = self.env[key] = mapped(value, self._followed, self.atoms)
-            kind = value.kind
-        return under(value, self.path, self.atoms) if kind is EITHER else value
+        return under(value, self.path, self.atoms)
 
     def _followed(self, value: Value) -> Value:
         """What an imported name leads to."""
@@ -367,6 +368,8 @@ class Frame:
                 continue
             is_missing = mine is None and self._was_never_made(key, when_a)
             result[key] = value if is_missing else self._one_of(key, mine, when_a, value, when_b)
+        if a.keys() <= b.keys():
+            return result
         for key, value in a.items():
             # In the order of what was set, which is the same in each run: a set's isn't.
             if key not in b and not self._was_never_made(key, when_b):
