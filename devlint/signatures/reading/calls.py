@@ -41,7 +41,6 @@ from devlint.signatures.values.values import (
     UNKNOWN,
     UNKNOWN_PLACE,
     ZERO_DIM,
-    Cell,
     Made,
     Place,
     Step,
@@ -656,7 +655,7 @@ def instantiate(call: Call, callee: Value) -> Value:
     cls = callee.data
     if cls is None:
         return call.fresh()
-    cell = Cell((frame.source.path, call.node.lineno, call.node.col_offset))
+    cell = frame.new_cell(call.node)
     if cls.is_enumeration or any(name.endswith("Exception") for name in cls.outside_bases):
         return Value(UNKNOWN)
     kind = MODULE if cls.is_module else OBJECT

@@ -215,7 +215,7 @@ class Frame:
         self.exits: list[tuple[Condition, dict[Key, Value]]] = []
         self.locals: frozenset[str] = function.local_names if function is not None else frozenset()
         self.nested: dict[FunctionModel, bool] = {}
-        # Under which path a call made things that change in place.
+        # Under which path things were made that change in place.
         self.made_under: dict[Hashable, Condition] = {}
         # Where modules were when each of them was made.
         self.placed_then: dict[FunctionModel, dict[Key, Value]] = {}
@@ -298,6 +298,12 @@ class Frame:
                 )
             self.env[identity, slot] = new
 
+    def new_cell(self, node: ast.AST) -> Cell:
+        """The identity of something that is made at a node, which isn't there on ways that don't pass it."""
+        cell = Cell((self.source.path, getattr(node, "lineno", 0), getattr(node, "col_offset", 0)))
+        self.made_under[cell] = self.path
+        return cell
+
     def step(self, message: str, node: ast.AST, before: Step | None = None) -> Step:
         """A step of a trail, at a node."""
         return Step(message, self.source.path, node.lineno, node.col_offset, before)  # type: ignore[attr-defined]
@@ -377,7 +383,7 @@ class Frame:
         return result
 
     def _was_never_made(self, key: Key, path: Condition) -> bool:
-        """Whether a key is of something that a call made where this path can't lead: what it holds there nobody can ask."""
+        """Whether a key is of something that was made where this path can't lead: what it holds there nobody can ask."""
         made = self.made_under.get(key[0]) if isinstance(key, tuple) else None
         return made is not None and not self.atoms.may_meet(made, path)
 
