@@ -346,8 +346,13 @@ class Frame:
     def resume(self, env: dict[Key, Value], path: Condition) -> None:
         self.env, self.path = env, path
 
-    def merge(self, states: list[tuple[Condition, dict[Key, Value]]], before: Condition) -> None:
-        """Goes on from several states, each with its path; those that ended are none."""
+    def merge(
+        self, states: list[tuple[Condition, dict[Key, Value]]], before: Condition, *, is_whole: bool = False
+    ) -> None:
+        """Goes on from several states, each with its path; those that ended are none.
+
+        `is_whole` says that the paths together are what was before.
+        """
         live = [(path, env) for path, env in states if path]
         if not live:
             self.path = FALSE
@@ -358,9 +363,10 @@ class Frame:
         merged = env
         for other_path, other in live[1:]:
             merged = self._joined(merged, _beyond(path, common), other, _beyond(other_path, common))
-            path = self.atoms.either(path, other_path)
+            path = before if is_whole else self.atoms.either(path, other_path)
         self.env = merged
-        self.path = before if len(live) == len(states) and self.atoms.implies(before, path) else path
+        is_whole = is_whole or (len(live) == len(states) and self.atoms.implies(before, path))
+        self.path = before if is_whole else path
 
     def _joined(
         self, a: dict[Key, Value], when_a: Condition, b: dict[Key, Value], when_b: Condition
@@ -392,6 +398,9 @@ class Frame:
             a = self.untold(key)
         if b is None:
             b = self.untold(key)
+        if a is NEVER or b is NEVER:
+            # Where a name isn't bound nobody asks for it.
+            return b if a is NEVER else a
         if a == b:
             return a if a.step is not None else b
         if self._is_bare(a) and _is_number(b):
